@@ -1,0 +1,46 @@
+# Everything a fresh machine needs: Python 3.11+ and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-all check lint types docs bench clean
+
+demo: $(VENV)/.core
+	$(BIN)/exactformer demo
+
+test: $(VENV)/.dev
+	$(BIN)/pytest -n auto
+
+test-all: $(VENV)/.dev
+	$(BIN)/pytest -n auto -m "slow or not slow"
+
+check: lint types docs test
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev
+	$(BIN)/mkdocs build --strict --quiet --site-dir .site
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .site .pytest_cache .mypy_cache .ruff_cache
+
+# The stamps change when the dependencies do, so a second call installs nothing.
+$(VENV)/.core: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing exactformer and its dependencies into $(VENV) (a few minutes, once) ..."
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "Installing what tests, checks and docs need ..."
+	$(PIP) --editable ".[dev,docs]"
+	@touch $@

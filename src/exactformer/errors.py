@@ -1,0 +1,74 @@
+"""What a user meets when something is wrong: what it was, the limit, and the way out.
+
+Every error of this package derives from :class:`ExactformerError`; the command line prints its
+message and leaves with exit code 2.
+"""
+
+
+class ExactformerError(Exception):
+    """The family's root. Catch this to catch all of them."""
+
+
+class ParseError(ExactformerError, ValueError):
+    """A text is not a polynomial. ``column`` (from 1) is where it stops being one."""
+
+    def __init__(self, problem: str, text: str, column: int) -> None:
+        self.problem, self.text, self.column = problem, text, column
+        super().__init__(f"{problem} (column {column})\n{pointer(text, column)}")
+
+
+class UnknownVariableError(ParseError):
+    """A text uses a variable that ``variables=`` does not name."""
+
+
+class InputError(ExactformerError, ValueError):
+    """An argument or a point has the wrong type, shape or value."""
+
+
+class OutsideDomainError(InputError):
+    """A point lies outside the ball on which the model is certified."""
+
+
+class SizeError(ExactformerError):
+    """A request would not fit; the message says how large it is, the limit, and what to change."""
+
+
+class FileFormatError(ExactformerError):
+    """A file is missing, truncated, altered or not one of ours."""
+
+
+class CertificationError(ExactformerError):
+    """A claim could not be proven. Nothing that raises this is handed out as certified."""
+
+
+class SelectionError(CertificationError):
+    """Some token cannot be shown to select itself everywhere on the ball."""
+
+
+class IdentityError(CertificationError):
+    """The blueprint does not compute the target polynomial."""
+
+
+class RoundingError(CertificationError):
+    """No finite rounding bound holds for the requested number format."""
+
+
+class WeightMismatchError(CertificationError):
+    """A module's or a file's weights are not those of its blueprint; the message names the place."""
+
+
+class ExecutionError(ExactformerError):
+    """A way of running a blueprint cannot carry out one of its layers."""
+
+
+def pointer(text: str, column: int, width: int = 72) -> str:
+    """Return the part of ``text`` around ``column`` with a caret below it.
+
+    >>> print(pointer("x1 + * x2", 6))
+      x1 + * x2
+           ^
+    """
+    start = max(0, min(column - 1 - width // 2, len(text) - width))
+    window = text[start : start + width]
+    printable = "".join(c if c.isprintable() else "·" for c in window)
+    return f"  {printable}\n  {' ' * (column - 1 - start)}^"
