@@ -61,6 +61,14 @@ class ExecutionError(ExactformerError):
     """A way of running a blueprint cannot carry out one of its layers."""
 
 
+class ExperimentError(ExactformerError):
+    """An experiment is unknown or ill defined, or cells of it failed."""
+
+
+class DriftError(ExperimentError):
+    """A new run disagrees with the stored result by more than chance allows."""
+
+
 def pointer(text: str, column: int, width: int = 72) -> str:
     """Return the part of ``text`` around ``column`` with a caret below it.
 
