@@ -1,0 +1,268 @@
+"""Polynomials in several variables with rational coefficients, exact throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flint import fmpq, fmpq_mpoly
+from numpy.typing import ArrayLike, NDArray
+
+from exactformer.algebra import printing
+from exactformer.algebra.parsing import parse
+from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
+from exactformer.algebra.ring import Exponents, natural_order, ring
+from exactformer.errors import InputError
+
+if TYPE_CHECKING:
+    import sympy
+
+
+class Polynomial:
+    """A sparse polynomial over the rationals in named, ordered variables. Immutable.
+
+    >>> p = Polynomial.parse("0.5 (x + y)^2")
+    >>> print(p)
+    1/2 x^2 + x y + 1/2 y^2
+    >>> p.at([1, 2])
+    Fraction(9, 2)
+    """
+
+    __slots__ = ("_flint", "_variables")
+
+    def __init__(self, variables: Sequence[str], polynomial: fmpq_mpoly) -> None:
+        self._variables = _checked(variables)
+        self._flint = polynomial
+
+    @classmethod
+    def parse(cls, text: str, variables: Sequence[str] | None = None) -> Polynomial:
+        """Read a polynomial from text; see :mod:`exactformer.algebra.parsing` for the grammar."""
+        names, polynomial = parse(text, None if variables is None else _checked(variables))
+        return cls(names, polynomial)
+
+    @classmethod
+    def from_terms(cls, terms: Mapping[Exponents, Any], variables: Sequence[str]) -> Polynomial:
+        """Build from ``{exponents: coefficient}``; floats are taken as the binary numbers they are.
+
+        >>> print(Polynomial.from_terms({(2, 0): 1, (0, 1): "1/3"}, ["x", "y"]))
+        Traceback (most recent call last):
+        exactformer.errors.InputError: '1/3' is not a finite number; exact arithmetic needs one
+        """
+        dimension = len(variables)
+        exact: dict[Exponents, fmpq] = {}
+        for exponents, coefficient in terms.items():
+            key = tuple(int(e) for e in exponents)
+            if len(key) != dimension or min(key, default=0) < 0:
+                raise InputError(
+                    f"exponents {tuple(exponents)} do not fit {dimension} variables "
+                    f"({', '.join(variables)}); give one non-negative integer for each"
+                )
+            exact[key] = to_fmpq(coefficient)
+        return cls(variables, ring(dimension).from_dict(exact))
+
+    @classmethod
+    def from_array(cls, coefficients: ArrayLike, variables: Sequence[str] | None = None) -> Polynomial:
+        """Build from a dense array: ``coefficients[i, j]`` multiplies ``x1^i x2^j``, as in NumPy."""
+        array = np.asarray(coefficients)
+        names = [f"x{i + 1}" for i in range(array.ndim)] if variables is None else variables
+        if len(names) != array.ndim:
+            raise InputError(f"a {array.ndim}-dimensional array needs {array.ndim} variables")
+        return cls.from_terms({i: c for i, c in np.ndenumerate(array) if c != 0}, names)
+
+    @classmethod
+    def from_sympy(
+        cls, expression: sympy.Expr | sympy.Poly, variables: Sequence[str] | None = None
+    ) -> Polynomial:
+        """Build from a SymPy expression or ``Poly``; SymPy floats are taken exactly."""
+        import sympy
+
+        expression = sympy.sympify(expression)
+        symbols = expression.gens if isinstance(expression, sympy.Poly) else expression.free_symbols
+        names = sorted((str(s) for s in symbols), key=natural_order)
+        names = names if variables is None else list(variables)
+        try:
+            generators = [sympy.Symbol(n) for n in names] or [sympy.Symbol("x")]
+            plain = expression.as_expr().xreplace({s: sympy.Symbol(str(s)) for s in symbols})
+            poly = sympy.Poly(sympy.nsimplify(plain, rational=True), *generators, domain="QQ")
+        except (sympy.PolynomialError, sympy.CoercionFailed) as error:
+            raise InputError(
+                f"{expression} is not a polynomial in {', '.join(names)}: {error}"
+            ) from None
+        if not names:
+            return cls.from_terms({(): Fraction(*_ratio(poly.nth(0)))}, [])
+        terms = {exponents: Fraction(*_ratio(c)) for exponents, c in poly.terms()}
+        return cls.from_terms(terms, names)
+
+    @classmethod
+    def coerce(cls, target: object, variables: Sequence[str] | None = None) -> Polynomial:
+        """Return a polynomial from text, SymPy, or a polynomial (on wider variables if given)."""
+        if isinstance(target, Polynomial):
+            return target if variables is None else target.on(variables)
+        if isinstance(target, str):
+            return cls.parse(target, variables)
+        if type(target).__module__.partition(".")[0] == "sympy":
+            return cls.from_sympy(target, variables)  # type: ignore[arg-type]
+        raise InputError(
+            f"expected a polynomial as text, SymPy expression or Polynomial, "
+            f"not {type(target).__name__}"
+        )
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables' names, in the order of a point's coordinates."""
+        return self._variables
+
+    @property
+    def flint(self) -> fmpq_mpoly:
+        """The polynomial as FLINT holds it, in variables x0, x1, …"""
+        return self._flint
+
+    @property
+    def dimension(self) -> int:
+        """How many variables there are, used or not."""
+        return len(self._variables)
+
+    @property
+    def degree(self) -> int:
+        """The total degree; 0 for constants, zero included."""
+        return max(0, int(self._flint.total_degree()))
+
+    @property
+    def constant(self) -> Fraction:
+        """The value at the origin, Q(0)."""
+        return self.coefficient((0,) * self.dimension)
+
+    def coefficient(self, exponents: Exponents) -> Fraction:
+        """Return the coefficient of one monomial."""
+        return to_fraction(self._flint[exponents]) if self.dimension else self._only()
+
+    def _only(self) -> Fraction:
+        return to_fraction(fmpq(self._flint.to_dict().get((), 0)))
+
+    def terms(self) -> dict[Exponents, Fraction]:
+        """Return ``{exponents: coefficient}`` of the terms present, highest degree first."""
+        items = sorted(self._flint.to_dict().items(), key=lambda t: (-sum(t[0]), [-e for e in t[0]]))
+        return {tuple(int(e) for e in k): to_fraction(c) for k, c in items}
+
+    def homogeneous(self, degree: int) -> Polynomial:
+        """Return the part of exactly this degree."""
+        part = {k: c for k, c in self._flint.to_dict().items() if sum(k) == degree}
+        return Polynomial(self._variables, ring(self.dimension).from_dict(part))
+
+    def on(self, variables: Sequence[str]) -> Polynomial:
+        """Return the same polynomial on other variables: more of them, or in another order."""
+        names = _checked(variables)
+        used = {v for k in self._flint.to_dict() for v, e in zip(self._variables, k, strict=True) if e}
+        if missing := sorted(used - set(names), key=natural_order):
+            raise InputError(f"the polynomial uses {', '.join(missing)}; variables= leaves it out")
+        place = [self._variables.index(n) if n in self._variables else None for n in names]
+        terms = {
+            tuple(0 if p is None else k[p] for p in place): c
+            for k, c in self._flint.to_dict().items()
+        }
+        return Polynomial(names, ring(len(names)).from_dict(terms))
+
+    def at(self, point: Iterable[Any]) -> Fraction:
+        """Evaluate exactly; coordinates may be integers, fractions, decimals or floats."""
+        exact = [to_fmpq(c) for c in point]
+        if len(exact) != self.dimension:
+            raise InputError(f"a point has {self.dimension} coordinates, not {len(exact)}")
+        return to_fraction(fmpq(self._flint(*exact))) if exact else self._only()
+
+    def evaluate(self, points: ArrayLike) -> NDArray[Any]:
+        """Evaluate in floating point: an array ``(..., d)`` of points gives ``(...)`` values.
+
+        The array's own float type is kept (``longdouble`` included); integers become float64.
+        """
+        array = np.asarray(points)
+        if not np.issubdtype(array.dtype, np.floating):
+            array = array.astype(np.float64)
+        if array.ndim == 0 or array.shape[-1] != self.dimension:
+            raise InputError(
+                f"points must have {self.dimension} coordinates "
+                f"({', '.join(self._variables)}) on the last axis; the shape is {array.shape}"
+            )
+        result = np.zeros(array.shape[:-1], dtype=array.dtype)
+        for exponents, coefficient in self._flint.to_dict().items():
+            term = np.full_like(result, _rounded(fmpq(coefficient), array.dtype))
+            for i, exponent in enumerate(exponents):
+                if exponent:
+                    term *= array[..., i] ** int(exponent)
+            result += term
+        return result
+
+    def to_sympy(self) -> sympy.Expr:
+        """Return a SymPy expression with rational coefficients."""
+        return printing.to_sympy(self.terms(), self._variables)
+
+    def latex(self) -> str:
+        """Return LaTeX, highest degree first."""
+        return printing.latex(self.terms(), self._variables)
+
+    def __str__(self) -> str:
+        return printing.text(self.terms(), self._variables)
+
+    def __repr__(self) -> str:
+        return f"Polynomial({str(self)!r}, variables={list(self._variables)})"
+
+    def __len__(self) -> int:
+        return len(self._flint)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Polynomial):
+            return NotImplemented
+        return self._variables == other._variables and bool(self._flint == other._flint)
+
+    def __hash__(self) -> int:
+        return hash((self._variables, frozenset(self.terms().items())))
+
+    def __add__(self, other: object) -> Polynomial:
+        return self._combine(other, lambda a, b: a + b)
+
+    def __sub__(self, other: object) -> Polynomial:
+        return self._combine(other, lambda a, b: a - b)
+
+    def __mul__(self, other: object) -> Polynomial:
+        return self._combine(other, lambda a, b: a * b)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Polynomial:
+        return Polynomial(self._variables, -self._flint)
+
+    def __pow__(self, exponent: int) -> Polynomial:
+        return Polynomial(self._variables, self._flint**exponent)
+
+    def _combine(self, other: object, operation: Any) -> Polynomial:
+        if isinstance(other, Polynomial):
+            if other._variables != self._variables:
+                raise InputError(
+                    f"the polynomials have variables {self._variables} and {other._variables}; "
+                    "bring them to common ones with .on([...])"
+                )
+            return Polynomial(self._variables, operation(self._flint, other._flint))
+        constant = ring(self.dimension).from_dict({(0,) * self.dimension: to_fmpq(other)})
+        return Polynomial(self._variables, operation(self._flint, constant))
+
+
+def _checked(variables: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(variables, str):
+        raise InputError(f"variables must be a list of names, not the text {variables!r}")
+    names = tuple(str(v) for v in variables)
+    if len(set(names)) != len(names):
+        repeated = sorted({n for n in names if names.count(n) > 1})
+        raise InputError(f"each variable may be named once; repeated: {', '.join(repeated)}")
+    return names
+
+
+def _ratio(value: Any) -> tuple[int, int]:
+    return int(value.p), int(value.q)
+
+
+def _rounded(value: fmpq, dtype: np.dtype[Any]) -> Any:
+    if dtype.itemsize <= 8:
+        return to_float(value)
+    # More precision than float64: divide there, which is exact to one rounding of each part.
+    return dtype.type(str(value.p)) / dtype.type(str(value.q))

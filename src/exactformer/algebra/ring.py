@@ -1,0 +1,28 @@
+"""The rings Q[x_1, …, x_d]; variables have names outside, positions inside."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from flint import Ordering, fmpq_mpoly_ctx
+
+Exponents = tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def ring(dimension: int) -> fmpq_mpoly_ctx:
+    """Return the ring in ``dimension`` variables, in graded order."""
+    return fmpq_mpoly_ctx.get([f"x{i}" for i in range(dimension)], Ordering.degrevlex)
+
+
+def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key under which ``x2`` comes before ``x10``."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple(_number_key(part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
+
+
+def _number_key(digits: str) -> tuple[int, int, str]:
+    # Fewer digits is the smaller number; no int(), whose limit a name may exceed.
+    significant = digits.lstrip("0")
+    return (0, len(significant), significant)

@@ -1,0 +1,28 @@
+"""A transformer is data before it is a program: exact weights, named dimensions. No torch."""
+
+from exactformer.blueprint.blueprint import Blueprint, Counts
+from exactformer.blueprint.layers import (
+    Attention,
+    Block,
+    Embedding,
+    FeedForward,
+    Head,
+    Readout,
+    Rule,
+    Selection,
+)
+from exactformer.blueprint.matrix import Matrix
+
+__all__ = [
+    "Attention",
+    "Block",
+    "Blueprint",
+    "Counts",
+    "Embedding",
+    "FeedForward",
+    "Head",
+    "Matrix",
+    "Readout",
+    "Rule",
+    "Selection",
+]

@@ -1,0 +1,200 @@
+"""Blueprints in one safetensors file, lossless and without pickle.
+
+Every matrix is two tensors: ``PATH.place`` (int64, k × 2: row and column of each non-zero) and
+``PATH.value`` (bytes: hexadecimal ``numerator/denominator``, one a line). The header's metadata holds
+the shapes and names as JSON, and a SHA-256 digest for each matrix and for the whole, so that a
+damaged file says where it is damaged. Digests protect against accidents; certificates against
+everything else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exactformer.blueprint.blueprint import Blueprint
+from exactformer.blueprint.layers import (
+    Attention,
+    Block,
+    Embedding,
+    FeedForward,
+    Head,
+    Readout,
+    Rule,
+    Selection,
+)
+from exactformer.blueprint.matrix import Matrix
+from exactformer.errors import ExactformerError, FileFormatError
+
+FORMAT = "exactformer-blueprint-1"
+_RATIONAL = re.compile(r"-?[0-9a-f]+/[0-9a-f]+")
+
+
+def save_blueprint(blueprint: Blueprint, path: str | Path) -> None:
+    """Write ``blueprint`` to ``path``; an existing file is replaced only once all is written."""
+    from safetensors.numpy import save
+
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, matrix in blueprint.matrices():
+        tensors[f"{name}.place"] = np.array(list(matrix.entries), dtype=np.int64).reshape(-1, 2)
+        text = "\n".join(_rational_text(v) for v in matrix.entries.values())
+        tensors[f"{name}.value"] = np.frombuffer(text.encode(), dtype=np.uint8)
+    description = json.dumps(_describe(blueprint), sort_keys=True)
+    digests = {name: _digest(tensors, name) for name, _ in blueprint.matrices()}
+    metadata = {
+        "format": FORMAT,
+        "blueprint": description,
+        "digests": json.dumps(digests, sort_keys=True),
+        "seal": _seal(description, digests),
+    }
+    target = Path(path)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        partial.write_bytes(save(tensors, metadata=metadata))
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise FileFormatError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+def load_blueprint(path: str | Path) -> Blueprint:
+    """Read a blueprint; anything that is not exactly what was saved raises FileFormatError."""
+    tensors, metadata = _read(Path(path))
+    try:
+        digests = json.loads(metadata["digests"])
+        description = json.loads(metadata["blueprint"])
+        seal = metadata["seal"]
+    except (KeyError, ValueError):
+        raise FileFormatError(f"{path} has a damaged header; save the model again") from None
+    if seal != _seal(metadata["blueprint"], digests):
+        raise FileFormatError(f"{path}: the description in the header has been altered")
+    try:
+        return _rebuild(description, tensors, digests)
+    except FileFormatError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+    except (ExactformerError, KeyError, TypeError, ValueError, IndexError) as error:
+        raise FileFormatError(f"{path} does not describe a blueprint: {error}") from None
+
+
+def _read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise FileFormatError(f"{path} does not exist or is not a file")
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise FileFormatError(
+                    f"{path} is a safetensors file but not one of exactformer's "
+                    f"(format {metadata.get('format')!r}, expected {FORMAT!r})"
+                )
+            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise FileFormatError(f"{path} is truncated or not a safetensors file: {error}") from None
+
+
+def _describe(blueprint: Blueprint) -> dict[str, Any]:
+    return {
+        "variables": blueprint.variables,
+        "dimensions": blueprint.dimensions,
+        "radius": _rational_text(blueprint.radius),
+        "degree": blueprint.degree,
+        "construction": blueprint.construction,
+        "metadata": dict(blueprint.metadata),
+        "feature_dimension": blueprint.embedding.dimension,
+        "selections": [
+            [b.attention.selection.rule.value, _rational_text(b.attention.selection.temperature)]
+            for b in blueprint.blocks
+        ],
+        "heads": [len(b.attention.heads) for b in blueprint.blocks],
+        "shapes": {name: matrix.shape for name, matrix in blueprint.matrices()},
+    }
+
+
+def _rebuild(
+    description: dict[str, Any], tensors: Mapping[str, NDArray[Any]], digests: dict[str, str]
+) -> Blueprint:
+    shapes = description["shapes"]
+
+    def matrix(name: str) -> Matrix:
+        for part in (f"{name}.place", f"{name}.value"):
+            if part not in tensors:
+                raise FileFormatError(f"the tensor {part} is missing")
+        if _digest(tensors, name) != digests.get(name):
+            raise FileFormatError(f"the weights {name} are not those that were saved")
+        return _matrix(tensors[f"{name}.place"], tensors[f"{name}.value"], shapes[name])
+
+    def block(b: int, heads: int, selection: list[str]) -> Block:
+        def head(h: int) -> Head:
+            return Head(*(matrix(f"blocks.{b}.heads.{h}.{m}") for m in ("query", "key", "value")))
+
+        attention = Attention(
+            tuple(head(h) for h in range(heads)),
+            Selection(Rule(selection[0]), _rational(selection[1])),
+        )
+        feed_forward = (matrix(f"blocks.{b}.feed_forward.{m}") for m in ("w1", "b1", "w2", "b2"))
+        return Block(attention, FeedForward(*feed_forward))
+
+    pairs = zip(description["heads"], description["selections"], strict=True)
+    embedding = Embedding(
+        matrix("embedding.features"),
+        int(description["feature_dimension"]),
+        matrix("embedding.constant"),
+    )
+    return Blueprint(
+        variables=tuple(description["variables"]),
+        dimensions=tuple(description["dimensions"]),
+        embedding=embedding,
+        blocks=tuple(block(b, heads, selection) for b, (heads, selection) in enumerate(pairs)),
+        readout=Readout(matrix("readout.beta"), matrix("readout.bias")[0, 0]),
+        radius=_rational(description["radius"]),
+        degree=int(description["degree"]),
+        construction=str(description["construction"]),
+        metadata={str(k): str(v) for k, v in description["metadata"].items()},
+    )
+
+
+def _matrix(places: NDArray[Any], values: NDArray[Any], shape: list[int]) -> Matrix:
+    lines = values.astype(np.uint8).tobytes().decode("ascii").split("\n") if values.size else []
+    pairs = [(int(i), int(j)) for i, j in places]
+    if len(pairs) != len(lines) or len(set(pairs)) != len(pairs):
+        raise FileFormatError("places and values of a matrix do not match")
+    return Matrix(shape[0], shape[1], dict(zip(pairs, map(_rational, lines), strict=True)))
+
+
+def _rational_text(value: Fraction) -> str:
+    # Hexadecimal has no limit on digits and no rounding.
+    return f"{value.numerator:x}/{value.denominator:x}"
+
+
+def _rational(text: str) -> Fraction:
+    if not _RATIONAL.fullmatch(text):
+        raise FileFormatError(f"{text[:40]!r} is not a rational number")
+    numerator, denominator = (int(part, 16) for part in text.split("/"))
+    if denominator == 0:
+        raise FileFormatError(f"{text[:40]!r} has denominator zero")
+    return Fraction(numerator, denominator)
+
+
+def _digest(tensors: Mapping[str, NDArray[Any]], name: str) -> str:
+    content = hashlib.sha256()
+    for part in (tensors[f"{name}.place"], tensors[f"{name}.value"]):
+        content.update(f"{part.dtype}{part.shape}".encode())
+        content.update(np.ascontiguousarray(part).tobytes())
+    return content.hexdigest()
+
+
+def _seal(description: str, digests: Mapping[str, str]) -> str:
+    text = FORMAT + description + json.dumps(dict(digests), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
