@@ -2,6 +2,7 @@
 
 from exactformer.blueprint.blueprint import Blueprint, Counts
 from exactformer.blueprint.layers import (
+    Activation,
     Attention,
     Block,
     Embedding,
@@ -14,6 +15,7 @@ from exactformer.blueprint.layers import (
 from exactformer.blueprint.matrix import Matrix
 
 __all__ = [
+    "Activation",
     "Attention",
     "Block",
     "Blueprint",

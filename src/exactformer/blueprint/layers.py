@@ -24,6 +24,13 @@ class Rule(StrEnum):
     """exp(score / temperature), normalised."""
 
 
+class Activation(StrEnum):
+    """What a feed-forward unit does to its input."""
+
+    RELU = "relu"
+    IDENTITY = "identity"
+
+
 @dataclass(frozen=True)
 class Selection:
     """A rule and, for softmax, its temperature."""
@@ -62,12 +69,13 @@ class Attention:
 
 @dataclass(frozen=True)
 class FeedForward:
-    """z + W_2 σ(W_1 z + b_1) + b_2 with σ = ReLU; biases are one-column matrices."""
+    """z + W_2 σ(W_1 z + b_1) + b_2; biases are one-column matrices."""
 
     w1: Matrix
     b1: Matrix
     w2: Matrix
     b2: Matrix
+    activation: Activation = Activation.RELU
 
 
 @dataclass(frozen=True)

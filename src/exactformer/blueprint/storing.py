@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from exactformer.blueprint.blueprint import Blueprint
 from exactformer.blueprint.layers import (
+    Activation,
     Attention,
     Block,
     Embedding,
@@ -115,6 +116,7 @@ def _describe(blueprint: Blueprint) -> dict[str, Any]:
             [b.attention.selection.rule.value, _rational_text(b.attention.selection.temperature)]
             for b in blueprint.blocks
         ],
+        "activations": [b.feed_forward.activation.value for b in blueprint.blocks],
         "heads": [len(b.attention.heads) for b in blueprint.blocks],
         "shapes": {name: matrix.shape for name, matrix in blueprint.matrices()},
     }
@@ -133,7 +135,7 @@ def _rebuild(
             raise FileFormatError(f"the weights {name} are not those that were saved")
         return _matrix(tensors[f"{name}.place"], tensors[f"{name}.value"], shapes[name])
 
-    def block(b: int, heads: int, selection: list[str]) -> Block:
+    def block(b: int, heads: int, selection: list[str], activation: str) -> Block:
         def head(h: int) -> Head:
             return Head(*(matrix(f"blocks.{b}.heads.{h}.{m}") for m in ("query", "key", "value")))
 
@@ -142,9 +144,10 @@ def _rebuild(
             Selection(Rule(selection[0]), _rational(selection[1])),
         )
         feed_forward = (matrix(f"blocks.{b}.feed_forward.{m}") for m in ("w1", "b1", "w2", "b2"))
-        return Block(attention, FeedForward(*feed_forward))
+        return Block(attention, FeedForward(*feed_forward, Activation(activation)))
 
-    pairs = zip(description["heads"], description["selections"], strict=True)
+    shape = ("heads", "selections", "activations")
+    blocks = zip(*(description[key] for key in shape), strict=True)
     embedding = Embedding(
         matrix("embedding.features"),
         int(description["feature_dimension"]),
@@ -154,7 +157,7 @@ def _rebuild(
         variables=tuple(description["variables"]),
         dimensions=tuple(description["dimensions"]),
         embedding=embedding,
-        blocks=tuple(block(b, heads, selection) for b, (heads, selection) in enumerate(pairs)),
+        blocks=tuple(block(b, *layers) for b, layers in enumerate(blocks)),
         readout=Readout(matrix("readout.beta"), matrix("readout.bias")[0, 0]),
         radius=_rational(description["radius"]),
         degree=int(description["degree"]),

@@ -1,0 +1,16 @@
+"""Theorems as functions to blueprints: one file a theorem."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from exactformer.algebra.ridge import RidgeForm
+from exactformer.blueprint import Blueprint
+from exactformer.constructions.paper import paper
+from exactformer.constructions.scaled import scaled
+
+CONSTRUCTIONS: dict[str, Callable[[RidgeForm, Fraction], Blueprint]] = {
+    "scaled": scaled,
+    "paper": paper,
+}
+
+__all__ = ["CONSTRUCTIONS", "paper", "scaled"]

@@ -1,0 +1,75 @@
+"""The token of the polynomial constructions: which dimension is what.
+
+    feature | position 1 … position n | power a … power q | one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from exactformer.blueprint import Matrix
+
+
+@dataclass(frozen=True)
+class TokenLayout:
+    """Places of the named dimensions, for ``tokens`` tokens and the stored ``powers``."""
+
+    tokens: int
+    powers: tuple[int, ...]
+
+    @property
+    def feature(self) -> int:
+        """Where t = ξ·x stands."""
+        return 0
+
+    def position(self, token: int) -> int:
+        """Where token ``token`` (from 0) has its 1."""
+        return 1 + token
+
+    def power(self, s: int) -> int:
+        """Where the power s is stored."""
+        return 1 + self.tokens + self.powers.index(s)
+
+    @property
+    def one(self) -> int:
+        """Where every token has the constant 1."""
+        return self.width - 1
+
+    @property
+    def width(self) -> int:
+        """How many dimensions a token has."""
+        return 2 + self.tokens + len(self.powers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The dimensions' names, in order."""
+        positions = (f"position {i + 1}" for i in range(self.tokens))
+        return ("feature", *positions, *(f"power {s}" for s in self.powers), "one")
+
+    def features(self, directions: Sequence[Sequence[Fraction]]) -> Matrix:
+        """Return F with one direction a row."""
+        entries = {(i, j): c for i, row in enumerate(directions) for j, c in enumerate(row)}
+        return Matrix.of(self.tokens, len(directions[0]), entries)
+
+    def constant(self) -> Matrix:
+        """Return positions and ones, n × w."""
+        entries = {(i, self.position(i)): 1 for i in range(self.tokens)}
+        return Matrix.of(
+            self.tokens, self.width, entries | {(i, self.one): 1 for i in range(self.tokens)}
+        )
+
+    def selector(self, dimension: int, position_weight: Fraction) -> Matrix:
+        """Return the query or key matrix (n+1) × w: one dimension, then the weighted position."""
+        entries = {(1 + i, self.position(i)): position_weight for i in range(self.tokens)}
+        return Matrix.of(self.tokens + 1, self.width, entries | {(0, dimension): Fraction(1)})
+
+    def readout(self, columns: Mapping[int, Sequence[Fraction]]) -> Matrix:
+        """Return β, n × w; ``columns[s]`` weighs power s, or the feature itself if s is not stored."""
+        entries = {
+            (i, self.power(s) if s in self.powers else self.feature): value
+            for s, values in columns.items()
+            for i, value in enumerate(values)
+        }
+        return Matrix.of(self.tokens, self.width, entries)

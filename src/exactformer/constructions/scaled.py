@@ -1,0 +1,72 @@
+"""The default construction: Theorem 3.5 with scaled features and leaner blocks.
+
+Features are t_i = ξ_i·x / B, so |t| ≤ 1 whatever the radius, and B^s goes into β: the offset that
+makes tokens select themselves stays 3 and costs the same few units of rounding for every B.
+
+    feature | position 1 … n | power 2 … power q | one
+      t_i   |      e_i       |   0   …     0     |  1
+
+Departures from the paper, each of which saves work and loses nothing:
+
+* The feature is its own first power, so q − 1 blocks suffice; the paper's first only copies it.
+* The selected score t_i·t_i^(s−1) + 3 needs no ReLU: the bias −3 alone removes the offset, with the
+  sign already right. A block has 2n + 4 non-zeros instead of 2n + 8.
+* Scores differ off the diagonal by at most 2, so the offset 3 leaves a margin of at least 1 for any
+  directions, while t^s + 3 stays in [2, 4], where float spacing is the same as for the offset 2.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from exactformer.algebra.ridge import RidgeForm
+from exactformer.blueprint import (
+    Attention,
+    Block,
+    Blueprint,
+    Embedding,
+    FeedForward,
+    Head,
+    Matrix,
+    Readout,
+    Rule,
+    Selection,
+)
+from exactformer.constructions.layout import TokenLayout
+
+OFFSET = Fraction(3)
+
+
+def scaled(form: RidgeForm, radius: Fraction) -> Blueprint:
+    """Return a transformer of q − 1 blocks that computes the ridge form on ‖x‖ ≤ radius."""
+    q = form.degree
+    layout = TokenLayout(form.width, powers=tuple(range(2, q + 1)))
+    directions = [[c / radius for c in row] for row in form.directions]
+    beta = {s: [row[s - 1] * radius**s for row in form.beta] for s in range(1, q + 1)}
+    return Blueprint(
+        variables=form.variables,
+        dimensions=layout.names,
+        embedding=Embedding(layout.features(directions), layout.feature, layout.constant()),
+        blocks=tuple(_block(layout, s) for s in layout.powers),
+        readout=Readout(layout.readout(beta), form.constant),
+        radius=radius,
+        degree=q,
+        construction="scaled",
+        metadata={"directions": form.family},
+    )
+
+
+def _block(layout: TokenLayout, s: int) -> Block:
+    w, target = layout.width, layout.power(s)
+    head = Head(
+        query=layout.selector(layout.feature, OFFSET),
+        key=layout.selector(layout.feature if s == 2 else layout.power(s - 1), Fraction(1)),
+        value=Matrix.of(w, w, {(target, layout.one): 1}),
+    )
+    feed_forward = FeedForward(
+        w1=Matrix.of(0, w, {}),
+        b1=Matrix.of(0, 1, {}),
+        w2=Matrix.of(w, 0, {}),
+        b2=Matrix.of(w, 1, {(target, 0): -OFFSET}),
+    )
+    return Block(Attention((head,), Selection(Rule.ONE_HOT_MAX)), feed_forward)

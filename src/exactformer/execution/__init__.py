@@ -1,0 +1,1 @@
+"""Ways of running a blueprint, one file each."""

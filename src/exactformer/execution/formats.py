@@ -1,0 +1,67 @@
+"""Floating-point formats, and rounding to them in exact arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from exactformer.errors import InputError
+
+
+@dataclass(frozen=True)
+class FloatFormat:
+    """A binary format with ``precision`` significant bits and exponents from low to high."""
+
+    name: str
+    precision: int
+    low: int
+    high: int
+
+    @property
+    def unit(self) -> float:
+        """Unit roundoff u: |fl(x) − x| ≤ u·|x| in the normal range."""
+        return 2.0**-self.precision
+
+    @property
+    def tiny(self) -> float:
+        """The smallest normal number: what an underflow can cost, flushing to zero included."""
+        return 2.0**self.low
+
+    @property
+    def largest(self) -> Fraction:
+        """The largest finite number."""
+        return (2 - Fraction(2) ** (1 - self.precision)) * Fraction(2) ** self.high
+
+    def round(self, value: Fraction) -> Fraction | None:
+        """Round to nearest, ties to even; ``None`` where the result overflows.
+
+        >>> FORMATS["bfloat16"].round(Fraction(1, 3))
+        Fraction(171, 512)
+        """
+        if value == 0:
+            return Fraction(0)
+        exponent = abs(value.numerator).bit_length() - value.denominator.bit_length()
+        if abs(value) < Fraction(2) ** exponent:
+            exponent -= 1
+        spacing = Fraction(2) ** (max(exponent, self.low) - self.precision + 1)
+        rounded = round(value / spacing) * spacing
+        return None if abs(rounded) > self.largest else rounded
+
+
+FORMATS = {
+    f.name: f
+    for f in (
+        FloatFormat("float64", 53, -1022, 1023),
+        FloatFormat("float32", 24, -126, 127),
+        FloatFormat("bfloat16", 8, -126, 127),
+        FloatFormat("float16", 11, -14, 15),
+    )
+}
+
+
+def float_format(dtype: object) -> FloatFormat:
+    """Return the format of a torch or NumPy dtype, or of a name."""
+    name = str(dtype).removeprefix("torch.")
+    if name not in FORMATS:
+        raise InputError(f"dtype {dtype} is not one of {', '.join(FORMATS)}")
+    return FORMATS[name]
