@@ -43,19 +43,7 @@ def save_blueprint(blueprint: Blueprint, path: str | Path) -> None:
     """Write ``blueprint`` to ``path``; an existing file is replaced only once all is written."""
     from safetensors.numpy import save
 
-    tensors: dict[str, NDArray[Any]] = {}
-    for name, matrix in blueprint.matrices():
-        tensors[f"{name}.place"] = np.array(list(matrix.entries), dtype=np.int64).reshape(-1, 2)
-        text = "\n".join(_rational_text(v) for v in matrix.entries.values())
-        tensors[f"{name}.value"] = np.frombuffer(text.encode(), dtype=np.uint8)
-    description = json.dumps(_describe(blueprint), sort_keys=True)
-    digests = {name: _digest(tensors, name) for name, _ in blueprint.matrices()}
-    metadata = {
-        "format": FORMAT,
-        "blueprint": description,
-        "digests": json.dumps(digests, sort_keys=True),
-        "seal": _seal(description, digests),
-    }
+    tensors, metadata = _encode(blueprint)
     target = Path(path)
     partial = target.with_name(target.name + ".partial")
     try:
@@ -64,6 +52,11 @@ def save_blueprint(blueprint: Blueprint, path: str | Path) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise FileFormatError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+def digest(blueprint: Blueprint) -> str:
+    """Return a SHA-256 over every weight and name: equal for equal blueprints only."""
+    return _encode(blueprint)[1]["seal"]
 
 
 def load_blueprint(path: str | Path) -> Blueprint:
@@ -83,6 +76,23 @@ def load_blueprint(path: str | Path) -> Blueprint:
         raise FileFormatError(f"{path}: {error}") from None
     except (ExactformerError, KeyError, TypeError, ValueError, IndexError) as error:
         raise FileFormatError(f"{path} does not describe a blueprint: {error}") from None
+
+
+def _encode(blueprint: Blueprint) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, matrix in blueprint.matrices():
+        tensors[f"{name}.place"] = np.array(list(matrix.entries), dtype=np.int64).reshape(-1, 2)
+        text = "\n".join(_rational_text(v) for v in matrix.entries.values())
+        tensors[f"{name}.value"] = np.frombuffer(text.encode(), dtype=np.uint8)
+    description = json.dumps(_describe(blueprint), sort_keys=True)
+    digests = {name: _digest(tensors, name) for name, _ in blueprint.matrices()}
+    metadata = {
+        "format": FORMAT,
+        "blueprint": description,
+        "digests": json.dumps(digests, sort_keys=True),
+        "seal": _seal(description, digests),
+    }
+    return tensors, metadata
 
 
 def _read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -1,0 +1,56 @@
+"""From blueprint and target to certificate, from scratch."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from exactformer.algebra import Polynomial
+from exactformer.blueprint import Blueprint
+from exactformer.blueprint.storing import digest
+from exactformer.certificates.certificate import Certificate, finite
+from exactformer.certificates.identity import prove_identity
+from exactformer.certificates.selection import prove_selection
+from exactformer.execution.bounds import rounding_bound
+from exactformer.execution.formats import FORMATS
+from exactformer.execution.symbolic import run_symbolic
+
+SLACK = 1 + Fraction(1, 2**32)
+"""Proofs cover a ball larger by this factor, so that ‖x‖ ≤ radius may be tested in floats."""
+
+CERTIFIED_FORMATS = ("float64", "float32", "bfloat16")
+
+
+def certify_blueprint(blueprint: Blueprint, target: Polynomial) -> Certificate:
+    """Prove selection, identity and rounding; raise what cannot be proven."""
+    run = run_symbolic(blueprint, blueprint.radius * SLACK)
+    selection = prove_selection(run)
+    terms = prove_identity(run, target)
+    bounds = {
+        name: rounding_bound(run, selection.margins, FORMATS[name]) for name in CERTIFIED_FORMATS
+    }
+    return Certificate(
+        target=str(target),
+        variables=target.variables,
+        radius=str(blueprint.radius),
+        construction=blueprint.construction,
+        tokens=blueprint.tokens,
+        depth=blueprint.depth,
+        margin=finite(selection.smallest),
+        terms=terms,
+        rounding=bounds,
+        scale=_largest_value(target, blueprint.radius),
+        blueprint_digest=digest(blueprint),
+    )
+
+
+def _largest_value(target: Polynomial, radius: Fraction, samples: int = 256) -> float:
+    """Return the largest |Q| over points of the sphere: axes, and random ones with a fixed seed."""
+    d = target.dimension
+    rng = np.random.default_rng(0)
+    points = np.vstack([np.eye(d), -np.eye(d), rng.normal(size=(samples, d)), np.zeros((1, d))])
+    points *= float(radius) / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-300)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.abs(target.evaluate(points))
+    return float(np.nanmax(values)) if np.isfinite(values).any() else float("inf")

@@ -1,0 +1,85 @@
+"""Upper bounds in float64 that stay upper bounds: every operation is pushed outwards.
+
+Arrays here hold non-negative numbers. A structural zero stays exactly zero, because exact zeros are
+what makes sparse sums cheap to bound; anything else is rounded up, underflow included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+from flint import fmpq, fmpq_poly
+from numpy.typing import NDArray
+
+from exactformer.algebra.rational import to_float, to_fraction
+
+Array = NDArray[np.float64]
+Token = Mapping[int, fmpq_poly]
+
+_OUTWARD = 1 + 2.0**-50
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+def up(values: Array, operations: int = 1) -> Array:
+    """Push the result of up to ``operations`` float64 operations above the true value."""
+    with np.errstate(over="ignore"):
+        return np.where(values > 0, values * (1 + operations * 2.0**-51) + _TINY, 0.0)
+
+
+def times(a: Array, b: Array) -> Array:
+    """Multiply elementwise, rounded up; zero times anything is zero."""
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        return np.where((a > 0) & (b > 0), a * b * _OUTWARD + _TINY, 0.0)
+
+
+def total(values: Array, axis: int) -> Array:
+    """Sum along an axis, rounded up."""
+    return up(values.sum(axis=axis), values.shape[axis] + 1)
+
+
+def above(value: Fraction) -> float:
+    """Return a float64 at least |value|; zero only for zero."""
+    if value == 0:
+        return 0.0
+    return float(np.nextafter(abs(to_float(value)), np.inf))
+
+
+def below(value: Fraction) -> float:
+    """Return a float64 at most ``value``."""
+    return float(np.nextafter(to_float(value), -np.inf))
+
+
+def largest(polynomial: fmpq_poly, reach: Fraction) -> float:
+    """Return a bound of |p(t)| on |t| ≤ reach: exact for monomials, the triangle otherwise."""
+    terms = (
+        abs(to_fraction(fmpq(c))) * reach**k for k, c in enumerate(polynomial.coeffs()) if c != 0
+    )
+    return above(sum(terms, Fraction(0)))
+
+
+class Sizes:
+    """Bounds of polynomials on each token's own interval |t_i| ≤ reach_i, remembered."""
+
+    def __init__(self, reach: Sequence[Fraction]) -> None:
+        self.reach = list(reach)
+        # Tokens with the same reach share their bounds; small integers are quick keys.
+        classes = {r: k for k, r in enumerate(dict.fromkeys(reach))}
+        self._class = [classes[r] for r in reach]
+        self._known: dict[tuple[int, tuple[fmpq, ...]], float] = {}
+
+    def size(self, token: int, entry: fmpq_poly) -> float:
+        """Return a bound of |entry| for one token."""
+        key = (self._class[token], tuple(entry.coeffs()))
+        if key not in self._known:
+            self._known[key] = largest(entry, self.reach[token])
+        return self._known[key]
+
+    def table(self, tokens: Sequence[Token], columns: int) -> Array:
+        """Return the bounds of every entry of a stream, tokens × columns."""
+        result = np.zeros((len(tokens), columns))
+        for i, token in enumerate(tokens):
+            for column, entry in token.items():
+                result[i, column] = self.size(i, entry)
+        return result

@@ -1,0 +1,195 @@
+"""A blueprint run on polynomials in place of numbers.
+
+Where every token selects itself, nothing but its own feature t_i = F_i·x ever reaches token i: each
+entry of its stream is a polynomial in the one variable t_i, computed here exactly. Whether the tokens
+do select themselves is not assumed silently: :mod:`exactformer.certificates.selection` proves it from
+the very queries and keys recorded here, block by block. The one thing that must be decided on the way
+is the sign of what enters a ReLU; where the sign changes on the ball, there is no polynomial to follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+
+from flint import fmpq, fmpq_poly
+
+from exactformer.algebra.rational import to_fmpq, to_fraction
+from exactformer.blueprint import Activation, Blueprint, FeedForward, Head, Matrix, Rule
+from exactformer.errors import CertificationError
+from exactformer.execution.magnitudes import Sizes
+
+Token = dict[int, fmpq_poly]
+"""The dimensions of a token that are not identically zero."""
+
+
+@dataclass(frozen=True)
+class HeadRun:
+    """Queries, keys and values of every token, and the score each has with itself."""
+
+    queries: list[Token]
+    keys: list[Token]
+    values: list[Token]
+    scores: list[fmpq_poly]
+    weights: list[fmpq_poly]
+
+
+@dataclass(frozen=True)
+class BlockRun:
+    """One block: its heads, the stream after attention, the units before σ and after, the output."""
+
+    heads: list[HeadRun]
+    attended: list[Token]
+    raw: list[Token]
+    hidden: list[Token]
+    output: list[Token]
+
+
+@dataclass(frozen=True)
+class SymbolicRun:
+    """The whole journey; ``sizes`` knows how large each token's polynomials get on the ball."""
+
+    blueprint: Blueprint
+    radius: Fraction
+    sizes: Sizes
+    tokens: list[Token]
+    blocks: list[BlockRun]
+    readout: list[fmpq_poly]
+    """P_i with output = b + Σ_i P_i(F_i·x)."""
+
+
+def run_symbolic(blueprint: Blueprint, radius: Fraction) -> SymbolicRun:
+    """Run ``blueprint`` on polynomials, each token selecting itself, over ‖x‖ ≤ radius."""
+    features = blueprint.embedding.features
+    squares = [Fraction(0)] * features.rows
+    for i, _, value in features:
+        squares[i] += value * value
+    reach = [root_above(square * radius * radius) for square in squares]
+    tokens: list[Token] = [{} for _ in range(features.rows)]
+    for i, dimension, value in blueprint.embedding.constant:
+        tokens[i][dimension] = fmpq_poly([to_fmpq(value)])
+    feature = fmpq_poly([0, 1])
+    for token in tokens:
+        _add(token, blueprint.embedding.dimension, feature)
+    blocks: list[BlockRun] = []
+    stream = tokens
+    for b, block in enumerate(blueprint.blocks, start=1):
+        rule = block.attention.selection.rule
+        heads = [_run_head(head, rule, stream, b) for head in block.attention.heads]
+        attended = _attend(heads, stream)
+        blocks.append(_run_feed_forward(block.feed_forward, heads, attended, reach, b))
+        stream = blocks[-1].output
+    readout = [fmpq_poly([]) for _ in tokens]
+    for i, dimension, weight in blueprint.readout.beta:
+        if dimension in stream[i]:
+            readout[i] += stream[i][dimension] * to_fmpq(weight)
+    return SymbolicRun(blueprint, radius, Sizes(reach), tokens, blocks, readout)
+
+
+def value_range(polynomial: fmpq_poly, reach: Fraction) -> tuple[Fraction, Fraction]:
+    """Return bounds of a polynomial on |t| ≤ reach: its constant, give or take the rest."""
+    coefficients = [to_fraction(fmpq(c)) for c in polynomial.coeffs()] or [Fraction(0)]
+    rest = sum((abs(c) * reach**k for k, c in enumerate(coefficients[1:], start=1)), Fraction(0))
+    return coefficients[0] - rest, coefficients[0] + rest
+
+
+def root_above(square: Fraction, bits: int = 64) -> Fraction:
+    """Return a rational just above √square, exact where the root is rational.
+
+    >>> root_above(Fraction(9, 16))
+    Fraction(3, 4)
+    """
+    numerator, denominator = isqrt(square.numerator), isqrt(square.denominator)
+    if numerator**2 == square.numerator and denominator**2 == square.denominator:
+        return Fraction(numerator, denominator)
+    # Scale so that the integer root has about ``bits`` significant bits.
+    shift = bits - (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    scaled = square * Fraction(4) ** shift
+    return (isqrt(scaled.numerator // scaled.denominator) + 1) / Fraction(2) ** shift
+
+
+def _run_head(head: Head, rule: Rule, stream: list[Token], block: int) -> HeadRun:
+    if rule is Rule.SOFTMAX:
+        raise CertificationError(
+            f"block {block} selects by softmax, which is no polynomial; there is no zero error to prove"
+        )
+    queries = [_apply(head.query, token) for token in stream]
+    keys = [_apply(head.key, token) for token in stream]
+    values = [_apply(head.value, token) for token in stream]
+    scores = [_dot(query, key) for query, key in zip(queries, keys, strict=True)]
+    weights = scores if rule is Rule.ONE_HOT_MAX else [fmpq_poly([1]) for _ in scores]
+    return HeadRun(queries, keys, values, scores, weights)
+
+
+def _attend(heads: list[HeadRun], stream: list[Token]) -> list[Token]:
+    attended = [dict(token) for token in stream]
+    for head in heads:
+        for token, weight, value in zip(attended, head.weights, head.values, strict=True):
+            for dimension, entry in value.items():
+                _add(token, dimension, weight * entry)
+    return attended
+
+
+def _run_feed_forward(
+    layer: FeedForward,
+    heads: list[HeadRun],
+    attended: list[Token],
+    reach: list[Fraction],
+    block: int,
+) -> BlockRun:
+    b1 = {i: fmpq_poly([to_fmpq(v)]) for i, _, v in layer.b1}
+    b2 = {i: fmpq_poly([to_fmpq(v)]) for i, _, v in layer.b2}
+    raw, hidden, output = [], [], []
+    for i, token in enumerate(attended):
+        before = _apply(layer.w1, token)
+        for unit, bias in b1.items():
+            _add(before, unit, bias)
+        after = before
+        if layer.activation is Activation.RELU:
+            after = {
+                unit: entry
+                for unit, entry in before.items()
+                if _is_positive(entry, reach[i], f"block {block}, token {i + 1}, unit {unit + 1}")
+            }
+        result = dict(token)
+        for change in (_apply(layer.w2, after), b2):
+            for dimension, entry in change.items():
+                _add(result, dimension, entry)
+        raw.append(before)
+        hidden.append(after)
+        output.append(result)
+    return BlockRun(heads, attended, raw, hidden, output)
+
+
+def _is_positive(entry: fmpq_poly, reach: Fraction, place: str) -> bool:
+    low, high = value_range(entry, reach)
+    if low >= 0:
+        return True
+    if high <= 0:
+        return False
+    raise CertificationError(
+        f"{place}: what enters the ReLU ranges over [{float(low):.3g}, {float(high):.3g}] and "
+        "changes sign on the ball, so the model is not shown to be a polynomial there"
+    )
+
+
+def _apply(matrix: Matrix, token: Token) -> Token:
+    result: Token = {}
+    columns = matrix.by_column
+    for dimension, entry in token.items():
+        for row, weight in columns.get(dimension, ()):
+            _add(result, row, entry * to_fmpq(weight))
+    return result
+
+
+def _dot(query: Token, key: Token) -> fmpq_poly:
+    total = fmpq_poly([])
+    for row, entry in query.items():
+        if row in key:
+            total += entry * key[row]
+    return total
+
+
+def _add(token: Token, dimension: int, entry: fmpq_poly) -> None:
+    token[dimension] = token[dimension] + entry if dimension in token else entry
