@@ -1,0 +1,67 @@
+"""Which degree: leave-one-out errors of all degrees from one factorisation and one pass.
+
+With the terms in graded order, the leading part of the Cholesky factor L of the Gram matrix is the
+factor of every lower degree. The whitened features z = L⁻¹φ(x) then give, as running sums over the
+degrees, both the fitted value Σ z_j c_j and the leverage h = Σ z_j²; leaving row i out turns its
+residual r_i into r_i / (1 − h_i).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from exactformer.learning.least_squares import cholesky
+from exactformer.learning.orthogonal import Array
+from exactformer.learning.sample import Sample
+from exactformer.learning.terms import Terms
+
+
+def choose_degree(terms: Terms, sample: Sample, gram: Array, right: Array) -> int:
+    """Return the degree with the least leave-one-out error, or a lower one as good as it.
+
+    "As good" means that the mean difference of squared errors is within its own standard error.
+    Degrees that the data do not determine are out of the running.
+    """
+    errors = _leave_one_out(terms, sample, gram, right)
+    best = int(np.argmin(errors @ sample.weight))
+    for degree in range(best):
+        excess = errors[degree] - errors[best]
+        average = excess @ sample.weight / sample.size
+        spread = np.sqrt(np.square(excess - average) @ sample.weight) / sample.size
+        if average <= spread:
+            return degree
+    return best
+
+
+def _leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> Array:
+    """Return the squared leave-one-out errors (degrees, N), summed over outputs in equal units."""
+    order = np.argsort(terms.total, kind="stable")
+    full = gram + np.tril(gram, -1).T
+    factor, undetermined = cholesky(np.asfortranarray(full[np.ix_(order, order)]))
+    starts = _determined(terms, len(terms) if undetermined is None else undetermined)
+    last = int(np.count_nonzero(terms.total < len(starts)))
+    factor, order = factor[:last, :last], order[:last]
+    loads: Array = solve_triangular(factor, right[order], lower=True)
+    mean = np.average(sample.Y, axis=0, weights=sample.weight)
+    units: Array = np.maximum(sample.weight @ (sample.Y - mean) ** 2, np.finfo(float).tiny)
+    errors = np.zeros((len(starts), len(sample.X)))
+    for rows, features in terms.blocks(sample.X):
+        white: Array = solve_triangular(factor, features[order], lower=True)
+        leverage = _running(white**2, starts)
+        for y, load, unit in zip(sample.Y[rows].T, loads.T, units, strict=True):
+            fitted = _running(white * load[:, None], starts)
+            errors[:, rows] += ((y - fitted) / np.maximum(1 - leverage, 1e-12)) ** 2 / unit
+    return errors
+
+
+def _determined(terms: Terms, able: int) -> NDArray[np.int64]:
+    """Return where each degree starts, for degrees whose terms all lie before place ``able``."""
+    ends = np.cumsum(np.bincount(terms.total, minlength=terms.degree + 1))
+    kept = max(1, int(np.count_nonzero(ends <= able)))
+    return np.concatenate([[0], ends[: kept - 1]]).astype(np.int64)
+
+
+def _running(parts: Array, starts: NDArray[np.int64]) -> Array:
+    return np.cumsum(np.add.reduceat(parts, starts, axis=0), axis=0)

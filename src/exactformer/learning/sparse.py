@@ -1,0 +1,95 @@
+"""Which terms are really there: a forward search, its lower closure, elimination among powers of x.
+
+A polynomial with few powers of x has more terms in an orthonormal basis (x⁵ brings p₃ and p₁ with
+it), but never one outside the lower closure of its own. So the terms found by the forward search
+are closed downwards, fitted without shrinkage, rewritten in powers of x, and the least significant
+power is removed again and again until all that remain survive Bonferroni over the dictionary:
+p-value ≤ significance / p, for p the number of all terms that could have been found.
+
+If the noise is normal with constant variance and the law is in the dictionary, a power that is not
+in the law stays with probability at most ``significance`` for all of them together. Standard errors
+are those of the final model, as if it had been known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exactformer.learning.basis import to_powers
+from exactformer.learning.elimination import Remaining, eliminate
+from exactformer.learning.forward import Fit, Search, bar, fit_few
+from exactformer.learning.orthogonal import Array
+from exactformer.learning.sample import Sample
+from exactformer.learning.terms import Exponents, Terms, lower_closure
+
+_MOST_TERMS = 1000
+# Up to this condition number of the coefficients' correlations, float64 keeps enough digits.
+_CONDITION = 1e8
+_DIGITS = 80
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The terms that are there, as powers of x, with standard errors and the noise they imply."""
+
+    exponents: list[Exponents]
+    coefficients: list[Fraction]
+    errors: Array
+    variance: float
+    freedom: float
+    aliases: list[Exponents]
+
+
+def select(
+    terms: Terms, norms: Array, sample: Sample, output: int, significance: float
+) -> Selection:
+    """Find the terms of one output; ``norms`` are those of :func:`forward.square_norms`."""
+    y = np.ascontiguousarray(sample.Y[:, output])
+    level = significance / len(terms)
+    # Three observations a coefficient at the least, so that the noise can be told.
+    largest = int(min(_MOST_TERMS, max(1, sample.size // 3)))
+    found = Search(terms, sample, norms, y, level, largest).run()
+    closure = lower_closure([terms.exponents(j) for j in found.active])
+    fit = fit_few(closure, terms, sample, y)
+    left = _among_powers(closure, terms, sample, y, level, fit)
+    freedom = sample.size - len(left.kept)
+    variance = left.square / freedom if freedom > 0 else float("nan")
+    return Selection(
+        [closure[i] for i in left.kept],
+        [Fraction(v) for v in left.values],
+        np.sqrt(variance * left.inverse.diagonal().astype(np.float64)),
+        variance,
+        freedom,
+        found.aliases,
+    )
+
+
+def _among_powers(
+    closure: list[Exponents], terms: Terms, sample: Sample, y: Array, level: float, fit: Fit
+) -> Remaining:
+    bound = bar(sample, y, level)
+    powers = to_powers(closure, terms.columns)
+    inverse = powers @ fit.inverse @ powers.T
+    if _condition(inverse) < _CONDITION:
+        return eliminate(powers @ fit.coefficients, inverse, fit.square, bound)
+    with localcontext(prec=_DIGITS):
+        exact = to_powers(closure, terms.columns, Decimal)
+        wide = exact @ _decimals(fit.inverse) @ exact.T
+        return eliminate(exact @ _decimals(fit.coefficients), wide, fit.square, bound)
+
+
+def _condition(covariance: Array) -> float:
+    scale = np.sqrt(covariance.diagonal())
+    if not (np.isfinite(scale).all() and scale.all()):
+        return np.inf
+    spectrum = np.linalg.eigvalsh(covariance / np.outer(scale, scale))
+    return float(spectrum[-1] / max(spectrum[0], 1e-300))
+
+
+def _decimals(array: Array) -> NDArray[np.object_]:
+    return np.array([Decimal(float(v)) for v in array.ravel()], dtype=object).reshape(array.shape)
