@@ -1,0 +1,94 @@
+"""What an experiment is: a grid of cells, the numbers the paper printed, what must hold."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal
+
+from exactformer.errors import ExperimentError
+from exactformer.experiments.engine.cell import Cell, Parameters, Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from exactformer.experiments.engine.summary import Summary
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class Scale(StrEnum):
+    """How large a run is: seconds in CI, minutes on a laptop, or the paper's own sizes."""
+
+    SMOKE = "smoke"
+    DEFAULT = "default"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number of the summary: where it comes from and what the paper printed for it.
+
+    ``where`` selects cells by their parameters; they are grouped by ``seed``. ``metric`` names the
+    metric to take from the one cell of each seed, or is a function of a seed's cells (a slope over
+    a sweep, say). ``printed`` is the paper's figure, at ``place``; a row without it is ours alone.
+
+    Ours counts as *reproduced* within the relative tolerance ``within`` or within two spreads of
+    the seeds; beyond that, on the side ``better`` names, as *better*. ``note`` tells the reader why
+    ours differs. ``drift`` is the relative change ``--check`` lets pass beyond the spread; infinite
+    for run times, which are never checked.
+    """
+
+    label: str
+    metric: str | Callable[[Sequence[Cell]], float]
+    where: Mapping[str, Any]
+    printed: float | None = None
+    place: str = ""
+    better: Literal["lower", "higher"] | None = None
+    within: float = 0.1
+    note: str = ""
+    drift: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Part of a claim in words, with the test of it: a direction that holds at every scale."""
+
+    text: str
+    holds: Callable[["Summary"], bool]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of a paper, by name.
+
+    ``cells(scale)`` lists the parameters of every cell: JSON-able, all different, with the ``seed``
+    from which ``run`` draws all its randomness. ``run(parameters, device)`` returns the metrics:
+    numbers, text, or lists of them. It must be a function of an importable module, since worker
+    processes find it by name; keep heavy imports inside it. ``quantities`` are the rows of the
+    table (a function of the scale where the grid's shape depends on it), ``statements`` what the
+    claim says in words. ``figure`` draws a summary; without it, ours is drawn against print.
+    """
+
+    name: str
+    title: str
+    claim: str
+    source: str
+    cells: Callable[[Scale], Sequence[Parameters]]
+    run: Run
+    quantities: tuple[Quantity, ...] | Callable[[Scale], Sequence[Quantity]]
+    statements: tuple[Statement, ...] = ()
+    figure: "Callable[[Summary], Figure] | None" = None
+
+    def __post_init__(self) -> None:
+        # The name becomes file and folder names, so nothing else may pass.
+        if not _NAME.fullmatch(self.name):
+            raise ExperimentError(
+                f"{self.name!r} cannot name an experiment: use lower-case words and digits "
+                f"joined by hyphens, such as 'fang-table-1'."
+            )
+
+    def quantities_at(self, scale: Scale) -> tuple[Quantity, ...]:
+        """Return the rows of the table at ``scale``."""
+        chosen = self.quantities(scale) if callable(self.quantities) else self.quantities
+        return tuple(chosen)

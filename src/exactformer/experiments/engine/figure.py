@@ -1,0 +1,54 @@
+"""The figure of an experiment: drawn without pyplot, saved to the same bytes every time."""
+
+import io
+import math
+from typing import TYPE_CHECKING
+
+from exactformer.experiments.engine.store import write_atomically
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+
+    from exactformer.experiments.engine.summary import Summary
+
+
+def ours_against_print(summary: "Summary") -> "Figure":
+    """Draw every row as a dot with its spread, and what the paper printed as a ring."""
+    from matplotlib.figure import Figure
+
+    rows = summary.rows
+    finite = {row.label for row in rows if math.isfinite(row.mean)}
+    figure = Figure(figsize=(7, 1.2 + 0.35 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    for place, row in enumerate(rows):
+        if row.label in finite:
+            axes.errorbar(row.mean, place, xerr=row.spread or 0, fmt="o", color="C0", capsize=3)
+        if row.printed is not None:
+            axes.plot(row.printed, place, "o", color="C1", fillstyle="none", markersize=10)
+    axes.plot([], [], "o", color="C0", label="ours, with spread over seeds")
+    axes.plot([], [], "o", color="C1", fillstyle="none", markersize=10, label="paper")
+    labels = [row.label if row.label in finite else f"{row.label}: diverged" for row in rows]
+    axes.set_yticks(range(len(rows)), labels)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    drawn = [row.mean for row in rows if row.label in finite]
+    drawn += [row.printed for row in rows if row.printed is not None]
+    if drawn and min(drawn) > 0 and max(drawn) > 20 * min(drawn):
+        axes.set_xscale("log")
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_xlabel("value")
+    figure.legend(loc="outside upper right", ncols=2, frameon=False)
+    return figure
+
+
+def save_figure(figure: "Figure", stem: "Path") -> None:
+    """Write ``stem``.png and ``stem``.svg."""
+    import matplotlib
+
+    # Without these, the SVG holds the date and random identifiers.
+    with matplotlib.rc_context({"svg.hashsalt": "exactformer"}):
+        for kind, metadata in [("svg", {"Date": None}), ("png", {"Software": None})]:
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+            write_atomically(stem.with_name(f"{stem.name}.{kind}"), buffer.getvalue())

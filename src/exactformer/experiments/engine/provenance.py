@@ -1,0 +1,91 @@
+"""Where a result comes from: enough to run it again, nothing about who ran it."""
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.code_version import versions
+from exactformer.experiments.engine.experiment import Scale
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How, by what, on what and when a result was made.
+
+    ``seconds`` is the cost: the sum over all cells, whichever run finished them. ``wall_seconds``
+    is the last run alone, which found ``kept`` of the ``cells`` finished already. ``modified`` says
+    that the source differed from ``commit``; ``code`` is the digest that keys the cells.
+    """
+
+    command: str
+    version: str
+    commit: str | None
+    modified: bool | None
+    code: str
+    seeds: tuple[Any, ...]
+    device: str
+    date: str
+    seconds: float
+    wall_seconds: float
+    cells: int
+    kept: int
+    python: str
+    torch: str
+    numpy: str
+
+
+def record(
+    command: str, code: str, cells: Sequence[Cell], kept: int, wall_seconds: float
+) -> Provenance:
+    """Return the provenance of a run that ends now."""
+    library = versions()
+    commit, modified = git_state(Path(__file__).parent)
+    return Provenance(
+        command=command,
+        version=library["exactformer"],
+        commit=commit,
+        modified=modified,
+        code=code,
+        seeds=tuple(sorted({cell.seed for cell in cells if cell.seed is not None})),
+        device=", ".join(sorted({cell.hardware for cell in cells})),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=sum(cell.seconds for cell in cells),
+        wall_seconds=wall_seconds,
+        cells=len(cells),
+        kept=kept,
+        python=library["python"],
+        torch=library["torch"],
+        numpy=library["numpy"],
+    )
+
+
+def command_line(name: str, scale: Scale, device: str) -> str:
+    """Return the command that makes this result, free of local paths."""
+    kind = device.partition(":")[0]
+    return f"exactformer reproduce {name} --scale {scale}" + (
+        f" --device {kind}" if kind != "cpu" else ""
+    )
+
+
+def git_state(folder: Path) -> tuple[str | None, bool | None]:
+    """Return the commit of the source in ``folder`` and whether files differ from it."""
+    # An installed copy may lie inside someone else's repository: only tracked source counts.
+    if _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return None, None
+    commit = _git(folder, "rev-parse", "HEAD")
+    changes = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/src")
+    return commit, None if changes is None else bool(changes)
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None

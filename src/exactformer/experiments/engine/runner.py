@@ -1,0 +1,111 @@
+"""Running many cells: in this process, in local processes, or on a Dask cluster.
+
+Each way is a generator of outcomes as they come, in any order. An outcome is in the store before it
+is yielded, so whoever stops listening loses nothing.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from exactformer.errors import ExperimentError, InputError
+from exactformer.experiments.engine.cell import Outcome, Task
+from exactformer.experiments.engine.cluster import on_cluster
+from exactformer.experiments.engine.store import Store
+from exactformer.experiments.engine.work import execute_and_store, failure
+
+
+def run(
+    tasks: list[Task], store: Store, jobs: int | None = None, cluster: str | None = None
+) -> Iterator[Outcome]:
+    """Run every task; a GPU gets one queue, in this process."""
+    if jobs is not None and jobs < 1:
+        raise InputError(f"jobs is {jobs}; it must be at least 1, or left out to use every core.")
+    if not tasks:
+        return iter(())
+    if cluster is not None:
+        return on_cluster(tasks, store, cluster)
+    if jobs != 1 and all(task.device == "cpu" for task in tasks):
+        import joblib
+
+        jobs = min(jobs or joblib.cpu_count(), len(tasks))
+        if jobs > 1:
+            return in_processes(tasks, store, jobs)
+    return (execute_and_store(task, store) for task in tasks)
+
+
+def in_processes(tasks: list[Task], store: Store, jobs: int) -> Iterator[Outcome]:
+    """Run the tasks in ``jobs`` worker processes, which write the cells themselves.
+
+    When a worker dies, joblib gives up all that was under way without saying who did it. Those few
+    cells are then run one at a time, which tells; the rest goes on in fresh workers.
+    """
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    left = {task.key: task for task in tasks}
+    while left:
+        under_way: list[Task] = []
+        try:
+            for key, outcome in _parallel(_noting(list(left.values()), under_way), store, jobs):
+                del left[key]
+                yield outcome
+        except TerminatedWorkerError:
+            for task in [task for task in under_way if task.key in left]:
+                del left[task.key]
+                yield _alone(task, store, jobs)
+
+
+def _alone(task: Task, store: Store, jobs: int) -> Outcome:
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    try:
+        ((_, outcome),) = _parallel([task], store, jobs)
+    except TerminatedWorkerError:
+        death = ExperimentError(
+            "The worker process died: the system killed it, most often for want of memory (try "
+            "fewer --jobs), or native code crashed."
+        )
+        outcome = failure(task, death)
+        with store.claim(task):
+            store.save(task, outcome)
+    return outcome
+
+
+def _noting(tasks: Iterable[Task], under_way: list[Task]) -> Iterator[Task]:
+    for task in tasks:
+        under_way.append(task)
+        yield task
+
+
+def _parallel(tasks: Iterable[Task], store: Store, jobs: int) -> Iterator[tuple[str, Outcome]]:
+    """Return a generator of (key, outcome) from a pool that takes tasks only as it needs them."""
+    from joblib import Parallel, delayed
+
+    pool = Parallel(
+        jobs, backend="loky", return_as="generator_unordered", batch_size=1, pre_dispatch=jobs
+    )
+    outcomes: Iterator[tuple[str, Outcome]] = pool(delayed(_keyed)(task, store) for task in tasks)
+    return outcomes
+
+
+def _keyed(task: Task, store: Store) -> tuple[str, Outcome]:
+    _end_with_parent()
+    return task.key, execute_and_store(task, store)
+
+
+@cache
+def _end_with_parent() -> None:
+    """See to it that this worker ends soon after the process it works for.
+
+    Left to itself, a worker whose parent was killed idles on for minutes with its memory.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,117 @@
+"""From cells to the table: one row per quantity, over seeds, beside what the paper printed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from exactformer.errors import ExperimentError
+from exactformer.experiments.engine.cell import Cell, Parameters, matches
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
+from exactformer.experiments.engine.verdict import Verdict, judge, mean, spread
+
+
+@dataclass(frozen=True)
+class Row:
+    """A quantity, its values over the seeds, and how they compare with print."""
+
+    label: str
+    values: tuple[float, ...]
+    printed: float | None
+    place: str
+    verdict: Verdict
+    why: str
+    drift: float
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        return mean(self.values)
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over seeds."""
+        return spread(self.values)
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over print."""
+        return self.mean / self.printed if self.printed else None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The rows of the table, with the cells behind them for curves.
+
+    ``summary["attention, test"]`` is that row's mean.
+    """
+
+    scale: Scale
+    rows: tuple[Row, ...]
+    cells: tuple[Cell, ...]
+
+    def row(self, label: str) -> Row:
+        """Return the row called ``label``."""
+        for row in self.rows:
+            if row.label == label:
+                return row
+        labels = ", ".join(repr(row.label) for row in self.rows)
+        raise ExperimentError(f"No row is called {label!r}; there are {labels}.")
+
+    def __getitem__(self, label: str) -> float:
+        return self.row(label).mean
+
+    def select(self, **where: Any) -> list[Cell]:
+        """Return the cells with these parameters."""
+        return [cell for cell in self.cells if cell.matches(where)]
+
+
+def summarise(experiment: Experiment, scale: Scale, cells: Iterable[Cell]) -> Summary:
+    """Return the table of ``experiment`` from its finished cells."""
+    cells = tuple(cells)
+    rows = tuple(_row(quantity, scale, cells) for quantity in experiment.quantities_at(scale))
+    return Summary(scale, rows, cells)
+
+
+def check_rows(experiment: Experiment, scale: Scale, grid: Sequence[Parameters]) -> None:
+    """Raise if a row cannot be filled from ``grid``: before hours are spent on its cells."""
+    labels = set()
+    for quantity in experiment.quantities_at(scale):
+        if quantity.label in labels:
+            raise ExperimentError(f"{experiment.name} has several rows called {quantity.label!r}.")
+        labels.add(quantity.label)
+        seeds = [cell.get("seed") for cell in grid if matches(cell, quantity.where)]
+        if not seeds:
+            raise ExperimentError(
+                f"The row {quantity.label!r} selects no cell: none has the parameters "
+                f"{dict(quantity.where)} at scale {scale}."
+            )
+        if isinstance(quantity.metric, str) and len(set(seeds)) < len(seeds):
+            raise ExperimentError(
+                f"The row {quantity.label!r} selects several cells of one seed; narrow its "
+                f"'where', or make its metric a function of them."
+            )
+
+
+def _row(quantity: Quantity, scale: Scale, cells: Sequence[Cell]) -> Row:
+    by_seed: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        if cell.matches(quantity.where):
+            by_seed.setdefault(cell.seed, []).append(cell)
+    values = tuple(_value(quantity, of_seed) for of_seed in by_seed.values())
+    verdict, why = judge(quantity, values, scale)
+    return Row(
+        quantity.label, values, quantity.printed, quantity.place, verdict, why, quantity.drift
+    )
+
+
+def _value(quantity: Quantity, cells: Sequence[Cell]) -> float:
+    if callable(quantity.metric):
+        return float(quantity.metric(cells))
+    (cell,) = cells
+    metrics = cell.metrics
+    if quantity.metric not in metrics:
+        raise ExperimentError(
+            f"The row {quantity.label!r} wants the metric {quantity.metric!r}; the cell has "
+            f"{', '.join(sorted(metrics)) or 'none'}."
+        )
+    return float(metrics[quantity.metric])

@@ -1,0 +1,41 @@
+"""Every experiment by name. Modules are imported when an experiment is asked for."""
+
+import difflib
+import importlib
+
+from exactformer.errors import ExperimentError
+from exactformer.experiments.engine.experiment import Experiment
+
+# Name -> module that defines EXPERIMENT, in the order of lists and reports. These modules import
+# torch and the like inside functions, so that listing all of them stays quick.
+_MODULES: dict[str, str] = {}
+
+_registered: dict[str, Experiment] = {}
+
+
+def register(experiment: Experiment) -> Experiment:
+    """Make ``experiment`` known by its name in this process, beside the built-in ones."""
+    if experiment.name in _MODULES:
+        raise ExperimentError(f"{experiment.name!r} is the name of a built-in experiment.")
+    _registered[experiment.name] = experiment
+    return experiment
+
+
+def names() -> list[str]:
+    """Return the names of all experiments."""
+    return [*_MODULES, *_registered]
+
+
+def find(name: str) -> Experiment:
+    """Return the experiment called ``name``."""
+    if name in _registered:
+        return _registered[name]
+    if name in _MODULES:
+        experiment = importlib.import_module(_MODULES[name]).EXPERIMENT
+        assert isinstance(experiment, Experiment)
+        return experiment
+    close = difflib.get_close_matches(name.lower(), names(), n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(close)}? " if close else ""
+    raise ExperimentError(
+        f"There is no experiment {name!r}. {hint}`exactformer reproduce --list` shows them all."
+    )

@@ -1,0 +1,117 @@
+import importlib
+import sys
+
+import pytest
+from tests.experiments import toy
+from tests.experiments.test_store import task
+
+from exactformer.errors import ExperimentError
+from exactformer.experiments.engine import code_version as module
+from exactformer.experiments.engine.code_version import code_version, sources
+from exactformer.experiments.engine.work import execute
+
+STUDY = """
+import json
+from lab.apart import draw
+from .helper import InputError
+
+LEVEL = 1
+SHOWN = 2
+
+def level():
+    return LEVEL
+
+def run(parameters, device):
+    import lab.kit
+    return {"level": level(), "error": InputError}
+
+def figure(summary):
+    return draw(SHOWN)
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package ``lab``; its ``study`` runs with ``helper`` and ``kit``, draws with ``apart``."""
+    root = tmp_path / "lab"
+    (root / "kit").mkdir(parents=True)
+    (root / "__init__.py").write_text("")
+    (root / "helper.py").write_text("from exactformer.errors import InputError\n")
+    (root / "apart.py").write_text("draw = print\n")
+    (root / "kit" / "__init__.py").write_text("")
+    (root / "kit" / "lazy.py").write_text("")
+    (root / "study.py").write_text(STUDY)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield root
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lab"]:
+        del sys.modules[name]
+
+
+def digest():
+    module._digest.cache_clear()
+    return code_version(importlib.import_module("lab.study").run)
+
+
+def change(path, old, new):
+    source = path.read_text()
+    assert old in source or not old
+    path.write_text(source.replace(old, new) if old else source + new)
+
+
+def test_only_what_run_reaches_is_read(package):
+    reached = sources("lab.study", "run")
+    names = {"lab.study", "lab.helper", "lab.kit", "lab.kit.lazy", "exactformer.errors"}
+    assert set(reached) == names
+    assert "LEVEL = 1" in reached["lab.study"]
+    assert "SHOWN" not in reached["lab.study"]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("study.py", "level(), ", "-level(), "),
+        ("study.py", "LEVEL = 1", "LEVEL = 3"),
+        ("study.py", "", "print('an effect')\n"),
+        ("helper.py", "", "changed = True\n"),
+        ("kit/lazy.py", "", "changed = True\n"),
+    ],
+)
+def test_a_change_that_run_can_feel_changes_the_version(package, file, old, new):
+    before = digest()
+    change(package / file, old, new)
+    assert digest() != before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("study.py", "draw(SHOWN)", "draw(SHOWN, 'red')"),
+        ("study.py", "SHOWN = 2", "SHOWN = 3  # and a comment"),
+        ("apart.py", "", "changed = True\n"),
+    ],
+)
+def test_a_change_that_only_the_figure_feels_keeps_the_cells(package, file, old, new):
+    before = digest()
+    change(package / file, old, new)
+    assert digest() == before
+
+
+def test_the_engine_is_not_part_of_it():
+    assert not any(
+        name.startswith("exactformer.experiments") for name in sources(toy.__name__, "run")
+    )
+
+
+def test_a_library_upgrade_changes_the_version(package, monkeypatch):
+    before = digest()
+    monkeypatch.setattr(module, "versions", lambda: {"torch": "99"})
+    assert digest() != before
+
+
+def test_a_function_that_workers_cannot_find_is_refused():
+    with pytest.raises(ExperimentError, match="top level of a module"):
+        code_version(lambda parameters, device: {})
+
+
+def test_a_worker_with_other_code_refuses_to_compute():
+    assert "other code" in execute(task(code="that of yesterday")).error

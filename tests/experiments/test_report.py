@@ -1,0 +1,112 @@
+import re
+from html.parser import HTMLParser
+
+import pytest
+from tests.experiments import toy
+
+from exactformer.experiments import register, reproduce, write_report
+from exactformer.experiments.engine.report import page
+
+VOID = {"meta", "img", "br"}
+
+
+class Strict(HTMLParser):
+    """Fails on a tag that is not closed in order; gathers text and attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.attributes = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.attributes += [(tag, name, value) for name, value in attributes]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def parse(html):
+    parser = Strict()
+    parser.feed(html)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+@pytest.fixture
+def html(tmp_path):
+    register(toy.toy("ran"))
+    register(toy.toy("waits"))
+    reproduce("ran", scale="paper", jobs=1, out=tmp_path)
+    return write_report(tmp_path).read_text()
+
+
+def test_the_page_parses_and_needs_nothing_from_elsewhere(html):
+    parser = parse(html)
+    links = [value for _, name, value in parser.attributes if name in ("src", "href")]
+    assert links
+    assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in links)
+    assert not re.search(r"https?://|<script|<link|@import|url\(", html)
+
+
+def test_the_page_tells_claim_print_ours_verdict_cost_and_command(html):
+    text = " ".join(parse(html).text)
+    for part in (
+        "The small model's error is below the large one's.",
+        "Nobody 2000, Table 0",
+        "0.105",
+        "reproduced",
+        "Within 10% of print.",
+        "✓ small is below large",
+        "in 16 cells",
+        "exactformer reproduce ran --scale paper",
+    ):
+        assert part in text
+
+
+def test_an_experiment_that_was_never_run_is_listed_with_its_command(html):
+    text = " ".join(parse(html).text)
+    assert "There is no stored result yet" in text
+    assert "exactformer reproduce waits --scale default" in text
+
+
+def test_the_same_results_give_the_same_page(html, tmp_path):
+    assert write_report(tmp_path, tmp_path / "again.html").read_text() == html
+
+
+def test_the_largest_scale_is_shown(tmp_path):
+    register(toy.toy())
+    for scale, folder in [("smoke", "smoke"), ("default", "default")]:
+        reproduce("toy", scale=scale, jobs=1, out=tmp_path / folder)
+    assert "at scale default" in write_report(tmp_path).read_text()
+
+
+def test_nothing_in_a_result_can_become_markup():
+    nasty = '<script>alert("&")</script>'
+    row = {
+        "label": nasty,
+        "values": [1.0],
+        "printed": 1.0,
+        "place": nasty,
+        "verdict": nasty,
+        "why": nasty,
+        "mean": 1.0,
+        "spread": None,
+        "ratio": 1.0,
+    }
+    names = ("device", "date", "version", "commit", "python", "torch", "numpy", "command")
+    origin = dict.fromkeys(names, nasty) | {"seeds": [nasty], "modified": True}
+    origin |= {"cells": 1, "kept": 0, "seconds": 1.0, "wall_seconds": 1.0}
+    entry = dict.fromkeys(("experiment", "title", "claim", "source", "verdict", "why"), nasty)
+    entry |= {"scale": nasty, "rows": [row], "statements": {nasty: False}, "svg": b"<svg/>"}
+    html = page([{**entry, "provenance": origin}])
+    parse(html)
+    assert "<script" not in html
+
+
+def test_an_empty_report_says_so(tmp_path):
+    assert "No experiment has been run yet." in write_report(tmp_path).read_text()

@@ -1,0 +1,145 @@
+import dataclasses
+import getpass
+import json
+import math
+import platform
+import subprocess
+
+import pytest
+from tests.experiments import toy
+
+from exactformer.errors import DriftError, FileFormatError, InputError
+from exactformer.experiments import Row, Verdict, reproduce
+from exactformer.experiments.engine import provenance
+from exactformer.experiments.engine.drift import agree
+from exactformer.experiments.engine.result import load
+
+
+@pytest.fixture
+def result(tmp_path):
+    return reproduce(toy.toy(), jobs=1, out=tmp_path)
+
+
+def test_a_saved_result_reads_back_equal(result, tmp_path):
+    assert load(tmp_path / "toy.json", result.experiment) == result
+
+
+def test_the_table_has_a_row_per_quantity(result):
+    table = result.table
+    assert list(table["quantity"]) == ["small, error", "large, error"]
+    assert table["paper"][0] == 0.105
+    assert table["seeds"][0] == 5
+    assert table["ratio"][0] == pytest.approx(table["ours"][0] / 0.105)
+    assert table["verdict"][0] == "reproduced"
+
+
+def test_the_claim_is_tested(result):
+    assert result.statements == {"small is below large": True}
+    upside_down = reproduce(toy.toy(printed=1000.0, factor=-1.0), jobs=1)
+    assert upside_down.broken == ["small is below large"]
+    assert upside_down.verdict is Verdict.NOT_REPRODUCED
+
+
+def test_diverged_metrics_are_saved_as_strict_json_and_read_back(tmp_path):
+    result = reproduce(toy.toy(faults={("large", 0): "diverge"}), jobs=1, out=tmp_path)
+    text = (tmp_path / "toy.json").read_text()
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+    assert load(tmp_path / "toy.json", result.experiment).summary["large, error"] == math.inf
+
+
+def test_figures_have_the_same_bytes_every_time(result, tmp_path):
+    first = {kind: (tmp_path / f"toy.{kind}").read_bytes() for kind in ("png", "svg")}
+    result.save(tmp_path / "again")
+    for kind, data in first.items():
+        assert (tmp_path / "again" / f"toy.{kind}").read_bytes() == data
+    assert b"<dc:date>" not in first["svg"]
+
+
+def test_provenance_says_how_to_run_it_again_and_what_it_cost(result):
+    origin = result.provenance
+    assert origin.command == "exactformer reproduce toy --scale default"
+    assert origin.seeds == (0, 1, 2, 3, 4)
+    assert origin.cells == 10
+    assert origin.seconds == sum(cell.seconds for cell in result.summary.cells)
+    assert origin.date.endswith("+00:00")
+
+
+def test_a_result_holds_nothing_about_who_made_it(result, tmp_path):
+    for path in [tmp_path / "toy.json", tmp_path / "toy.svg"]:
+        text = path.read_text()
+        assert str(tmp_path) not in text
+        assert platform.node() not in text
+        assert not any(f'"/{folder}' in text for folder in ("home", "root", "tmp", "work", "usr"))
+    origin = json.dumps(dataclasses.asdict(result.provenance))
+    assert getpass.getuser() not in origin
+
+
+def test_the_commit_is_that_of_the_source_and_of_nothing_else(tmp_path, monkeypatch):
+    commit, modified = provenance.git_state(tmp_path)  # no repository here
+    assert (commit, modified) == (None, None)
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    assert provenance.git_state(tmp_path) == (None, None)  # someone else's repository
+    monkeypatch.setenv("PATH", "")
+    assert provenance.git_state(tmp_path) == (None, None)  # no git
+
+
+def test_check_passes_on_the_same_and_computes_every_cell_anew(tmp_path, marks):
+    experiment = toy.toy(marks=marks)
+    reproduce(experiment, jobs=1, out=tmp_path)
+    stored = (tmp_path / "toy.json").read_bytes()
+    for times in (2, 3):
+        reproduce(experiment, jobs=1, out=tmp_path, check=True)
+        assert set(toy.runs(marks).values()) == {times}
+    assert (tmp_path / "toy.json").read_bytes() == stored
+    assert not (tmp_path / "check").exists()
+
+
+def test_check_fails_on_drift_and_names_the_row(tmp_path):
+    reproduce(toy.toy(), jobs=1, out=tmp_path)
+    drifted = toy.toy(factor=1.2)
+    with pytest.raises(DriftError, match=r"2 of 2 rows:\n  large, error: stored 31\.\d+, now 37"):
+        reproduce(drifted, jobs=1, out=tmp_path, check=True)
+
+
+def test_check_needs_a_stored_result_of_the_same_scale(tmp_path):
+    with pytest.raises(InputError, match="without --check first"):
+        reproduce(toy.toy(), out=tmp_path, check=True)
+    reproduce(toy.toy(), scale="smoke", jobs=1, out=tmp_path)
+    with pytest.raises(InputError, match="check it with --scale smoke"):
+        reproduce(toy.toy(), out=tmp_path, check=True)
+
+
+def row(*values, drift=1e-6):
+    return Row("e", values, None, "", Verdict.NOT_COMPARED, "", drift)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "same"),
+    [
+        (row(1.0), row(1.0), True),
+        (row(1.0), row(1.0 + 1e-7), True),
+        (row(1.0), row(1.0 + 1e-5), False),
+        (row(1.0), row(1.04, drift=0.05), True),
+        (row(1.0), row(9.0, drift=math.inf), True),
+        (row(0.9, 1.1), row(1.2, 1.4), True),  # 3 standard errors are 0.42
+        (row(0.9, 1.1), row(1.4, 1.6), False),
+        (row(math.nan), row(math.nan), True),
+        (row(math.inf), row(math.nan), False),
+        (row(1.0), row(math.nan), False),
+        (row(0.0), row(0.0), True),
+    ],
+)
+def test_drift_is_a_difference_beyond_three_standard_errors(was, now, same):
+    assert agree(was, now) is same
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"format": "other"}', '{"format": 1', None])
+def test_a_file_that_is_no_result_is_refused(result, tmp_path, content):
+    path = tmp_path / "toy.json"
+    if content is None:
+        whole = json.loads(path.read_text())
+        del whole["rows"]
+        content = json.dumps(whole)
+    path.write_text(content)
+    with pytest.raises(FileFormatError, match=r"toy\.json"):
+        load(path, result.experiment)

@@ -1,0 +1,86 @@
+"""Toy experiments: their cells take no time, leave a mark when they run, and fail on request."""
+
+import math
+import os
+import random
+import signal
+import time
+import uuid
+from pathlib import Path
+
+from exactformer.experiments import Experiment, Quantity, Scale, Statement
+
+SEEDS = {Scale.SMOKE: 2, Scale.DEFAULT: 5, Scale.PAPER: 8}
+
+
+def run(parameters, device):
+    marks = parameters.get("marks")
+    if marks:
+        mark = f"{parameters['model']}-{parameters['seed']}-{uuid.uuid4().hex}"
+        Path(marks, mark).touch()
+    time.sleep(parameters.get("pause", 0.0))
+    fault = parameters.get("fault")
+    if fault == "raise":
+        raise ValueError("the toy is broken")
+    if fault == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "until-mended" and not Path(marks, "mended").exists():
+        raise ValueError("not mended yet")
+    if fault == "diverge":
+        return {"error": math.inf, "curve": [1.0, math.inf, math.nan]}
+    draw = random.Random(f"{parameters['model']} {parameters['seed']}")
+    level = {"small": 0.1, "large": 30.0}[parameters["model"]] * parameters.get("factor", 1.0)
+    return {
+        "error": level * (1 + 0.1 * draw.random()),
+        "curve": [level * (1 + math.exp(-step)) for step in range(5)],
+        "device": device,
+    }
+
+
+def toy(name="toy", printed=0.105, faults=None, seeds=None, **parameters):
+    """An experiment of two models; ``faults`` maps (model, seed) to what goes wrong there."""
+
+    def cells(scale):
+        grid = []
+        for seed in range(seeds or SEEDS[scale]):
+            for model in ("small", "large"):
+                cell = {"model": model, "seed": seed, **parameters}
+                if fault := (faults or {}).get((model, seed)):
+                    cell["fault"] = fault
+                grid.append(cell)
+        return grid
+
+    return Experiment(
+        name=name,
+        title="A small model beside a large one",
+        claim="The small model's error is below the large one's.",
+        source="Nobody 2000, Table 0",
+        cells=cells,
+        run=run,
+        quantities=(
+            Quantity(
+                "small, error",
+                "error",
+                {"model": "small"},
+                printed=printed,
+                place="Table 0, row 1",
+                better="lower",
+            ),
+            Quantity("large, error", "error", {"model": "large"}),
+        ),
+        statements=(
+            Statement(
+                "small is below large",
+                lambda summary: summary["small, error"] < summary["large, error"],
+            ),
+        ),
+    )
+
+
+def runs(marks):
+    """How often each (model, seed) has been started, by the marks it left."""
+    counts = {}
+    for mark in Path(marks).glob("*-*-*"):
+        model, seed, _ = mark.name.split("-")
+        counts[model, int(seed)] = counts.get((model, int(seed)), 0) + 1
+    return counts
