@@ -1,3 +1,59 @@
-"""exactformer: functions into transformers, with proof of how far off they are."""
+"""exactformer: functions into transformers, with proof of how far off they are.
+
+>>> import exactformer as ef
+>>> model = ef.compile("x^2 + y^2", radius=2)
+>>> model.certificate.zero_error
+True
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from exactformer.errors import ExactformerError
+
+if TYPE_CHECKING:
+    from exactformer.algebra import Polynomial
+    from exactformer.algebra.ridge import RidgeForm, ridge_form
+    from exactformer.blueprint import Blueprint
+    from exactformer.certificates import Certificate
+    from exactformer.model import CompiledModel, Trace, certify, compile, load
 
 __version__ = "0.1.0"
+
+# Names and where they live: torch, sympy and the like load with the first name that needs them.
+_HOMES = {
+    "Blueprint": "blueprint",
+    "Certificate": "certificates",
+    "CompiledModel": "model",
+    "Polynomial": "algebra",
+    "RidgeForm": "algebra.ridge",
+    "Trace": "model",
+    "certify": "model",
+    "compile": "model",
+    "load": "model",
+    "ridge_form": "algebra.ridge",
+}
+
+__all__ = [
+    "Blueprint",
+    "Certificate",
+    "CompiledModel",
+    "ExactformerError",
+    "Polynomial",
+    "RidgeForm",
+    "Trace",
+    "certify",
+    "compile",
+    "load",
+    "ridge_form",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'exactformer' has no attribute {name!r}")
+    return getattr(import_module(f"exactformer.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

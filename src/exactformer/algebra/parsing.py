@@ -99,9 +99,7 @@ def _tokens(text: str) -> Iterator[Token]:
     yield Token("end", "", len(text.rstrip()) + 1)
 
 
-def _variables(
-    tokens: list[Token], text: str, variables: Sequence[str] | None
-) -> tuple[str, ...]:
+def _variables(tokens: list[Token], text: str, variables: Sequence[str] | None) -> tuple[str, ...]:
     used = {token.text for token in tokens if token.kind == "name"}
     if variables is None:
         return tuple(sorted(used, key=natural_order))

@@ -63,7 +63,9 @@ class Polynomial:
         return cls(variables, ring(dimension).from_dict(exact))
 
     @classmethod
-    def from_array(cls, coefficients: ArrayLike, variables: Sequence[str] | None = None) -> Polynomial:
+    def from_array(
+        cls, coefficients: ArrayLike, variables: Sequence[str] | None = None
+    ) -> Polynomial:
         """Build from a dense array: ``coefficients[i, j]`` multiplies ``x1^i x2^j``, as in NumPy."""
         array = np.asarray(coefficients)
         names = [f"x{i + 1}" for i in range(array.ndim)] if variables is None else variables
@@ -103,7 +105,7 @@ class Polynomial:
         if isinstance(target, str):
             return cls.parse(target, variables)
         if type(target).__module__.partition(".")[0] == "sympy":
-            return cls.from_sympy(target, variables)  # type: ignore[arg-type]
+            return cls.from_sympy(target, variables)
         raise InputError(
             f"expected a polynomial as text, SymPy expression or Polynomial, "
             f"not {type(target).__name__}"
@@ -143,7 +145,9 @@ class Polynomial:
 
     def terms(self) -> dict[Exponents, Fraction]:
         """Return ``{exponents: coefficient}`` of the terms present, highest degree first."""
-        items = sorted(self._flint.to_dict().items(), key=lambda t: (-sum(t[0]), [-e for e in t[0]]))
+        items = sorted(
+            self._flint.to_dict().items(), key=lambda t: (-sum(t[0]), [-e for e in t[0]])
+        )
         return {tuple(int(e) for e in k): to_fraction(c) for k, c in items}
 
     def homogeneous(self, degree: int) -> Polynomial:
@@ -154,7 +158,9 @@ class Polynomial:
     def on(self, variables: Sequence[str]) -> Polynomial:
         """Return the same polynomial on other variables: more of them, or in another order."""
         names = _checked(variables)
-        used = {v for k in self._flint.to_dict() for v, e in zip(self._variables, k, strict=True) if e}
+        used = {
+            v for k in self._flint.to_dict() for v, e in zip(self._variables, k, strict=True) if e
+        }
         if missing := sorted(used - set(names), key=natural_order):
             raise InputError(f"the polynomial uses {', '.join(missing)}; variables= leaves it out")
         place = [self._variables.index(n) if n in self._variables else None for n in names]

@@ -20,7 +20,9 @@ def text(terms: Mapping[Exponents, Fraction], variables: tuple[str, ...]) -> str
     return _joined(
         terms,
         [(lambda e, v=v: v if e == 1 else f"{v}^{e}") for v in variables],
-        lambda c: _decimal(c.numerator) + ("" if c.denominator == 1 else f"/{_decimal(c.denominator)}"),
+        lambda c: (
+            _decimal(c.numerator) + ("" if c.denominator == 1 else f"/{_decimal(c.denominator)}")
+        ),
     )
 
 
@@ -59,7 +61,9 @@ def _joined(terms: Mapping[Exponents, Fraction], powers: list[Any], number: Any)
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, number(abs(coefficient)))
         sign = "-" if coefficient < 0 else "+"
-        pieces.append(" ".join(factors) if not pieces and sign == "+" else f"{sign} {' '.join(factors)}")
+        pieces.append(
+            " ".join(factors) if not pieces and sign == "+" else f"{sign} {' '.join(factors)}"
+        )
     joined = " ".join(pieces) or "0"
     return "-" + joined[2:] if joined.startswith("- ") else joined
 

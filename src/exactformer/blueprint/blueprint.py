@@ -100,7 +100,9 @@ class Blueprint:
             head = f" (head {int(parts[3]) + 1})" if self._has_several_heads(int(parts[1])) else ""
             output = self.dimensions[row] if parts[4] == "value" else f"row {row + 1}"
             return f"{block}, {parts[4]} matrix{head}, {output} ← {self.dimensions[column]}"
-        return f"{block}, feed-forward {parts[3]}, {self._feed_forward_place(parts[3], row, column)}"
+        return (
+            f"{block}, feed-forward {parts[3]}, {self._feed_forward_place(parts[3], row, column)}"
+        )
 
     def _has_several_heads(self, block: int) -> bool:
         return len(self.blocks[block].attention.heads) > 1

@@ -23,12 +23,16 @@ class Matrix:
     def __post_init__(self) -> None:
         for (i, j), value in self.entries.items():
             if not (0 <= i < self.rows and 0 <= j < self.columns):
-                raise InputError(f"entry ({i}, {j}) lies outside a {self.rows}×{self.columns} matrix")
+                raise InputError(
+                    f"entry ({i}, {j}) lies outside a {self.rows}×{self.columns} matrix"
+                )
             if value == 0:
                 raise InputError(f"entry ({i}, {j}) is an explicit zero; leave it out")
 
     @classmethod
-    def of(cls, rows: int, columns: int, entries: Mapping[tuple[int, int], Fraction | int]) -> Matrix:
+    def of(
+        cls, rows: int, columns: int, entries: Mapping[tuple[int, int], Fraction | int]
+    ) -> Matrix:
         """Build from entries in any order, dropping zeros."""
         kept = {place: Fraction(v) for place, v in sorted(entries.items()) if v != 0}
         return cls(rows, columns, kept)

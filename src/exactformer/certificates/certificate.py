@@ -55,7 +55,12 @@ class Certificate:
             for name, r in self.rounding.items()
         }
         plain = {k: getattr(self, k) for k in _PLAIN}
-        return {**plain, "variables": list(self.variables), "zero_error": True, "rounding": rounding}
+        return {
+            **plain,
+            "variables": list(self.variables),
+            "zero_error": True,
+            "rounding": rounding,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Certificate:

@@ -19,7 +19,7 @@ from exactformer.execution.symbolic import run_symbolic
 SLACK = 1 + Fraction(1, 2**32)
 """Proofs cover a ball larger by this factor, so that ‖x‖ ≤ radius may be tested in floats."""
 
-CERTIFIED_FORMATS = ("float64", "float32", "bfloat16")
+CERTIFIED_FORMATS = tuple(FORMATS)
 
 
 def certify_blueprint(blueprint: Blueprint, target: Polynomial) -> Certificate:
@@ -49,8 +49,8 @@ def _largest_value(target: Polynomial, radius: Fraction, samples: int = 256) -> 
     """Return the largest |Q| over points of the sphere: axes, and random ones with a fixed seed."""
     d = target.dimension
     rng = np.random.default_rng(0)
-    points = np.vstack([np.eye(d), -np.eye(d), rng.normal(size=(samples, d)), np.zeros((1, d))])
-    points *= float(radius) / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-300)
+    points = np.vstack([np.eye(d), -np.eye(d), rng.normal(size=(samples, d))])
+    points *= float(radius) / np.linalg.norm(points, axis=1, keepdims=True) if d else 1.0
     with np.errstate(over="ignore", invalid="ignore"):
         values = np.abs(target.evaluate(points))
     return float(np.nanmax(values)) if np.isfinite(values).any() else float("inf")

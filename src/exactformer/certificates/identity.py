@@ -21,7 +21,7 @@ def prove_identity(run: SymbolicRun, target: Polynomial) -> int:
             f"the target's are {', '.join(target.variables) or 'none'}; name them with variables=[…]"
         )
     difference = _output(run) - target.flint
-    if difference != 0:
+    if not difference.is_zero():
         wrong = Polynomial(target.variables, difference)
         terms = list(wrong.terms())
         shown = ", ".join(

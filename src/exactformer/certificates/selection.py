@@ -84,7 +84,9 @@ def _margins(head: HeadRun, sizes: Sizes, pairs: _PairBounds) -> Array:
     owner = _private_rows(head)
     n = len(head.queries)
     certain = np.array([_private_margin(head, owner, i, sizes.reach[i]) for i in range(n)])
-    shared = sorted({r for tokens in (head.queries, head.keys) for t in tokens for r in t} - set(owner))
+    shared = sorted(
+        {r for tokens in (head.queries, head.keys) for t in tokens for r in t} - set(owner)
+    )
     if n == 1:
         return np.array([np.inf])
     if not shared:

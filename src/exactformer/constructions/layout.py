@@ -1,6 +1,6 @@
 """The token of the polynomial constructions: which dimension is what.
 
-    feature | position 1 … position n | power a … power q | one
+feature | position 1 … position n | power a … power q | one
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ def paper(form: RidgeForm, radius: Fraction) -> Blueprint:
         embedding=Embedding(layout.features(form.directions), layout.feature, layout.constant()),
         blocks=tuple(_block(layout, s, M) for s, M in enumerate(bounds, start=1)),
         readout=Readout(
-            layout.readout({s: [(-1) ** s * row[s - 1] for row in form.beta] for s in layout.powers}),
+            layout.readout(
+                {s: [(-1) ** s * row[s - 1] for row in form.beta] for s in layout.powers}
+            ),
             form.constant,
         ),
         radius=radius,

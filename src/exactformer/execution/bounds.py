@@ -18,6 +18,7 @@ from math import ceil, log2
 
 import numpy as np
 from flint import fmpq_poly
+from numpy.typing import NDArray
 
 from exactformer.algebra.rational import to_fraction
 from exactformer.blueprint import Activation, FeedForward, Matrix
@@ -44,7 +45,7 @@ class Entries:
 
     size: Array
     error: Array
-    power_of_two: Array
+    power_of_two: NDArray[np.bool_]
 
     @property
     def computed(self) -> Array:
@@ -250,9 +251,9 @@ class _Analysis:
         error, absolute = stream.error + change, stream.computed + product.sum(axis=2)
         count = (stream.computed > 0).astype(float) + (product > 0).sum(axis=2)
         for dimension, _, value in layer.b2:
-            size, wrong, _ = self.weight(value)
+            bias, wrong, _ = self.weight(value)
             error[:, dimension] += wrong
-            absolute[:, dimension] += size
+            absolute[:, dimension] += bias
             count[:, dimension] += 1
         size = self.run.sizes.table(block.output, self.width)
         terms = layer.w1.rows + 4

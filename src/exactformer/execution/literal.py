@@ -175,5 +175,3 @@ def _way_out(target: FloatFormat, blueprint: Blueprint) -> str:
 
 def _ignore(name: str, tensor: Tensor) -> None:
     pass
-
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from exactformer.algebra.polynomial import Polynomial
 from exactformer.algebra.ridge.form import RidgeForm, assemble
 from exactformer.algebra.ridge.lattice import lattice_ridges, lattice_width
@@ -18,32 +20,41 @@ MAX_WIDTH = 50_000
 FAMILIES = ("auto", "lattice", "spread", "tailored")
 
 
-def ridge_form(polynomial: Polynomial, directions: str = "auto") -> RidgeForm:
+def ridge_form(
+    polynomial: Polynomial,
+    directions: str = "auto",
+    check_width: Callable[[int], None] | None = None,
+) -> RidgeForm:
     """Write ``polynomial`` as a ridge form (Lemma 3.3).
 
     ``lattice`` needs n_q = C(d−1+q, q) directions whatever the polynomial; ``tailored`` only those
     its monomials ask for; ``spread`` has 2·n_q, for accuracy in low precision; ``auto`` takes the
-    narrower of tailored and lattice.
+    narrower of tailored and lattice. ``check_width`` is told the number of directions before the
+    costly part, and may refuse it by raising.
     """
+    check = check_width or _accept
     if directions not in FAMILIES:
         raise InputError(f"directions={directions!r}; choose one of {', '.join(FAMILIES)}")
-    if directions == "tailored":
-        return assemble(polynomial, tailored_ridges(polynomial), "tailored")
-    if directions == "auto" and polarisation_cost(polynomial) <= MAX_POLARISATION:
+    lattice = lattice_width(polynomial.dimension, polynomial.degree)
+    if directions == "tailored" or (
+        directions == "auto" and polarisation_cost(polynomial) <= MAX_POLARISATION
+    ):
         ridges = tailored_ridges(polynomial)
-        if len(ridges) <= lattice_width(polynomial.dimension, polynomial.degree):
+        if directions == "tailored" or len(ridges) <= lattice:
+            check(len(ridges))
             return assemble(polynomial, ridges, "tailored")
-    _check_lattice_width(polynomial)
+    check(2 * lattice if directions == "spread" else lattice)
     if directions == "spread":
         return assemble(polynomial, spread_ridges(polynomial), "spread")
-    return assemble(polynomial, lattice_ridges(polynomial), "lattice")
-
-
-def _check_lattice_width(polynomial: Polynomial) -> None:
-    d, q = polynomial.dimension, polynomial.degree
-    if (width := lattice_width(d, q)) > MAX_WIDTH:
+    if lattice > MAX_WIDTH:
+        d, q = polynomial.dimension, polynomial.degree
         raise SizeError(
-            f"degree {q} in {d} variables has n_q = C({d - 1 + q}, {q}) = {width:,} directions, "
+            f"degree {q} in {d} variables has n_q = C({d - 1 + q}, {q}) = {lattice:,} directions, "
             f"the limit is {MAX_WIDTH:,}; lower the degree or the number of variables, or use "
             "directions='tailored' if few monomials are present"
         )
+    return assemble(polynomial, lattice_ridges(polynomial), "lattice")
+
+
+def _accept(width: int) -> None:
+    pass

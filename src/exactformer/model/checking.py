@@ -1,0 +1,143 @@
+"""``load`` and ``certify``: nothing is believed because a file says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from exactformer.algebra import Polynomial
+from exactformer.blueprint import Blueprint
+from exactformer.blueprint.storing import load_blueprint
+from exactformer.certificates import Certificate, certify_blueprint
+from exactformer.errors import (
+    CertificationError,
+    ExactformerError,
+    FileFormatError,
+    WeightMismatchError,
+)
+from exactformer.execution.literal import rounded_weights
+from exactformer.model.compiled import CompiledModel
+from exactformer.model.compiling import MEMORY_LIMIT, check_size, draw
+
+_SHOWN = 3
+
+
+def load(
+    path: str | Path,
+    *,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str | None = None,
+    outside: str = "raise",
+    memory_limit: int = MEMORY_LIMIT,
+) -> CompiledModel:
+    """Load a saved model, proving it anew against the polynomial its file names."""
+    blueprint = load_blueprint(path)
+    target = _own_target(blueprint, path)
+    check_size(target, blueprint.tokens, dtype.itemsize, memory_limit)
+    certificate = certify_blueprint(blueprint, target)
+    model = CompiledModel(blueprint, certificate, dtype, outside)
+    certificate.bound(dtype)
+    return model if device is None else model.to(device)
+
+
+def certify(
+    source: CompiledModel | str | Path,
+    target: str | Polynomial | None = None,
+    *,
+    variables: Sequence[str] | None = None,
+) -> Certificate:
+    """Prove from scratch that a model or a saved file computes ``target``; raise if it does not.
+
+    Without ``target`` the polynomial that the model names is used. A target in fewer variables is
+    read over the model's own. When the proof fails, the weights that differ from a fresh
+    construction are named.
+    """
+    if isinstance(source, CompiledModel):
+        blueprint, altered = source.blueprint, False
+        check_module(source)
+    else:
+        blueprint, altered = _read_for_proof(source)
+    if target is None:
+        polynomial = _own_target(blueprint, source)
+    else:
+        polynomial = Polynomial.coerce(target, variables or blueprint.variables)
+    try:
+        certificate = certify_blueprint(blueprint, polynomial)
+    except CertificationError as error:
+        places = _explain(blueprint)
+        raise type(error)(f"{error}{places}") from None
+    if altered:
+        raise WeightMismatchError(
+            f"{source} was altered after it was saved{_explain(blueprint)}. What it holds now still "
+            "passes every proof; save it again to accept it"
+        )
+    return certificate
+
+
+def check_module(model: CompiledModel) -> None:
+    """Raise unless every tensor of the module is the blueprint's, rounded once."""
+    expected = rounded_weights(model.blueprint, model.dtype)
+    actual = model.state_dict()
+    for path, tensor in expected.items():
+        here = actual[_module_name(path)].cpu()
+        wrong = (here != tensor).nonzero()
+        if len(wrong):
+            i, j = (int(k) for k in wrong[0])
+            raise WeightMismatchError(
+                f"{model.blueprint.place(path, i, j)}: the module has {float(here[i, j])!r}, its "
+                f"blueprint {float(tensor[i, j])!r}; {len(wrong)} entries of this matrix differ"
+            )
+
+
+def _module_name(path: str) -> str:
+    renamed = path.replace("embedding.", "").replace("readout.", "").replace("feed_forward.", "")
+    return f"transformer.{renamed}"
+
+
+def _read_for_proof(path: str | Path) -> tuple[Blueprint, bool]:
+    """Read a file for re-certification; broken seals are noted, the proof decides what it is."""
+    try:
+        return load_blueprint(path), False
+    except FileFormatError as error:
+        if "not those that were saved" not in str(error):
+            raise
+        return load_blueprint(path, verify=False), True
+
+
+def _own_target(blueprint: Blueprint, source: object) -> Polynomial:
+    if "target" not in blueprint.metadata:
+        raise FileFormatError(f"{source} names no target; give the polynomial to certify against")
+    return Polynomial.parse(blueprint.metadata["target"], blueprint.variables)
+
+
+def _explain(blueprint: Blueprint) -> str:
+    """Name the weights in which a blueprint differs from a fresh construction of its own target."""
+    try:
+        fresh = draw(
+            _own_target(blueprint, "the model"),
+            blueprint.radius,
+            blueprint.construction,
+            blueprint.metadata.get("directions", "auto"),
+        )
+    except ExactformerError:
+        return ""
+    places = list(_differences(blueprint, fresh))
+    if not places:
+        return ""
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return f"; altered: {'; '.join(places[:_SHOWN])}{more}"
+
+
+def _differences(blueprint: Blueprint, fresh: Blueprint) -> Iterator[str]:
+    for (path, here), (_, there) in zip(blueprint.matrices(), fresh.matrices(), strict=False):
+        if here.shape != there.shape:
+            yield f"{path} has shape {here.shape}, not {there.shape}"
+            continue
+        for i, j in sorted(here.entries.keys() | there.entries.keys()):
+            if here[i, j] != there[i, j]:
+                yield (
+                    f"{blueprint.place(path, i, j)} is {float(here[i, j]):.12g}, "
+                    f"the construction has {float(there[i, j]):.12g}"
+                )

@@ -1,0 +1,192 @@
+"""The compiled model: a ``torch.nn.Module`` that knows its blueprint and its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from exactformer.blueprint import Blueprint
+from exactformer.blueprint.storing import save_blueprint
+from exactformer.certificates import Certificate
+from exactformer.errors import ExecutionError, InputError, OutsideDomainError
+from exactformer.execution.literal import LiteralTransformer
+
+OUTSIDE = ("raise", "nan", "allow")
+_INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
+_CHUNK_BYTES = 8 * 2**20
+
+
+class CompiledModel(nn.Module):
+    """Points ``(..., d)`` to values ``(...)``, within the certified bound of the exact polynomial.
+
+    Points outside the ball ‖x‖ ≤ radius raise, because nothing is proven there; ``outside="nan"``
+    marks them, ``outside="allow"`` computes without any check of the input.
+    """
+
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        certificate: Certificate,
+        dtype: torch.dtype = torch.float64,
+        outside: str = "raise",
+    ) -> None:
+        super().__init__()
+        if outside not in OUTSIDE:
+            raise InputError(f"outside={outside!r}; choose one of {', '.join(OUTSIDE)}")
+        self.blueprint = blueprint
+        self.certificate = certificate
+        self.outside = outside
+        self.transformer = LiteralTransformer(blueprint, dtype)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The float format the model computes in."""
+        return self.transformer.beta.dtype
+
+    @property
+    def target(self) -> str:
+        """The polynomial, as text."""
+        return self.certificate.target
+
+    def forward(self, x: Any) -> Tensor:
+        """Evaluate at points given as tensor, array or nested list, coordinates last."""
+        points = self._points(x)
+        flat = points.reshape(-1, points.shape[-1])
+        inside = self._check(flat)
+        pieces = [self.transformer(piece) for piece in torch.split(flat, self._chunk())]
+        values = torch.cat(pieces) if pieces else flat.new_empty(0)
+        if inside is not None:
+            values = values.where(inside, torch.nan)
+        return values.reshape(points.shape[:-1])
+
+    def trace(self, x: Any) -> Trace:
+        """Return every residual stream, score matrix and selection at one point, by name."""
+        points = self._points(x)
+        if points.dim() != 1:
+            raise InputError(f"trace takes one point of {points.shape[-1]} coordinates at a time")
+        self._check(points[None])
+        seen: dict[str, Tensor] = {}
+        self.transformer(points[None], record=lambda name, t: seen.__setitem__(name, t[0]))
+        return Trace(seen, self.blueprint.dimensions)
+
+    def save(self, path: str | Path) -> None:
+        """Write blueprint and target to one file; :func:`exactformer.load` reads it back."""
+        save_blueprint(self.blueprint, path)
+
+    def extra_repr(self) -> str:
+        """Describe the model in ``print(model)``."""
+        b = self.blueprint
+        return f"{b.construction}: {b.tokens} tokens, {b.depth} blocks, ‖x‖ ≤ {b.radius}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise ExecutionError(
+            "models are not pickled; use model.save(path) and exactformer.load(path)"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModel:
+        copy = CompiledModel(self.blueprint, self.certificate, self.dtype, self.outside)
+        copy.to(self.transformer.beta.device)
+        copy.load_state_dict(self.state_dict())
+        memo[id(self)] = copy
+        return copy
+
+    def _points(self, x: Any) -> Tensor:
+        expected = self.transformer.features
+        points = x if isinstance(x, Tensor) else _as_tensor(x, self.dtype, expected.device)
+        d = expected.shape[1]
+        if points.dim() == 0 or points.shape[-1] != d:
+            names = ", ".join(self.blueprint.variables)
+            raise InputError(
+                f"points need {d} coordinates ({names}) on the last axis; "
+                f"the shape is {tuple(points.shape)}"
+            )
+        if points.is_complex() or points.dtype == torch.bool:
+            raise InputError(f"points must be real numbers, not {points.dtype}")
+        rounded = points.to(self.dtype)
+        if _narrows(points.dtype, self.dtype) and not torch.equal(
+            rounded.to(points.dtype).nan_to_num(), points.nan_to_num()
+        ):
+            raise InputError(
+                f"points are {points.dtype}, the model computes in {self.dtype}: rounding them is "
+                "not covered by the certificate; convert them, or compile with that dtype"
+            )
+        return rounded
+
+    def _check(self, points: Tensor) -> Tensor | None:
+        """Raise, or return which points are inside, by ``outside``."""
+        if self.outside == "allow":
+            return None
+        if self.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest":
+            raise ExecutionError(
+                "float32 matrix products are set to reduced precision, which the certificate does "
+                "not cover; call torch.set_float32_matmul_precision('highest')"
+            )
+        known = points.detach().double()
+        if not bool(known.isfinite().all()):
+            row = int((~known.isfinite()).any(dim=-1).nonzero()[0])
+            raise InputError(f"point {row} is not finite: {known[row].tolist()}")
+        radius = float(self.blueprint.radius)
+        norms = torch.linalg.vector_norm(known / radius, dim=-1)
+        inside: Tensor = norms <= _INSIDE
+        if self.outside == "nan":
+            return inside
+        if not bool(inside.all()):
+            row, count = int(norms.argmax()), int((~inside).sum())
+            raise OutsideDomainError(
+                f"{count} of {len(points)} points lie outside ‖x‖ ≤ {radius:g}, where nothing is "
+                f"proven; the farthest is point {row} with norm {float(norms[row]) * radius:g}. "
+                "Compile with a larger radius, or with outside='nan' or 'allow'"
+            )
+        return None
+
+    def _chunk(self) -> int:
+        tokens, width = self.blueprint.tokens, self.blueprint.width
+        per_point = tokens * (tokens + 4 * width) * self.dtype.itemsize
+        return max(1, _CHUNK_BYTES // per_point)
+
+
+def _as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Arrays keep their type; numbers in lists are read as the nearest of the model's format."""
+    try:
+        if hasattr(x, "__array__"):
+            return torch.as_tensor(np.asarray(x), device=device)
+        return torch.as_tensor(np.asarray(x, dtype=np.float64), device=device).to(dtype)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"points must be numbers: {error}") from None
+
+
+def _narrows(source: torch.dtype, target: torch.dtype) -> bool:
+    if not source.is_floating_point:
+        return True
+    return torch.finfo(source).eps < torch.finfo(target).eps
+
+
+class Trace(Mapping[str, Tensor]):
+    """What happened at one point: tensors by name, in order."""
+
+    def __init__(self, seen: dict[str, Tensor], dimensions: tuple[str, ...]) -> None:
+        self._seen = seen
+        self.dimensions = dimensions
+        """Names of the columns of every residual stream."""
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._seen:
+            raise InputError(f"the trace has no {name!r}; it has {', '.join(self._seen)}")
+        return self._seen[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._seen)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._seen
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<28} {tuple(tensor.shape)}" for name, tensor in self.items())
