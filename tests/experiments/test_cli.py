@@ -1,0 +1,135 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+from tests.experiments import toy
+from typer.testing import CliRunner
+
+from exactformer.cli.report import report
+from exactformer.cli.reproduce import reproduce
+from exactformer.errors import ExactformerError, ExperimentError, InputError
+from exactformer.experiments import names, register
+from exactformer.experiments import reproduce as reproduce_in_python
+
+app = typer.Typer()
+app.command()(reproduce)
+app.command()(report)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    register(toy.toy())
+    return tmp_path
+
+
+def call(*arguments):
+    answer = CliRunner().invoke(app, list(arguments))
+    if isinstance(answer.exception, ExactformerError):
+        raise answer.exception
+    return answer
+
+
+def test_the_list_names_every_experiment_in_text_and_json():
+    assert "A small model beside a large one" in call("reproduce", "--list").stdout
+    listed = json.loads(call("reproduce", "--list", "--json").stdout)
+    assert [entry["name"] for entry in listed] == names()
+
+
+def test_listing_experiments_imports_nothing_heavy():
+    code = (
+        "import sys; from exactformer.experiments import find, names; [find(n) for n in names()];"
+        "heavy = {'torch', 'pandas', 'matplotlib', 'sklearn', 'sympy', 'joblib', 'distributed'};"
+        "print(heavy & sys.modules.keys())"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"
+
+
+def test_a_run_prints_the_comparison_and_stores_it_by_scale(here):
+    answer = call("reproduce", "toy", "--scale", "paper", "--jobs", "1")
+    assert answer.exit_code == 0
+    for part in ("0.105", "reproduced", "✓ small is below large", "16 cells"):
+        assert part in answer.stdout
+    assert (here / "results" / "toy.json").exists()
+    call("reproduce", "toy", "--scale", "smoke", "--jobs", "1")
+    assert json.loads((here / "results" / "toy.json").read_text())["scale"] == "paper"
+    assert (here / "results" / "smoke" / "toy.json").exists()
+
+
+def test_json_output_is_the_result_and_nothing_else(here):
+    printed = json.loads(call("reproduce", "toy", "--jobs", "1", "--out", "o", "--json").stdout)
+    assert printed == json.loads((here / "o" / "toy.json").read_text())
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(ExperimentError, match=r"no experiment 'toi'. Did you mean toy\?"):
+        call("reproduce", "toi")
+    with pytest.raises(ExperimentError, match="--list"):
+        reproduce_in_python("something-else-entirely")
+
+
+@pytest.mark.parametrize("arguments", [[], ["toy", "--all"]])
+def test_one_name_or_all_must_be_asked_for(arguments):
+    with pytest.raises(InputError, match="--all"):
+        call("reproduce", *arguments)
+
+
+def test_check_leaves_with_0_when_nothing_changed_and_1_on_drift():
+    call("reproduce", "toy", "--jobs", "1", "--out", "o")
+    assert call("reproduce", "toy", "--jobs", "1", "--out", "o", "--check").exit_code == 0
+    register(toy.toy(factor=2.0))
+    answer = call("reproduce", "toy", "--jobs", "1", "--out", "o", "--check")
+    assert answer.exit_code == 1
+    assert "has drifted" in answer.stderr
+
+
+def test_smoke_scale_leaves_with_1_when_the_direction_is_wrong():
+    register(toy.toy(factor=-1.0))
+    answer = call("reproduce", "toy", "--scale", "smoke", "--jobs", "1", "--out", "o")
+    assert answer.exit_code == 1
+    assert "✗ small is below large" in answer.stdout
+
+
+def test_all_goes_on_after_a_failure_and_leaves_with_2(here):
+    register(toy.toy("broken", faults={("small", 0): "raise"}))
+    register(toy.toy("later"))
+    answer = call("reproduce", "--all", "--scale", "smoke", "--jobs", "1", "--out", "o")
+    assert answer.exit_code == 2
+    assert "the toy is broken" in answer.stderr
+    assert (here / "o" / "later.json").exists()
+
+
+def test_the_report_command_prints_where_the_page_is(here):
+    call("reproduce", "toy", "--scale", "paper", "--jobs", "1")
+    assert call("report").stdout.strip() == "results/report.html"
+    assert "<!doctype html>" in (here / "results" / "report.html").read_text()
+
+
+def test_ctrl_c_leaves_with_130_and_says_how_to_go_on(here):
+    code = (
+        "import typer; from tests.experiments.toy import toy;"
+        "from exactformer.experiments import register; register(toy(pause=0.1));"
+        "from exactformer.cli.reproduce import reproduce; typer.run(reproduce)"
+    )
+    root = str(Path(__file__).parents[2])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "toy", "--jobs", "1", "--out", "o"],
+        env={**os.environ, "PYTHONPATH": root},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not list(here.glob("o/cells/toy/*.json")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "of 10 cells finished and kept in o/cells" in errors
+    assert "Run the same command again" in errors
+    assert "Traceback" not in errors
