@@ -54,7 +54,7 @@ def test_listing_experiments_imports_nothing_heavy():
 def test_a_run_prints_the_comparison_and_stores_it_by_scale(here):
     answer = call("reproduce", "toy", "--scale", "paper", "--jobs", "1")
     assert answer.exit_code == 0
-    for part in ("0.105", "reproduced", "✓ small is below large", "16 cells"):
+    for part in ("0.105", "reproduced", "✓ small is below large", "16 cells", "results/toy.json"):
         assert part in answer.stdout
     assert (here / "results" / "toy.json").exists()
     call("reproduce", "toy", "--scale", "smoke", "--jobs", "1")

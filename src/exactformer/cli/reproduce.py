@@ -54,6 +54,7 @@ def reproduce(
     from rich.console import Console
 
     from exactformer.experiments import names
+    from exactformer.experiments.engine.reproduce import results_folder
 
     if listing:
         _list(as_json)
@@ -62,6 +63,7 @@ def reproduce(
         raise InputError("Give the name of one experiment, or --all, or --list to see them.")
     errors: list[ExactformerError] = []
     results: list[Result] = []
+    folder = out or results_folder(scale)
     for one in names() if everything else [str(name)]:
         try:
             result = _run(one, scale, device, jobs, cluster, out, check)
@@ -74,6 +76,7 @@ def reproduce(
             results.append(result)
             if not as_json:
                 _show(result)
+                typer.echo("No drift." if check else f"Written to {folder / one}.json")
     if as_json:
         contents = [result.to_dict() for result in results]
         typer.echo(json.dumps(contents if everything else contents[0] if contents else None))
