@@ -120,6 +120,8 @@ def _below(beta: Exponents, tables: dict[int, NDArray[Any]]) -> Iterator[tuple[E
 def _round(value: Fraction, bits: int) -> Fraction:
     if value == 0:
         return value
-    exponent = abs(value.numerator).bit_length() - value.denominator.bit_length() - bits + 1
-    unit = Fraction(2) ** exponent
+    exponent = abs(value.numerator).bit_length() - value.denominator.bit_length()
+    if abs(value) < Fraction(2) ** exponent:
+        exponent -= 1
+    unit = Fraction(2) ** (exponent - bits + 1)
     return round(value / unit) * unit

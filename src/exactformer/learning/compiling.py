@@ -1,16 +1,71 @@
-"""A law as a certified transformer."""
+"""A law as a certified transformer, for the ball that holds its data."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from exactformer.learning.laws import Law
+import numpy as np
+
+from exactformer.learning.laws import Law, RidgeLaw
+from exactformer.learning.orthogonal import Array
+
+if TYPE_CHECKING:
+    from exactformer.algebra.ridge import RidgeForm
+    from exactformer.model import CompiledModel
 
 
-def compile_law(law: Law, variables: list[str], radius: float, directions: str) -> Any:
-    """Compile a law for ‖x‖ ≤ radius."""
-    import exactformer
+def compile_law(law: Law, variables: list[str], radius: float, directions: str) -> CompiledModel:
+    """Compile a law for ‖x‖ ≤ radius (as printed), along its own directions if it has any."""
     from exactformer.algebra import Polynomial
+    from exactformer.model import compile
 
+    if isinstance(law, RidgeLaw):
+        return _compile_form(as_ridge_form(law, variables), Fraction(repr(radius)))
     polynomial = Polynomial.from_terms(law.powers(), variables)
-    return exactformer.compile(polynomial, radius=radius, directions=directions)
+    return compile(polynomial, radius=Fraction(repr(radius)), directions=directions)
+
+
+def as_ridge_form(law: RidgeLaw, variables: list[str]) -> RidgeForm:
+    """Return F, β and b as exact rationals, each direction halved until it fits the unit ball."""
+    from exactformer.algebra.ridge import RidgeForm
+
+    F = np.zeros((len(law.F), law.frame.dimension))
+    F[:, law.frame.used] = law.F
+    directions, beta = [], []
+    for row, powers in zip(F, law.beta, strict=True):
+        scale = _power_of_two_above(row)
+        directions.append(tuple(Fraction(c) / scale for c in row.tolist()))
+        beta.append(tuple(Fraction(c) * scale**s for s, c in enumerate(powers.tolist(), start=1)))
+    return RidgeForm(
+        tuple(variables),
+        Fraction(law.b),
+        tuple(directions),
+        tuple(beta),
+        law.beta.shape[1],
+        "given",
+    )
+
+
+def _compile_form(form: RidgeForm, radius: Fraction) -> CompiledModel:
+    import torch
+
+    from exactformer.certificates import certify_blueprint
+    from exactformer.constructions import scaled
+    from exactformer.model.compiled import CompiledModel
+    from exactformer.model.compiling import MEMORY_LIMIT, check_size
+
+    polynomial = form.to_polynomial()
+    check_size(polynomial, form.width, torch.float64.itemsize, MEMORY_LIMIT)
+    drawn = scaled(form, radius)
+    blueprint = replace(drawn, metadata={**drawn.metadata, "target": str(polynomial)})
+    return CompiledModel(blueprint, certify_blueprint(blueprint, polynomial))
+
+
+def _power_of_two_above(row: Array) -> Fraction:
+    """Return the least power of two, from one upwards, that is at least ‖row‖."""
+    square, scale = sum(Fraction(c) ** 2 for c in row.tolist()), Fraction(1)
+    while scale * scale < square:
+        scale *= 2
+    return scale

@@ -9,13 +9,14 @@ residual r_i into r_i / (1 − h_i).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from exactformer.learning.least_squares import cholesky
 from exactformer.learning.orthogonal import Array
 from exactformer.learning.sample import Sample
 from exactformer.learning.terms import Terms
+
+_ROWS = 1024
 
 
 def choose_degree(terms: Terms, sample: Sample, gram: Array, right: Array) -> int:
@@ -40,28 +41,31 @@ def _leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> A
     order = np.argsort(terms.total, kind="stable")
     full = gram + np.tril(gram, -1).T
     factor, undetermined = cholesky(np.asfortranarray(full[np.ix_(order, order)]))
-    starts = _determined(terms, len(terms) if undetermined is None else undetermined)
-    last = int(np.count_nonzero(terms.total < len(starts)))
+    parts = _determined(terms, len(terms) if undetermined is None else undetermined)
+    last = parts[-1].stop
     factor, order = factor[:last, :last], order[:last]
     loads: Array = solve_triangular(factor, right[order], lower=True)
     mean = np.average(sample.Y, axis=0, weights=sample.weight)
     units: Array = np.maximum(sample.weight @ (sample.Y - mean) ** 2, np.finfo(float).tiny)
-    errors = np.zeros((len(starts), len(sample.X)))
-    for rows, features in terms.blocks(sample.X):
+    errors = np.zeros((len(parts), len(sample.X)))
+    for start in range(0, len(sample.X), _ROWS):
+        rows = slice(start, start + _ROWS)
+        features = terms.features(terms.columns.evaluate(sample.X[rows]))
         white: Array = solve_triangular(factor, features[order], lower=True)
-        leverage = _running(white**2, starts)
+        leverage = _running(white**2, parts)
         for y, load, unit in zip(sample.Y[rows].T, loads.T, units, strict=True):
-            fitted = _running(white * load[:, None], starts)
+            fitted = _running(white * load[:, None], parts)
             errors[:, rows] += ((y - fitted) / np.maximum(1 - leverage, 1e-12)) ** 2 / unit
     return errors
 
 
-def _determined(terms: Terms, able: int) -> NDArray[np.int64]:
-    """Return where each degree starts, for degrees whose terms all lie before place ``able``."""
-    ends = np.cumsum(np.bincount(terms.total, minlength=terms.degree + 1))
-    kept = max(1, int(np.count_nonzero(ends <= able)))
-    return np.concatenate([[0], ends[: kept - 1]]).astype(np.int64)
+def _determined(terms: Terms, able: int) -> list[slice]:
+    """Return the places of each degree's terms, for the degrees that lie before ``able``."""
+    ends = np.cumsum(np.bincount(terms.total, minlength=terms.degree + 1)).tolist()
+    parts = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+    return [part for part in parts if part.stop <= able]
 
 
-def _running(parts: Array, starts: NDArray[np.int64]) -> Array:
-    return np.cumsum(np.add.reduceat(parts, starts, axis=0), axis=0)
+def _running(numbers: Array, parts: list[slice]) -> Array:
+    # A degree may have no terms of its own (columns with few values), so sums of slices.
+    return np.cumsum([numbers[part].sum(axis=0) for part in parts], axis=0)

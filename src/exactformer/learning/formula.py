@@ -129,8 +129,13 @@ def variable_names(names: Sequence[str]) -> list[str]:
 
     Either all columns keep their names or none does, so that no name means two things.
     """
-    plain = all(re.fullmatch(r"[^\W\d]\w*", n) for n in names) and len(set(names)) == len(names)
+    plain = all(_plain(n) for n in names) and len(set(names)) == len(names)
     return list(names) if plain else [f"x{i + 1}" for i in range(len(names))]
+
+
+def _plain(name: str) -> bool:
+    letters = all(c.isalpha() or c in "_0123456789" for c in name)
+    return letters and name != "" and name[0] not in "0123456789"
 
 
 def _joined(

@@ -26,6 +26,8 @@ _ROUNDS = 100
 _TOGETHER = 0.5
 # A term with less than this share of its square norm outside the model is an alias of the model.
 _ALIAS = 1e-10
+# How many terms that overlap with the model are looked at as possible aliases, and on which rows.
+_CANDIDATES, _LIKELY, _HEAD = 20, 0.05, 1000
 _EPS = float(np.finfo(float).eps)
 # Less than this share of ‖y‖ cannot be told from the rounding of y and of the features.
 _ROUNDING = 1e3 * _EPS
@@ -77,9 +79,7 @@ class Search:
             if not chosen or frozenset(active) in seen:
                 break
             seen.add(frozenset(active))
-        closure = set(lower_closure([self.terms.exponents(j) for j in active]))
-        hidden = np.flatnonzero((outside < _ALIAS * self.norms) & (self.norms > 0)).tolist()
-        return Found(active, [a for j in hidden if (a := self.terms.exponents(j)) not in closure])
+        return Found(active, self._aliases(active, outside))
 
     def _settled(self, active: list[int]) -> tuple[list[int], Fit]:
         """Fit, and remove terms that later ones have made insignificant; the constant stays."""
@@ -129,6 +129,37 @@ class Search:
                 closed = wider
                 chosen.append(j)
         return chosen
+
+    def _aliases(self, active: list[int], outside: Array) -> list[Exponents]:
+        """Return terms x^α that the model and lower powers of the same variables add up to."""
+        model = [self.terms.exponents(j) for j in active]
+        share = np.divide(
+            self.norms - outside, self.norms, out=np.zeros_like(outside), where=self.norms > 0
+        )
+        likely = np.argsort(-share, kind="stable")[: _CANDIDATES + len(active)].tolist()
+        known = set(lower_closure(model))
+        found = []
+        for alpha in (self.terms.exponents(j) for j in likely if share[j] > _LIKELY):
+            if alpha in known:
+                continue
+            others = sorted({*model, *lower_closure([alpha])} - {alpha})
+            head = self.sample.X[:_HEAD]
+            if _explained(alpha, others, self.terms, head) and (
+                len(head) == len(self.sample.X)
+                or _explained(alpha, others, self.terms, self.sample.X)
+            ):
+                found.append(alpha)
+        return found
+
+
+def _explained(alpha: Exponents, others: list[Exponents], terms: Terms, X: Array) -> bool:
+    """Whether φ_α is a combination of ``others`` on these rows, with rows to spare."""
+    if len(X) < 2 * len(others) + 2:
+        return False
+    columns = products([*others, alpha], terms.columns, X)
+    # The last entry of R is the part of the last column outside the span of the others.
+    last = np.asarray(np.linalg.qr(columns, mode="r"))[-1, -1]
+    return bool(abs(last) < np.sqrt(_ALIAS) * np.linalg.norm(columns[:, -1]))
 
 
 def bar(sample: Sample, y: Array, level: float) -> Bar:

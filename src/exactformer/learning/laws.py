@@ -18,6 +18,7 @@ from scipy.linalg import solve_triangular
 from exactformer.learning.basis import contract, expand, shorten, to_powers_sparse
 from exactformer.learning.least_squares import Coefficients
 from exactformer.learning.orthogonal import Array, Columns
+from exactformer.learning.passes import blocks
 from exactformer.learning.sparse import Selection
 from exactformer.learning.terms import Exponents, Terms, products
 
@@ -164,7 +165,7 @@ class DenseLaw:
     def values(self, X: Array) -> Array:
         """Return the values (N,) at rows of all columns."""
         out = np.empty(len(X))
-        for rows, features in self.terms.blocks(X[:, self.frame.used]):
+        for rows, features in blocks(self.terms, X[:, self.frame.used]):
             out[rows] = self.coordinates @ features
         return out
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from exactformer.learning.orthogonal import Array
 from exactformer.learning.sample import Sample
 from exactformer.learning.terms import Terms
+from exactformer.learning.threads import one_blas_thread
 
 
 def inner_products(terms: Terms, sample: Sample, right: Array) -> Array:
     """Return Σ_i w_i φ_j(x_i) right_i for every term: (p, columns of ``right``)."""
     weighted = right * sample.weight[:, None]
     total = np.zeros((len(terms), right.shape[1]))
-    for rows, features in _blocks(terms, sample):
+    for rows, features in blocks(terms, sample.X):
         total += features @ weighted[rows]
     return total
 
@@ -24,7 +24,7 @@ def inner_products(terms: Terms, sample: Sample, right: Array) -> Array:
 def square_norms(terms: Terms, sample: Sample) -> Array:
     """Return Σ_i w_i φ_j(x_i)² for every term."""
     total = np.zeros(len(terms))
-    for rows, features in _blocks(terms, sample):
+    for rows, features in blocks(terms, sample.X):
         total += np.square(features, out=features) @ sample.weight[rows]
     return total
 
@@ -32,7 +32,7 @@ def square_norms(terms: Terms, sample: Sample) -> Array:
 def residuals(terms: Terms, sample: Sample, coefficients: Array) -> Array:
     """Return Y − Σ_j c_j φ_j on the rows, (N, outputs)."""
     left = sample.Y.copy()
-    for rows, features in _blocks(terms, sample):
+    for rows, features in blocks(terms, sample.X):
         left[rows] -= features.T @ coefficients
     return left
 
@@ -40,12 +40,12 @@ def residuals(terms: Terms, sample: Sample, coefficients: Array) -> Array:
 def gram_times(terms: Terms, sample: Sample, direction: Array) -> Array:
     """Return the Gram matrix times ``direction`` (p, outputs), without forming it."""
     total = np.zeros_like(direction)
-    for rows, features in _blocks(terms, sample):
+    for rows, features in blocks(terms, sample.X):
         total += features @ ((features.T @ direction) * sample.weight[rows, None])
     return total
 
 
-def _blocks(terms: Terms, sample: Sample) -> Iterator[tuple[slice, Array]]:
-    # Each product is small: waking BLAS threads for it would cost more than the product.
-    with threadpool_limits(1, user_api="blas"):
-        yield from terms.blocks(sample.X)
+def blocks(terms: Terms, X: Array) -> Iterator[tuple[slice, Array]]:
+    """Yield (rows, φ) block by block, each small enough that one thread is quickest."""
+    with one_blas_thread():
+        yield from terms.blocks(X)

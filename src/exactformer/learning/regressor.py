@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -78,7 +79,8 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     degree_ : int
         Degree of the dictionary.
     box_, radius_ : array (d, 2), float
-        Range of each column and largest ‖x‖ in the training data: beyond them is extrapolation.
+        Range of each column and a round number just above the largest ‖x‖ of the training data:
+        beyond them is extrapolation.
     unused_ : dict
         Columns left out, and why: constant, or a linear function of others.
     aliases_ : list of lists
@@ -313,17 +315,17 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         )
         self.degree_ = solved.degree
         self.box_ = np.column_stack([X.min(axis=0), X.max(axis=0)])
-        self.radius_ = float(np.nextafter(np.sqrt((X**2).sum(axis=1)).max(), np.inf))
+        self.radius_ = _radius(float(np.sqrt((X**2).sum(axis=1)).max()))
         names = formula.variable_names(self._names)
         self.aliases_ = [[formula.monomial(a, names) for a in terms] for terms in solved.aliases]
         self.unused_ = {self._names[j]: why for j, why in sample.unused.items()}
 
     def _warn(self) -> None:
-        relations = [f"{n} is {why}" for n, why in self.unused_.items() if why != "constant"]
+        relations = [f"{n} ({why})" for n, why in self.unused_.items() if why != "constant"]
         if relations:
             warnings.warn(
-                f"{'; '.join(relations)}: the data cannot tell these columns apart, and the law "
-                "is written in the columns named last in each",
+                f"not used: {', '.join(relations)}. The data cannot tell these columns from the "
+                "others, in which the law is written",
                 DependentColumnsWarning,
                 stacklevel=3,
             )
@@ -361,3 +363,11 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     def __getstate__(self) -> dict[str, Any]:
         # The compiled model is made again on first use; a pickle carries the law alone.
         return super().__getstate__() | ({"_compiled": None} if "_compiled" in vars(self) else {})  # type: ignore[no-any-return]
+
+
+def _radius(norm: float) -> float:
+    """Return ``norm`` rounded up to three digits; 1 for zero, since a ball needs a radius."""
+    if norm == 0:
+        return 1.0
+    with localcontext(prec=3, rounding=ROUND_CEILING):
+        return float(+Decimal(float(np.nextafter(norm, np.inf))))

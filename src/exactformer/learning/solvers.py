@@ -22,6 +22,7 @@ from exactformer.learning.ridge import solve_directions
 from exactformer.learning.sample import Sample
 from exactformer.learning.sparse import select
 from exactformer.learning.terms import Exponents, Terms, build_terms, check_size, count_terms
+from exactformer.learning.threads import one_blas_thread
 
 Degree = int | Literal["auto"]
 
@@ -57,14 +58,15 @@ def solve_sparse(
     highest = _highest(columns, sample.size) if degree == "auto" else degree
     count = count_terms(columns, highest)
     check_size(count, count * _BYTES_A_TERM, limit, "a pass over the data")
-    terms = _dictionary(sample, highest)
-    norms = square_norms(terms, sample)
     laws: list[Law] = []
     aliases = []
-    for output, frame in enumerate(frames(sample, dimension)):
-        found = select(terms, norms, sample, output, significance)
-        laws.append(SparseLaw.of(found, terms.columns, frame))
-        aliases.append([frame.embed(alpha) for alpha in found.aliases])
+    with one_blas_thread():
+        terms = _dictionary(sample, highest)
+        norms = square_norms(terms, sample)
+        for output, frame in enumerate(frames(sample, dimension)):
+            found = select(terms, norms, sample, output, significance)
+            laws.append(SparseLaw.of(found, terms.columns, frame))
+            aliases.append([frame.embed(alpha) for alpha in found.aliases])
     return Solved(laws, highest, aliases)
 
 
@@ -80,6 +82,18 @@ def solve_least_squares(
         what = "the Gram matrix, which directions= and degree='auto' need"
         check_size(count, 2 * gram_bytes(count), limit, what)
     check_size(count, count * _BYTES_A_TERM, limit, "a pass over the data")
+    with one_blas_thread(count):
+        return _all_terms(sample, dimension, degree, directions, highest, formed)
+
+
+def _all_terms(
+    sample: Sample,
+    dimension: int,
+    degree: Degree,
+    directions: Array | None,
+    highest: int,
+    formed: bool,
+) -> Solved:
     terms = _dictionary(sample, highest)
     around = frames(sample, dimension)
     if not formed:
@@ -106,7 +120,8 @@ def best_degree(sample: Sample, degree: Degree) -> int:
     if degree != "auto":
         return degree
     terms = _dictionary(sample, _highest(sample.X.shape[1], sample.size / 2))
-    return max(1, choose_degree(terms, sample, *normal_equations(terms, sample)))
+    with one_blas_thread(len(terms)):
+        return max(1, choose_degree(terms, sample, *normal_equations(terms, sample)))
 
 
 def _along(

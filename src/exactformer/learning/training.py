@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.errors import ExactformerError, FileFormatError
+from exactformer.learning.network import count_parameters
+from exactformer.learning.threads import one_torch_thread
 
 
 class DivergenceError(ExactformerError):
@@ -104,20 +106,27 @@ def train(
     and goes on from the file if there is one. Divergence ends the run, and the history says so.
     """
     run = _Run(network, points, protocol, seed, test)
+    with one_torch_thread(run.products):
+        return _follow(run, checkpoint, report, max(1, protocol.epochs // max(1, reports)))
+
+
+def _follow(
+    run: _Run, checkpoint: Path | None, report: Callable[[Progress], None] | None, every: int
+) -> History:
     if checkpoint is not None and checkpoint.exists():
         run.load(checkpoint)
-    every = max(1, protocol.epochs // max(1, reports))
+    epochs = run.protocol.epochs
     first, began, spent = run.epoch, time.perf_counter(), run.seconds
-    while run.epoch < protocol.epochs:
+    while run.epoch < epochs:
         run.one_epoch()
-        if run.epoch % every and run.epoch < protocol.epochs:
+        if run.epoch % every and run.epoch < epochs:
             continue
         run.synchronise()
         gone = time.perf_counter() - began
         run.seconds = spent + gone
         if report is not None:
-            left = gone / (run.epoch - first) * (protocol.epochs - run.epoch)
-            report(Progress(run.epoch, protocol.epochs, run.train[-1], run.seconds, left))
+            left = gone / (run.epoch - first) * (epochs - run.epoch)
+            report(Progress(run.epoch, epochs, run.train[-1], run.seconds, left))
         if checkpoint is not None:
             run.save(checkpoint)
         if run.diverged or run.settled():
@@ -148,6 +157,7 @@ class _Run:
             cycle_momentum=protocol.cycled,
         )
         self.generator = torch.Generator(device=parameter.device).manual_seed(seed)
+        self.products = count_parameters(network) * min(protocol.batch_size, len(points.x))
         self.epoch, self.seconds = 0, 0.0
         self.train: list[float] = []
         self.test: list[float] = []

@@ -1,0 +1,98 @@
+"""A table from a file: numbers only, nothing missing, or a message that says where."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from exactformer.errors import FileFormatError, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns to learn from and the one to learn."""
+
+    features: pd.DataFrame
+    target: pd.Series[float]
+
+
+def read_table(path: Path, target: str, columns: list[str] | None = None) -> Table:
+    """Read CSV (any of , ; tab between cells) or Parquet; ``columns`` are all others by default."""
+    frame = _read(path)
+    names = [str(n) for n in frame.columns]
+    frame.columns = names
+    for name in [target, *(columns or [])]:
+        if name not in names:
+            raise InputError(f"{path} has no column {name!r}; it has {_listed(names)}")
+    chosen = columns or [n for n in names if n != target]
+    if target in chosen:
+        raise InputError(f"the target {target!r} cannot be one of the columns to learn from")
+    if not chosen:
+        raise InputError(f"{path} has no column besides the target {target!r} to learn from")
+    if len(frame) < 2:
+        raise InputError(f"{path} has {len(frame)} row(s); a law needs at least two")
+    clean = {name: _numbers(frame[name], name, path) for name in [*chosen, target]}
+    return Table(type(frame)({n: clean[n] for n in chosen}), clean[target])
+
+
+def _read(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    if not path.is_file():
+        raise FileFormatError(f"{path} is not a file")
+    if path.suffix.lower() in {".parquet", ".pq"}:
+        try:
+            return pd.read_parquet(path)
+        except ImportError:
+            raise InputError(
+                f"reading {path} needs pyarrow: pip install pyarrow, or save the table as CSV"
+            ) from None
+        except Exception as error:
+            raise FileFormatError(f"{path} is not a Parquet file: {error}") from error
+    try:
+        return pd.read_csv(path, sep=_separator(path))
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path} is not a CSV table: {error}") from error
+
+
+def _separator(path: Path) -> str:
+    """Return what separates the cells of the header, and refuse a header that repeats a name."""
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        header = file.readline()
+    counts = {s: header.count(s) for s in (",", ";", "\t")}
+    separator = max(counts, key=lambda s: counts[s])
+    names = [n.strip() for n in next(csv.reader([header], delimiter=separator), [])]
+    if repeated := sorted({n for n in names if names.count(n) > 1}):
+        raise InputError(f"{path}: columns need different names; repeated: {_listed(repeated)}")
+    return separator
+
+
+def _numbers(column: pd.Series[float], name: str, path: Path) -> pd.Series[float]:
+    import pandas as pd
+
+    numbers = pd.to_numeric(column, errors="coerce")
+    if column.dtype.kind not in "biuf" and (wrong := numbers.isna() & column.notna()).any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InputError(
+            f"{path}: column {name!r} is not numeric; row {row + 1} has {column.iloc[row]!r}. "
+            "Leave the column out with --columns, or encode it as numbers"
+        )
+    values = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
+    for bad, what in ((np.isnan(values), "missing"), (np.isinf(values), "infinite")):
+        if bad.any():
+            raise InputError(
+                f"{path}: column {name!r} has {int(bad.sum())} {what} value(s), the first in row "
+                f"{int(np.flatnonzero(bad)[0]) + 1}. Remove those rows or fill them in"
+            )
+    return pd.Series(values, index=column.index)
+
+
+def _listed(names: list[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
