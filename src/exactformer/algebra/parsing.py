@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from math import comb
 from typing import NamedTuple
 
@@ -280,9 +281,10 @@ class _Parser:
         whole, _, decimals = mantissa.partition(".")
         if len(whole) + len(decimals) > MAX_DIGITS:
             self.fail(f"the number has more than {MAX_DIGITS:,} digits", token)
-        if len(exponent.lstrip("+-0")) > 5 or abs(int(exponent or "0")) > MAX_DIGITS:
+        power = exponent.lstrip("+-0") or "0"  # int() would count leading zeros as digits
+        if len(power) > 5 or int(power) > MAX_DIGITS:
             self.fail(f"the decimal exponent is beyond ±{MAX_DIGITS:,}", token)
-        shift = int(exponent or "0") - len(decimals)
+        shift = (-int(power) if exponent.startswith("-") else int(power)) - len(decimals)
         digits, scale = fmpq(fmpz(whole + decimals)), fmpz(10) ** abs(shift)
         return digits * scale if shift >= 0 else digits / scale
 
@@ -290,6 +292,7 @@ class _Parser:
         size = bits(factor) * exponent + bits(product.coefficient)
         if factor not in (0, 1, -1) and size > MAX_COEFFICIENT_BITS:
             self.fail(f"a coefficient grows past {MAX_COEFFICIENT_BITS:,} bits here", token)
+        self.spend(1, 1, size, token)
         product.coefficient *= factor**exponent
 
     def limit_degree(self, degree: int, token: Token) -> None:
@@ -300,7 +303,11 @@ class _Parser:
         key = tuple(sorted(product.powers.items()))
         coefficient = product.coefficient * sign
         if product.expanded is None:
-            total.terms[key] = total.terms.get(key, fmpq(0)) + coefficient
+            value = total.terms.get(key, fmpq(0)) + coefficient
+            if (size := bits(value)) > MAX_COEFFICIENT_BITS:
+                self.fail(f"a coefficient grows past {MAX_COEFFICIENT_BITS:,} bits here")
+            self.spend(1, 1, size, self.here)
+            total.terms[key] = value
             return
         monomial = self.ring.from_dict({self.dense(key): coefficient})
         self.spend(len(product.expanded), 1, bits(coefficient), self.here)
@@ -311,6 +318,7 @@ class _Parser:
         total.expanded = term
 
     def expand(self, total: _Sum) -> fmpq_mpoly:
+        self.spend(len(total.terms), len(self.index), 0, self.here)
         loose = self.ring.from_dict({self.dense(k): c for k, c in total.terms.items()})
         if total.expanded is None:
             return loose
@@ -339,8 +347,8 @@ class _Parser:
         self.work += left * right * (height // 64 + 1)
         if self.work > MAX_WORK:
             raise SizeError(
-                f"multiplying out the parentheses at column {token.column} takes about "
-                f"{self.work:.1e} operations, the limit is {MAX_WORK:.0e}; "
+                f"multiplying out up to column {token.column} takes about "
+                f"{Decimal(self.work):.1e} operations, the limit is {MAX_WORK:.0e}; "
                 "give the polynomial already expanded, or of lower degree"
             )
 

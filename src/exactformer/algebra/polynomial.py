@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from exactformer.algebra import printing
 from exactformer.algebra.parsing import parse
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
-from exactformer.algebra.ring import Exponents, natural_order, ring
+from exactformer.algebra.ring import Exponents, is_name, natural_order, ring
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Polynomial:
         dimension = len(variables)
         exact: dict[Exponents, fmpq] = {}
         for exponents, coefficient in terms.items():
-            key = tuple(int(e) for e in exponents)
+            key = tuple(_index(e) for e in exponents)
             if len(key) != dimension or min(key, default=0) < 0:
                 raise InputError(
                     f"exponents {tuple(exponents)} do not fit {dimension} variables "
@@ -77,17 +78,20 @@ class Polynomial:
     def from_sympy(
         cls, expression: sympy.Expr | sympy.Poly, variables: Sequence[str] | None = None
     ) -> Polynomial:
-        """Build from a SymPy expression or ``Poly``; SymPy floats are taken exactly."""
+        """Build from a SymPy expression or ``Poly``; its floats are the binary numbers they are."""
         import sympy
 
+        if isinstance(expression, str):  # sympify would evaluate it as code
+            raise InputError("from_sympy takes a SymPy expression; use Polynomial.parse for text")
         expression = sympy.sympify(expression)
         symbols = expression.gens if isinstance(expression, sympy.Poly) else expression.free_symbols
-        names = sorted((str(s) for s in symbols), key=natural_order)
-        names = names if variables is None else list(variables)
+        names = _checked(sorted((str(s) for s in symbols), key=natural_order))
+        names = names if variables is None else _checked(variables)
         try:
             generators = [sympy.Symbol(n) for n in names] or [sympy.Symbol("x")]
             plain = expression.as_expr().xreplace({s: sympy.Symbol(str(s)) for s in symbols})
-            poly = sympy.Poly(sympy.nsimplify(plain, rational=True), *generators, domain="QQ")
+            exact = plain.xreplace({f: sympy.Rational(f) for f in plain.atoms(sympy.Float)})
+            poly = sympy.Poly(exact, *generators, domain="QQ")
         except (sympy.PolynomialError, sympy.CoercionFailed) as error:
             raise InputError(
                 f"{expression} is not a polynomial in {', '.join(names)}: {error}"
@@ -138,6 +142,8 @@ class Polynomial:
 
     def coefficient(self, exponents: Exponents) -> Fraction:
         """Return the coefficient of one monomial."""
+        if len(exponents) != self.dimension:
+            raise InputError(f"a monomial has {self.dimension} exponents, not {len(exponents)}")
         return to_fraction(self._flint[exponents]) if self.dimension else self._only()
 
     def _only(self) -> Fraction:
@@ -235,10 +241,15 @@ class Polynomial:
 
     __radd__, __rmul__ = __add__, __mul__
 
+    def __rsub__(self, other: object) -> Polynomial:
+        return -self + other
+
     def __neg__(self) -> Polynomial:
         return Polynomial(self._variables, -self._flint)
 
     def __pow__(self, exponent: int) -> Polynomial:
+        if not isinstance(exponent, int) or exponent < 0:
+            raise InputError(f"a power of a polynomial is a whole number ≥ 0, not {exponent!r}")
         return Polynomial(self._variables, self._flint**exponent)
 
     def _combine(self, other: object, operation: Any) -> Polynomial:
@@ -260,7 +271,19 @@ def _checked(variables: Sequence[str]) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         repeated = sorted({n for n in names if names.count(n) > 1})
         raise InputError(f"each variable may be named once; repeated: {', '.join(repeated)}")
+    if odd := [n for n in names if not is_name(n)]:
+        raise InputError(
+            f"{odd[0]!r} cannot name a variable: letters, digits and underscores may, and no digit "
+            "at the beginning"
+        )
     return names
+
+
+def _index(exponent: Any) -> int:
+    try:
+        return index(exponent)
+    except TypeError:
+        raise InputError(f"{exponent!r} is no exponent; exponents are whole numbers") from None
 
 
 def _ratio(value: Any) -> tuple[int, int]:

@@ -42,7 +42,7 @@ def to_sympy(terms: Mapping[Exponents, Fraction], variables: tuple[str, ...]) ->
     """Return a SymPy expression."""
     import sympy
 
-    symbols = sympy.symbols(list(variables)) if variables else []
+    symbols = [sympy.Symbol(v) for v in variables]
     return sympy.Add(
         *(
             sympy.Mul(

@@ -7,19 +7,35 @@ from functools import lru_cache
 
 from flint import Ordering, fmpq_mpoly_ctx
 
+from exactformer.errors import SizeError
+
 Exponents = tuple[int, ...]
+
+MAX_VARIABLES = 1000  # FLINT packs exponents densely; several thousand variables crash it
 
 
 @lru_cache(maxsize=256)
 def ring(dimension: int) -> fmpq_mpoly_ctx:
     """Return the ring in ``dimension`` variables, in graded order."""
+    if dimension > MAX_VARIABLES:
+        raise SizeError(
+            f"the polynomial has {dimension:,} variables, the limit is {MAX_VARIABLES:,}; "
+            "split it into polynomials of fewer variables"
+        )
     return fmpq_mpoly_ctx.get([f"x{i}" for i in range(dimension)], Ordering.degrevlex)
 
 
 def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key under which ``x2`` comes before ``x10``."""
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return tuple(_number_key(part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
+    keys = (_number_key(part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
+    return (*keys, (-1, 0, name))  # x1 and x01 are the same number but need one order
+
+
+def is_name(text: str) -> bool:
+    """Return whether the grammar reads ``text`` as one variable."""
+    letters = all(c.isalpha() or c in "_0123456789" for c in text)
+    return letters and text != "" and text[0] not in "0123456789"
 
 
 def _number_key(digits: str) -> tuple[int, int, str]:

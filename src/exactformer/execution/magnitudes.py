@@ -67,14 +67,15 @@ class Sizes:
         # Tokens with the same reach share their bounds; small integers are quick keys.
         classes = {r: k for k, r in enumerate(dict.fromkeys(reach))}
         self._class = [classes[r] for r in reach]
-        self._known: dict[tuple[int, tuple[fmpq, ...]], float] = {}
+        # Keyed by identity, which is quick; holding the polynomial keeps its identity its own.
+        self._known: dict[tuple[int, int], tuple[fmpq_poly, float]] = {}
 
     def size(self, token: int, entry: fmpq_poly) -> float:
         """Return a bound of |entry| for one token."""
-        key = (self._class[token], tuple(entry.coeffs()))
+        key = (self._class[token], id(entry))
         if key not in self._known:
-            self._known[key] = largest(entry, self.reach[token])
-        return self._known[key]
+            self._known[key] = entry, largest(entry, self.reach[token])
+        return self._known[key][1]
 
     def table(self, tokens: Sequence[Token], columns: int) -> Array:
         """Return the bounds of every entry of a stream, tokens × columns."""

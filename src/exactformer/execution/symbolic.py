@@ -179,7 +179,7 @@ def _apply(matrix: Matrix, token: Token) -> Token:
     columns = matrix.by_column
     for dimension, entry in token.items():
         for row, weight in columns.get(dimension, ()):
-            _add(result, row, entry * to_fmpq(weight))
+            _add(result, row, entry if weight == 1 else entry * to_fmpq(weight))
     return result
 
 

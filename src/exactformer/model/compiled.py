@@ -56,7 +56,7 @@ class CompiledModel(nn.Module):
     def forward(self, x: Any) -> Tensor:
         """Evaluate at points given as tensor, array or nested list, coordinates last."""
         points = self._points(x)
-        flat = points.reshape(-1, points.shape[-1])
+        flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
         inside = self._check(flat)
         pieces = [self.transformer(piece) for piece in torch.split(flat, self._chunk())]
         values = torch.cat(pieces) if pieces else flat.new_empty(0)

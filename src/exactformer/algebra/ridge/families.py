@@ -35,6 +35,7 @@ def ridge_form(
     check = check_width or _accept
     if directions not in FAMILIES:
         raise InputError(f"directions={directions!r}; choose one of {', '.join(FAMILIES)}")
+    check(1)  # a degree too high for a single direction is refused before any is looked for
     lattice = lattice_width(polynomial.dimension, polynomial.degree)
     if directions == "tailored" or (
         directions == "auto" and polarisation_cost(polynomial) <= MAX_POLARISATION

@@ -116,8 +116,9 @@ def _weight(a: Exponents) -> float:
 
 def _dyadic(value: float) -> fmpq:
     """Round to a short dyadic rational: powers of two are the only denominators worth summing."""
-    shift = _COEFFICIENT_BITS - int(np.frexp(value)[1])
-    return fmpq(round(value * 2.0**shift)) / fmpq(2) ** shift
+    mantissa, exponent = np.frexp(value)
+    shift = _COEFFICIENT_BITS - int(exponent)
+    return fmpq(round(float(mantissa) * 2**_COEFFICIENT_BITS)) / fmpq(2) ** shift
 
 
 def _linear(vector: Direction) -> fmpq_mpoly:
