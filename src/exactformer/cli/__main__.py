@@ -1,0 +1,3 @@
+from exactformer.cli import main
+
+main()

@@ -1,0 +1,102 @@
+"""The commands, gathered."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from inspect import cleandoc
+from typing import Annotated
+
+import typer
+
+from exactformer import __version__
+from exactformer.cli.certify import certify
+from exactformer.cli.compile import compile
+from exactformer.cli.demo import demo
+from exactformer.cli.fit import fit
+from exactformer.cli.inspect import inspect
+from exactformer.cli.predict import predict
+from exactformer.cli.report import report
+from exactformer.cli.reproduce import reproduce
+from exactformer.cli.usage import Command, Group
+
+app = typer.Typer(
+    name="exactformer",
+    cls=Group,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with [bold]exactformer demo[/bold]; every command explains itself with --help.",
+)
+
+_EXAMPLES: dict[Callable[..., None], list[str]] = {
+    demo: ["demo", "demo -o tour --points 100000"],
+    compile: [
+        'compile "x^2 + 3 x y" --radius 2 -o law.safetensors',
+        'compile "0.1 a^3 - 2 (a + b)^2" --radius 1/2 --variables a,b,c --construction paper',
+        'compile "x^4" --radius 10 --dtype float32 --json',
+    ],
+    certify: [
+        "certify law.safetensors",
+        'certify law.safetensors "x^2 + 3 x y"',
+    ],
+    predict: [
+        "predict law.safetensors points.csv -o values.csv",
+        "predict law.safetensors points.npy -o values.npy --outside nan",
+        'echo "0.5,-1" | exactformer predict law.safetensors',
+    ],
+    inspect: [
+        "inspect law.safetensors",
+        "inspect law.safetensors --matrices",
+        'inspect law.safetensors --plot law.svg --at "0.5,-1"',
+    ],
+    fit: [
+        "fit measurements.csv --target y",
+        "fit measurements.csv --target y --columns a,b -o law.safetensors",
+    ],
+    reproduce: ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
+    report: ["report", "report --results results -o page.html"],
+}
+
+
+def _epilog(lines: list[str]) -> str:
+    shown = [line if "|" in line else f"exactformer {line}" for line in lines]
+    return "\n\n".join(["[bold]Examples[/bold]", *(line.replace("[", r"\[") for line in shown)])
+
+
+def _help(command: Callable[..., None]) -> str:
+    """Return the docstring with its lines joined: the terminal decides where they break."""
+    paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+
+
+for _command, _lines in _EXAMPLES.items():
+    app.command(cls=Command, help=_help(_command), epilog=_epilog(_lines))(_command)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"exactformer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Turn functions into transformers, and say with proof how far off they are."""
+
+
+def run() -> None:
+    """Run the application on what a terminal gives."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show ≤ shows ? instead of ending the program.
+            stream.reconfigure(errors="replace")
+    app()

@@ -1,0 +1,199 @@
+"""``exactformer inspect``: what is inside a saved model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from exactformer.cli.options import Json, ModelFile, coordinates
+from exactformer.cli.output import console, print_json, shortened
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from exactformer.blueprint import Block, Blueprint, Matrix
+    from exactformer.cli.theorem import TheoremCounts
+
+
+def inspect(
+    file: ModelFile,
+    matrices: Annotated[
+        bool, typer.Option("--matrices", help="Print every matrix, entry by entry, exactly.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw matrices and attention into this .png, .svg or .pdf."),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(help="The input to draw attention for, e.g. 0.5,-1; random if absent."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show a model's layers, and its counts beside the theorem's formulas.
+
+    This reads what the file holds; exactformer certify proves what it computes.
+    """
+    from exactformer.blueprint.storing import load_blueprint
+
+    blueprint = load_blueprint(file)
+    drawn = None if plot is None else _plot(file, plot, at)
+    if as_json:
+        print_json(_data(blueprint, matrices, drawn))
+        return
+    screen = console()
+    _show(blueprint, screen)
+    if matrices:
+        from exactformer.cli.matrices import matrices as exact
+
+        for matrix in exact(blueprint, screen):
+            screen.print(matrix)
+    if drawn is not None:
+        screen.print(f"Drawn in {drawn['figure']} at {drawn['at']}", markup=False)
+
+
+def _plot(file: Path, plot: Path, at: str | None) -> dict[str, Any]:
+    from exactformer.figures import architecture_figure, save_figure
+    from exactformer.figures.sampling import points_in_ball
+    from exactformer.model import load
+
+    model = load(file)
+    d, radius = len(model.blueprint.variables), float(model.blueprint.radius)
+    point = points_in_ball(1, d, radius)[0].tolist() if at is None else coordinates(at)
+    save_figure(architecture_figure(model, point), plot)
+    return {"figure": str(plot), "at": point}
+
+
+def _data(blueprint: Blueprint, matrices: bool, drawn: dict[str, Any] | None) -> dict[str, Any]:
+    from exactformer.cli.matrices import as_data
+    from exactformer.cli.panels import model_facts
+
+    theorem = _theorem(blueprint)
+    return {
+        **model_facts(blueprint),
+        "dimensions": list(blueprint.dimensions),
+        "layers": [
+            {"path": path, "shape": list(matrix.shape), "nonzeros": matrix.nonzeros}
+            for path, matrix in blueprint.matrices()
+        ],
+        "theorem": {
+            "n_q": theorem.lemma_width,
+            "nonzeros_per_block": theorem.per_block,
+            "free_parameters": theorem.free,
+            "nonzeros": theorem.total,
+            "free_parameters_bound": theorem.free_bound,
+            "nonzeros_bound": theorem.total_bound,
+        },
+        **({"matrices": as_data(blueprint)} if matrices else {}),
+        **(drawn or {}),
+    }
+
+
+def _theorem(blueprint: Blueprint) -> TheoremCounts:
+    from exactformer.cli.theorem import TheoremCounts
+
+    return TheoremCounts(blueprint.tokens, len(blueprint.variables), blueprint.degree)
+
+
+def _show(blueprint: Blueprint, screen: Console) -> None:
+    from rich.text import Text
+
+    from exactformer.cli.panels import variable_list
+
+    target = shortened(blueprint.metadata.get("target", "not named"))
+    screen.print(Text.assemble("\n", (target, "bold")))
+    screen.print(
+        f"on ‖x‖ ≤ {blueprint.radius}, variables {variable_list(blueprint.variables)}; "
+        f"{blueprint.construction} construction\n",
+        markup=False,
+    )
+    screen.print(_layers(blueprint))
+    rules = sorted({block.attention.selection.rule.value for block in blueprint.blocks})
+    screen.print(f"\nA token is   {' | '.join(_runs(blueprint.dimensions))}", markup=False)
+    screen.print(f"Selection    {', '.join(rules) or 'none'}\n", markup=False)
+    screen.print(_counts(blueprint), "")
+
+
+def _layers(blueprint: Blueprint) -> Table:
+    embedding, readout = blueprint.embedding, blueprint.readout
+    table = _empty("Block", "Matrices", "Non-zeros", "Writes")
+    parts = {"F": embedding.features, "E": embedding.constant}
+    table.add_row("embedding", *_sizes(parts), "tokens")
+    for b, block in enumerate(blueprint.blocks, start=1):
+        _add_block(table, b, block, blueprint.dimensions)
+    shapes, nonzeros = _sizes({"β": readout.beta})
+    table.add_row("readout", f"{shapes}  b", f"{nonzeros} + {int(readout.bias != 0)}", "the output")
+    return table
+
+
+def _add_block(table: Table, b: int, block: Block, dimensions: tuple[str, ...]) -> None:
+    for head in block.attention.heads:
+        parts = {"W_Q": head.query, "W_K": head.key, "W_V": head.value}
+        written = ", ".join(dimensions[i] for i in sorted(head.value.by_row))
+        table.add_row(f"{b} attention", *_sizes(parts), written)
+    layer = block.feed_forward
+    parts = {"W_1": layer.w1, "b_1": layer.b1, "W_2": layer.w2, "b_2": layer.b2}
+    kept = {name: matrix for name, matrix in parts.items() if matrix.nonzeros}
+    written = ", ".join(dimensions[i] for i in sorted(layer.w2.by_row | layer.b2.by_row))
+    table.add_row(f"{b} feed-forward", *_sizes(kept), written)
+
+
+def _sizes(parts: Mapping[str, Matrix]) -> tuple[str, str]:
+    return (
+        "  ".join(f"{name} {m.rows}×{m.columns}" for name, m in parts.items()) or "none",
+        " + ".join(f"{m.nonzeros:,}" for m in parts.values()) or "0",
+    )
+
+
+def _counts(blueprint: Blueprint) -> Table:
+    counts, theorem = blueprint.counts(), _theorem(blueprint)
+    per_block = sorted({counts.per_block[0], max(counts.per_block)}) if counts.per_block else []
+    table = _empty("Count", "This model", "Theorem 3.5", "Formula")
+    table.columns[1].justify = "right"
+    rows: list[tuple[str, str, int, str]] = [
+        ("tokens", f"{counts.tokens:,}", theorem.lemma_width, "n_q = C(d−1+q, q)"),
+        ("blocks", f"{counts.depth:,}", theorem.q, "q"),
+        (
+            "non-zeros a block",
+            " … ".join(f"{v:,}" for v in per_block) or "–",
+            theorem.per_block,
+            "2n + 8",
+        ),
+        ("free parameters", f"{counts.free:,}", theorem.free, "nd + nq + 1"),
+        ("  bound for n = n_q", "", theorem.free_bound, "d^(q+1) + q d^q + 1"),
+        ("non-zeros in all", f"{counts.total:,}", theorem.total, "nd + 3nq + 8q + 1"),
+        ("  bound for n = n_q", "", theorem.total_bound, "d^(q+1) + 3q d^q + 8q + 1"),
+    ]
+    for name, ours, formula, words in rows:
+        table.add_row(name, ours, _large(formula), words)
+    table.caption = f"n = {counts.tokens:,}, d = {theorem.d}, q = {theorem.q}"
+    table.caption_justify = "left"
+    return table
+
+
+def _empty(*heads: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(*heads, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="cyan")
+    table.columns[2].justify = "right"
+    return table
+
+
+def _large(value: int) -> str:
+    return f"{value:,}" if value < 10**15 else f"{float(value):.3g}" if value < 10**300 else "huge"
+
+
+def _runs(dimensions: tuple[str, ...]) -> list[str]:
+    """Return names with numbered neighbours gathered: ``position 1 … 11``."""
+    runs = []
+    for stem, group in groupby(dimensions, key=lambda name: name.rstrip("0123456789")):
+        names = list(group)
+        last = names[-1].removeprefix(stem)
+        runs.append(names[0] if len(names) == 1 else f"{names[0]} … {last}")
+    return runs

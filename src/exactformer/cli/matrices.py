@@ -1,0 +1,142 @@
+"""Matrices of a blueprint on the terminal: every entry exact, every row and column named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from exactformer.blueprint import Blueprint, Matrix
+
+MOST_ENTRIES = 40
+_DENSE = 1000
+_ZERO = "·"
+_SYMBOLS = {
+    "query": "W_Q",
+    "key": "W_K",
+    "value": "W_V",
+    "w1": "W_1",
+    "b1": "b_1",
+    "w2": "W_2",
+    "b2": "b_2",
+}
+
+
+def rational(value: Fraction) -> str:
+    """Return a rational as text, whatever its length."""
+    from flint import fmpq
+
+    return str(fmpq(value.numerator, value.denominator))
+
+
+def title(path: str) -> str:
+    """Return the paper's symbol of a matrix and where it stands."""
+    parts = path.split(".")
+    if parts[0] == "embedding":
+        return "embedding F" if parts[1] == "features" else "embedding E, positions and ones"
+    if parts[0] == "readout":
+        return "readout β" if parts[1] == "beta" else "readout b"
+    head = f", head {int(parts[3]) + 1}" if parts[2] == "heads" and parts[3] != "0" else ""
+    return f"block {int(parts[1]) + 1}{head}, {_SYMBOLS[parts[-1]]}"
+
+
+def labels(blueprint: Blueprint, path: str) -> tuple[list[str], list[str]]:
+    """Return the names of a matrix's rows and columns."""
+    dimensions, name = list(blueprint.dimensions), path.rsplit(".", 1)[1]
+    tokens = [f"token {i + 1}" for i in range(blueprint.tokens)]
+    matrix = dict(blueprint.matrices())[path]
+    numbered = [f"row {i + 1}" for i in range(matrix.rows)]
+    units = [f"unit {i + 1}" for i in range(max(matrix.shape))]
+    match name:
+        case "features":
+            return tokens, list(blueprint.variables)
+        case "constant" | "beta":
+            return tokens, dimensions
+        case "query" | "key":
+            return numbered, dimensions
+        case "value":
+            return dimensions, dimensions
+        case "w1":
+            return units[: matrix.rows], dimensions
+        case "b1":
+            return units[: matrix.rows], [""]
+        case "w2":
+            return dimensions, units[: matrix.columns]
+        case "b2":
+            return dimensions, [""]
+        case _:
+            return [""], [""]
+
+
+def matrices(blueprint: Blueprint, screen: Console) -> Iterator[RenderableType]:
+    """Yield every matrix that is not empty: as a table where it fits, else as its non-zeros."""
+    for path, matrix in blueprint.matrices():
+        if not matrix.rows * matrix.columns:
+            continue
+        rows, columns = labels(blueprint, path)
+        heading = Text.assemble(
+            (title(path), "bold"),
+            (f"   {matrix.rows} × {matrix.columns}, {matrix.nonzeros:,} non-zero", "dim"),
+        )
+        yield Group(heading, _drawn(matrix, rows, columns, screen), "")
+
+
+def _drawn(matrix: Matrix, rows: list[str], columns: list[str], screen: Console) -> RenderableType:
+    # A table wider than the screen would lose digits; a list of non-zeros never does.
+    if matrix.nonzeros and matrix.columns > 1 and matrix.rows * matrix.columns <= _DENSE:
+        cells = [[_cell(matrix[i, j]) for j in range(matrix.columns)] for i in range(matrix.rows)]
+        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+        if max(map(len, rows)) + sum(widths) + 3 * len(widths) <= screen.width:
+            return _table(cells, rows, columns)
+    return _list(matrix, rows, columns)
+
+
+def _table(cells: list[list[str]], rows: list[str], columns: list[str]) -> Table:
+    table = Table(
+        "", *columns, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="cyan"
+    )
+    table.columns[0].style = "cyan"
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, row in zip(rows, cells, strict=True):
+        table.add_row(name, *(Text(c, style="dim" if c == _ZERO else "") for c in row))
+    return table
+
+
+def _cell(value: Fraction) -> str:
+    return rational(value) if value else _ZERO
+
+
+def _list(matrix: Matrix, rows: list[str], columns: list[str]) -> RenderableType:
+    if not matrix.nonzeros:
+        return Text("  all zero", style="dim")
+    lines = [
+        f"  {_place(rows[i], columns[j])} = {rational(value)}"
+        for (i, j), value in list(matrix.entries.items())[:MOST_ENTRIES]
+    ]
+    if (more := matrix.nonzeros - MOST_ENTRIES) > 0:
+        lines.append(f"  … and {more:,} more non-zeros; --json gives all")
+    return Text("\n".join(lines), overflow="fold")
+
+
+def _place(row: str, column: str) -> str:
+    return f"{row} ← {column}" if row and column else row or column or "value"
+
+
+def as_data(blueprint: Blueprint) -> dict[str, Any]:
+    """Return every matrix as plain data: shape, names, and ``[row, column, "p/q"]`` from 0."""
+    return {
+        path: {
+            "shape": list(matrix.shape),
+            "rows": labels(blueprint, path)[0],
+            "columns": labels(blueprint, path)[1],
+            "entries": [[i, j, rational(value)] for i, j, value in matrix],
+        }
+        for path, matrix in blueprint.matrices()
+    }

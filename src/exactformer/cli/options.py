@@ -1,0 +1,53 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from exactformer.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
+
+ModelFile = Annotated[
+    Path, typer.Argument(help="A model saved by exactformer.", show_default=False)
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object and nothing else, errors included.")
+]
+Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
+MemoryLimit = Annotated[
+    float, typer.Option(help="Refuse models whose weights need more than this many GiB.", min=0)
+]
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Return the torch dtype of a format's name."""
+    import torch
+
+    from exactformer.execution.formats import float_format
+
+    dtype: torch.dtype = getattr(torch, float_format(name.strip()).name)
+    return dtype
+
+
+def in_bytes(gibibytes: float) -> int:
+    """Return a memory limit in bytes."""
+    return int(gibibytes * 2**30)
+
+
+def names(text: str | None) -> list[str] | None:
+    """Return names given with commas."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def coordinates(text: str) -> list[float]:
+    """Return the numbers of a point such as ``0.5,-1``."""
+    cells = text.replace(",", " ").split()
+    try:
+        return [float(cell) for cell in cells]
+    except ValueError:
+        raise InputError(f"--at {text.strip()!r}: a point is numbers with commas between") from None

@@ -1,0 +1,135 @@
+"""A certificate as people like to see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from exactformer.cli.output import shortened
+
+if TYPE_CHECKING:
+    from exactformer.blueprint import Blueprint
+    from exactformer.certificates import Certificate
+    from exactformer.execution.bounds import RoundingBound
+
+PROVEN = ("✓", "bold green")
+NOT_PROVEN = ("✗", "bold red")
+INFORMATION = (" ", "")
+
+
+def certificate_panel(
+    certificate: Certificate,
+    blueprint: Blueprint | None = None,
+    title: str = "Compiled and certified",
+    saved: str | None = None,
+) -> Panel:
+    """Return target, size and proofs in a frame."""
+    rows = facts_grid()
+    _row(rows, INFORMATION, "polynomial", Text(shortened(certificate.target), style="bold"))
+    count = len(certificate.variables)
+    _row(
+        rows,
+        INFORMATION,
+        "on the ball",
+        f"‖x‖ ≤ {certificate.radius} in {count} variable{'' if count == 1 else 's'}"
+        f" ({variable_list(certificate.variables)})",
+    )
+    _row(rows, INFORMATION, "transformer", _size(certificate, blueprint))
+    if blueprint is not None:
+        counts = blueprint.counts()
+        _row(
+            rows,
+            INFORMATION,
+            "parameters",
+            f"{counts.free:,} free, {counts.total:,} non-zeros in all",
+        )
+    rows.add_row("", "", "")
+    margin = certificate.margin
+    rival = "no token has a rival" if margin is None else f"margin ≥ {margin:.3g}"
+    _row(rows, PROVEN, "selection", f"every token selects itself everywhere; {rival}")
+    _row(rows, PROVEN, "identity", f"{_agreement(certificate.terms)} exactly: error zero")
+    for name, bound in certificate.rounding.items():
+        mark = NOT_PROVEN if bound.executed is None else PROVEN
+        _row(rows, mark, name, _rounding(bound, certificate.scale))
+    if saved is not None:
+        rows.add_row("", "", "")
+        _row(rows, INFORMATION, "saved", saved)
+    return Panel(
+        rows,
+        title=f"[bold]{title}[/bold]",
+        title_align="left",
+        border_style="green",
+        box=box.ROUNDED,
+        padding=(1, 2),
+        expand=False,
+    )
+
+
+def facts_grid() -> Table:
+    """Return an empty table of mark, name and value."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=1)
+    grid.add_column(style="cyan", no_wrap=True, min_width=11)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def variable_list(variables: tuple[str, ...], most: int = 6) -> str:
+    """Return names with commas; of many, the first and the last."""
+    if len(variables) <= most:
+        return ", ".join(variables) or "none"
+    return f"{variables[0]}, {variables[1]}, …, {variables[-1]}"
+
+
+def model_facts(blueprint: Blueprint) -> dict[str, Any]:
+    """Return what a model is, as plain data."""
+    counts = blueprint.counts()
+    return {
+        "target": blueprint.metadata.get("target"),
+        "variables": list(blueprint.variables),
+        "radius": str(blueprint.radius),
+        "degree": blueprint.degree,
+        "construction": blueprint.construction,
+        "directions": blueprint.metadata.get("directions"),
+        "tokens": counts.tokens,
+        "width": counts.width,
+        "depth": counts.depth,
+        "free_parameters": counts.free,
+        "nonzeros_per_block": list(counts.per_block),
+        "nonzeros": counts.total,
+    }
+
+
+def _row(rows: Table, mark: tuple[str, str], name: str, value: str | Text) -> None:
+    rows.add_row(Text(*mark), name, Text(value) if isinstance(value, str) else value)
+
+
+def _agreement(terms: int) -> str:
+    if terms > 1:
+        return f"all {terms:,} coefficients agree"
+    return "the only coefficient agrees" if terms else "the output vanishes"
+
+
+def _size(certificate: Certificate, blueprint: Blueprint | None) -> str:
+    tokens, depth = certificate.tokens, certificate.depth
+    width = "" if blueprint is None else f" of width {blueprint.width}"
+    how = certificate.construction
+    if blueprint is not None and "directions" in blueprint.metadata:
+        how = f"{how} construction, {blueprint.metadata['directions']} directions"
+    return (
+        f"{tokens:,} token{'' if tokens == 1 else 's'}{width}, "
+        f"{depth} block{'' if depth == 1 else 's'} ({how})"
+    )
+
+
+def _rounding(bound: RoundingBound, scale: float) -> Text:
+    if bound.executed is None:
+        return Text(f"no guarantee: {bound.reason}", style="dim")
+    text = Text(f"|computed − exact| ≤ {bound.executed:.3g}")
+    if 0 < scale < float("inf"):
+        text.append(f"   {bound.executed / scale:.1e} of max |Q|", style="dim")
+    return text

@@ -1,0 +1,135 @@
+"""``exactformer predict``: a saved model on a table of points."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from exactformer.cli.options import Dtype, Json, MemoryLimit, ModelFile, in_bytes, torch_dtype
+from exactformer.cli.output import console, print_json
+from exactformer.errors import InputError, OutsideDomainError
+
+if TYPE_CHECKING:
+    from exactformer.cli.points import Batch, Points
+    from exactformer.model import CompiledModel
+
+_OUTSIDE = ("raise", "nan", "allow")
+
+
+def predict(
+    file: ModelFile,
+    points: Annotated[
+        Path | None,
+        typer.Argument(
+            help="CSV or NPY, one point a row; - or nothing reads standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write here, .csv or .npy; standard output if absent."),
+    ] = None,
+    outside: Annotated[
+        str, typer.Option(help="Points off the ball: raise, nan or allow (nothing is proven).")
+    ] = "raise",
+    dtype: Dtype = "float64",
+    ignore_extra: Annotated[
+        bool, typer.Option("--ignore-extra", help="Leave out columns that are no variables.")
+    ] = False,
+    memory_limit: MemoryLimit = 4,
+    as_json: Json = False,
+) -> None:
+    """Evaluate a saved model, proven anew on loading, at points from a file or a pipe.
+
+    A CSV header may name the variables in any order, and is answered with a header. Points are
+    rounded to --dtype first; every value is then within the certified bound of the polynomial there,
+    and is written with all its digits.
+    """
+    from exactformer.cli.points import open_points
+    from exactformer.model import load
+
+    if outside not in _OUTSIDE:
+        raise InputError(f"--outside {outside}: choose one of {', '.join(_OUTSIDE)}")
+    # Points off the ball come back as NaN, which tells this command what line they stand on.
+    model = load(
+        file,
+        dtype=torch_dtype(dtype),
+        outside="allow" if outside == "allow" else "nan",
+        memory_limit=in_bytes(memory_limit),
+    )
+    source, target = _not_dash(points), _not_dash(out)
+    if source is None and sys.stdin.isatty():
+        names = ", ".join(model.blueprint.variables)
+        typer.echo(f"One point a line ({names}); Ctrl-D ends.", err=True)
+    with open_points(source, model.blueprint.variables, ignore_extra) as table:
+        summary = _run(model, table, target, outside, as_json)
+    if as_json:
+        print_json(summary)
+    elif target is not None:
+        _show(summary)
+
+
+def _not_dash(path: Path | None) -> Path | None:
+    return None if path is None or str(path) == "-" else path
+
+
+def _run(
+    model: CompiledModel, table: Points, out: Path | None, outside: str, as_json: bool
+) -> dict[str, Any]:
+    """Read, evaluate and write in step; return what there is to say about it."""
+    import numpy as np
+
+    from exactformer.cli.evaluating import in_order, values
+    from exactformer.cli.progress import progress
+    from exactformer.cli.values import values_to
+
+    kept: list[float | None] = []
+    count = off_ball = 0
+    to_list = out is None and as_json
+    with (
+        values_to(out, table.has_header and not to_list) as write,
+        progress("points", table.total) as advance,
+    ):
+        for batch, result in in_order(lambda b: values(model, b.points), table.batches):
+            missing = np.flatnonzero(np.isnan(result))
+            if outside == "raise" and len(missing):
+                raise _off_ball(model, table, batch, int(missing[0]))
+            off_ball += len(missing) if outside == "nan" else 0
+            count += len(result)
+            if to_list:
+                kept += result.tolist()
+            else:
+                write(result)
+            advance(batch.progress)
+    summary: dict[str, Any] = {
+        "target": model.target,
+        "points": count,
+        "outside": off_ball,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "bound": None if outside == "allow" else model.certificate.bound(model.dtype),
+        "saved": None if out is None else str(out),
+    }
+    return summary | ({"values": kept} if to_list else {})
+
+
+def _off_ball(model: CompiledModel, table: Points, batch: Batch, row: int) -> OutsideDomainError:
+    import numpy as np
+
+    norm = float(np.linalg.norm(batch.points[row]))
+    return OutsideDomainError(
+        f"{table.place(batch.places[row])}: the point has norm {norm:.6g}, outside ‖x‖ ≤ "
+        f"{float(model.blueprint.radius):g}, where nothing is proven; compile with a larger "
+        "--radius, or choose --outside nan or allow"
+    )
+
+
+def _show(summary: dict[str, Any]) -> None:
+    text = f"{summary['points']:,} values in {summary['saved']}"
+    if summary["bound"] is not None:
+        text += f", each within {summary['bound']:.3g} of the polynomial"
+    if summary["outside"]:
+        text += f"; {summary['outside']:,} points lie off the ball and are NaN"
+    console().print(text + ".", markup=False)

@@ -1,0 +1,200 @@
+"""A whole transformer on one sheet: every matrix, and what one input does in them.
+
+Left the weights, right the numbers they make of x: scores with the selected entries ringed, what was
+selected, and the stream. All cells are the same size, so shapes can be compared by eye.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exactformer.figures.panels import Panel, draw, label_size
+from exactformer.figures.style import GREY, exactformer_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from exactformer.blueprint import Block, Blueprint, Matrix
+    from exactformer.model import CompiledModel, Trace
+
+MOST_BLOCKS = 12
+_WIDEST = 15.0
+_GAP = 0.28
+_LEFT, _RIGHT, _TOP, _TITLE = 0.95, 0.3, 1.35, 0.34
+_ROW = 0.8
+_TITLE_WIDTH = {1: 1.2, 3: 0.75, 4: 0.6, 5: 0.7, 6: 0.95}
+
+Row = tuple[str, dict[int, Panel]]
+"""A label, and panels by column: 0–3 weights, 4 scores, 5 selection, 6 stream."""
+
+
+def architecture_figure(model: CompiledModel, point: Sequence[float]) -> Figure:
+    """Draw the matrices of ``model`` and the attention of one input."""
+    from matplotlib.figure import Figure
+
+    blueprint, trace = model.blueprint, model.trace(list(point))
+    rows = _rows(blueprint, trace)
+    columns = [max((p[c].matrix.shape[1] for _, p in rows if c in p), default=0) for c in range(7)]
+    shown = [c for c in range(7) if columns[c]]
+    cell = min(0.4, max(0.12, 2.0 / blueprint.width))
+    cell = min(cell, (_WIDEST - _GAP * len(shown)) / sum(columns))
+    widths = {c: max(columns[c] * cell, _TITLE_WIDTH.get(c, 0)) for c in shown}
+    heights = [
+        max(_ROW, max(p.matrix.shape[0] for p in panels.values()) * cell)
+        + max(_label_height(panel, cell) for panel in panels.values())
+        for _, panels in rows
+    ]
+    width = max(6.5, _LEFT + sum(widths.values()) + _GAP * (len(shown) - 1) + _RIGHT)
+    height = _TOP + sum(heights) + len(rows) * _TITLE
+    left, x = {}, _LEFT
+    for c in shown:
+        left[c] = x
+        x += widths[c] + _GAP
+
+    with exactformer_style():
+        figure = Figure(figsize=(width, height))
+        _heading(figure, model, point, float(trace["output"]), height)
+        _groups(figure, left, widths, height - _TOP)
+        y = height - _TOP
+        for (name, panels), tall in zip(rows, heights, strict=True):
+            y -= _TITLE
+            figure.text(
+                0.25 / width, (y - _ROW / 2) / height, name, rotation=90, va="center",
+                ha="center", fontsize=9, fontweight="bold",
+            )  # fmt: skip
+            for c, panel in panels.items():
+                n, m = (size * cell for size in panel.matrix.shape)
+                box = (left[c] / width, (y - n) / height, m / width, n / height)
+                draw(figure.add_axes(box), panel, cell)
+            y -= tall
+    return figure
+
+
+def _groups(figure: Figure, left: dict[int, float], widths: dict[int, float], y: float) -> None:
+    """Rule off what belongs to the model from what belongs to x."""
+    from matplotlib.lines import Line2D
+
+    width, height = figure.get_size_inches()
+    for name, columns in (("weights, the same for every x", range(4)), ("at this x", range(4, 7))):
+        here = [c for c in columns if c in left]
+        if not here:
+            continue
+        ends = left[here[0]], left[here[-1]] + widths[here[-1]]
+        figure.add_artist(
+            Line2D([e / width for e in ends], [y / height] * 2, color=GREY, linewidth=0.8)
+        )
+        figure.text(ends[0] / width, (y + 0.05) / height, name, fontsize=8, color=GREY)
+
+
+def _rows(blueprint: Blueprint, trace: Trace) -> list[Row]:
+    dimensions = blueprint.dimensions
+    tokens = [f"token {i + 1}" for i in range(blueprint.tokens)]
+    embedding = blueprint.embedding
+    rows: list[Row] = [
+        (
+            "embedding",
+            {
+                0: Panel("$F$", dense(embedding.features), blueprint.variables, tokens),
+                1: Panel("positions and ones", dense(embedding.constant)),
+                6: Panel("tokens at x", trace["tokens"].numpy()),
+            },
+        )
+    ]
+    for b, block in enumerate(blueprint.blocks[:MOST_BLOCKS], start=1):
+        rows.append((f"block {b}", _block(block, b, trace)))
+    if blueprint.depth > MOST_BLOCKS:
+        name, panels = rows[-1]
+        rows[-1] = (f"{name} of {blueprint.depth}", panels)
+    last = trace[f"block {blueprint.depth} output" if blueprint.depth else "tokens"].numpy()
+    beta = dense(blueprint.readout.beta)
+    rows.append(
+        (
+            "readout",
+            {
+                0: Panel(r"$\beta$", beta, dimensions, tokens),
+                6: Panel(r"$\beta\,\circ$ stream", beta * last, dimensions),
+            },
+        )
+    )
+    return rows
+
+
+def _block(block: Block, b: int, trace: Trace) -> dict[int, Panel]:
+    head = block.attention.heads[0]
+    several = len(block.attention.heads) > 1
+    prefix = f"block {b} head 1 " if several else f"block {b} "
+    scores, selection = (trace[prefix + name].numpy() for name in ("scores", "selection"))
+    layer = block.feed_forward
+    parts = {
+        r"$W_1^\top$": dense(layer.w1).T,
+        "$W_2$": dense(layer.w2),
+        "$b_2$": dense(layer.b2),
+    }
+    kept = {name: part for name, part in parts.items() if part.size}
+    chosen = [(i, int(j)) for i, j in enumerate(np.argmax(selection, axis=1))]
+    panels = {
+        0: Panel("$W_Q$", dense(head.query)),
+        1: Panel("$W_K$", dense(head.key)),
+        2: Panel("$W_V$", dense(head.value)),
+        3: Panel(" ".join(kept), np.hstack(list(kept.values()))),
+        4: Panel("scores", scores, rings=chosen),
+        5: Panel("selected", selection),
+        6: Panel("stream after", trace[f"block {b} output"].numpy()),
+    }
+    return panels
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def dense(matrix: Matrix) -> NDArray[Any]:
+    """Return a matrix in float64, for looking at."""
+    from exactformer.algebra.rational import to_float
+
+    array = np.zeros(matrix.shape)
+    for i, j, value in matrix:
+        array[i, j] = to_float(value)
+    return array
+
+
+def _label_height(panel: Panel, cell: float) -> float:
+    if not panel.labelled:
+        return 0.0
+    # A character is about 0.6 of its size wide, and an inch has 72 points.
+    return max(map(len, panel.columns)) * 0.6 * label_size(cell) / 72 + 0.1
+
+
+def _heading(
+    figure: Figure, model: CompiledModel, point: Sequence[float], output: float, height: float
+) -> None:
+    blueprint = model.blueprint
+    width = figure.get_size_inches()[0]
+    room = int(width * 9)
+    target = model.target if len(model.target) <= room else f"{model.target[:room]} …"
+    place = ", ".join(f"{value:.3g}" for value in point)
+    place = place if len(place) <= room else f"{place[:room]} …"
+    lines: list[tuple[float, str, dict[str, Any]]] = [
+        (0.3, target, {"fontsize": 12, "fontweight": "bold"}),
+        (
+            0.53,
+            f"{blueprint.construction} construction on ‖x‖ ≤ {float(blueprint.radius):g}: "
+            f"{plural(blueprint.tokens, 'token')} of {blueprint.width} dimensions, "
+            f"{plural(blueprint.depth, 'block')}",
+            {},
+        ),
+        (0.73, f"x = ({place}),  output {output:.10g}", {}),
+        (
+            0.93,
+            "blue is negative, white zero, orange positive; shade is the root of |entry| over the "
+            "largest of its panel",
+            {"fontsize": 7, "color": GREY},
+        ),
+    ]
+    for down, text, options in lines:
+        figure.text(0.25 / width, 1 - down / height, text, **options)

@@ -1,0 +1,63 @@
+"""The look, as a context; and saving to the same bytes every time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exactformer.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+STYLE = Path(__file__).with_name("exactformer.mplstyle")
+
+BLUE, ORANGE, GREEN, INK, GREY, PALE = (
+    "#1d5fa8",
+    "#d9622b",
+    "#2a8c6a",
+    "#1f2937",
+    "#6b7280",
+    "#e5e7eb",
+)
+
+# What would make two equal figures differ: dates and program versions.
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+@contextmanager
+def exactformer_style() -> Iterator[None]:
+    """Draw and save inside this; the user's own settings are as before afterwards."""
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", STYLE]):
+        yield
+
+
+def diverging() -> Colormap:
+    """Return the colours of signed entries: blue below zero, white at it, orange above."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(
+        "exactformer", ["#0f3a6b", BLUE, "#a9c8e8", "#ffffff", "#f6c3a5", ORANGE, "#8a3410"]
+    )
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure as .png, .svg or .pdf, by the name's ending; equal figures to equal bytes."""
+    target = Path(path)
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in _METADATA:
+        raise InputError(f"{target}: figures are written as .png, .svg or .pdf")
+    buffer = io.BytesIO()
+    with exactformer_style():
+        figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
+    target.write_bytes(buffer.getvalue())
