@@ -29,11 +29,14 @@ from exactformer.algebra.ring import Exponents, natural_order, ring
 from exactformer.errors import InputError, ParseError, SizeError, UnknownVariableError
 
 MAX_TEXT = 10_000_000
-MAX_DIGITS = 10_000
+MAX_DECIMAL_EXPONENT = 10_000
 MAX_EXPONENT = 1_000_000
 MAX_NESTING = 100
 MAX_COEFFICIENT_BITS = 200_000
+MAX_DIGITS = 60_300  # what that many bits can hold, so that printed polynomials parse back
 MAX_WORK = 50_000_000  # coefficient multiplications (per 64 bits) spent on multiplying out
+
+_GCD = 4  # what reducing a fraction costs more than a multiplication
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -143,7 +146,9 @@ class _Parser:
         result = self.sum(depth=0)
         if self.here.kind == ")":
             self.fail("this parenthesis closes nothing")
-        return self.expand(result)
+        polynomial = self.expand(result)
+        self.limit_bits(_height(polynomial), self.here)
+        return polynomial
 
     @property
     def here(self) -> Token:
@@ -282,18 +287,22 @@ class _Parser:
         if len(whole) + len(decimals) > MAX_DIGITS:
             self.fail(f"the number has more than {MAX_DIGITS:,} digits", token)
         power = exponent.lstrip("+-0") or "0"  # int() would count leading zeros as digits
-        if len(power) > 5 or int(power) > MAX_DIGITS:
-            self.fail(f"the decimal exponent is beyond ±{MAX_DIGITS:,}", token)
+        if len(power) > 5 or int(power) > MAX_DECIMAL_EXPONENT:
+            self.fail(f"the decimal exponent is beyond ±{MAX_DECIMAL_EXPONENT:,}", token)
         shift = (-int(power) if exponent.startswith("-") else int(power)) - len(decimals)
         digits, scale = fmpq(fmpz(whole + decimals)), fmpz(10) ** abs(shift)
         return digits * scale if shift >= 0 else digits / scale
 
     def scale(self, product: _Product, factor: fmpq, exponent: int, token: Token) -> None:
-        size = bits(factor) * exponent + bits(product.coefficient)
-        if factor not in (0, 1, -1) and size > MAX_COEFFICIENT_BITS:
-            self.fail(f"a coefficient grows past {MAX_COEFFICIENT_BITS:,} bits here", token)
-        self.spend(1, 1, size, token)
+        size = bits(factor) * exponent if factor not in (0, 1, -1) else 1
+        self.limit_bits(size, token)
+        self.spend(1, _GCD, size + bits(product.coefficient), token)
         product.coefficient *= factor**exponent
+        self.limit_bits(bits(product.coefficient), token)
+
+    def limit_bits(self, size: int, token: Token) -> None:
+        if size > MAX_COEFFICIENT_BITS:
+            self.fail(f"a coefficient grows past {MAX_COEFFICIENT_BITS:,} bits here", token)
 
     def limit_degree(self, degree: int, token: Token) -> None:
         if degree > MAX_EXPONENT:
@@ -304,9 +313,8 @@ class _Parser:
         coefficient = product.coefficient * sign
         if product.expanded is None:
             value = total.terms.get(key, fmpq(0)) + coefficient
-            if (size := bits(value)) > MAX_COEFFICIENT_BITS:
-                self.fail(f"a coefficient grows past {MAX_COEFFICIENT_BITS:,} bits here")
-            self.spend(1, 1, size, self.here)
+            self.limit_bits(bits(value), self.here)
+            self.spend(1, _GCD, bits(value), self.here)
             total.terms[key] = value
             return
         monomial = self.ring.from_dict({self.dense(key): coefficient})

@@ -81,9 +81,9 @@ class Polynomial:
         """Build from a SymPy expression or ``Poly``; its floats are the binary numbers they are."""
         import sympy
 
-        if isinstance(expression, str):  # sympify would evaluate it as code
-            raise InputError("from_sympy takes a SymPy expression; use Polynomial.parse for text")
-        expression = sympy.sympify(expression)
+        if not isinstance(expression, sympy.Expr | sympy.Poly):  # sympify would run text as code
+            kind = type(expression).__name__
+            raise InputError(f"from_sympy takes a SymPy expression, not {kind}; text is for parse")
         symbols = expression.gens if isinstance(expression, sympy.Poly) else expression.free_symbols
         names = _checked(sorted((str(s) for s in symbols), key=natural_order))
         names = names if variables is None else _checked(variables)

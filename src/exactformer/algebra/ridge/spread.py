@@ -95,9 +95,11 @@ def _least_norm(form: Polynomial, s: int, vectors: list[Direction]) -> dict[Dire
     columns = _veronese(np.array(vectors, dtype=float) / norms[:, None], exponents)
     solution = columns @ np.linalg.lstsq(columns.T @ columns, right, rcond=None)[0]
     scale = fmpq(unit.numerator, unit.denominator)
+    power = s * np.log2(norms)  # ‖v‖^s itself overflows from degree 100 on
+    whole = np.floor(power)
     return {
-        v: _dyadic(float(b)) * scale
-        for v, b in zip(vectors, solution / norms**s, strict=True)
+        v: _dyadic(float(b)) * scale / fmpq(2) ** int(k)
+        for v, b, k in zip(vectors, solution * 2 ** (whole - power), whole, strict=True)
         if b != 0
     }
 

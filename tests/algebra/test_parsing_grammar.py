@@ -1,0 +1,123 @@
+"""The parser agrees with values that were worked out beside the text, and with SymPy."""
+
+from fractions import Fraction
+
+import pytest
+import sympy
+from hypothesis import given, settings
+from sympy.parsing.sympy_parser import parse_expr
+from tests.cases.expressions import VARIABLES, Expression, expressions
+from tests.cases.polynomials import polynomials
+
+from exactformer.algebra import Polynomial
+from exactformer.errors import InputError, ParseError, UnknownVariableError
+
+
+@given(expressions())
+@settings(max_examples=400, deadline=None)
+def test_text_means_what_the_expression_means(case: Expression) -> None:
+    assert Polynomial.parse(case.text, VARIABLES).terms() == case.terms
+
+
+@given(expressions())
+@settings(max_examples=60, deadline=None)
+def test_sympy_reads_the_same_expression_as_the_same_polynomial(case: Expression) -> None:
+    symbols = {v: sympy.Symbol(v) for v in VARIABLES}
+    theirs = sympy.Poly(parse_expr(case.sympy, local_dict=symbols), *symbols.values(), domain="QQ")
+    ours = Polynomial.parse(case.text, VARIABLES)
+    assert ours.terms() == {k: Fraction(int(c.p), int(c.q)) for k, c in theirs.terms() if c}
+
+
+@given(polynomials(max_width=1300))
+@settings(max_examples=200, deadline=None)
+def test_printed_text_parses_back_to_the_same_polynomial(p: Polynomial) -> None:
+    assert Polynomial.parse(str(p), p.variables) == p
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("5 x y", {(1, 1): 5}),
+        ("2(x+y)^2", {(2, 0): 2, (1, 1): 4, (0, 2): 2}),
+        ("1/2 x", {(1, 0): Fraction(1, 2)}),
+        ("1/2x + y", {(1, 0): Fraction(1, 2), (0, 1): 1}),
+        ("x/2/5 y", {(1, 1): Fraction(1, 10)}),
+        ("-x^2 - y", {(2, 0): -1, (0, 1): -1}),
+        ("(-x)^2 - y", {(2, 0): 1, (0, 1): -1}),
+        ("2*-3 x y", {(1, 1): -6}),
+        ("0.1 x + y", {(1, 0): Fraction(1, 10), (0, 1): 1}),
+        ("x - x + 0 y", {}),
+        ("(x + y)^0", {(0, 0): 1}),
+        ("0^0 x y", {(1, 1): 1}),
+        ("x/(1+1) + y", {(1, 0): Fraction(1, 2), (0, 1): 1}),
+        ("x²y³", {(2, 3): 1}),
+        ("x**2·y×y", {(2, 2): 1}),
+        ("x (x + y)(x − y)", {(3, 0): 1, (1, 2): -1}),
+        ("1e2 x + 1.5E-1y", {(1, 0): 100, (0, 1): Fraction(3, 20)}),
+        ("\tx\n+ y ", {(1, 0): 1, (0, 1): 1}),
+    ],
+)
+def test_spelling(text: str, terms: dict[tuple[int, int], Fraction]) -> None:
+    assert Polynomial.parse(text, ["x", "y"]).terms() == terms
+
+
+def test_a_letter_e_after_a_number_is_a_variable_unless_digits_follow() -> None:
+    assert Polynomial.parse("2e").terms() == {(1,): 2}
+    assert Polynomial.parse("2 e5").variables == ("e5",)
+    assert Polynomial.parse("2e5").terms() == {(): 200_000}
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("", 1),
+        ("   ", 1),
+        ("x +", 4),
+        ("x + * y", 5),
+        ("x 2", 3),
+        ("(x", 1),
+        ("x)", 2),
+        ("x^-1", 3),
+        ("x^y", 3),
+        ("x^1.5", 3),
+        ("x^2^3", 4),
+        ("x^(2", 5),
+        ("1/x", 3),
+        ("1/0", 3),
+        ("1/(x-x)", 3),
+        ("x $ y", 3),
+        ("sin(x)", 1),
+        ("x\0y", 2),
+        ("x\ud800", 2),
+        ("٣ x", 1),
+        ("x^1000001", 3),
+        ("__import__('os')", 12),
+        ("x.real", 2),
+        ("[x]", 1),
+        ("x = y", 3),
+        ("x ∧ y", 3),
+    ],
+)
+def test_errors_point_at_the_column(text: str, column: int) -> None:
+    with pytest.raises(ParseError) as caught:
+        Polynomial.parse(text)
+    assert caught.value.column == column
+
+
+def test_an_unknown_variable_is_named_with_its_place() -> None:
+    with pytest.raises(UnknownVariableError, match="'z'") as caught:
+        Polynomial.parse("x + 2 z", ["x", "y"])
+    assert caught.value.column == 7
+
+
+def test_names_are_ordered_naturally_and_ties_do_not_depend_on_chance() -> None:
+    assert Polynomial.parse("x10 + x2 + x1 + a").variables == ("a", "x1", "x2", "x10")
+    names = [f"x{'0' * k}1" for k in range(8)]
+    orders = {Polynomial.parse(" + ".join(order)).variables for order in (names, names[::-1])}
+    assert orders == {tuple(sorted(names))}
+
+
+@pytest.mark.parametrize("variables", ["xy", ["x", "x"]])
+def test_variables_are_a_list_of_different_names(variables: object) -> None:
+    with pytest.raises(InputError):
+        Polynomial.parse("x", variables)  # type: ignore[arg-type]
