@@ -25,7 +25,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 docs: $(VENV)/.dev
-	$(BIN)/mkdocs build --strict --quiet --site-dir .site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir .site
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

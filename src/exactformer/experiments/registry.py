@@ -8,7 +8,9 @@ from exactformer.experiments.engine.experiment import Experiment
 
 # Name -> module that defines EXPERIMENT, in the order of lists and reports. These modules import
 # torch and the like inside functions, so that listing all of them stays quick.
-_MODULES: dict[str, str] = {}
+_MODULES: dict[str, str] = {
+    "rounding-by-radius": "exactformer.experiments.rounding_by_radius",
+}
 
 _registered: dict[str, Experiment] = {}
 

@@ -1,0 +1,87 @@
+"""Pages that cannot go stale: commands are run and numbers are read when the site is built.
+
+A fenced block ``console`` is executed, line by line (lines that start with ``$``), in one scratch
+folder a page, and shown with its real output. ``{{ table: NAME }}`` is the table of ``results/NAME.json``
+and ``{{ figure: NAME }}`` its figure.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+MACRO = re.compile(r"\{\{ (table|figure): ([\w-]+) \}\}")
+
+
+def on_page_markdown(markdown, page, config, files):
+    with tempfile.TemporaryDirectory() as folder:
+        markdown = CONSOLE.sub(lambda match: _session(match[1], Path(folder)), markdown)
+    depth = page.file.dest_uri.count("/")
+    return MACRO.sub(lambda match: _result(match[1], match[2], depth), markdown)
+
+
+def on_post_build(config):
+    target = Path(config["site_dir"]) / "results"
+    target.mkdir(parents=True, exist_ok=True)
+    for figure in (ROOT / "results").glob("*.svg"):
+        shutil.copy(figure, target)
+
+
+def _session(text: str, folder: Path) -> str:
+    shown = []
+    for line in text.splitlines():
+        shown.append(line)
+        if line.startswith("$ "):
+            shown.append(_run(line[2:], folder))
+    return "```text\n" + "\n".join(part for part in shown if part) + "\n```"
+
+
+def _run(command: str, folder: Path) -> str:
+    program, *arguments = shlex.split(command)
+    if program != "exactformer":
+        raise ValueError(f"pages run exactformer only, not {program!r}")
+    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    done = subprocess.run(
+        [sys.executable, "-m", "exactformer.cli", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if done.returncode not in (0, 2):  # 2 is a refusal, which a page may want to show
+        raise RuntimeError(f"{command} failed:\n{done.stderr}")
+    lines = (done.stdout + done.stderr).replace("```", "'''").splitlines()
+    return "\n".join(line.rstrip() for line in lines).strip("\n")
+
+
+def _result(kind: str, name: str, depth: int) -> str:
+    if kind == "figure":
+        return f'<img src="{"../" * depth}results/{name}.svg" alt="figure: {name}">'
+    path = ROOT / "results" / f"{name}.json"
+    return _table(json.loads(path.read_text()))
+
+
+def _table(result: dict) -> str:
+    rows = result["rows"]
+    lines = ["| | print | ours | spread | seeds | verdict |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        printed = "" if row.get("printed") is None else _number(row["printed"])
+        lines.append(
+            f"| {row['label']} | {printed} | {_number(row['mean'])} | {_number(row['spread'])} "
+            f"| {len(row['values'])} | {'' if row['verdict'] == 'not compared' else row['verdict']} |"
+        )
+    provenance = result["provenance"]
+    lines += ["", f"`{provenance['command']}`, {provenance['device']}, {provenance['date'][:10]}."]
+    return "\n".join(lines)
+
+
+def _number(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, int | float) else "" if value is None else str(value)
