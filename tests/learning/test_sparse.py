@@ -125,3 +125,41 @@ def test_the_two_terms_of_f1_are_found_on_19_of_20_seeds():
         found(PolynomialAttentionRegressor(2).fit(*f1_sample(seed)[:2])) for seed in range(20)
     ]
     assert sum(s == {"x1^2", "x2^2"} for s in supports) >= 19
+
+
+def test_noise_of_uneven_size_makes_no_terms_up():
+    generator = np.random.default_rng(0)
+    for _ in range(15):
+        X = generator.normal(size=(1000, 3))
+        y = X[:, 0] + np.abs(X[:, 1]) * generator.normal(size=1000)
+        assert found(PolynomialAttentionRegressor(4).fit(X, y)) == {"x1"}
+
+
+def test_the_trap_of_uneven_noise_is_real():
+    """By the classical error alone, x1 x2² is highly significant far too often."""
+    generator = np.random.default_rng(0)
+    large = 0
+    for _ in range(100):
+        x1, x2 = generator.normal(size=(2, 1000))
+        noise = np.abs(x2) ** 2 * generator.normal(size=1000)
+        slope = (x1 * x2**2) @ noise / ((x1 * x2**2) @ (x1 * x2**2))
+        error = noise.std() / np.sqrt((x1 * x2**2) @ (x1 * x2**2))
+        large += abs(slope / error) > 3.3  # one in a thousand, if the classical error held
+    assert large > 10
+
+
+def test_errors_are_the_larger_of_classical_and_hc3():
+    generator = np.random.default_rng(4)
+    x = generator.normal(size=80)
+    y = 3 * x**2 - x + (0.1 + np.abs(x)) * generator.normal(size=80)
+    table = PolynomialAttentionRegressor(2).fit(x[:, None], y).coef_table_
+    design = np.column_stack([x**2, x])
+    assert table.term.tolist() == ["x1^2", "x1"]
+    inverse = np.linalg.inv(design.T @ design)
+    residual = y - design @ (inverse @ design.T @ y)
+    left_out = residual / (1 - np.einsum("ij,jk,ik->i", design, inverse, design))
+    robust = np.diag(inverse @ (design.T * left_out**2) @ design @ inverse)
+    classical = residual @ residual / 78 * np.diag(inverse)
+    np.testing.assert_allclose(
+        table.standard_error, np.sqrt(np.maximum(robust, classical)), rtol=1e-9
+    )

@@ -24,15 +24,14 @@ from exactformer.learning.terms import Exponents
 
 def to_powers(closed: list[Exponents], columns: Columns, number: type[Any] = float) -> NDArray[Any]:
     """Return P (k, k) with φ_β = Σ_α P[α, β] x^α on a downward closed list of exponents."""
-    place = {alpha: i for i, alpha in enumerate(closed)}
-    matrix = np.full(
-        (len(closed), len(closed)), number(0), dtype=float if number is float else object
-    )
-    tables = {j: columns.powers(j, number) for j in range(columns.count)}
-    for beta in closed:
-        for alpha, factor in _below(beta, tables):
-            matrix[place[alpha], place[beta]] = factor
-    return matrix
+    return _dense(closed, {j: columns.powers(j, number) for j in range(columns.count)}, number)
+
+
+def to_products(
+    closed: list[Exponents], columns: Columns, number: type[Any] = float
+) -> NDArray[Any]:
+    """Return its inverse: M (k, k) with x^α = Σ_β M[β, α] φ_β."""
+    return _dense(closed, {j: columns.expansions(j, number) for j in range(columns.count)}, number)
 
 
 def to_powers_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
@@ -81,6 +80,19 @@ def shorten(
     while bits < 4096 and size > Fraction(tolerance) * 2**bits:
         bits += 16
     return {alpha: _round(c, bits) for alpha, c in terms.items()}
+
+
+def _dense(
+    closed: list[Exponents], tables: dict[int, NDArray[Any]], number: type[Any]
+) -> NDArray[Any]:
+    place = {alpha: i for i, alpha in enumerate(closed)}
+    matrix = np.full(
+        (len(closed), len(closed)), number(0), dtype=float if number is float else object
+    )
+    for beta in closed:
+        for alpha, factor in _below(beta, tables):
+            matrix[place[alpha], place[beta]] = factor
+    return matrix
 
 
 def _sparse(closed: list[Exponents], tables: dict[int, NDArray[Any]]) -> csr_array:

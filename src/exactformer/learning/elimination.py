@@ -45,32 +45,53 @@ class Bar:
 
 @dataclass(frozen=True)
 class Remaining:
-    """The survivors: their places, coefficients, (XᵀX)⁻¹ and the residual square ‖r‖²."""
+    """The survivors: their places, coefficients, (XᵀX)⁻¹ and the residual square ‖r‖².
+
+    ``transfer`` takes the coefficients before any removal to those that remain.
+    """
 
     kept: list[int]
     values: NDArray[Any]
     inverse: NDArray[Any]
     square: float
+    transfer: NDArray[Any]
+
+    @classmethod
+    def all(cls, values: NDArray[Any], inverse: NDArray[Any], square: float) -> Remaining:
+        """Return the state before any removal."""
+        number = type(values.flat[0]) if values.dtype == object else float
+        transfer = np.full(inverse.shape, number(0), dtype=values.dtype)
+        np.fill_diagonal(transfer, number(1))
+        return cls(list(range(len(values))), values, inverse, square, transfer)
+
+    @property
+    def gains(self) -> NDArray[np.float64]:
+        """How much ‖r‖ would grow, in square, with each coefficient's removal; the root of it."""
+        gained = self.values * self.values / self.inverse.diagonal()
+        return np.asarray(np.sqrt(gained.astype(np.float64)))
+
+    def without(self, j: int) -> Remaining:
+        """Remove the coefficient at place ``j`` of those that remain."""
+        rest = np.arange(len(self.kept)) != j
+        step = (self.inverse[:, j] / self.inverse[j, j])[rest]
+        return Remaining(
+            [k for k, stays in zip(self.kept, rest, strict=True) if stays],
+            self.values[rest] - step * self.values[j],
+            self.inverse[np.ix_(rest, rest)] - np.multiply.outer(step, self.inverse[j, rest]),
+            self.square + float(self.gains[j]) ** 2,
+            self.transfer[rest] - np.multiply.outer(step, self.transfer[j]),
+        )
 
 
-def eliminate(
-    values: NDArray[Any], inverse: NDArray[Any], square: float, bar: Bar, protect: int | None = None
-) -> Remaining:
+def eliminate(left: Remaining, bar: Bar, protect: int | None = None) -> Remaining:
     """Remove coefficients one by one until each is above the bar, sparing ``protect``."""
-    kept = list(range(len(values)))
-    while kept:
-        freedom = bar.size - len(kept)
-        gains = np.sqrt((values * values / inverse.diagonal()).astype(np.float64))
-        statistic = bar.statistic(gains, square, freedom) if freedom > 0 else gains
-        if protect in kept:
-            statistic[kept.index(protect)] = np.inf
+    while left.kept:
+        freedom = bar.size - len(left.kept)
+        statistic = bar.statistic(left.gains, left.square, freedom) if freedom > 0 else left.gains
+        if protect in left.kept:
+            statistic[left.kept.index(protect)] = np.inf
         j = int(np.argmin(statistic))
         if statistic[j] >= (bar.threshold(freedom) if freedom > 0 else np.inf):
             break
-        step = inverse[:, j] / inverse[j, j]
-        rest = np.arange(len(kept)) != j
-        square += float(gains[j]) ** 2
-        values = (values - step * values[j])[rest]
-        inverse = (inverse - np.multiply.outer(step, inverse[j]))[np.ix_(rest, rest)]
-        del kept[j]
-    return Remaining(kept, values, inverse, square)
+        left = left.without(j)
+    return left

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from exactformer.learning.elimination import Bar, eliminate
+from exactformer.learning.elimination import Bar, Remaining, eliminate
 from exactformer.learning.orthogonal import Array
 from exactformer.learning.passes import inner_products
 from exactformer.learning.sample import Sample
@@ -84,7 +84,8 @@ class Search:
     def _settled(self, active: list[int]) -> tuple[list[int], Fit]:
         """Fit, and remove terms that later ones have made insignificant; the constant stays."""
         fit = fit_few([self.terms.exponents(j) for j in active], self.terms, self.sample, self.y)
-        left = eliminate(fit.coefficients, fit.inverse, fit.square, self.bar, protect=0)
+        start = Remaining.all(fit.coefficients, fit.inverse, fit.square)
+        left = eliminate(start, self.bar, protect=0)
         if len(left.kept) < len(active):
             active = [active[i] for i in left.kept]
             fit = fit_few(

@@ -6,9 +6,11 @@ are closed downwards, fitted without shrinkage, rewritten in powers of x, and th
 power is removed again and again until all that remain survive Bonferroni over the dictionary:
 p-value ≤ significance / p, for p the number of all terms that could have been found.
 
-If the noise is normal with constant variance and the law is in the dictionary, a power that is not
-in the law stays with probability at most ``significance`` for all of them together. Standard errors
-are those of the final model, as if it had been known.
+A power must pass with two standard errors: the classical one, exact for normal noise of constant
+variance, and one that holds whatever the variance of each row (HC3). If the law is in the
+dictionary, a power that is not in the law then stays with probability at most ``significance`` for
+all of them together. The errors reported are the larger of the two, those of the final model, as if
+it had been known.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.learning.basis import to_powers
-from exactformer.learning.elimination import Remaining, eliminate
+from exactformer.learning.basis import to_powers, to_products
+from exactformer.learning.elimination import Bar, Remaining, eliminate
 from exactformer.learning.forward import Fit, Search, bar, fit_few
 from exactformer.learning.orthogonal import Array
+from exactformer.learning.robust import Spread
 from exactformer.learning.sample import Sample
-from exactformer.learning.terms import Exponents, Terms, lower_closure
+from exactformer.learning.terms import Exponents, Terms, lower_closure, products
 
 _MOST_TERMS = 1000
 # Up to this condition number of the coefficients' correlations, float64 keeps enough digits.
@@ -48,39 +51,63 @@ class Selection:
 def select(
     terms: Terms, norms: Array, sample: Sample, output: int, significance: float
 ) -> Selection:
-    """Find the terms of one output; ``norms`` are those of :func:`forward.square_norms`."""
+    """Find the terms of one output; ``norms`` are those of :func:`passes.square_norms`."""
     y = np.ascontiguousarray(sample.Y[:, output])
     level = significance / len(terms)
     # Three observations a coefficient at the least, so that the noise can be told.
     largest = int(min(_MOST_TERMS, max(1, sample.size // 3)))
     found = Search(terms, sample, norms, y, level, largest).run()
     closure = lower_closure([terms.exponents(j) for j in found.active])
-    fit = fit_few(closure, terms, sample, y)
-    left = _among_powers(closure, terms, sample, y, level, fit)
+    left, errors = _among_powers(closure, terms, sample, y, bar(sample, y, level))
     freedom = sample.size - len(left.kept)
-    variance = left.square / freedom if freedom > 0 else float("nan")
     return Selection(
         [closure[i] for i in left.kept],
         [Fraction(v) for v in left.values],
-        np.sqrt(variance * left.inverse.diagonal().astype(np.float64)),
-        variance,
+        errors,
+        left.square / freedom if freedom > 0 else float("nan"),
         freedom,
         found.aliases,
     )
 
 
 def _among_powers(
-    closure: list[Exponents], terms: Terms, sample: Sample, y: Array, level: float, fit: Fit
-) -> Remaining:
-    bound = bar(sample, y, level)
+    closure: list[Exponents], terms: Terms, sample: Sample, y: Array, bound: Bar
+) -> tuple[Remaining, Array]:
+    fit = fit_few(closure, terms, sample, y)
+    phi = products(closure, terms.columns, sample.X)
+    with localcontext(prec=_DIGITS):
+        powers, left = _rewritten(closure, terms, fit)
+        number = Decimal if powers.dtype == object else float
+        spread = Spread(sample, y, phi, fit, powers, to_products(closure, terms.columns, number))
+        return _settled(eliminate(left, bound), bound, spread)
+
+
+def _rewritten(
+    closure: list[Exponents], terms: Terms, fit: Fit
+) -> tuple[NDArray[np.object_] | Array, Remaining]:
+    """Return the change to powers and the coefficients of the powers, in as many digits as needed."""
     powers = to_powers(closure, terms.columns)
     inverse = powers @ fit.inverse @ powers.T
     if _condition(inverse) < _CONDITION:
-        return eliminate(powers @ fit.coefficients, inverse, fit.square, bound)
-    with localcontext(prec=_DIGITS):
-        exact = to_powers(closure, terms.columns, Decimal)
-        wide = exact @ _decimals(fit.inverse) @ exact.T
-        return eliminate(exact @ _decimals(fit.coefficients), wide, fit.square, bound)
+        return powers, Remaining.all(powers @ fit.coefficients, inverse, fit.square)
+    exact = to_powers(closure, terms.columns, Decimal)
+    wide = exact @ _decimals(fit.inverse) @ exact.T
+    return exact, Remaining.all(exact @ _decimals(fit.coefficients), wide, fit.square)
+
+
+def _settled(left: Remaining, bound: Bar, spread: Spread) -> tuple[Remaining, Array]:
+    """Remove what is not significant by the larger standard error either."""
+    while left.kept:
+        freedom = bound.size - len(left.kept)
+        errors = spread.errors(left, freedom)
+        if freedom <= 0:
+            return left, errors
+        statistic = np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
+        j = int(np.argmin(statistic))
+        if statistic[j] >= bound.threshold(freedom):
+            return left, errors
+        left = left.without(j)
+    return left, np.zeros(0)
 
 
 def _condition(covariance: Array) -> float:
