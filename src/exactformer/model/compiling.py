@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from exactformer.algebra import Polynomial
+from exactformer.algebra.rational import to_float
 from exactformer.algebra.ridge import ridge_form
 from exactformer.blueprint import Blueprint
 from exactformer.certificates import certify_blueprint
@@ -115,7 +116,7 @@ def exact_radius(radius: Any) -> Fraction:
     if exact is None or exact <= 0:
         raise InputError(f"radius must be a positive finite number, not {radius!r}")
     if not Fraction(2) ** -500 <= exact <= Fraction(2) ** 500:
-        raise InputError(f"radius {float(exact):.3g} is beyond 2^±500; rescale the variables")
+        raise InputError(f"radius {to_float(exact):.3g} is beyond 2^±500; rescale the variables")
     return exact
 
 
