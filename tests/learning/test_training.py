@@ -12,7 +12,14 @@ from exactformer.learning import PolynomialAttentionRegressor
 from exactformer.learning.baselines import nn_depth, nn_width
 from exactformer.learning.network import PolynomialAttention, RidgePowers
 from exactformer.learning.ridge import multiply_out, paper_width, unit_directions
-from exactformer.learning.training import DivergenceError, History, Points, Protocol, train
+from exactformer.learning.training import (
+    PAPER_F1,
+    DivergenceError,
+    History,
+    Points,
+    Protocol,
+    train,
+)
 
 SHORT = Protocol(epochs=12, batch_size=40, initial_rate=1e-3, max_rate=1e-2, clip=1.0)
 
@@ -219,11 +226,10 @@ def test_f1_by_the_paper_s_protocol():
     made = PolynomialAttention(
         torch.as_tensor(unit_directions(10, 2, np.random.default_rng(0)), dtype=torch.float32), 2
     )
-    protocol = Protocol(epochs=600, batch_size=5000, clip=1.0)
     history = train(
         made,
         Points(torch.as_tensor(X), torch.as_tensor(y)),
-        protocol,
+        PAPER_F1,
         test=Points(torch.as_tensor(X_test), torch.as_tensor(y_test)),
     )
     assert history.test_mse[-1] <= 0.02

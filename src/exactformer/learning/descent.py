@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from exactformer.learning.laws import Law, RidgeLaw
-from exactformer.learning.network import PolynomialAttention
+from exactformer.learning.network import PolynomialAttention, can_compile
 from exactformer.learning.orthogonal import Array
 from exactformer.learning.ridge import paper_width, unit_directions
 from exactformer.learning.sample import Sample
@@ -110,7 +110,7 @@ def _trained(
     # A processor has no use for float32 here; an accelerator does, as the paper's runs did.
     dtype = torch.float64 if device.type == "cpu" else torch.float32
     directions = torch.as_tensor(start, dtype=dtype, device=device)
-    network = PolynomialAttention(directions, degree, compiled=device.type == "cuda")
+    network = PolynomialAttention(directions, degree, compiled=can_compile(device))
     points = Points(
         torch.as_tensor(sample.X / units.columns),
         torch.as_tensor((sample.Y[:, output] - units.offset) / units.target),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -22,7 +23,11 @@ _BLOCK = {"cpu": 2**17, "other": 2**28}
 
 
 class PolynomialAttention(nn.Module):
-    """n directions in d variables, degree q: F (n, d), β (n, q), b. Maps (N, d) to (N,)."""
+    """n directions in d variables, degree q: F (n, d), β (n, q), b. Maps (N, d) to (N,).
+
+    F starts at the given directions, β and b at zero. ``compiled`` fuses the powers into one kernel
+    each way by ``torch.compile``; see :func:`can_compile`.
+    """
 
     F: nn.Parameter
     beta: nn.Parameter
@@ -50,6 +55,11 @@ class PolynomialAttention(nn.Module):
 def count_parameters(network: nn.Module) -> int:
     """Return how many numbers training may change."""
     return sum(p.numel() for p in network.parameters() if p.requires_grad)
+
+
+def can_compile(device: torch.device) -> bool:
+    """Whether ``torch.compile`` helps on this device: on a GPU that has its compiler, Triton."""
+    return device.type == "cuda" and find_spec("triton") is not None
 
 
 class RidgePowers(torch.autograd.Function):

@@ -47,6 +47,10 @@ class Protocol:
     tolerance: float | None = None
 
 
+PAPER_F1 = Protocol(epochs=600, batch_size=5000)
+PAPER_F2 = Protocol()
+
+
 @dataclass(frozen=True)
 class Progress:
     """One report: epochs done and to do, the last epoch's training error, seconds gone and left."""
