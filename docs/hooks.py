@@ -47,7 +47,7 @@ def _run(command: str, folder: Path) -> str:
     program, *arguments = shlex.split(command)
     if program != "exactformer":
         raise ValueError(f"pages run exactformer only, not {program!r}")
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    environment = os.environ | {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
     done = subprocess.run(
         [sys.executable, "-m", "exactformer.cli", *arguments],
         cwd=folder,

@@ -144,7 +144,7 @@ class Polynomial:
         """Return the coefficient of one monomial."""
         if len(exponents) != self.dimension:
             raise InputError(f"a monomial has {self.dimension} exponents, not {len(exponents)}")
-        return to_fraction(self._flint[exponents]) if self.dimension else self._only()
+        return to_fraction(self._flint[tuple(int(e) for e in exponents)]) if self.dimension else self._only()
 
     def _only(self) -> Fraction:
         return to_fraction(fmpq(self._flint.to_dict().get((), 0)))

@@ -40,8 +40,8 @@ def ridge_form(
     if directions == "tailored" or (
         directions == "auto" and polarisation_cost(polynomial) <= MAX_POLARISATION
     ):
-        ridges = tailored_ridges(polynomial)
-        if directions == "tailored" or len(ridges) <= lattice:
+        ridges = tailored_ridges(polynomial, lattice if directions == "auto" else None)
+        if ridges is not None:
             check(len(ridges))
             return assemble(polynomial, ridges, "tailored")
     check(2 * lattice if directions == "spread" else lattice)

@@ -28,15 +28,19 @@ MAX_POLARISATION = 2_000_000  # terms of the polarisation sums, before merging
 Polarised = dict[Direction, fmpq]
 
 
-def tailored_ridges(polynomial: Polynomial) -> Ridges:
-    """Write a polynomial as ridges along the narrowest set of polarising directions found."""
+def tailored_ridges(polynomial: Polynomial, widest: int | None = None) -> Ridges | None:
+    """Write a polynomial as ridges along the narrowest set of polarising directions found.
+
+    With ``widest`` the search gives up, and returns ``None``, where more directions are needed.
+    """
     terms = {a: to_fmpq(c) for a, c in polynomial.terms().items() if sum(a)}
     if (cost := polarisation_cost(polynomial)) > MAX_POLARISATION:
         raise SizeError(
             f"polarisation of these {len(terms)} monomials has {cost:,} terms, the limit is "
             f"{MAX_POLARISATION:,}; use directions='lattice' or monomials in fewer variables"
         )
-    return min((_collect(terms, choose) for choose in (_fewer_new, _plain, _centred)), key=len)
+    tries = (_collect(terms, choose, widest) for choose in (_fewer_new, _plain, _centred))
+    return min((ridges for ridges in tries if ridges is not None), key=len, default=None)
 
 
 def polarisation_cost(polynomial: Polynomial) -> int:
@@ -47,7 +51,9 @@ def polarisation_cost(polynomial: Polynomial) -> int:
 Choice = Callable[[Exponents, set[Direction]], Polarised]
 
 
-def _collect(terms: dict[Exponents, fmpq], choose: Choice) -> dict[Direction, dict[int, fmpq]]:
+def _collect(
+    terms: dict[Exponents, fmpq], choose: Choice, widest: int | None
+) -> dict[Direction, dict[int, fmpq]] | None:
     ridges: dict[Direction, dict[int, fmpq]] = {}
     # Widest monomials first: what they need anyway may serve the narrower ones.
     for a in sorted(terms, key=lambda a: (-prod(e + 1 for e in a), a)):
@@ -55,6 +61,8 @@ def _collect(terms: dict[Exponents, fmpq], choose: Choice) -> dict[Direction, di
         for vector, weight in choose(a, set(ridges)).items():
             powers = ridges.setdefault(vector, {})
             powers[s] = powers.get(s, fmpq(0)) + terms[a] * weight
+        if widest is not None and len(ridges) > widest:
+            return None
     kept = {v: {s: c for s, c in p.items() if c != 0} for v, p in ridges.items()}
     return {v: p for v, p in sorted(kept.items(), reverse=True) if p}
 
