@@ -32,7 +32,8 @@ app = typer.Typer(
     epilog="Start with [bold]exactformer demo[/bold]; every command explains itself with --help.",
 )
 
-_EXAMPLES: dict[Callable[..., None], list[str]] = {
+# In the order of the help, each with the examples that its own help ends with.
+COMMANDS: dict[Callable[..., None], list[str]] = {
     demo: ["demo", "demo -o tour --points 100000"],
     compile: [
         'compile "x^2 + 3 x y" --radius 2 -o law.safetensors',
@@ -73,7 +74,7 @@ def _help(command: Callable[..., None]) -> str:
     return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
 
 
-for _command, _lines in _EXAMPLES.items():
+for _command, _lines in COMMANDS.items():
     app.command(cls=Command, help=_help(_command), epilog=_epilog(_lines))(_command)
 
 

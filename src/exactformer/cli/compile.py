@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from exactformer.cli.options import Dtype, Json, MemoryLimit, in_bytes, names, torch_dtype
+from exactformer.cli.options import (
+    Dtype,
+    Json,
+    MemoryLimit,
+    in_bytes,
+    names,
+    radius_text,
+    torch_dtype,
+)
 from exactformer.cli.output import console, print_json
 from exactformer.errors import InputError
 
@@ -45,7 +53,7 @@ def compile(
     check_output(out)
     model = compile_model(
         expression.strip(),
-        radius.strip(),
+        radius_text(radius),
         variables=names(variables),
         construction=construction,
         directions=directions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,13 @@ def in_bytes(gibibytes: float) -> int:
 def names(text: str | None) -> list[str] | None:
     """Return names given with commas."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def radius_text(text: str) -> str:
+    """Return a radius as text, short of exponents that only exact arithmetic would try to write out."""
+    if re.search(r"[eE][+-]?[0-9]{4,}", text):
+        raise InputError(f"radius {text.strip()!r} is beyond 2^±500; rescale the variables")
+    return text.strip()
 
 
 def coordinates(text: str) -> list[float]:

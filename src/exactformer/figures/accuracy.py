@@ -95,6 +95,10 @@ def _circle(polynomial: Polynomial, radius: float, angle: NDArray[Any]) -> NDArr
 def _distribution(axes: Axes, model: CompiledModel, errors: NDArray[Any]) -> None:
     """Observed errors, and the line that none of them can cross."""
     bound = model.certificate.bound(model.dtype)
+    if bound == 0:
+        axes.set_axis_off()
+        axes.text(0, 0.5, "no rounding error: certified to be zero", transform=axes.transAxes)
+        return
     seen = errors[errors > 0]
     largest = float(seen.max()) if len(seen) else bound / 10
     low = max(float(np.quantile(seen, 0.001)), largest * 1e-6) if len(seen) else bound * 1e-4

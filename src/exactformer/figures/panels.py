@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LABELLED = 40
 _ANNOTATED = 8
-_VECTOR = 2500
+_VECTOR = 600
 
 
 @dataclass(frozen=True)

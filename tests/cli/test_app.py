@@ -1,0 +1,121 @@
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import exactformer
+from exactformer.cli.app import COMMANDS, app
+
+NAMES = [command.__name__ for command in COMMANDS]
+HEAVY = "torch numpy sympy sklearn matplotlib flint pandas scipy"
+
+
+def python(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, **options
+    )
+
+
+def test_help_needs_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['exactformer', '--help']\n"
+        "from exactformer.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print(set('{HEAVY}'.split()) & sys.modules.keys())"
+    )
+    assert python("-c", code).stdout.splitlines()[-1] == "set()"
+
+
+def test_help_names_every_command(call):
+    answer = call("--help")
+    assert answer.code == 0
+    assert all(f" {name} " in answer.out for name in NAMES)
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_every_command_explains_itself_with_examples(call, command):
+    answer = call(command, "--help")
+    assert answer.code == 0
+    assert "Examples" in answer.out
+    assert f"exactformer {command}" in answer.out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [line for lines in COMMANDS.values() for line in lines if "|" not in line],
+    ids=lambda line: line[:40],
+)
+def test_the_examples_use_options_that_exist(line):
+    import typer.main
+
+    name, *arguments = shlex.split(line)
+    command = typer.main.get_command(app).commands[name]
+    with command.make_context(name, arguments):
+        pass
+
+
+def test_version(call):
+    assert call("--version").out == f"exactformer {exactformer.__version__}\n"
+
+
+def test_no_command_shows_the_help(call):
+    answer = call()
+    assert "Usage" in answer.out + answer.err
+
+
+def test_an_unknown_command_is_answered_with_the_nearest(call):
+    answer = call("compille")
+    assert answer.code == 2
+    assert "compile" in answer.err
+
+
+def test_a_real_process_says_what_is_wrong_and_leaves_with_2():
+    answer = python("-m", "exactformer.cli", "inspect", "missing.safetensors")
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("error: ")
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_terminal_without_unicode_still_gets_its_answer(law):
+    answer = python(
+        "-m", "exactformer.cli", "inspect", str(law),
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    assert "x^2 + 3 x y" in answer.stdout
+
+
+def test_a_reader_that_leaves_early_is_no_mistake(law):
+    command = f"{shlex.quote(sys.executable)} -m exactformer.cli predict {law} - | head -n 1"
+    answer = subprocess.run(
+        command, shell=True, input="1,1\n" * 60_000, capture_output=True, text=True, timeout=120
+    )
+    assert float(answer.stdout) == pytest.approx(3.5)
+    assert "Traceback" not in answer.stderr
+    assert "error" not in answer.stderr
+
+
+def test_ctrl_c_leaves_with_130_and_no_half_written_file(law, tmp_path):
+    out = tmp_path / "values.csv"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "exactformer.cli", "predict", law, "-o", out],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdin.write("1,1\n" * 100)
+    process.stdin.flush()
+    while not list(tmp_path.glob("*.partial")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.strip() == "Interrupted."
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,51 @@
+import pytest
+
+import exactformer as ef
+from exactformer.cli.demo import LAW
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_demo_tells_its_story_and_keeps_its_promises(call, here):
+    answer = call("demo", "--points", "5000")
+    assert answer.code == 0
+    for part in (
+        "11 tokens",
+        "4 blocks",
+        "166 free",
+        "5,000 random points",
+        "largest error seen",
+        "certified bound",
+        "is certified",
+        "the altered copy is refused",
+        "exactformer inspect demo/law.safetensors",
+    ):
+        assert part in answer.out
+    files = sorted(p.name for p in (here / "demo").iterdir())
+    assert files == ["demo.png", "demo.svg", "law.safetensors"]
+    ef.certify(here / "demo" / "law.safetensors", LAW)
+
+    told = call("demo", "-o", "tour", "--points", "5000", "--json").json
+    assert told["tokens"] <= 11
+    assert 0 < told["largest_error"] <= told["bound"]
+    assert told["bound_over_largest_error"] < 1000
+    assert told["certificate"]["zero_error"] is True
+    assert "readout β, token 1, power 5" in told["altered_copy_refused"]
+    assert told["figures"] == ["tour/demo.png", "tour/demo.svg"]
+    for name in ("demo.png", "demo.svg"):
+        assert (here / "demo" / name).read_bytes() == (here / "tour" / name).read_bytes()
+
+
+def test_a_folder_that_cannot_be_made_is_a_message(call, here):
+    (here / "demo").write_text("a file")
+    answer = call("demo", "--points", "10")
+    assert answer.code == 2
+    assert answer.err.startswith("error: demo: ")
+
+
+def test_no_points_are_too_few(call):
+    assert call("demo", "--points", "0").code == 2

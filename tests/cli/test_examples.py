@@ -1,0 +1,25 @@
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+
+SAID = {
+    "certify_a_file": ["error zero", "refused: the model does not compute the target"],
+    "compile_and_use": ["float64", "gradient"],
+    "look_inside": ["block 1 scores", "output"],
+}
+
+
+def test_every_example_is_known():
+    assert {path.stem for path in EXAMPLES} == SAID.keys()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_examples_run_as_they_are(path, capsys):
+    runpy.run_path(str(path), run_name="__main__")
+    torch.set_printoptions(profile="default")
+    said = capsys.readouterr().out
+    assert all(part in said for part in SAID[path.stem])

@@ -1,0 +1,133 @@
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+
+import exactformer as ef
+from exactformer.errors import InputError
+from exactformer.figures import (
+    accuracy_figure,
+    architecture_figure,
+    exactformer_style,
+    save_figure,
+)
+from exactformer.figures.panels import signed_root
+from exactformer.figures.sampling import points_in_ball
+
+CASES = {
+    "quadratic": ("x^2 + y^2", {}),
+    "paper": ("x^3 + x y", {"construction": "paper"}),
+    "linear": ("x + 2 y", {}),
+    "constant": ("7", {"variables": ["x"]}),
+    "zero": ("0", {"variables": ["x"]}),
+    "one variable": ("x^3", {}),
+    "wide": ("(a + b + c)^5", {"directions": "lattice"}),
+    "deep": ("x^14", {}),
+}
+
+
+@pytest.fixture(params=CASES, scope="module")
+def model(request):
+    text, options = CASES[request.param]
+    return ef.compile(text, radius=2, **options)
+
+
+def polynomial(model):
+    return ef.Polynomial.parse(model.target, model.blueprint.variables)
+
+
+def test_every_kind_of_model_can_be_drawn(model, tmp_path):
+    point = points_in_ball(1, len(model.blueprint.variables), 2.0)[0]
+    save_figure(architecture_figure(model, point.tolist()), tmp_path / "inside.svg")
+    errors = np.array([0.0, 1e-18, 2e-17])
+    figure = accuracy_figure(model, polynomial(model), errors, "a title")
+    save_figure(figure, tmp_path / "accuracy.svg")
+
+
+def test_every_axis_of_the_accuracy_figure_is_labelled():
+    model = ef.compile("x^3 + x y", radius=2)
+    figure = accuracy_figure(model, polynomial(model), np.array([1e-16, 2e-16]), "a title")
+    path, residual, distribution, attention, bar = figure.axes
+    assert path.get_ylabel()
+    for axes in (residual, distribution, attention):
+        assert axes.get_xlabel()
+        assert axes.get_ylabel()
+    assert bar.get_xlabel()
+
+
+def test_errors_that_are_all_zero_are_drawn_too(tmp_path):
+    model = ef.compile("x", radius=1)
+    figure = accuracy_figure(model, polynomial(model), np.zeros(10), "exact")
+    save_figure(figure, tmp_path / "zero.png")
+
+
+def test_the_selected_scores_are_ringed_on_the_diagonal():
+    model = ef.compile("x^2 + 3 x y", radius=2)
+    figure = architecture_figure(model, [0.5, -1.0])
+    scores = next(a for a in figure.axes if a.get_title(loc="left") == "scores")
+    rings = scores.lines[0].get_xydata()
+    assert rings.tolist() == [[i + 0.5, i + 0.5] for i in range(model.blueprint.tokens)]
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_equal_figures_are_equal_bytes_without_dates(tmp_path, kind):
+    model = ef.compile("x^2 + y^2", radius=1)
+    for name in ("a", "b"):
+        save_figure(architecture_figure(model, [0.1, 0.2]), tmp_path / f"{name}.{kind}")
+    content = (tmp_path / f"a.{kind}").read_bytes()
+    assert content == (tmp_path / f"b.{kind}").read_bytes()
+    assert b"dc:date" not in content
+    assert b"CreationDate" not in content
+
+
+def test_other_kinds_of_file_are_refused(tmp_path):
+    model = ef.compile("x", radius=1)
+    with pytest.raises(InputError, match=r"\.png, \.svg or \.pdf"):
+        save_figure(architecture_figure(model, [0.1]), tmp_path / "figure.bmp")
+
+
+def test_the_users_settings_are_left_alone(tmp_path):
+    before = dict(matplotlib.rcParams)
+    with exactformer_style():
+        assert matplotlib.rcParams["svg.hashsalt"] == "exactformer"
+    model = ef.compile("x", radius=1)
+    save_figure(architecture_figure(model, [0.1]), tmp_path / "figure.svg")
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_drawing_never_imports_pyplot(tmp_path):
+    code = (
+        "import sys, exactformer as ef; from exactformer.figures import *\n"
+        "figure = architecture_figure(ef.compile('x^2', radius=1), [0.5])\n"
+        f"save_figure(figure, {str(tmp_path / 'figure.png')!r})\n"
+        "print('matplotlib.pyplot' in sys.modules)"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert output.stdout == "False\n"
+
+
+def test_a_look_of_ones_own_does_not_change_ours(tmp_path):
+    model = ef.compile("x^2", radius=1)
+    save_figure(architecture_figure(model, [0.5]), tmp_path / "a.svg")
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black"}):
+        save_figure(architecture_figure(model, [0.5]), tmp_path / "b.svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 10])
+def test_sampled_points_fill_the_ball_and_never_leave_it(dimension):
+    points = points_in_ball(5000, dimension, 3.0)
+    norms = np.linalg.norm(points, axis=1)
+    assert norms.max() <= 3 * (1 + 1e-15)
+    assert np.mean(norms <= 1.5) == pytest.approx(0.5**dimension, abs=0.03)
+    assert np.array_equal(points, points_in_ball(5000, dimension, 3.0))
+
+
+def test_shades_keep_sign_and_order():
+    shade = signed_root(np.array([[-4.0, 0.0, 1.0]]))
+    assert shade.tolist() == [[-1.0, 0.0, 0.5]]
+    assert signed_root(np.zeros((2, 2))).tolist() == [[0.0, 0.0], [0.0, 0.0]]
