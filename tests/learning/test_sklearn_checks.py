@@ -16,6 +16,6 @@ ESTIMATORS = [
 
 
 @parametrize_with_checks(ESTIMATORS)
-@pytest.mark.filterwarnings("default::exactformer.learning.sample.DependentColumnsWarning")
+@pytest.mark.filterwarnings("ignore::exactformer.learning.sample.DependentColumnsWarning")
 def test_scikit_learn_check(estimator, check):
     check(estimator)

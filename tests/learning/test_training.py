@@ -172,6 +172,10 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     train(network(), points(), SHORT, checkpoint=path)
     with pytest.raises(FileFormatError, match="differs in clip"):
         train(network(), points(), replace(SHORT, clip=2.0), checkpoint=path)
+    with pytest.raises(FileFormatError, match="differs in data"):
+        train(network(), points(seed=9), SHORT, checkpoint=path)
+    with pytest.raises(FileFormatError, match="differs in start"):
+        train(network(seed=9), points(), SHORT, checkpoint=path)
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(FileFormatError, match="is not a checkpoint"):
         train(network(), points(), SHORT, checkpoint=path)

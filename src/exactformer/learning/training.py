@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +170,8 @@ class _Run:
         self.identity = {
             **asdict(protocol),
             "seed": seed,
-            "rows": len(points.x),
-            "columns": points.x.shape[1],
+            "data": _fingerprint(points.x, points.y, points.weight),
+            "start": _fingerprint(*network.parameters()),
         }
 
     def one_epoch(self) -> None:
@@ -256,6 +257,15 @@ class _Run:
         self.generator.set_state(state["generator"].cpu())
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.train, self.test = state["train"], state["test"]
+
+
+def _fingerprint(*tensors: Tensor | None) -> str:
+    digest = sha256()
+    for tensor in tensors:
+        if tensor is not None:
+            digest.update(repr(tuple(tensor.shape)).encode())
+            digest.update(tensor.detach().double().cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _weighted(square: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
