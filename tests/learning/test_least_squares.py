@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
-from tests.learning.targets import f2_sample
 
 from exactformer.errors import InputError, SizeError
 from exactformer.learning import PolynomialAttentionRegressor
+from tests.learning.targets import f2_sample
 
 
 def noisy(rows, columns, seed=0, center=0.0):

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.learning.targets import F2, f1_sample, f2_sample
 
 from exactformer.errors import SizeError
 from exactformer.learning import PolynomialAttentionRegressor
+from tests.learning.targets import F2, f1_sample, f2_sample
 
 
 def found(regressor):

@@ -5,7 +5,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.learning.targets import f1_sample
 
 from exactformer.errors import FileFormatError
 from exactformer.learning import PolynomialAttentionRegressor
@@ -20,6 +19,7 @@ from exactformer.learning.training import (
     Protocol,
     train,
 )
+from tests.learning.targets import f1_sample
 
 SHORT = Protocol(epochs=12, batch_size=40, initial_rate=1e-3, max_rate=1e-2, clip=1.0)
 
