@@ -25,9 +25,14 @@ from exactformer.execution.exact import run_exact
 TARGET = "x^3 - 2 x y + 5"
 
 
-@pytest.fixture(scope="module", params=["scaled", "paper"])
+@pytest.fixture(
+    scope="module",
+    params=[("scaled", "fused"), ("scaled", "literal"), ("paper", "literal")],
+    ids="-".join,
+)
 def model(request: pytest.FixtureRequest) -> ef.CompiledModel:
-    return ef.compile(TARGET, radius=2, construction=request.param)
+    construction, executor = request.param
+    return ef.compile(TARGET, radius=2, construction=construction, executor=executor)
 
 
 def test_a_right_model_and_its_file_are_certified(model: ef.CompiledModel, tmp_path: Path) -> None:
@@ -187,6 +192,6 @@ def test_a_file_without_a_target_needs_one(model: ef.CompiledModel, tmp_path: Pa
 
 def test_a_larger_radius_than_constructed_is_proven_or_refused(model: ef.CompiledModel) -> None:
     wider = replace(model.blueprint, radius=Fraction(40))
-    forged = ef.CompiledModel(wider, model.certificate, torch.float64)
-    with pytest.raises(CertificationError, match="block 1.*not shown"):
+    forged = ef.CompiledModel(wider, model.certificate, torch.float64, executor="literal")
+    with pytest.raises(CertificationError, match=r"block 1.*not shown"):
         ef.certify(forged)

@@ -41,20 +41,24 @@ def test_shapes_follow_the_input(f2: ef.CompiledModel, shape: tuple[int, ...]) -
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("construction", ["scaled", "paper"])
-def test_values_are_within_the_certificate(construction: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("executor", ["fused", "literal"])
+def test_values_are_within_the_certificate(
+    executor: str, construction: str, dtype: torch.dtype
+) -> None:
     polynomial = ef.Polynomial.parse("2 x^3 - x y + 1/3")
     radius = 1 if dtype is torch.bfloat16 else 3
-    if construction == "paper" and dtype is torch.bfloat16:
+    options = {"construction": construction, "dtype": dtype, "executor": executor}
+    if construction == "paper" and dtype is torch.bfloat16 and executor == "literal":
         with pytest.raises(RoundingError, match="bfloat16"):
-            ef.compile(polynomial, radius, construction=construction, dtype=dtype)
+            ef.compile(polynomial, radius, **options)  # type: ignore[arg-type]
         return
-    model = ef.compile(polynomial, radius, construction=construction, dtype=dtype)
+    model = ef.compile(polynomial, radius, **options)  # type: ignore[arg-type]
     points = torch.randn(500, 2, generator=torch.Generator().manual_seed(0)).to(dtype)
     points = points[points.double().norm(dim=1) <= radius]
     values = [float(polynomial.at(p)) for p in points.double().tolist()]
     exact = torch.tensor(values, dtype=torch.float64)
     error = (model(points).double() - exact).abs().max()
-    assert 0 < float(error) <= model.certificate.bound(dtype)
+    assert 0 < float(error) <= model.certificate.bound(dtype, executor)
 
 
 @pytest.mark.parametrize(
@@ -105,16 +109,39 @@ def test_the_module_is_differentiable() -> None:
     assert torch.autograd.gradcheck(model, (x,))
 
 
-def test_free_parameters_are_frozen_until_asked() -> None:
-    model = ef.compile("x^2", radius=1)
+@pytest.mark.parametrize(
+    ("executor", "free"),
+    [("literal", {"features", "beta", "bias"}), ("fused", {"features", "coefficients", "bias"})],
+)
+def test_free_parameters_are_frozen_until_asked(executor: str, free: set[str]) -> None:
+    model = ef.compile("x^2", radius=1, executor=executor)
     assert [n for n, p in model.named_parameters() if p.requires_grad] == []
     model.requires_grad_()
     model(torch.tensor([0.5], dtype=torch.float64)).backward()
-    assert {n.split(".")[-1] for n, p in model.named_parameters() if p.grad is not None} == {
-        "features",
-        "beta",
-        "bias",
-    }
+    trained = {n.split(".")[-1] for n, p in model.named_parameters() if p.grad is not None}
+    assert trained == free
+
+
+def test_fused_and_literal_agree_in_value_and_gradient() -> None:
+    x = torch.linspace(-1, 1, 18, dtype=torch.float64).reshape(2, 9).requires_grad_()
+    values, gradients = [], []
+    for executor in ("fused", "literal"):
+        model = ef.compile(F2, radius=4, executor=executor)
+        values.append(model(x))
+        gradients.append(torch.autograd.grad(values[-1].sum(), x)[0])
+    bound = sum(model.certificate.bound("float64", e) for e in ("fused", "literal"))
+    assert float((values[0] - values[1]).detach().abs().max()) <= bound
+    assert torch.allclose(gradients[0], gradients[1], rtol=1e-12, atol=1e-12)
+
+
+def test_functional_transforms_see_through_the_fused_model() -> None:
+    model = ef.compile("x^3 + 2 x y^2", radius=4, outside="allow")
+    points = torch.tensor([[1.5, -0.5], [0.25, 2.0]], dtype=torch.float64)
+    jacobian = torch.func.vmap(torch.func.jacrev(model))(points)
+    expected = torch.stack(
+        [3 * points[:, 0] ** 2 + 2 * points[:, 1] ** 2, 4 * points[:, 0] * points[:, 1]], dim=1
+    )
+    assert torch.allclose(jacobian, expected, rtol=0, atol=1e-12)
 
 
 def test_state_dict_and_deepcopy_carry_every_weight(f2: ef.CompiledModel) -> None:
@@ -141,7 +168,7 @@ def test_trace_shows_powers_and_diagonal_selections(f2: ef.CompiledModel) -> Non
         assert torch.equal(selection, torch.diag(selection.diag()))
         stored = trace[f"block {block} output"][:, trace.dimensions.index(f"power {s}")]
         assert torch.allclose(stored, feature**s, rtol=0, atol=1e-14)
-    assert trace["output"] == f2(point)
+    assert trace["output"] == ef.compile(F2, radius=4, executor="literal")(point)
     assert "block 2 scores" in trace
     with pytest.raises(InputError, match="block 9"):
         trace["block 9 scores"]
@@ -220,7 +247,7 @@ def test_bad_radii_are_refused(radius: object) -> None:
     [
         ({"construction": "magic"}, "choose one of scaled, paper"),
         ({"directions": "all"}, "choose one of auto"),
-        ({"executor": "quantum"}, "choose one of literal"),
+        ({"executor": "quantum"}, "choose one of fused, literal"),
         ({"outside": "ignore"}, "choose one of raise"),
         ({"dtype": torch.int64}, "not one of float64"),
         ({"variables": "xy"}, "list of names"),
@@ -245,7 +272,7 @@ def test_what_would_not_fit_is_refused_with_figures(target: str) -> None:
 
 
 def test_values_beyond_the_format_are_refused() -> None:
-    with pytest.raises(RoundingError, match="leaves float64's range"):
+    with pytest.raises(RoundingError, match=r"beyond float64|leaves float64"):
         ef.compile("x^100", radius=10**6)
     with pytest.raises(RoundingError, match="construction='scaled'"):
-        ef.compile("x^10", radius=10**9, construction="paper", dtype=torch.float32)
+        ef.compile(*("x^10", 10**9), construction="paper", dtype=torch.float32, executor="literal")

@@ -1,6 +1,6 @@
 """Blueprint and target to certificate. Shares no code with the constructions it judges."""
 
-from exactformer.certificates.certificate import Certificate
+from exactformer.certificates.certificate import EXECUTORS, Certificate
 from exactformer.certificates.certify import CERTIFIED_FORMATS, SLACK, certify_blueprint
 
-__all__ = ["CERTIFIED_FORMATS", "SLACK", "Certificate", "certify_blueprint"]
+__all__ = ["CERTIFIED_FORMATS", "EXECUTORS", "SLACK", "Certificate", "certify_blueprint"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from exactformer.errors import InputError, RoundingError
 from exactformer.execution.bounds import RoundingBound
 from exactformer.execution.formats import float_format
+
+EXECUTORS = ("fused", "literal")
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class Certificate:
 
     * selection: every token selects itself, by at least ``margin``;
     * identity: in exact arithmetic the output *is* the target, ``terms`` coefficients compared;
-    * rounding: in a float format the module is off by at most ``rounding[format]``.
+    * rounding: in a float format the fused module is off by at most ``fused[format]``, the literal
+      one, which carries out every matrix, by at most ``rounding[format]``.
     """
 
     target: str
@@ -31,6 +34,7 @@ class Certificate:
     """Smallest selection margin; ``None`` where no token has a rival."""
     terms: int
     rounding: Mapping[str, RoundingBound]
+    fused: Mapping[str, RoundingBound]
     scale: float
     """The largest |Q| met on a sample of the ball: what the rounding bounds compare with."""
     blueprint_digest: str
@@ -40,38 +44,43 @@ class Certificate:
         """Always true: a certificate exists only where the identity has been proven."""
         return True
 
-    def bound(self, dtype: object, any_order: bool = False) -> float:
-        """Return the guaranteed rounding error for a dtype (torch, NumPy or name)."""
-        entry = self.rounding[float_format(dtype).name]
+    def bound(
+        self, dtype: object, executor: str | None = None, *, any_order: bool = False
+    ) -> float:
+        """Return the guaranteed rounding error for a dtype (torch, NumPy or name).
+
+        ``executor`` is ``"fused"`` or ``"literal"``; without it the bound holds for both.
+        ``any_order`` asks for a bound whatever the order of summation.
+        """
+        if executor is None:
+            return max(self.bound(dtype, e, any_order=any_order) for e in EXECUTORS)
+        if executor not in EXECUTORS:
+            raise InputError(f"executor={executor!r}; choose one of {', '.join(EXECUTORS)}")
+        entry = (self.rounding if executor == "literal" else self.fused)[float_format(dtype).name]
         value = entry.any_order if any_order else entry.executed
         if value is None:
-            raise RoundingError(f"there is no bound for {dtype}: {entry.reason}")
+            raise RoundingError(f"there is no bound for {executor} in {dtype}: {entry.reason}")
         return value
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON holds without loss."""
-        rounding = {
-            name: {"executed": r.executed, "any_order": r.any_order, "reason": r.reason}
-            for name, r in self.rounding.items()
-        }
         plain = {k: getattr(self, k) for k in _PLAIN}
-        return {
-            **plain,
-            "variables": list(self.variables),
-            "zero_error": True,
-            "rounding": rounding,
+        bounds = {
+            key: {name: asdict(bound) for name, bound in getattr(self, key).items()}
+            for key in _BOUNDS
         }
+        return {**plain, "variables": list(self.variables), "zero_error": True, **bounds}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
         """Read what :meth:`to_dict` wrote. This restores the words, not the proof: re-certify."""
         try:
-            rounding = {
-                name: RoundingBound(r["executed"], r["any_order"], r["reason"])
-                for name, r in data["rounding"].items()
+            bounds: dict[str, Any] = {
+                key: {name: RoundingBound(**bound) for name, bound in data[key].items()}
+                for key in _BOUNDS
             }
             plain = {k: data[k] for k in _PLAIN}
-            return cls(variables=tuple(data["variables"]), rounding=rounding, **plain)
+            return cls(variables=tuple(data["variables"]), **bounds, **plain)
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is not a certificate: {error}") from None
 
@@ -84,15 +93,20 @@ class Certificate:
             f"  selection   proven: every token selects itself everywhere ({margin})",
             f"  identity    proven: all {self.terms} coefficients agree exactly, error zero",
         ]
-        for name, r in self.rounding.items():
-            if r.executed is None:
-                lines.append(f"  {name:<10}  no guarantee: {r.reason}")
-                continue
-            relative = f"  ({r.executed / self.scale:.1e} of max|Q|)" if self.scale else ""
-            lines.append(f"  {name:<10}  |computed − exact| ≤ {r.executed:.3g}{relative}")
+        lines += [f"  {name:<10}  {self.describe(name)}" for name in self.rounding]
         return "\n".join(lines)
 
+    def describe(self, name: str) -> str:
+        """Say in a line what is guaranteed in one float format."""
+        fused, literal = self.fused[name].executed, self.rounding[name].executed
+        if fused is None:
+            return f"no guarantee: {self.fused[name].reason}"
+        relative = f" ({fused / self.scale:.1e} of max|Q|)" if self.scale else ""
+        other = "no bound" if literal is None else f"≤ {literal:.3g}"
+        return f"|computed − exact| ≤ {fused:.3g}{relative}; literal {other}"
 
+
+_BOUNDS = ("rounding", "fused")
 _PLAIN = (
     "target",
     "radius",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from exactformer.blueprint import Activation, Block, Blueprint, Rule, Selection
 from exactformer.errors import RoundingError
 from exactformer.execution.formats import FloatFormat, float_format
+from exactformer.execution.weights import dense
 
 Record = Callable[[str, Tensor], None]
 
@@ -135,29 +137,15 @@ def tree_sum(terms: Tensor) -> Tensor:
 
 def rounded_weights(blueprint: Blueprint, dtype: torch.dtype) -> dict[str, Tensor]:
     """Return every matrix of the blueprint, dense, each entry rounded once to ``dtype``."""
-    target = float_format(dtype)
-    rounded: dict[Fraction, float] = {}
-
-    def entry(path: str, i: int, j: int, value: Fraction) -> float:
-        if value not in rounded:
-            nearest = target.round(value)
-            if nearest is None:
-                raise RoundingError(
-                    f"{blueprint.place(path, i, j)}: the weight is beyond {target.name}, whose "
-                    f"largest number is {float(target.largest):.2g}; {_way_out(target, blueprint)}"
-                )
-            rounded[value] = float(nearest)
-        return rounded[value]
-
-    tensors = {}
-    for path, matrix in blueprint.matrices():
-        dense = torch.zeros(matrix.shape, dtype=torch.float64)
-        if matrix.nonzeros:
-            places = torch.tensor(list(matrix.entries)).T
-            values = [entry(path, i, j, value) for i, j, value in matrix]
-            dense[places[0], places[1]] = torch.tensor(values, dtype=torch.float64)
-        tensors[path] = dense.to(dtype)
-    return tensors
+    known: dict[Fraction, float] = {}
+    try:
+        return {
+            path: dense(matrix, dtype, partial(blueprint.place, path), known)
+            for path, matrix in blueprint.matrices()
+        }
+    except RoundingError as error:
+        way_out = _way_out(float_format(dtype), blueprint)
+        raise RoundingError(f"{error}; {way_out}") from None
 
 
 def dense_bytes(blueprint: Blueprint, dtype: torch.dtype) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from exactformer.algebra import Polynomial
 from exactformer.blueprint import Blueprint
@@ -17,8 +19,9 @@ from exactformer.errors import (
     FileFormatError,
     WeightMismatchError,
 )
+from exactformer.execution.fused import fused_weights
 from exactformer.execution.literal import rounded_weights
-from exactformer.model.compiled import CompiledModel
+from exactformer.model.compiled import CompiledModel, fused_form
 from exactformer.model.compiling import MEMORY_LIMIT, check_size, draw
 
 _SHOWN = 3
@@ -29,6 +32,7 @@ def load(
     *,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
+    executor: str = "fused",
     outside: str = "raise",
     memory_limit: int = MEMORY_LIMIT,
 ) -> CompiledModel:
@@ -37,8 +41,8 @@ def load(
     target = _own_target(blueprint, path)
     check_size(target, blueprint.tokens, dtype.itemsize, memory_limit)
     certificate = certify_blueprint(blueprint, target)
-    model = CompiledModel(blueprint, certificate, dtype, outside)
-    certificate.bound(dtype)
+    model = CompiledModel(blueprint, certificate, dtype, outside, executor)
+    certificate.bound(dtype, executor)
     return model if device is None else model.to(device)
 
 
@@ -78,22 +82,37 @@ def certify(
 
 def check_module(model: CompiledModel) -> None:
     """Raise unless every tensor of the module is the blueprint's, rounded once."""
-    expected = rounded_weights(model.blueprint, model.dtype)
     actual = model.state_dict()
-    for path, tensor in expected.items():
-        here = actual[_module_name(path)].cpu()
+    for name, (tensor, place) in _expected(model).items():
+        here = actual[f"transformer.{name}"].cpu()
         wrong = (here != tensor).nonzero()
         if len(wrong):
-            i, j = (int(k) for k in wrong[0])
+            index = tuple(int(k) for k in wrong[0])
             raise WeightMismatchError(
-                f"{model.blueprint.place(path, i, j)}: the module has {float(here[i, j])!r}, its "
-                f"blueprint {float(tensor[i, j])!r}; {len(wrong)} entries of this matrix differ"
+                f"{place(*index)}: the module has {float(here[index])!r}, its blueprint "
+                f"{float(tensor[index])!r}; {len(wrong)} entries of this matrix differ"
             )
 
 
+def _expected(model: CompiledModel) -> dict[str, tuple[Tensor, Callable[..., str]]]:
+    """Return every tensor the module should hold, with a way to name its places."""
+    blueprint = model.blueprint
+    if model.executor == "literal":
+        return {
+            _module_name(path): (tensor, partial(blueprint.place, path))
+            for path, tensor in rounded_weights(blueprint, model.dtype).items()
+        }
+    tensors = fused_weights(fused_form(blueprint), model.dtype)
+    places: dict[str, Callable[..., str]] = {
+        "features": lambda i, j: blueprint.place("embedding.features", i, j),
+        "coefficients": lambda s, i: f"readout β, token {i + 1}, power {s + 1}",
+        "bias": lambda: "readout bias b",
+    }
+    return {name: (tensors[name], places[name]) for name in tensors}
+
+
 def _module_name(path: str) -> str:
-    renamed = path.replace("embedding.", "").replace("readout.", "").replace("feed_forward.", "")
-    return f"transformer.{renamed}"
+    return path.replace("embedding.", "").replace("readout.", "").replace("feed_forward.", "")
 
 
 def _read_for_proof(path: str | Path) -> tuple[Blueprint, bool]:

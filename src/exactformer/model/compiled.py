@@ -12,17 +12,30 @@ from torch import Tensor, nn
 
 from exactformer.blueprint import Blueprint
 from exactformer.blueprint.storing import save_blueprint
-from exactformer.certificates import Certificate
+from exactformer.certificates import EXECUTORS, Certificate
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError
+from exactformer.execution.fused import FusedTransformer
+from exactformer.execution.fusing import GROUP, FusedForm, fuse
 from exactformer.execution.literal import LiteralTransformer
 
 OUTSIDE = ("raise", "nan", "allow")
 _INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
 _CHUNK_BYTES = 8 * 2**20
+_CHUNK_ENTRIES = 2**17  # of one group of tokens: what a core's cache holds
+
+
+def fused_form(blueprint: Blueprint) -> FusedForm:
+    """Return the closed form of a certified blueprint."""
+    from exactformer.execution.symbolic import run_symbolic
+
+    return fuse(run_symbolic(blueprint, blueprint.radius))
 
 
 class CompiledModel(nn.Module):
     """Points ``(..., d)`` to values ``(...)``, within the certified bound of the exact polynomial.
+
+    ``executor="fused"`` evaluates the proven closed form of the transformer, ``"literal"`` carries
+    out every matrix of it; :meth:`trace` always does.
 
     Points outside the ball ‖x‖ ≤ radius raise, because nothing is proven there; ``outside="nan"``
     marks them, ``outside="allow"`` computes without any check of the input.
@@ -34,19 +47,27 @@ class CompiledModel(nn.Module):
         certificate: Certificate,
         dtype: torch.dtype = torch.float64,
         outside: str = "raise",
+        executor: str = "fused",
     ) -> None:
         super().__init__()
+        if executor not in EXECUTORS:
+            raise InputError(f"executor={executor!r}; choose one of {', '.join(EXECUTORS)}")
         if outside not in OUTSIDE:
             raise InputError(f"outside={outside!r}; choose one of {', '.join(OUTSIDE)}")
         self.blueprint = blueprint
         self.certificate = certificate
         self.outside = outside
-        self.transformer = LiteralTransformer(blueprint, dtype)
+        self.executor = executor
+        self.transformer: FusedTransformer | LiteralTransformer
+        if executor == "literal":
+            self.transformer = LiteralTransformer(blueprint, dtype)
+        else:
+            self.transformer = FusedTransformer(fused_form(blueprint), dtype)
 
     @property
     def dtype(self) -> torch.dtype:
         """The float format the model computes in."""
-        return self.transformer.beta.dtype
+        return self.transformer.bias.dtype
 
     @property
     def target(self) -> str:
@@ -71,7 +92,8 @@ class CompiledModel(nn.Module):
             raise InputError(f"trace takes one point of {points.shape[-1]} coordinates at a time")
         self._check(points[None])
         seen: dict[str, Tensor] = {}
-        self.transformer(points[None], record=lambda name, t: seen.__setitem__(name, t[0]))
+        literal = LiteralTransformer(self.blueprint, self.dtype).to(points.device)
+        literal(points[None], record=lambda name, t: seen.__setitem__(name, t[0]))
         return Trace(seen, self.blueprint.dimensions)
 
     def save(self, path: str | Path) -> None:
@@ -89,8 +111,10 @@ class CompiledModel(nn.Module):
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModel:
-        copy = CompiledModel(self.blueprint, self.certificate, self.dtype, self.outside)
-        copy.to(self.transformer.beta.device)
+        copy = CompiledModel(
+            self.blueprint, self.certificate, self.dtype, self.outside, self.executor
+        )
+        copy.to(self.transformer.bias.device)
         copy.load_state_dict(self.state_dict())
         memo[id(self)] = copy
         return copy
@@ -146,6 +170,8 @@ class CompiledModel(nn.Module):
 
     def _chunk(self) -> int:
         tokens, width = self.blueprint.tokens, self.blueprint.width
+        if self.executor == "fused":
+            return max(1, _CHUNK_ENTRIES // min(tokens, GROUP))
         per_point = tokens * (tokens + 4 * width) * self.dtype.itemsize
         return max(1, _CHUNK_BYTES // per_point)
 

@@ -14,7 +14,7 @@ from exactformer.algebra import Polynomial
 from exactformer.algebra.rational import to_float
 from exactformer.algebra.ridge import ridge_form
 from exactformer.blueprint import Blueprint
-from exactformer.certificates import certify_blueprint
+from exactformer.certificates import EXECUTORS, certify_blueprint
 from exactformer.constructions import CONSTRUCTIONS
 from exactformer.errors import InputError, SizeError
 from exactformer.execution.formats import float_format
@@ -35,7 +35,7 @@ def compile(
     directions: str = "auto",
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
-    executor: str = "literal",
+    executor: str = "fused",
     outside: str = "raise",
     memory_limit: int = MEMORY_LIMIT,
 ) -> CompiledModel:
@@ -49,7 +49,7 @@ def compile(
         directions: ``"auto"``, ``"lattice"``, ``"spread"`` or ``"tailored"`` (Lemma 3.3).
         dtype: the float format of the module; its rounding bound must be finite.
         device: where the module lives.
-        executor: ``"literal"`` carries out every matrix.
+        executor: ``"fused"`` evaluates the proven closed form, ``"literal"`` every matrix.
         outside: what to do with points off the ball: ``"raise"``, ``"nan"`` or ``"allow"``.
         memory_limit: refuse models whose dense weights need more bytes than this.
 
@@ -65,11 +65,11 @@ def compile(
     blueprint = draw(
         polynomial, exact_radius(radius), construction, directions, dtype, memory_limit
     )
-    _choose("executor", executor, ("literal",))
+    _choose("executor", executor, EXECUTORS)
     _choose("outside", outside, OUTSIDE)
     certificate = certify_blueprint(blueprint, polynomial)
-    model = CompiledModel(blueprint, certificate, dtype, outside)
-    certificate.bound(dtype)  # raises where the format admits no guarantee
+    model = CompiledModel(blueprint, certificate, dtype, outside, executor)
+    certificate.bound(dtype, executor)  # raises where the format admits no guarantee
     return model if device is None else model.to(device)
 
 
