@@ -32,6 +32,10 @@ class TokenLayout:
         """Where the power s is stored."""
         return 1 + self.tokens + self.powers.index(s)
 
+    def source(self, s: int) -> int:
+        """Where the power s can be read: the feature is its own first power unless stored."""
+        return self.feature if s == 1 and s not in self.powers else self.power(s)
+
     @property
     def one(self) -> int:
         """Where every token has the constant 1."""
@@ -66,9 +70,9 @@ class TokenLayout:
         return Matrix.of(self.tokens + 1, self.width, entries | {(0, dimension): Fraction(1)})
 
     def readout(self, columns: Mapping[int, Sequence[Fraction]]) -> Matrix:
-        """Return β, n × w; ``columns[s]`` weighs power s, or the feature itself if s is not stored."""
+        """Return β, n × w; ``columns[s]`` weighs power s."""
         entries = {
-            (i, self.power(s) if s in self.powers else self.feature): value
+            (i, self.source(s)): value
             for s, values in columns.items()
             for i, value in enumerate(values)
         }

@@ -17,6 +17,7 @@ Departures from the paper, each of which saves work and loses nothing:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from exactformer.algebra.ridge import RidgeForm
@@ -39,34 +40,51 @@ OFFSET = Fraction(3)
 
 def scaled(form: RidgeForm, radius: Fraction) -> Blueprint:
     """Return a transformer of q − 1 blocks that computes the ridge form on ‖x‖ ≤ radius."""
-    q = form.degree
-    layout = TokenLayout(form.width, powers=tuple(range(2, q + 1)))
-    directions = [[c / radius for c in row] for row in form.directions]
-    beta = {s: [row[s - 1] * radius**s for row in form.beta] for s in range(1, q + 1)}
-    return Blueprint(
-        variables=form.variables,
-        dimensions=layout.names,
-        embedding=Embedding(layout.features(directions), layout.feature, layout.constant()),
-        blocks=tuple(_block(layout, s) for s in layout.powers),
-        readout=Readout(layout.readout(beta), form.constant),
-        radius=radius,
-        degree=q,
-        construction="scaled",
-        metadata={"directions": form.family},
-    )
+    layout = power_layout(form)
+    steps = [[(1, s - 1, s)] for s in layout.powers]
+    return assemble(form, radius, layout, [multiply(layout, step) for step in steps], "scaled")
 
 
-def _block(layout: TokenLayout, s: int) -> Block:
-    w, target = layout.width, layout.power(s)
-    head = Head(
-        query=layout.selector(layout.feature, OFFSET),
-        key=layout.selector(layout.feature if s == 2 else layout.power(s - 1), Fraction(1)),
-        value=Matrix.of(w, w, {(target, layout.one): 1}),
-    )
+def power_layout(form: RidgeForm) -> TokenLayout:
+    """Return the token that stores powers 2 … q beside the feature."""
+    return TokenLayout(form.width, powers=tuple(range(2, form.degree + 1)))
+
+
+def multiply(layout: TokenLayout, products: Sequence[tuple[int, int, int]]) -> Block:
+    """Return a block that stores t^a · t^b as power c for every (a, b, c), a head each."""
+
+    def head(a: int, b: int, c: int) -> Head:
+        return Head(
+            query=layout.selector(layout.source(a), OFFSET),
+            key=layout.selector(layout.source(b), Fraction(1)),
+            value=Matrix.of(layout.width, layout.width, {(layout.power(c), layout.one): 1}),
+        )
+
+    w = layout.width
     feed_forward = FeedForward(
         w1=Matrix.of(0, w, {}),
         b1=Matrix.of(0, 1, {}),
         w2=Matrix.of(w, 0, {}),
-        b2=Matrix.of(w, 1, {(target, 0): -OFFSET}),
+        b2=Matrix.of(w, 1, {(layout.power(c), 0): -OFFSET for _, _, c in products}),
     )
-    return Block(Attention((head,), Selection(Rule.ONE_HOT_MAX)), feed_forward)
+    heads = tuple(head(*product) for product in products)
+    return Block(Attention(heads, Selection(Rule.ONE_HOT_MAX)), feed_forward)
+
+
+def assemble(
+    form: RidgeForm, radius: Fraction, layout: TokenLayout, blocks: Sequence[Block], name: str
+) -> Blueprint:
+    """Return the blueprint with scaled features F = Ξ/B, the given blocks, and β[k, s]·B^s."""
+    directions = [[c / radius for c in row] for row in form.directions]
+    beta = {s: [row[s - 1] * radius**s for row in form.beta] for s in range(1, form.degree + 1)}
+    return Blueprint(
+        variables=form.variables,
+        dimensions=layout.names,
+        embedding=Embedding(layout.features(directions), layout.feature, layout.constant()),
+        blocks=tuple(blocks),
+        readout=Readout(layout.readout(beta), form.constant),
+        radius=radius,
+        degree=form.degree,
+        construction=name,
+        metadata={"directions": form.family},
+    )
