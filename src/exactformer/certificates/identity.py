@@ -5,7 +5,7 @@ from __future__ import annotations
 from flint import fmpq, fmpq_mpoly
 
 from exactformer.algebra import Polynomial
-from exactformer.algebra.rational import to_fmpq
+from exactformer.algebra.rational import to_float, to_fmpq
 from exactformer.algebra.ring import ring
 from exactformer.errors import IdentityError
 from exactformer.execution.symbolic import SymbolicRun
@@ -26,7 +26,7 @@ def prove_identity(run: SymbolicRun, target: Polynomial) -> int:
         terms = list(wrong.terms())
         shown = ", ".join(
             f"{Polynomial.from_terms({a: 1}, target.variables)} (off by "
-            f"{float(wrong.coefficient(a)):.3g})"
+            f"{to_float(wrong.coefficient(a)):.3g})"
             for a in terms[:_SHOWN]
         )
         more = f" and {len(terms) - _SHOWN} more" if len(terms) > _SHOWN else ""

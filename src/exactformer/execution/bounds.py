@@ -1,12 +1,14 @@
 """How far rounding can take a blueprint's module from exact arithmetic, in any float format.
 
-Standard model: fl(a ∘ b) = (a ∘ b)(1 + δ) with |δ| ≤ u, plus an absolute error ``tiny`` where a
-product underflows. A sum of m terms in *any* order, with or without fused multiply-add, errs by at
-most γ_{m−1}·Σ|terms| with γ_k = ku/(1 − ku); a sum of two by u·|result|. Zeros are exact, so only
-terms that can differ from zero count; products with a power of two are exact.
+Standard model: fl(a ∘ b) = (a ∘ b)(1 + δ) with |δ| ≤ u. A sum of m terms in *any* order, with or
+without fused multiply-add, errs by at most γ_{m−1}·Σ|terms| with γ_k = ku/(1 − ku); a sum of two by
+u·|result|. Zeros are exact, so only terms that can differ from zero count; products with a power of
+two are exact. Underflow may flush a result or an operand to zero, as the matrix units of some
+processors do: a product a·b then errs by at most tiny·(1 + |a| + |b|), a sum of two by 3·tiny.
 
 For every entry of the stream two numbers are carried: ``size`` ≥ |exact value| on the ball (from the
-polynomials of :mod:`symbolic`) and ``error`` ≥ |computed − exact|. Both are rounded outwards.
+polynomials of :mod:`symbolic`) and ``error`` ≥ |computed − exact|. Both are rounded outwards. No sum
+may come near the largest number even in absolute terms, so that no order of summation overflows.
 """
 
 from __future__ import annotations
@@ -14,17 +16,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, log2
+from math import ceil, isfinite, log2
 
 import numpy as np
-from flint import fmpq_poly
 from numpy.typing import NDArray
 
-from exactformer.algebra.rational import to_fraction
 from exactformer.blueprint import Activation, FeedForward, Matrix
 from exactformer.execution.formats import FloatFormat
-from exactformer.execution.magnitudes import Array, above, times, total, up
+from exactformer.execution.magnitudes import Array, above, below, times, total, up
 from exactformer.execution.symbolic import BlockRun, HeadRun, SymbolicRun, Token, value_range
+
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,26 @@ class RoundingBound:
 
 @dataclass(frozen=True)
 class Entries:
-    """Sizes and errors of a table of numbers, and where they are exactly a power of two."""
+    """Sizes and errors of a table of numbers.
+
+    ``unit`` marks exact constants ±2^k ≥ 1, with which products are exact, ``safe`` exact constants
+    that no underflow touches.
+    """
 
     size: Array
     error: Array
-    power_of_two: NDArray[np.bool_]
+    unit: Mask
+    safe: Mask
 
     @property
     def computed(self) -> Array:
         """Bounds of what is computed: size plus error."""
         return up(self.size + self.error)
+
+    def columns(self, kept: Mask) -> Entries:
+        """Return some of the columns."""
+        size, error = self.size[:, kept], self.error[:, kept]
+        return Entries(size, error, self.unit[:, kept], self.safe[:, kept])
 
 
 class OverflowsError(Exception):
@@ -71,6 +83,8 @@ class _Analysis:
     def __init__(self, run: SymbolicRun, target: FloatFormat) -> None:
         self.run, self.format = run, target
         self.u, self.tiny = target.unit, target.tiny
+        # Underflow of a product and of a sum, with room for what later roundings add to it.
+        self.underflow, self.flush = 2 * target.tiny, 4 * target.tiny
         self.width = run.blueprint.width
         self.rounded: dict[Fraction, tuple[float, float, bool]] = {}
 
@@ -87,6 +101,11 @@ class _Analysis:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(ku < 0.5, up(ku / np.maximum(1 - ku, 0.5), 3), np.inf)
 
+    def fits(self, absolute: Array, what: str = "values on the ball come") -> None:
+        """Refuse sums whose terms add up to half the largest number: partial sums could overflow."""
+        if not np.all(absolute < 0.5 * float(self.format.largest)):
+            raise OverflowsError(f"{what} close to {self.format.name}'s largest number")
+
     def weight(self, value: Fraction) -> tuple[float, float, bool]:
         """Return |fl(w)|, |fl(w) − w| and whether products with fl(w) are exact."""
         if value not in self.rounded:
@@ -94,36 +113,54 @@ class _Analysis:
             if nearest is None:
                 raise OverflowsError(f"a weight is beyond {self.format.name}'s largest number")
             exact = abs(nearest) >= 1 and _is_power_of_two(nearest)
-            self.rounded[value] = above(nearest), above(nearest - value), exact
+            flushed = abs(nearest) < Fraction(self.tiny)  # it may be read as zero
+            change = above(value if flushed else nearest - value)
+            self.rounded[value] = above(nearest), change, exact
         return self.rounded[value]
 
     def entries(self, tokens: Sequence[Token], error: Array) -> Entries:
         """Attach the sizes of exact values to errors."""
-        size = self.run.sizes.table(tokens, error.shape[1])
-        if not np.all(size + error < 0.5 * float(self.format.largest)):
-            raise OverflowsError(f"values on the ball come close to {self.format.name}'s largest")
-        power = np.zeros(error.shape, dtype=bool)
-        for i, token in enumerate(tokens):
-            for column, entry in token.items():
-                power[i, column] = error[i, column] == 0 and _is_unit(entry)
-        return Entries(size, error, power)
+        size, constant = self.run.sizes.tables(tokens, error.shape[1])
+        self.fits(size + error)
+        exact = (error == 0) & (constant > 0)
+        unit = exact & (constant >= 1) & (np.frexp(constant)[0] == 0.5)
+        return Entries(size, error, unit, exact & (constant >= self.tiny))
+
+    def product_noise(self, product: Array, exact: Mask, operands: Array, safe: Mask) -> Array:
+        """Bound the rounding of products: none where ``exact``; underflow unless ``safe``."""
+        rounding = np.where(exact, 0.0, self.u * product)
+        noise = up(rounding + self.underflow * (1 + operands), 4)
+        return np.where((product == 0) | (exact & safe), 0.0, noise)
+
+    def sum_noise(self, count: Array, absolute: Array) -> Array:
+        """Bound the rounding of sums of ``count`` terms, in any order."""
+        additions = np.maximum(count - 1, 0)
+        return up(times(self.gamma(additions), absolute) + additions * self.flush, 2)
 
     def embedding(self) -> Entries:
         """t = F·x: |Σ F_j x_j| terms are at most ‖F‖·R by Cauchy and Schwarz."""
         blueprint = self.run.blueprint
         error = np.zeros((blueprint.tokens, self.width))
+        constant = np.zeros(blueprint.tokens)
         for i, dimension, value in blueprint.embedding.constant:
-            error[i, dimension] += self.weight(value)[1]
+            weight, wrong, _ = self.weight(value)
+            error[i, dimension] = wrong
+            if dimension == blueprint.embedding.dimension:
+                constant[i] = weight
         rows = blueprint.embedding.features.by_row
-        radius = above(self.run.radius)
+        radius = np.asarray(above(self.run.radius))
         for i, reach in enumerate(self.run.sizes.reach):
             row = [self.weight(value) for _, value in rows.get(i, [])]
-            change = up(np.sqrt(np.sum(np.square([c for _, c, _ in row]))), len(row) + 4) * radius
-            inexact = any(not exact for _, _, exact in row)
-            roundings = max(len(row) - 1, 0) + inexact
-            products = up(np.asarray(above(reach) + change), 2)
-            noise = self.gamma(roundings) * products + (len(row) * self.tiny if inexact else 0)
-            error[i, blueprint.embedding.dimension] += float(up(np.asarray(change + noise), 6))
+            if not row:
+                continue
+            change = times(_norm([c for _, c, _ in row]), radius)
+            count = len(row) + (constant[i] > 0) + any(not exact for _, _, exact in row)
+            absolute = up(above(reach) + change + constant[i], 2)
+            self.fits(absolute)
+            underflow = self.underflow * sum(1 + weight for weight, _, _ in row)
+            noise = self.sum_noise(np.asarray(float(count)), absolute)
+            own = up(change + noise + underflow, len(row) + 4)
+            error[i, blueprint.embedding.dimension] += float(up(own, 2))
         return self.entries(self.run.tokens, error)
 
     def linear(self, matrix: Matrix, stream: Entries, extra: Matrix | None = None) -> Array:
@@ -139,11 +176,13 @@ class _Analysis:
                 np.array(c) for c in zip(*(self.weight(rows[r][0][1]) for r in single), strict=True)
             )
             product = times(stream.computed[:, columns], size)
-            rounding = np.where(exact | (product == 0), 0.0, up(self.u * product + self.tiny, 2))
+            self.fits(product)
+            unit, safe = stream.unit[:, columns], stream.safe[:, columns]
+            noise = self.product_noise(product, exact | unit, size, safe)
             error[:, single] = up(
                 times(stream.error[:, columns], size)
                 + times(stream.size[:, columns], change)
-                + rounding,
+                + noise,
                 4,
             )
         for r in set(rows) | set(biases):
@@ -157,24 +196,22 @@ class _Analysis:
         bias: tuple[float, float, bool] | None,
         stream: Entries,
     ) -> Array:
-        terms = [
-            (self.weight(value), stream.size[:, c], stream.error[:, c], stream.computed[:, c])
-            for c, value in row
-        ]
         n = len(stream.size)
-        error, absolute, count, inexact = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-        for (weight, change, exact), size, mistake, computed in terms:
-            product = times(computed, np.full(n, weight))
-            error = error + times(mistake, np.full(n, weight)) + times(size, np.full(n, change))
-            absolute = absolute + product
+        error, absolute, count = np.zeros(n), np.zeros(n), np.zeros(n)
+        for c, value in row:
+            weight, change, exact = (np.full(n, part) for part in self.weight(value))
+            product = times(stream.computed[:, c], weight)
+            noise = self.product_noise(
+                product, exact | stream.unit[:, c], weight, stream.safe[:, c]
+            )
+            error += times(stream.error[:, c], weight) + times(stream.size[:, c], change) + noise
+            absolute += product
             count += product > 0
-            inexact += 0 if exact else product > 0
         if bias is not None:
             error, absolute, count = error + bias[1], absolute + bias[0], count + (bias[0] > 0)
-        roundings = np.maximum(count - 1, 0) + (inexact > 0)
         absolute = up(absolute, len(row) + 2)
-        noise = up(self.gamma(roundings) * absolute + inexact * self.tiny, 3)
-        return up(error + noise, 2 * len(row) + 4)
+        self.fits(absolute)
+        return up(error + self.sum_noise(count, absolute), 3 * len(row) + 4)
 
     def attention(
         self, b: int, block: BlockRun, stream: Entries, margins: Sequence[Array]
@@ -192,15 +229,15 @@ class _Analysis:
                     f"block {b + 1}: in {self.format.name} rounding could change which token is "
                     f"selected (margin {float(margin.min()):.2g})"
                 )
-            score = self._scores_size(run)
-            sum_size = up(score + own)[:, None]
-            product = times(np.broadcast_to(sum_size, values.size.shape), values.computed)
-            inexact = np.where(values.power_of_two, 0.0, up(self.u * product + self.tiny, 2))
-            spread = np.broadcast_to(own[:, None], values.size.shape)
-            carried = times(spread, values.computed) + times(
-                np.broadcast_to(score[:, None], values.size.shape), values.error
-            )
-            error = up(error + carried + np.where(product > 0, inexact, 0.0), 5)
+            shape = values.size.shape
+            score = np.broadcast_to(self._scores_size(run)[:, None], shape)
+            slip = np.broadcast_to(own[:, None], shape)
+            weight = up(score + slip)
+            product = times(weight, values.computed)
+            operands = up(weight + values.computed)
+            noise = self.product_noise(product, values.unit, operands, np.zeros(shape, bool))
+            carried = times(slip, values.computed) + times(score, values.error)
+            error = up(error + carried + noise, 5)
             absolute = up(absolute + product)
             count += product > 0
         size = self.run.sizes.table(block.attended, self.width)
@@ -213,30 +250,34 @@ class _Analysis:
     def scores(self, queries: Entries, keys: Entries) -> tuple[Array, Array]:
         """Return the error of each token's score with itself, and of any with another token."""
         product = times(queries.computed, keys.computed)
-        exact = queries.power_of_two | keys.power_of_two
+        exact, safe = queries.unit | keys.unit, queries.safe & keys.safe
+        operands = up(queries.computed + keys.computed)
+        noise = self.product_noise(product, exact, operands, safe)
         carried = times(queries.error, keys.computed) + times(queries.size, keys.error)
-        rounding = np.where(exact | (product == 0), 0.0, up(self.u * product + self.tiny, 2))
-        count = (product > 0).sum(axis=1)
-        own = total(up(carried + rounding, 4), 1)
-        own = up(own + self.gamma(np.maximum(count - 1, 0)) * total(product, 1), 3)
+        absolute = total(product, 1)
+        self.fits(absolute, "scores come")
+        own = total(up(carried + noise, 2), 1)
+        own = up(own + self.sum_noise((product > 0).sum(axis=1), absolute))
         # Against another token only rows count that several tokens use.
         shared = ((queries.computed > 0) | (keys.computed > 0)).sum(axis=0) > 1
-        q, k = (
-            Entries(e.size[:, shared], e.error[:, shared], e.power_of_two[:, shared])
-            for e in (queries, keys)
-        )
+        q, k = queries.columns(shared), keys.columns(shared)
         top = np.broadcast_to(k.computed.max(axis=0, initial=0.0), q.size.shape)
         slip = np.broadcast_to(k.error.max(axis=0, initial=0.0), q.size.shape)
         cross = times(q.computed, top)
-        error = total(times(q.error, top) + times(q.size, slip), 1)
-        noise = self.gamma(q.size.shape[1]) * total(cross, 1) + q.size.shape[1] * self.tiny
-        return own, up(error + np.where(cross.sum(axis=1) > 0, noise, 0.0), 4)
+        never = np.zeros(cross.shape, bool)
+        noise = self.product_noise(cross, never, up(q.computed + top), never)
+        absolute = total(cross, 1)
+        self.fits(absolute, "scores come")
+        other = total(times(q.error, top) + times(q.size, slip) + noise, 1)
+        return own, up(other + self.sum_noise((cross > 0).sum(axis=1), absolute), 3)
 
     def _summed(self, error: Array, absolute: Array, count: Array, size: Array) -> Array:
         """Add the rounding of a sum of ``count`` terms: by its result if two, by all if more."""
-        pair = up(self.u * (size + error), 3)
-        several = up(self.gamma(np.maximum(count - 1, 0)) * absolute, 3)
-        noise = np.where(count < 2, 0.0, np.where(count == 2, pair, several))
+        self.fits(absolute)
+        pair = up(self.u * (size + error) + self.flush, 4)
+        noise = np.where(
+            count < 2, 0.0, np.where(count == 2, pair, self.sum_noise(count, absolute))
+        )
         return up(error + noise)
 
     def feed_forward(self, b: int, block: BlockRun, stream: Entries) -> Entries:
@@ -269,41 +310,54 @@ class _Analysis:
         for i, token in enumerate(block.raw):
             for unit, entry in token.items():
                 _, high = value_range(entry, self.run.sizes.reach[i])
-                if high < 0 and above(high) > error[i, unit]:
+                if high < 0 and below(-high) > error[i, unit]:
                     error[i, unit] = 0.0
         return error
 
     def readout(self, stream: Entries) -> RoundingBound:
         readout = self.run.blueprint.readout
         weight, change = np.zeros_like(stream.size), np.zeros_like(stream.size)
-        inexact = np.zeros(stream.size.shape, dtype=bool)
+        exact = np.zeros(stream.size.shape, dtype=bool)
         for i, dimension, value in readout.beta:
-            weight[i, dimension], change[i, dimension], exact = self.weight(value)
-            inexact[i, dimension] = not exact
+            weight[i, dimension], change[i, dimension], exact[i, dimension] = self.weight(value)
         product = times(weight, stream.computed)
-        rounding = np.where(inexact & (product > 0), up(self.u * product + self.tiny, 2), 0.0)
-        carried = times(weight, stream.error) + times(change, stream.size) + rounding
-        error = float(up(np.asarray(carried.sum()), carried.size))
+        noise = self.product_noise(product, exact | stream.unit, weight, stream.safe)
+        carried = times(weight, stream.error) + times(change, stream.size) + noise
+        error = float(up(np.asarray(carried.sum()), carried.size + 2))
         absolute = float(up(np.asarray(product.sum()), product.size))
-        if not absolute < 0.5 * float(self.format.largest):
-            raise OverflowsError(f"the result can leave {self.format.name} on this ball")
+        bias, wrong, _ = self.weight(readout.bias)
+        self.fits(np.asarray(absolute + bias), "the result can come")
         terms = int((product > 0).sum())
         tree = ceil(log2(self.width)) + ceil(log2(stream.size.shape[0]))
-        bias, wrong, _ = self.weight(readout.bias)
 
-        def bound(roundings: int) -> float:
-            inner = error + float(self.gamma(roundings)) * absolute
-            last = self.u * (absolute + inner + bias) if bias and terms else 0.0
-            return float(up(np.asarray(inner + wrong + last), 8))
+        def summed(additions: int, size: float) -> float:
+            noise = float(times(self.gamma(additions), np.asarray(size)))
+            return float(up(np.asarray(noise + terms * self.flush), 3))
 
-        in_any_order = bound(max(terms - 1, 0))
-        return RoundingBound(min(bound(min(tree, max(terms - 1, 0))), in_any_order), in_any_order)
+        # As executed: products by a tree, the bias last. Otherwise the bias may come anywhere.
+        inner = error + summed(min(tree, max(terms - 1, 0)), absolute)
+        last = self.u * (absolute + inner + bias) + self.flush if bias and terms else 0.0
+        executed = float(up(np.asarray(inner + last + wrong), 8))
+        others = max(terms - 1, 0) + (1 if bias and terms else 0)
+        any_order = float(up(np.asarray(error + summed(others, absolute + bias) + wrong), 8))
+        if not isfinite(executed):
+            raise OverflowsError(f"sums of {terms:,} terms leave no digit of {self.format.name}")
+        if isfinite(any_order):
+            return RoundingBound(min(executed, any_order), any_order)
+        reason = f"in some order a sum of {terms:,} terms leaves no digit of {self.format.name}"
+        return RoundingBound(executed, None, reason)
+
+
+def _norm(values: list[float]) -> Array:
+    """Return a bound of the root of the sum of squares, which may themselves underflow."""
+    largest = max(values)
+    if largest == 0:
+        return np.zeros(())
+    with np.errstate(under="ignore", invalid="ignore"):
+        root = np.sqrt(np.sum(np.square(np.array(values) / largest)))
+    return times(up(np.asarray(root), len(values) + 4), np.asarray(largest))
 
 
 def _is_power_of_two(value: Fraction) -> bool:
     numerator, denominator = abs(value.numerator), value.denominator
     return numerator & (numerator - 1) == 0 and denominator & (denominator - 1) == 0
-
-
-def _is_unit(entry: fmpq_poly) -> bool:
-    return entry.length() == 1 and abs(entry[0]) >= 1 and _is_power_of_two(to_fraction(entry[0]))

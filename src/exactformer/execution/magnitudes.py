@@ -1,7 +1,8 @@
 """Upper bounds in float64 that stay upper bounds: every operation is pushed outwards.
 
 Arrays here hold non-negative numbers. A structural zero stays exactly zero, because exact zeros are
-what makes sparse sums cheap to bound; anything else is rounded up, underflow included.
+what makes sparse sums cheap to bound; anything else is rounded up, underflow included. What is not a
+number stays so, and fails every comparison that would make it a bound.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 def up(values: Array, operations: int = 1) -> Array:
     """Push the result of up to ``operations`` float64 operations above the true value."""
-    with np.errstate(over="ignore"):
-        return np.where(values > 0, values * (1 + operations * 2.0**-51) + _TINY, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(values == 0, 0.0, values * (1 + operations * 2.0**-51) + _TINY)
 
 
 def times(a: Array, b: Array) -> Array:
     """Multiply elementwise, rounded up; zero times anything is zero."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        return np.where((a > 0) & (b > 0), a * b * _OUTWARD + _TINY, 0.0)
+        return np.where((a == 0) | (b == 0), 0.0, a * b * _OUTWARD + _TINY)
 
 
 def total(values: Array, axis: int) -> Array:
@@ -68,19 +69,34 @@ class Sizes:
         classes = {r: k for k, r in enumerate(dict.fromkeys(reach))}
         self._class = [classes[r] for r in reach]
         # Keyed by identity, which is quick; holding the polynomial keeps its identity its own.
-        self._known: dict[tuple[int, int], tuple[fmpq_poly, float]] = {}
+        self._known: dict[tuple[int, int], tuple[fmpq_poly, float, float]] = {}
 
     def size(self, token: int, entry: fmpq_poly) -> float:
         """Return a bound of |entry| for one token."""
-        key = (self._class[token], id(entry))
-        if key not in self._known:
-            self._known[key] = entry, largest(entry, self.reach[token])
-        return self._known[key][1]
+        return self._lookup(token, entry)[1]
 
     def table(self, tokens: Sequence[Token], columns: int) -> Array:
         """Return the bounds of every entry of a stream, tokens × columns."""
-        result = np.zeros((len(tokens), columns))
+        return self.tables(tokens, columns)[0]
+
+    def tables(self, tokens: Sequence[Token], columns: int) -> tuple[Array, Array]:
+        """Return the bounds, and |c| for the entries that are a constant c of float64 (else 0)."""
+        sizes, constants = np.zeros((2, len(tokens), columns))
         for i, token in enumerate(tokens):
             for column, entry in token.items():
-                result[i, column] = self.size(i, entry)
-        return result
+                _, sizes[i, column], constants[i, column] = self._lookup(i, entry)
+        return sizes, constants
+
+    def _lookup(self, token: int, entry: fmpq_poly) -> tuple[fmpq_poly, float, float]:
+        key = (self._class[token], id(entry))
+        if key not in self._known:
+            self._known[key] = entry, largest(entry, self.reach[token]), _constant(entry)
+        return self._known[key]
+
+
+def _constant(entry: fmpq_poly) -> float:
+    if entry.length() != 1:
+        return 0.0
+    value = abs(to_fraction(fmpq(entry[0])))
+    nearest = to_float(value)
+    return nearest if nearest < np.inf and Fraction(nearest) == value else 0.0

@@ -15,7 +15,7 @@ from math import isqrt
 
 from flint import fmpq, fmpq_poly
 
-from exactformer.algebra.rational import to_fmpq, to_fraction
+from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.blueprint import Activation, Blueprint, FeedForward, Head, Matrix, Rule
 from exactformer.errors import CertificationError
 from exactformer.execution.magnitudes import Sizes
@@ -61,6 +61,7 @@ class SymbolicRun:
 
 def run_symbolic(blueprint: Blueprint, radius: Fraction) -> SymbolicRun:
     """Run ``blueprint`` on polynomials, each token selecting itself, over ‖x‖ ≤ radius."""
+    _check_shapes(blueprint)
     features = blueprint.embedding.features
     squares = [Fraction(0)] * features.rows
     for i, _, value in features:
@@ -85,6 +86,35 @@ def run_symbolic(blueprint: Blueprint, radius: Fraction) -> SymbolicRun:
         if dimension in stream[i]:
             readout[i] += stream[i][dimension] * to_fmpq(weight)
     return SymbolicRun(blueprint, radius, Sizes(reach), tokens, blocks, readout)
+
+
+def _check_shapes(blueprint: Blueprint) -> None:
+    """Refuse matrices that do not fit: tensors of a module would be broadcast without a word."""
+    n, d, w = blueprint.tokens, len(blueprint.variables), blueprint.width
+    expected = {
+        "embedding.features": (n, d),
+        "embedding.constant": (n, w),
+        "readout.beta": (n, w),
+        "readout.bias": (1, 1),
+    }
+    for b, block in enumerate(blueprint.blocks):
+        for h, head in enumerate(block.attention.heads):
+            path, rows = f"blocks.{b}.heads.{h}", head.query.rows
+            expected |= {f"{path}.query": (rows, w), f"{path}.key": (rows, w)}
+            expected[f"{path}.value"] = (w, w)
+        path, units = f"blocks.{b}.feed_forward", block.feed_forward.w1.rows
+        expected |= {f"{path}.w1": (units, w), f"{path}.b1": (units, 1)}
+        expected |= {f"{path}.w2": (w, units), f"{path}.b2": (w, 1)}
+    for path, matrix in blueprint.matrices():
+        if matrix.shape != expected[path]:
+            raise CertificationError(
+                f"{path} is {matrix.rows}×{matrix.columns}, but {n} tokens of {w} dimensions need "
+                f"{expected[path][0]}×{expected[path][1]}"
+            )
+    if not 0 <= blueprint.embedding.dimension < w:
+        raise CertificationError(
+            f"the feature stands in dimension {blueprint.embedding.dimension} of {w}"
+        )
 
 
 def value_range(polynomial: fmpq_poly, reach: Fraction) -> tuple[Fraction, Fraction]:
@@ -169,7 +199,7 @@ def _is_positive(entry: fmpq_poly, reach: Fraction, place: str) -> bool:
     if high <= 0:
         return False
     raise CertificationError(
-        f"{place}: what enters the ReLU ranges over [{float(low):.3g}, {float(high):.3g}] and "
+        f"{place}: what enters the ReLU ranges over [{to_float(low):.3g}, {to_float(high):.3g}] and "
         "changes sign on the ball, so the model is not shown to be a polynomial there"
     )
 
