@@ -1,7 +1,10 @@
+import numpy as np
 import pytest
 
 import exactformer as ef
 from exactformer.cli.demo import LAW
+from exactformer.cli.trial import compare
+from exactformer.errors import RoundingError
 
 
 @pytest.fixture
@@ -18,7 +21,9 @@ def test_the_demo_tells_its_story_and_keeps_its_promises(call, here):
         "4 blocks",
         "166 free",
         "5,000 random points",
-        "largest error seen",
+        "every matrix carried out",
+        "its proven closed form",
+        "largest error",
         "certified bound",
         "is certified",
         "the altered copy is refused",
@@ -31,8 +36,10 @@ def test_the_demo_tells_its_story_and_keeps_its_promises(call, here):
 
     told = call("demo", "-o", "tour", "--points", "5000", "--json").json
     assert told["tokens"] <= 11
-    assert 0 < told["largest_error"] <= told["bound"]
-    assert told["bound_over_largest_error"] < 1000
+    assert told["observed"].keys() == {"literal", "fused"}
+    for executor, seen in told["observed"].items():
+        assert 0 < seen["largest_error"] <= seen["bound"] < 1000 * seen["largest_error"]
+        assert seen["bound"] == ef.certify(here / "demo/law.safetensors").bound("float64", executor)
     assert told["certificate"]["zero_error"] is True
     assert "readout β, token 1, power 5" in told["altered_copy_refused"]
     assert told["figures"] == ["tour/demo.png", "tour/demo.svg"]
@@ -49,3 +56,10 @@ def test_a_folder_that_cannot_be_made_is_a_message(call, here):
 
 def test_no_points_are_too_few(call):
     assert call("demo", "--points", "0").code == 2
+
+
+def test_an_error_beyond_the_bound_would_end_the_demo():
+    model = ef.compile("x^2", radius=1)
+    with pytest.raises(RoundingError, match="exceeds the bound"):
+        compare(model, {"fused": np.array([0.0, 1e-3])})
+    assert compare(model, {"fused": np.zeros(2)})["fused"]["ratio"] is None

@@ -32,6 +32,7 @@ COMPILE = {
         "scaled, paper",
     ),
     "unknown directions": (["compile", "x", "--directions", "up"], "InputError", "lattice"),
+    "an unknown executor": (["compile", "x", "--executor", "magic"], "InputError", "fused"),
     "an unknown format": (["compile", "x", "--dtype", "int8"], "InputError", "float64"),
     "a format without guarantee": (
         ["compile", "x^9", "--radius", "1000", "--dtype", "float16"],

@@ -108,3 +108,12 @@ def test_plot_chooses_the_same_point_of_the_ball_every_time(call, law, tmp_path)
     assert points[0] == points[1]
     assert sum(c * c for c in points[0]) <= 4
     assert (tmp_path / "0.svg").read_bytes() == (tmp_path / "1.svg").read_bytes()
+
+
+def test_heads_are_told_apart_where_there_are_several(call, tmp_path):
+    file = tmp_path / "doubling.safetensors"
+    call("compile", "x^4", "--construction", "doubling", "-o", file)
+    out = call("inspect", file, "--matrices").out
+    assert "2 attention 2" in out
+    assert "block 2, head 2, W_Q" in out
+    assert "block 1, W_Q" in out

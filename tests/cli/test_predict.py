@@ -109,7 +109,7 @@ def test_json_says_what_was_done(call, law, tmp_path, expected):
     assert told["values"] == expected.tolist()
     assert told["points"] == 500
     assert told["outside"] == 0
-    assert told["bound"] == ef.certify(law).bound("float64")
+    assert told["bound"] == ef.certify(law).bound("float64", "fused")
     saved = call("predict", law, "-o", tmp_path / "v.npy", "--json", stdin=csv_text(POINTS)).json
     assert "values" not in saved
     assert saved["saved"] == str(tmp_path / "v.npy")
@@ -154,3 +154,9 @@ def test_one_variable_needs_no_second_axis(call, tmp_path):
     np.save(tmp_path / "points.npy", np.array([0.5, 1.0]))
     assert numbers(call("predict", file, tmp_path / "points.npy").out) == pytest.approx([0.25, 1])
     assert numbers(call("predict", file, stdin="x\n0.5\n1\n").out[6:]) == pytest.approx([0.25, 1])
+
+
+def test_every_matrix_can_be_carried_out_instead(call, law):
+    told = call("predict", law, "--executor", "literal", "--json", stdin=csv_text(POINTS)).json
+    assert told["values"] == ef.load(law, executor="literal")(POINTS).tolist()
+    assert told["bound"] == ef.certify(law).bound("float64", "literal")

@@ -24,7 +24,7 @@ CASES = {
     "zero": ("0", {"variables": ["x"]}),
     "one variable": ("x^3", {}),
     "wide": ("(a + b + c)^5", {"directions": "lattice"}),
-    "deep": ("x^14", {}),
+    "several heads": ("x^4 + y^3", {"construction": "doubling"}),
 }
 
 
@@ -41,14 +41,24 @@ def polynomial(model):
 def test_every_kind_of_model_can_be_drawn(model, tmp_path):
     point = points_in_ball(1, len(model.blueprint.variables), 2.0)[0]
     save_figure(architecture_figure(model, point.tolist()), tmp_path / "inside.svg")
-    errors = np.array([0.0, 1e-18, 2e-17])
+    errors = {"literal": np.array([0.0, 1e-18, 2e-17]), "fused": np.zeros(3)}
     figure = accuracy_figure(model, polynomial(model), errors, "a title")
     save_figure(figure, tmp_path / "accuracy.svg")
 
 
+def test_of_many_blocks_the_first_are_drawn(monkeypatch):
+    monkeypatch.setattr("exactformer.figures.architecture.MOST_ROWS", 2)
+    figure = architecture_figure(ef.compile("x^5", radius=1), [0.5])
+    said = [text.get_text() for text in figure.texts]
+    assert "block 2 of 4" in said
+    assert "block 3" not in said
+
+
 def test_every_axis_of_the_accuracy_figure_is_labelled():
     model = ef.compile("x^3 + x y", radius=2)
-    figure = accuracy_figure(model, polynomial(model), np.array([1e-16, 2e-16]), "a title")
+    figure = accuracy_figure(
+        model, polynomial(model), {"fused": np.array([1e-16, 2e-16])}, "a title"
+    )
     path, residual, distribution, attention, bar = figure.axes
     assert path.get_ylabel()
     for axes in (residual, distribution, attention):
@@ -59,7 +69,7 @@ def test_every_axis_of_the_accuracy_figure_is_labelled():
 
 def test_errors_that_are_all_zero_are_drawn_too(tmp_path):
     model = ef.compile("x", radius=1)
-    figure = accuracy_figure(model, polynomial(model), np.zeros(10), "exact")
+    figure = accuracy_figure(model, polynomial(model), {"literal": np.zeros(10)}, "exact")
     save_figure(figure, tmp_path / "zero.png")
 
 

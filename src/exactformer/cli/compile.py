@@ -9,6 +9,7 @@ import typer
 
 from exactformer.cli.options import (
     Dtype,
+    Executor,
     Json,
     MemoryLimit,
     in_bytes,
@@ -35,17 +36,22 @@ def compile(
         typer.Option(help="Order of the coordinates, with commas; may name unused ones."),
     ] = None,
     construction: Annotated[
-        str, typer.Option(help="scaled, or paper for Theorem 3.5 as printed.")
+        str,
+        typer.Option(
+            help="scaled, doubling (fewer blocks, more heads), or paper for Theorem 3.5 as printed."
+        ),
     ] = "scaled",
     directions: Annotated[str, typer.Option(help="auto, lattice, spread or tailored.")] = "auto",
     dtype: Dtype = "float64",
+    executor: Executor = "fused",
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
     """Compile a polynomial into a transformer that equals it on a ball, and prove it.
 
-    The certificate holds for the saved file in every number format it lists; --dtype names the one
-    that must have a guarantee. Fails, and saves nothing, where something cannot be proven.
+    The certificate holds for the saved file in every number format it lists; --dtype and --executor
+    name the one that must have a guarantee. Fails, and saves nothing, where something cannot be
+    proven.
     """
     from exactformer.cli.panels import certificate_panel, model_facts
     from exactformer.model import compile as compile_model
@@ -58,6 +64,7 @@ def compile(
         construction=construction,
         directions=directions,
         dtype=torch_dtype(dtype),
+        executor=executor,
         memory_limit=in_bytes(memory_limit),
     )
     if out is not None:

@@ -54,7 +54,7 @@ def inspect(
         for matrix in exact(blueprint, screen):
             screen.print(matrix)
     if drawn is not None:
-        screen.print(f"Drawn in {drawn['figure']} at {drawn['at']}", markup=False)
+        screen.print(f"Drawn in {drawn['figure']} at {drawn['at']}")
 
 
 def _plot(file: Path, plot: Path, at: str | None) -> dict[str, Any]:
@@ -110,12 +110,11 @@ def _show(blueprint: Blueprint, screen: Console) -> None:
     screen.print(
         f"on ‖x‖ ≤ {blueprint.radius}, variables {variable_list(blueprint.variables)}; "
         f"{blueprint.construction} construction\n",
-        markup=False,
     )
     screen.print(_layers(blueprint))
     rules = sorted({block.attention.selection.rule.value for block in blueprint.blocks})
-    screen.print(f"\nA token is   {' | '.join(_runs(blueprint.dimensions))}", markup=False)
-    screen.print(f"Selection    {', '.join(rules) or 'none'}\n", markup=False)
+    screen.print(f"\nA token is   {' | '.join(_runs(blueprint.dimensions))}")
+    screen.print(f"Selection    {', '.join(rules) or 'none'}\n")
     screen.print(_counts(blueprint), "")
 
 
@@ -132,10 +131,12 @@ def _layers(blueprint: Blueprint) -> Table:
 
 
 def _add_block(table: Table, b: int, block: Block, dimensions: tuple[str, ...]) -> None:
-    for head in block.attention.heads:
+    heads = block.attention.heads
+    for h, head in enumerate(heads, start=1):
         parts = {"W_Q": head.query, "W_K": head.key, "W_V": head.value}
         written = ", ".join(dimensions[i] for i in sorted(head.value.by_row))
-        table.add_row(f"{b} attention", *_sizes(parts), written)
+        which = f" {h}" if len(heads) > 1 else ""
+        table.add_row(f"{b} attention{which}", *_sizes(parts), written)
     layer = block.feed_forward
     parts = {"W_1": layer.w1, "b_1": layer.b1, "W_2": layer.w2, "b_2": layer.b2}
     kept = {name: matrix for name, matrix in parts.items() if matrix.nonzeros}
@@ -152,7 +153,7 @@ def _sizes(parts: Mapping[str, Matrix]) -> tuple[str, str]:
 
 def _counts(blueprint: Blueprint) -> Table:
     counts, theorem = blueprint.counts(), _theorem(blueprint)
-    per_block = sorted({counts.per_block[0], max(counts.per_block)}) if counts.per_block else []
+    per_block = sorted({min(counts.per_block), max(counts.per_block)}) if counts.per_block else []
     table = _empty("Count", "This model", "Theorem 3.5", "Formula")
     table.columns[1].justify = "right"
     rows: list[tuple[str, str, int, str]] = [

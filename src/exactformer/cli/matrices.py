@@ -35,14 +35,15 @@ def rational(value: Fraction) -> str:
     return str(fmpq(value.numerator, value.denominator))
 
 
-def title(path: str) -> str:
+def title(blueprint: Blueprint, path: str) -> str:
     """Return the paper's symbol of a matrix and where it stands."""
     parts = path.split(".")
     if parts[0] == "embedding":
         return "embedding F" if parts[1] == "features" else "embedding E, positions and ones"
     if parts[0] == "readout":
         return "readout β" if parts[1] == "beta" else "readout b"
-    head = f", head {int(parts[3]) + 1}" if parts[2] == "heads" and parts[3] != "0" else ""
+    several = len(blueprint.blocks[int(parts[1])].attention.heads) > 1
+    head = f", head {int(parts[3]) + 1}" if parts[2] == "heads" and several else ""
     return f"block {int(parts[1]) + 1}{head}, {_SYMBOLS[parts[-1]]}"
 
 
@@ -81,7 +82,7 @@ def matrices(blueprint: Blueprint, screen: Console) -> Iterator[RenderableType]:
             continue
         rows, columns = labels(blueprint, path)
         heading = Text.assemble(
-            (title(path), "bold"),
+            (title(blueprint, path), "bold"),
             (f"   {matrix.rows} × {matrix.columns}, {matrix.nonzeros:,} non-zero", "dim"),
         )
         yield Group(heading, _drawn(matrix, rows, columns, screen), "")

@@ -20,6 +20,9 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else, errors included.")
 ]
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
+Executor = Annotated[
+    str, typer.Option(help="fused for the proven closed form, literal for every matrix.")
+]
 MemoryLimit = Annotated[
     float, typer.Option(help="Refuse models whose weights need more than this many GiB.", min=0)
 ]

@@ -25,11 +25,11 @@ def print_error(message: str) -> None:
     console(stderr=True).print(text, soft_wrap=True)
 
 
-def console(stderr: bool = False) -> Console:
-    """Return a console that colours nothing by itself."""
+def console(stderr: bool = False, quiet: bool = False) -> Console:
+    """Return a console that colours nothing by itself and takes no text for markup."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    return Console(stderr=stderr, quiet=quiet, highlight=False, markup=False)
 
 
 def shortened(text: str, width: int = 300) -> str:

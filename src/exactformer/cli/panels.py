@@ -14,11 +14,11 @@ from exactformer.cli.output import shortened
 if TYPE_CHECKING:
     from exactformer.blueprint import Blueprint
     from exactformer.certificates import Certificate
-    from exactformer.execution.bounds import RoundingBound
 
 PROVEN = ("✓", "bold green")
 NOT_PROVEN = ("✗", "bold red")
 INFORMATION = (" ", "")
+_COLUMN = 12
 
 
 def certificate_panel(
@@ -52,15 +52,17 @@ def certificate_panel(
     rival = "no token has a rival" if margin is None else f"margin ≥ {margin:.3g}"
     _row(rows, PROVEN, "selection", f"every token selects itself everywhere; {rival}")
     _row(rows, PROVEN, "identity", f"{_agreement(certificate.terms)} exactly: error zero")
-    for name, bound in certificate.rounding.items():
+    heads = f"{'fused':<{_COLUMN}}{'literal':<{_COLUMN}}"
+    _row(rows, INFORMATION, "rounding ≤", Text(f"{heads}fused over max |Q|", style="dim"))
+    for name, bound in certificate.fused.items():
         mark = NOT_PROVEN if bound.executed is None else PROVEN
-        _row(rows, mark, name, _rounding(bound, certificate.scale))
+        _row(rows, mark, name, _rounding(certificate, name))
     if saved is not None:
         rows.add_row("", "", "")
         _row(rows, INFORMATION, "saved", saved)
     return Panel(
         rows,
-        title=f"[bold]{title}[/bold]",
+        title=Text(title, style="bold"),
         title_align="left",
         border_style="green",
         box=box.ROUNDED,
@@ -126,10 +128,13 @@ def _size(certificate: Certificate, blueprint: Blueprint | None) -> str:
     )
 
 
-def _rounding(bound: RoundingBound, scale: float) -> Text:
-    if bound.executed is None:
-        return Text(f"no guarantee: {bound.reason}", style="dim")
-    text = Text(f"|computed − exact| ≤ {bound.executed:.3g}")
-    if 0 < scale < float("inf"):
-        text.append(f"   {bound.executed / scale:.1e} of max |Q|", style="dim")
+def _rounding(certificate: Certificate, name: str) -> Text:
+    """Return the bounds of both executors: the closed form, and every matrix carried out."""
+    fused, literal = certificate.fused[name], certificate.rounding[name]
+    if fused.executed is None:
+        return Text(f"no guarantee: {fused.reason}", style="dim")
+    shown = "none" if literal.executed is None else f"{literal.executed:.3g}"
+    text = Text(f"{fused.executed:<{_COLUMN}.3g}{shown:<{_COLUMN}}")
+    if 0 < certificate.scale < float("inf"):
+        text.append(f"{fused.executed / certificate.scale:.1e}", style="dim")
     return text

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.options import Dtype, Json, MemoryLimit, ModelFile, in_bytes, torch_dtype
+from exactformer.cli.options import (
+    Dtype,
+    Executor,
+    Json,
+    MemoryLimit,
+    ModelFile,
+    in_bytes,
+    torch_dtype,
+)
 from exactformer.cli.output import console, print_json
 from exactformer.errors import InputError, OutsideDomainError
 
@@ -36,6 +44,7 @@ def predict(
         str, typer.Option(help="Points off the ball: raise, nan or allow (nothing is proven).")
     ] = "raise",
     dtype: Dtype = "float64",
+    executor: Executor = "fused",
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Leave out columns that are no variables.")
     ] = False,
@@ -57,6 +66,7 @@ def predict(
     model = load(
         file,
         dtype=torch_dtype(dtype),
+        executor=executor,
         outside="allow" if outside == "allow" else "nan",
         memory_limit=in_bytes(memory_limit),
     )
@@ -104,12 +114,14 @@ def _run(
             else:
                 write(result)
             advance(batch.progress)
+    bound = model.certificate.bound(model.dtype, model.executor)
     summary: dict[str, Any] = {
         "target": model.target,
         "points": count,
         "outside": off_ball,
         "dtype": str(model.dtype).removeprefix("torch."),
-        "bound": None if outside == "allow" else model.certificate.bound(model.dtype),
+        "executor": model.executor,
+        "bound": None if outside == "allow" else bound,
         "saved": None if out is None else str(out),
     }
     return summary | ({"values": kept} if to_list else {})
@@ -132,4 +144,4 @@ def _show(summary: dict[str, Any]) -> None:
         text += f", each within {summary['bound']:.3g} of the polynomial"
     if summary["outside"]:
         text += f"; {summary['outside']:,} points lie off the ball and are NaN"
-    console().print(text + ".", markup=False)
+    console().print(text + ".")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.figures.panels import Panel, draw, label_size
+from exactformer.figures.panels import Panel, draw, label_size, pooled
 from exactformer.figures.style import GREY, exactformer_style
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from exactformer.blueprint import Block, Blueprint, Matrix
     from exactformer.model import CompiledModel, Trace
 
-MOST_BLOCKS = 12
+MOST_ROWS = 16
 _WIDEST = 15.0
 _GAP = 0.28
 _LEFT, _RIGHT, _TOP, _TITLE = 0.95, 0.3, 1.35, 0.34
-_ROW = 0.8
+_ROW, _BOTTOM = 0.8, 0.2
 _TITLE_WIDTH = {1: 1.2, 3: 0.75, 4: 0.6, 5: 0.7, 6: 0.95}
 
 Row = tuple[str, dict[int, Panel]]
@@ -49,7 +49,7 @@ def architecture_figure(model: CompiledModel, point: Sequence[float]) -> Figure:
         for _, panels in rows
     ]
     width = max(6.5, _LEFT + sum(widths.values()) + _GAP * (len(shown) - 1) + _RIGHT)
-    height = _TOP + sum(heights) + len(rows) * _TITLE
+    height = _TOP + sum(heights) + len(rows) * _TITLE + _BOTTOM
     left, x = {}, _LEFT
     for c in shown:
         left[c] = x
@@ -98,36 +98,47 @@ def _rows(blueprint: Blueprint, trace: Trace) -> list[Row]:
         (
             "embedding",
             {
-                0: Panel("$F$", dense(embedding.features), blueprint.variables, tokens),
-                1: Panel("positions and ones", dense(embedding.constant)),
-                6: Panel("tokens at x", trace["tokens"].numpy()),
+                0: _panel("$F$", dense(embedding.features), blueprint.variables, tokens),
+                1: _panel("positions and ones", dense(embedding.constant)),
+                6: _panel("tokens at x", trace["tokens"].numpy()),
             },
         )
     ]
-    for b, block in enumerate(blueprint.blocks[:MOST_BLOCKS], start=1):
-        rows.append((f"block {b}", _block(block, b, trace)))
-    if blueprint.depth > MOST_BLOCKS:
-        name, panels = rows[-1]
-        rows[-1] = (f"{name} of {blueprint.depth}", panels)
+    inner = [row for b, block in enumerate(blueprint.blocks, 1) for row in _block(block, b, trace)]
+    if len(inner) > MOST_ROWS:
+        name, panels = inner[MOST_ROWS - 1]
+        inner[MOST_ROWS - 1] = (f"{name} of {blueprint.depth}", panels)
+    rows += inner[:MOST_ROWS]
     last = trace[f"block {blueprint.depth} output" if blueprint.depth else "tokens"].numpy()
     beta = dense(blueprint.readout.beta)
     rows.append(
         (
             "readout",
             {
-                0: Panel(r"$\beta$", beta, dimensions, tokens),
-                6: Panel(r"$\beta\,\circ$ stream", beta * last, dimensions),
+                0: _panel(r"$\beta$", beta, dimensions, tokens),
+                6: _panel(r"$\beta\,\circ$ stream", beta * last, dimensions),
             },
         )
     )
     return rows
 
 
-def _block(block: Block, b: int, trace: Trace) -> dict[int, Panel]:
-    head = block.attention.heads[0]
-    several = len(block.attention.heads) > 1
-    prefix = f"block {b} head 1 " if several else f"block {b} "
-    scores, selection = (trace[prefix + name].numpy() for name in ("scores", "selection"))
+def _block(block: Block, b: int, trace: Trace) -> list[Row]:
+    """Return a row for every head; the last one also shows the feed-forward layer and the stream."""
+    heads = block.attention.heads
+    rows: list[Row] = []
+    for h, head in enumerate(heads, start=1):
+        name = f"block {b} head {h}" if len(heads) > 1 else f"block {b}"
+        selection = trace[f"{name} selection"].numpy()
+        chosen = [(i, int(j)) for i, j in enumerate(np.argmax(selection, axis=1))]
+        panels = {
+            0: _panel("$W_Q$", dense(head.query)),
+            1: _panel("$W_K$", dense(head.key)),
+            2: _panel("$W_V$", dense(head.value)),
+            4: _panel("scores", trace[f"{name} scores"].numpy(), rings=chosen),
+            5: _panel("selected", selection),
+        }
+        rows.append((name.replace(" head", "\nhead"), panels))
     layer = block.feed_forward
     parts = {
         r"$W_1^\top$": dense(layer.w1).T,
@@ -135,17 +146,9 @@ def _block(block: Block, b: int, trace: Trace) -> dict[int, Panel]:
         "$b_2$": dense(layer.b2),
     }
     kept = {name: part for name, part in parts.items() if part.size}
-    chosen = [(i, int(j)) for i, j in enumerate(np.argmax(selection, axis=1))]
-    panels = {
-        0: Panel("$W_Q$", dense(head.query)),
-        1: Panel("$W_K$", dense(head.key)),
-        2: Panel("$W_V$", dense(head.value)),
-        3: Panel(" ".join(kept), np.hstack(list(kept.values()))),
-        4: Panel("scores", scores, rings=chosen),
-        5: Panel("selected", selection),
-        6: Panel("stream after", trace[f"block {b} output"].numpy()),
-    }
-    return panels
+    rows[-1][1][3] = _panel(" ".join(kept), np.hstack(list(kept.values())))
+    rows[-1][1][6] = _panel("stream after", trace[f"block {b} output"].numpy())
+    return rows
 
 
 def plural(count: int, noun: str) -> str:
@@ -161,6 +164,16 @@ def dense(matrix: Matrix) -> NDArray[Any]:
     for i, j, value in matrix:
         array[i, j] = to_float(value)
     return array
+
+
+def _panel(
+    title: str,
+    matrix: NDArray[Any],
+    columns: Sequence[str] = (),
+    rows: Sequence[str] = (),
+    rings: Sequence[tuple[int, int]] = (),
+) -> Panel:
+    return Panel(title, pooled(matrix), columns, rows, rings)
 
 
 def _label_height(panel: Panel, cell: float) -> float:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LABELLED = 40
-_ANNOTATED = 8
+_ANNOTATED = 0.25
 _VECTOR = 600
 
 
@@ -56,7 +56,7 @@ def draw(axes: Axes, panel: Panel, cell: float) -> None:
             1, 1.02, f"max {largest:.3g}", transform=axes.transAxes, ha="right", va="bottom",
             fontsize=5.5, color=GREY,
         )  # fmt: skip
-    if max(rows, columns) <= _ANNOTATED:
+    if cell >= _ANNOTATED:
         _annotate(axes, matrix, shade, cell)
     if panel.labelled:
         axes.set_xticks(
@@ -74,6 +74,18 @@ def draw(axes: Axes, panel: Panel, cell: float) -> None:
         )  # fmt: skip
 
 
+def pooled(matrix: NDArray[Any], most: int = 400) -> NDArray[Any]:
+    """Return a matrix of at most ``most`` rows and columns: of each block its largest |entry|."""
+    for axis in (0, 1):
+        size = matrix.shape[axis]
+        if size > most:
+            starts = np.linspace(0, size, most, endpoint=False).astype(int)
+            high = np.maximum.reduceat(matrix, starts, axis=axis)
+            low = np.minimum.reduceat(matrix, starts, axis=axis)
+            matrix = np.where(high >= -low, high, low)
+    return matrix
+
+
 def label_size(cell: float) -> float:
     """Return the size of names beside cells of this size, in points."""
     return min(7.5, 55 * cell)
@@ -87,8 +99,10 @@ def signed_root(matrix: NDArray[Any]) -> NDArray[Any]:
 
 def _annotate(axes: Axes, matrix: NDArray[Any], shade: NDArray[Any], cell: float) -> None:
     for (i, j), value in np.ndenumerate(matrix):
-        if value:
+        text = f"{value:.2g}"
+        size = min(8.0, 72 * cell / (0.65 * len(text)))  # as large as fits the cell
+        if value and size >= 4:
             axes.text(
-                j + 0.5, i + 0.5, f"{value:.2g}", ha="center", va="center", fontsize=min(8, 26 * cell),
+                j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=size,
                 color="white" if abs(shade[i, j]) > 0.6 else INK,
             )  # fmt: skip
