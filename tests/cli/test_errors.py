@@ -118,6 +118,7 @@ POINTS = {
     "a word": ("1,2\n\n0.5,half\n", "InputError", r"line 3, column 2 \(y\): 'half'"),
     "a word in the first line": ("1,half\n", "InputError", r"line 1, column 2 \(y\): 'half'"),
     "an empty cell": ("1,2\n1,\n", "InputError", r"line 2, column 2 \(y\): ''"),
+    "empty cells": ("1,2\n,\n", "InputError", r"line 2, column 1 \(x\): ''"),
     "a number with underscores": ("0_1,2\n", "InputError", r"line 1, column 1 \(x\): '0_1'"),
     "NaN": ("1,1\n1,nan\n", "InputError", r"line 2, column 2 \(y\): 'nan' is not a finite"),
     "infinity": ("1,-inf\n", "InputError", r"line 1, column 2 \(y\): '-inf' is not a finite"),

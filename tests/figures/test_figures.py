@@ -22,6 +22,7 @@ CASES = {
     "linear": ("x + 2 y", {}),
     "constant": ("7", {"variables": ["x"]}),
     "zero": ("0", {"variables": ["x"]}),
+    "no variable": ("7", {}),
     "one variable": ("x^3", {}),
     "wide": ("(a + b + c)^5", {"directions": "lattice"}),
     "several heads": ("x^4 + y^3", {"construction": "doubling"}),

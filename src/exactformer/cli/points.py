@@ -130,14 +130,13 @@ class _Table:
         if first is None:
             raise InputError(f"{self.name} holds no points, only blank lines")
         self.separator = _separator(first)
-        first_place, cells = self.line, next(self.rows(iter([first])))[1]
+        rows = self.rows(chain([first], lines))
+        place, cells = next(rows)
         has_header = self.is_header(cells)
         if has_header:
-            self.order = self.match(cells)
-            self.columns = len(cells)
-            rows = self.rows(lines)
+            self.order, self.columns = self.match(cells), len(cells)
         else:
-            rows = chain([(first_place, cells)], self.rows(lines))
+            rows = chain([(place, cells)], rows)
         return Points(self.name, "line", has_header, total, self.batches(rows))
 
     def decoded(self) -> Iterator[str]:
@@ -153,13 +152,13 @@ class _Table:
             yield text
 
     def rows(self, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-        """Yield line number and cells of the lines that are not blank."""
+        """Yield line number and cells; only blank lines are no rows, empty cells are a mistake."""
         if self.separator is None:
             yield from ((self.line, line.split()) for line in lines if line.strip())
             return
         try:
             for cells in csv.reader(lines, delimiter=self.separator):
-                if any(cell.strip() for cell in cells):
+                if len(cells) > 1 or (cells and cells[0].strip()):
                     yield self.line, cells
         except csv.Error as error:
             raise FileFormatError(f"{self.name}, line {self.line}: {error}") from None

@@ -67,6 +67,8 @@ def architecture_figure(model: CompiledModel, point: Sequence[float]) -> Figure:
                 ha="center", fontsize=9, fontweight="bold",
             )  # fmt: skip
             for c, panel in panels.items():
+                if not panel.matrix.size:
+                    continue
                 n, m = (size * cell for size in panel.matrix.shape)
                 box = (left[c] / width, (y - n) / height, m / width, n / height)
                 draw(figure.add_axes(box), panel, cell)
