@@ -10,10 +10,10 @@ demo: $(VENV)/.core
 	$(BIN)/exactformer demo
 
 test: $(VENV)/.dev
-	$(BIN)/pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 test-all: $(VENV)/.dev
-	$(BIN)/pytest -n auto -m "slow or not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "slow or not slow"
 
 check: lint types docs test
 
