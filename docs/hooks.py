@@ -1,8 +1,8 @@
 """Pages that cannot go stale: commands are run and numbers are read when the site is built.
 
 A fenced block ``console`` is executed, line by line (lines that start with ``$``), in one scratch
-folder a page, and shown with its real output. ``{{ table: NAME }}`` is the table of ``results/NAME.json``
-and ``{{ figure: NAME }}`` its figure.
+folder a page, and shown with its real output. ``{{ table: NAME }}`` is the table of
+``results/NAME.json`` and ``{{ figure: NAME }}`` its figure.
 """
 
 import json

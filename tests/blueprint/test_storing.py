@@ -96,6 +96,11 @@ def test_an_unwritable_place_is_reported_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_is_not_overwritten(blueprint: Blueprint, tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="not a plain file"):
+        save_blueprint(blueprint, tmp_path)
+
+
 def test_a_failed_save_keeps_the_old_file(
     blueprint: Blueprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

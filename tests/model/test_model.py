@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -236,7 +237,13 @@ def test_reduced_precision_products_are_refused() -> None:
         torch.set_float32_matmul_precision(before)
 
 
-@pytest.mark.parametrize("radius", [0, -1, float("nan"), float("inf"), "abc", None, True, "1/0"])
+@pytest.mark.parametrize(
+    "radius",
+    [
+        *(0, -1, float("nan"), float("inf"), "abc", None, True, "1/0"),
+        *("1e999999999", Decimal("1e999999999"), Decimal("NaN"), "1" * 20_000),
+    ],
+)
 def test_bad_radii_are_refused(radius: object) -> None:
     with pytest.raises(InputError, match="radius must be a positive finite number"):
         ef.compile("x", radius)  # type: ignore[arg-type]

@@ -45,6 +45,8 @@ def save_blueprint(blueprint: Blueprint, path: str | Path) -> None:
 
     tensors, metadata = _encode(blueprint)
     target = Path(path)
+    if target.exists() and not target.is_file():
+        raise FileFormatError(f"cannot write {target}: it is not a plain file")
     partial = target.with_name(target.name + ".partial")
     try:
         partial.write_bytes(save(tensors, metadata=metadata))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from exactformer.algebra import Polynomial
-from exactformer.algebra.rational import to_float
 from exactformer.algebra.ridge import ridge_form
 from exactformer.blueprint import Blueprint
 from exactformer.certificates import EXECUTORS, certify_blueprint
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     import sympy
 
 MEMORY_LIMIT = 4 * 2**30
+_MAX_DECIMAL_EXPONENT = 999
 
 
 def compile(
@@ -110,14 +110,24 @@ def check_size(polynomial: Polynomial, tokens: int, itemsize: int, memory_limit:
 def exact_radius(radius: Any) -> Fraction:
     """Return a radius exactly; text such as ``"1/3"`` or ``"0.1"`` included."""
     try:
-        exact = Fraction(radius) if not isinstance(radius, bool) else None
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        exact = None if isinstance(radius, bool) or _is_astronomic(radius) else Fraction(radius)
+    except (TypeError, ValueError, ArithmeticError):
         exact = None
     if exact is None or exact <= 0:
-        raise InputError(f"radius must be a positive finite number, not {radius!r}")
+        raise InputError(f"radius must be a positive finite number below 2^500, not {radius!r}")
     if not Fraction(2) ** -500 <= exact <= Fraction(2) ** 500:
-        raise InputError(f"radius {to_float(exact):.3g} is beyond 2^±500; rescale the variables")
+        raise InputError("the radius is beyond 2^±500; rescale the variables")
     return exact
+
+
+def _is_astronomic(radius: object) -> bool:
+    """Whether writing the number out would take forever: text or a Decimal with a huge exponent."""
+    if isinstance(radius, Decimal):
+        return not radius.is_finite() or abs(radius.adjusted()) > _MAX_DECIMAL_EXPONENT
+    if isinstance(radius, str):
+        exponent = radius.lower().partition("e")[2].strip("+-_ 0")
+        return len(exponent) > len(str(_MAX_DECIMAL_EXPONENT)) or len(radius) > 10_000
+    return False
 
 
 def _choose(name: str, value: str, options: Sequence[str]) -> None:
