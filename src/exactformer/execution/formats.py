@@ -16,6 +16,8 @@ class FloatFormat:
     precision: int
     low: int
     high: int
+    flushes: bool = True
+    """Whether some processor or setting takes subnormal numbers for zero."""
 
     @property
     def unit(self) -> float:
@@ -24,8 +26,10 @@ class FloatFormat:
 
     @property
     def tiny(self) -> float:
-        """The smallest normal number: what an underflow can cost, flushing to zero included."""
-        return 2.0**self.low
+        """What an underflow can cost: the smallest normal number where it may be flushed to zero,
+        half the spacing of subnormal numbers where it is always rounded.
+        """
+        return 2.0**self.low if self.flushes else 2.0 ** (self.low - self.precision)
 
     @property
     def largest(self) -> Fraction:
@@ -54,7 +58,7 @@ FORMATS = {
         FloatFormat("float64", 53, -1022, 1023),
         FloatFormat("float32", 24, -126, 127),
         FloatFormat("bfloat16", 8, -126, 127),
-        FloatFormat("float16", 11, -14, 15),
+        FloatFormat("float16", 11, -14, 15, flushes=False),
     )
 }
 
