@@ -68,6 +68,9 @@ class Experiment:
     processes find it by name; keep heavy imports inside it. ``quantities`` are the rows of the
     table (a function of the scale where the grid's shape depends on it), ``statements`` what the
     claim says in words. ``figure`` draws a summary; without it, ours is drawn against print.
+
+    Two views of one computation need not run it twice: ``shares`` names the experiment in whose
+    place finished cells are kept. With the same ``run``, equal parameters are then the same cell.
     """
 
     name: str
@@ -79,14 +82,21 @@ class Experiment:
     quantities: tuple[Quantity, ...] | Callable[[Scale], Sequence[Quantity]]
     statements: tuple[Statement, ...] = ()
     figure: "Callable[[Summary], Figure] | None" = None
+    shares: str | None = None
 
     def __post_init__(self) -> None:
-        # The name becomes file and folder names, so nothing else may pass.
-        if not _NAME.fullmatch(self.name):
-            raise ExperimentError(
-                f"{self.name!r} cannot name an experiment: use lower-case words and digits "
-                f"joined by hyphens, such as 'fang-table-1'."
-            )
+        # The names become those of files and folders, so nothing else may pass.
+        for name in (self.name, self.shelf):
+            if not _NAME.fullmatch(name):
+                raise ExperimentError(
+                    f"{name!r} cannot name an experiment: use lower-case words and digits "
+                    f"joined by hyphens, such as 'fang-table-1'."
+                )
+
+    @property
+    def shelf(self) -> str:
+        """The name under which finished cells are kept."""
+        return self.shares or self.name
 
     def quantities_at(self, scale: Scale) -> tuple[Quantity, ...]:
         """Return the rows of the table at ``scale``."""

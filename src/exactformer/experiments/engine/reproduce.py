@@ -54,7 +54,7 @@ def reproduce(
     origin = record(command, tasks[0].code, cells, kept, time.perf_counter() - start)
     result = Result.of(experiment, summary, origin)
     if stored:
-        store.forget(experiment.name)  # the next check shall compute its cells, too
+        store.forget(experiment.shelf)  # the next check shall compute its cells, too
         check_drift(stored, result)
     elif out:
         result.save(out)
@@ -73,7 +73,7 @@ def tasks_of(experiment: Experiment, scale: Scale, device: str) -> list[Task]:
     """Return the grid of ``experiment`` as tasks, in its own order."""
     code = code_version(experiment.run)
     tasks = [
-        Task(experiment.name, plain(parameters, "parameters"), device, code, experiment.run)
+        Task(experiment.shelf, plain(parameters, "parameters"), device, code, experiment.run)
         for parameters in experiment.cells(scale)
     ]
     if not tasks:
