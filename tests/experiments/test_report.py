@@ -108,5 +108,5 @@ def test_nothing_in_a_result_can_become_markup():
     assert "<script" not in html
 
 
-def test_an_empty_report_says_so(tmp_path):
-    assert "No experiment has been run yet." in write_report(tmp_path).read_text()
+def test_an_empty_report_says_so():
+    assert "No experiment has been run yet." in page([])
