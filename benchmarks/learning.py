@@ -148,6 +148,7 @@ def apart(method: str, size: tuple[int, int, int], limit: float) -> dict[str, An
     command += ["--only", ",".join(map(str, size))]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(CORES))
     row: dict[str, Any] = {"d": size[0], "q": size[1], "rows": size[2], "method": method}
+    row["load_before"] = round(os.getloadavg()[0], 2)  # others at work make every time longer
     try:
         done = subprocess.run(
             command,
@@ -183,7 +184,7 @@ def run(
         table.add_row(*line)
     Console(width=120).print(table)
     if sizes is None:
-        _write(rows, header, lines, limit)
+        _write(rows, limit)
     return rows
 
 
@@ -250,38 +251,47 @@ def _not_ahead(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _write(
-    rows: list[dict[str, Any]], header: list[str], lines: list[list[str]], limit: float
-) -> None:
+def _write(rows: list[dict[str, Any]], limit: float) -> None:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=HERE
     ).stdout.strip()
-    provenance = {
+    contents = {
         "command": "python -m benchmarks.learning",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "limit_seconds": limit,
         "versions": {p: version(p) for p in ("exactformer", "scikit-learn", "pysindy", "numpy")},
+        "rows": rows,
     }
-    (HERE / "learning.json").write_text(json.dumps({**provenance, "rows": rows}, indent=2) + "\n")
-    table = ["| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *lines]]
-    text = [
-        "# Learning a law from noisy data",
-        "",
-        "Noise of variance 1, test error against the noise-free law, two cores, one process for each "
-        f"fit; memory is the whole process at its peak. Limit {limit:g} s a fit.",
-        "",
-        *table,
-        "",
-        *_not_ahead(rows),
-        "",
-        f"`{provenance['command']}`, {provenance['date']}, commit {commit}, {provenance['machine']}; "
-        + ", ".join(f"{p} {v}" for p, v in provenance["versions"].items())
-        + ".",
-        "",
-    ]
-    (HERE / "learning.md").write_text("\n".join(text))
+    (HERE / "learning.json").write_text(json.dumps(contents, indent=2) + "\n")
+    (HERE / "learning.md").write_text(page(contents))
+
+
+def page(contents: dict[str, Any]) -> str:
+    """Return the stored run as Markdown."""
+    rows = contents["rows"]
+    header, lines = _lines(rows)
+    loads = [row["load_before"] for row in rows]
+    versions = ", ".join(f"{name} {number}" for name, number in contents["versions"].items())
+    return "\n".join(
+        [
+            "# Learning a law from noisy data",
+            "",
+            "Noise of variance 1, test error against the noise-free law, two cores, one process for "
+            "each fit; memory is the whole process at its peak. "
+            f"Limit {contents['limit_seconds']:g} s a fit.",
+            "",
+            *("| " + " | ".join(c) + " |" for c in [header, ["---"] * len(header), *lines]),
+            "",
+            *_not_ahead(rows),
+            "",
+            f"`{contents['command']}`, {contents['date']}, commit {contents['commit']}, "
+            f"{contents['machine']}, load {min(loads):g} to {max(loads):g} before a fit (others were "
+            f"at work, if it is above 2); {versions}.",
+            "",
+        ]
+    )
 
 
 def main() -> None:
