@@ -27,7 +27,7 @@ types: $(VENV)/.dev
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir .site
 
-bench: $(VENV)/.dev
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 clean:
@@ -38,6 +38,10 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing exactformer and its dependencies into $(VENV) (a few minutes, once) ..."
 	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(PIP) --editable ".[bench]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

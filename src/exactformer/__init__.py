@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from exactformer.algebra.ridge import RidgeForm, ridge_form
     from exactformer.blueprint import Blueprint
     from exactformer.certificates import Certificate
+    from exactformer.experiments import reproduce
+    from exactformer.learning import PolynomialAttentionRegressor
     from exactformer.model import CompiledModel, Trace, certify, compile, load
 
 __version__ = "0.1.0"
@@ -26,11 +28,13 @@ _HOMES = {
     "Certificate": "certificates",
     "CompiledModel": "model",
     "Polynomial": "algebra",
+    "PolynomialAttentionRegressor": "learning",
     "RidgeForm": "algebra.ridge",
     "Trace": "model",
     "certify": "model",
     "compile": "model",
     "load": "model",
+    "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
 }
 
@@ -40,11 +44,13 @@ __all__ = [
     "CompiledModel",
     "ExactformerError",
     "Polynomial",
+    "PolynomialAttentionRegressor",
     "RidgeForm",
     "Trace",
     "certify",
     "compile",
     "load",
+    "reproduce",
     "ridge_form",
 ]
 
