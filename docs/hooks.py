@@ -2,7 +2,8 @@
 
 A fenced block ``console`` is executed, line by line (lines that start with ``$``), in one scratch
 folder a page, and shown with its real output. ``{{ table: NAME }}`` is the table of
-``results/NAME.json`` and ``{{ figure: NAME }}`` its figure.
+``results/NAME.json``, ``{{ figure: NAME }}`` its figure, ``{{ benchmark: NAME }}`` the table of
+``benchmarks/NAME.md``.
 """
 
 import json
@@ -17,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-MACRO = re.compile(r"\{\{ (table|figure): ([\w-]+) \}\}")
+MACRO = re.compile(r"\{\{ (table|figure|benchmark): ([\w-]+) \}\}")
 
 
 def on_page_markdown(markdown, page, config, files):
@@ -65,6 +66,8 @@ def _run(command: str, folder: Path) -> str:
 def _result(kind: str, name: str, depth: int) -> str:
     if kind == "figure":
         return f'<img src="{"../" * depth}results/{name}.svg" alt="figure: {name}">'
+    if kind == "benchmark":
+        return (ROOT / "benchmarks" / f"{name}.md").read_text().partition("\n")[2]
     path = ROOT / "results" / f"{name}.json"
     return _table(json.loads(path.read_text()))
 
@@ -78,6 +81,9 @@ def _table(result: dict) -> str:
             f"| {row['label']} | {printed} | {_number(row['mean'])} | {_number(row['spread'])} "
             f"| {len(row['values'])} | {'' if row['verdict'] == 'not compared' else row['verdict']} |"
         )
+    broken = [text for text, holds in result["statements"].items() if not holds]
+    kept = [text for text, holds in result["statements"].items() if holds]
+    lines += ["", *(f"- holds: {text}" for text in kept), *(f"- **fails**: {t}" for t in broken)]
     provenance = result["provenance"]
     lines += ["", f"`{provenance['command']}`, {provenance['device']}, {provenance['date'][:10]}."]
     return "\n".join(lines)
