@@ -13,7 +13,9 @@ def test_the_example_prints_what_the_readme_shows() -> None:
     shown = re.search(r"```text\n(.*?)```", README, re.DOTALL)
     assert code is not None
     assert shown is not None
-    done = subprocess.run([sys.executable, "-c", code[1]], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code[1]], capture_output=True, text=True, check=True
+    )
     assert done.stdout == shown[1]
 
 

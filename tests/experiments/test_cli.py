@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from tests.experiments import toy
 from typer.testing import CliRunner
 
 from exactformer.cli.report import report
@@ -16,6 +15,7 @@ from exactformer.cli.reproduce import reproduce
 from exactformer.errors import ExactformerError, ExperimentError, InputError
 from exactformer.experiments import names, register
 from exactformer.experiments import reproduce as reproduce_in_python
+from tests.experiments import toy
 
 app = typer.Typer()
 app.command()(reproduce)

@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.experiments import toy
 
 from exactformer.errors import ExperimentError
 from exactformer.experiments import reproduce
 from exactformer.experiments.engine import cluster as cluster_module
+from tests.experiments import toy
 
 pytest.importorskip("distributed")
 ROOT = Path(__file__).parents[2]

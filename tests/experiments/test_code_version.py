@@ -2,13 +2,13 @@ import importlib
 import sys
 
 import pytest
-from tests.experiments import toy
-from tests.experiments.test_store import task
 
 from exactformer.errors import ExperimentError
 from exactformer.experiments.engine import code_version as module
 from exactformer.experiments.engine.code_version import code_version, sources
 from exactformer.experiments.engine.work import execute
+from tests.experiments import toy
+from tests.experiments.test_store import task
 
 STUDY = """
 import json

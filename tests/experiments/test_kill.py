@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.experiments import toy
 
 from exactformer.experiments.engine.result import load
+from tests.experiments import toy
 
 PAUSE = 0.06
 RUN = f"""

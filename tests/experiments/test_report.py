@@ -2,10 +2,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from tests.experiments import toy
 
 from exactformer.experiments import register, reproduce, write_report
 from exactformer.experiments.engine.report import page
+from tests.experiments import toy
 
 VOID = {"meta", "img", "br"}
 

@@ -4,13 +4,13 @@ import re
 import subprocess
 
 import pytest
-from tests.experiments import toy
 
 from exactformer.errors import DriftError, FileFormatError, InputError
 from exactformer.experiments import Row, Verdict, reproduce
 from exactformer.experiments.engine import provenance
 from exactformer.experiments.engine.drift import agree
 from exactformer.experiments.engine.result import load
+from tests.experiments import toy
 
 
 @pytest.fixture

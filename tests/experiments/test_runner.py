@@ -1,13 +1,13 @@
 import json
 
 import pytest
-from tests.experiments import toy
 
 from exactformer.errors import ExperimentError, InputError
 from exactformer.experiments import Experiment, reproduce
 from exactformer.experiments.engine import progress as progress_module
 from exactformer.experiments.engine import runner
 from exactformer.experiments.engine.progress import duration
+from tests.experiments import toy
 
 
 def cell_files(out):

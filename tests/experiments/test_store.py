@@ -5,12 +5,12 @@ import os
 
 import numpy as np
 import pytest
-from tests.experiments import toy
 
 from exactformer.errors import ExperimentError
 from exactformer.experiments.engine import store as store_module
 from exactformer.experiments.engine.cell import Cell, Failure, Task, plain, restore
 from exactformer.experiments.engine.store import Store
+from tests.experiments import toy
 
 CELL = Cell({"seed": 1}, {"error": 0.1}, 0.5, "a processor")
 

@@ -3,13 +3,13 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.experiments import toy
 
 from exactformer.errors import ExperimentError
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, Verdict
 from exactformer.experiments.engine.reproduce import tasks_of
 from exactformer.experiments.engine.summary import summarise
 from exactformer.experiments.engine.verdict import judge, overall
+from tests.experiments import toy
 
 REPRODUCED, BETTER, MISSED, NOT_COMPARED = Verdict
 
