@@ -1,5 +1,6 @@
 """Where a result comes from: enough to run it again, nothing about who ran it."""
 
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,6 +74,9 @@ def command_line(name: str, scale: Scale, device: str) -> str:
 
 def git_state(folder: Path) -> tuple[str | None, bool | None]:
     """Return the commit of the source in ``folder`` and whether files differ from it."""
+    # A copy without its repository (on a borrowed machine, say) can be told what it is a copy of.
+    if told := os.environ.get("EXACTFORMER_COMMIT"):
+        return told, None
     # An installed copy may lie inside someone else's repository: only tracked source counts.
     if _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
         return None, None
