@@ -100,6 +100,17 @@ def test_f2_of_the_paper_in_every_format() -> None:
             assert result[0] < NOT_VACUOUS * result[1]
 
 
+def test_bounds_of_many_tokens_are_not_vacuous() -> None:
+    """252 tokens: errors add up in the bound, and cancel at random in what is seen."""
+    p = random_polynomial(random.Random(1), 6, 4, "dense", dense_limit=1000)
+    blueprint = scaled(ridge_form(p, "spread"), Fraction(2))
+    assert blueprint.tokens == 252
+    for dtype in (torch.float32, torch.bfloat16):
+        result = attack(blueprint, p, dtype, "fused", count=40, rounds=4)
+        assert result is not None
+        assert result[0] < NOT_VACUOUS * result[1]
+
+
 @given(st.integers(-498, 498), st.integers(1, 4), st.sampled_from(["float64", "float32"]))
 @example(exponent=498, q=1, name="float64")
 @settings(max_examples=40, deadline=None)

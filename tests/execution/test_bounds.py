@@ -28,9 +28,9 @@ from exactformer.errors import CertificationError
 from exactformer.execution.bounds import RoundingBound, rounding_bound
 from exactformer.execution.exact import run_exact
 from exactformer.execution.formats import FORMATS, float_format
-from exactformer.execution.fused import FusedTransformer
+from exactformer.execution.fused import FusedTransformer, halving_sum
 from exactformer.execution.fused_bounds import fused_bound
-from exactformer.execution.fusing import fuse
+from exactformer.execution.fusing import GROUP, FusedForm, fuse
 from exactformer.execution.literal import LiteralTransformer, tree_sum
 from exactformer.execution.symbolic import run_symbolic
 
@@ -355,21 +355,28 @@ def test_a_unit_that_is_barely_negative_keeps_its_error() -> None:
             assert_holds(blueprint, dtype, torch.ones(1, 1, dtype=dtype))
 
 
+class Depth(torch.Tensor):
+    """x + y = 1 + max(x, y): how many additions a term has been through."""
+
+    def __add__(self, other: torch.Tensor) -> torch.Tensor:
+        return 1 + torch.maximum(self.as_subclass(torch.Tensor), other).as_subclass(Depth)
+
+    def sum(self, *args: object, **options: object) -> torch.Tensor:  # type: ignore[override]
+        """The worst order: one after the other."""
+        return self.as_subclass(torch.Tensor).amax(dim=0) + len(self) - 1
+
+
 @given(st.integers(1, 300))
-@settings(max_examples=30, deadline=None)
-def test_the_tree_of_the_readout_is_as_deep_as_claimed(size: int) -> None:
-    """No term meets more than ⌈log₂ m⌉ additions: numbers that count them show it."""
-
-    class Depth(torch.Tensor):
-        """x + y = 1 + max(x, y): what a term has been through."""
-
-        def __add__(self, other: torch.Tensor) -> torch.Tensor:
-            return 1 + torch.maximum(self.as_subclass(torch.Tensor), other).as_subclass(Depth)
-
-    depth = tree_sum(torch.zeros(size, dtype=torch.float64).as_subclass(Depth))
-    assert float(depth.as_subclass(torch.Tensor)) <= ceil(log2(size))
+@settings(max_examples=40, deadline=None)
+def test_fixed_sums_are_as_deep_as_claimed(size: int) -> None:
+    """No term meets more additions than the bounds count, and the sums are sums."""
+    start = torch.zeros(size, dtype=torch.float64).as_subclass(Depth)
+    assert float(tree_sum(start).as_subclass(torch.Tensor)) <= ceil(log2(size))
+    features = Matrix.of(min(size, GROUP), 1, {})
+    claimed = FusedForm(features, Matrix.of(min(size, GROUP), 1, {}), Fraction(0)).additions()
+    assert float(halving_sum(start[:GROUP]).as_subclass(torch.Tensor)) <= claimed <= 10
     values = torch.arange(size, dtype=torch.float64)
-    assert float(tree_sum(values)) == size * (size - 1) / 2
+    assert float(tree_sum(values)) == float(halving_sum(values)) == size * (size - 1) / 2
 
 
 def test_every_format_is_bounded_for_the_constant_and_for_zero() -> None:

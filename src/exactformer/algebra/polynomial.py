@@ -142,8 +142,10 @@ class Polynomial:
 
     def coefficient(self, exponents: Exponents) -> Fraction:
         """Return the coefficient of one monomial."""
-        key = tuple(int(e) for e in exponents)
-        return to_fraction(self._flint[key]) if self.dimension else self._only()
+        key = tuple(_index(e) for e in exponents)
+        if len(key) != self.dimension:
+            raise InputError(f"a monomial has {self.dimension} exponents, not {len(key)}")
+        return to_fraction(self._flint[key]) if key else self._only()
 
     def _only(self) -> Fraction:
         return to_fraction(fmpq(self._flint.to_dict().get((), 0)))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.blueprint import Matrix
-from exactformer.execution.fusing import GROUP, FusedForm
+from exactformer.execution.fusing import GROUP, SHORT, FusedForm
 from exactformer.execution.weights import dense
 
 
@@ -36,7 +36,7 @@ class FusedTransformer(nn.Module):
                 strict=True,
             )
         ]
-        total = torch.stack(sums).sum(dim=0) if len(sums) > 1 else sums[0]
+        total = halving_sum(torch.stack(sums)) if len(sums) > 1 else sums[0]
         return total + self.bias
 
 
@@ -48,7 +48,16 @@ def _group(t: Tensor, coefficients: Tensor) -> Tensor:
     value = columns[-1].expand_as(t)
     for s in range(len(columns) - 2, -1, -1):
         value = torch.addcmul(columns[s], value, t)
-    return (value * t).sum(dim=0)
+    return halving_sum(value * t)
+
+
+def halving_sum(terms: Tensor) -> Tensor:
+    """Sum the first axis: halves are added until few rows are left, which go in any order."""
+    while (size := len(terms)) > SHORT:
+        half = size // 2
+        pairs = terms[:half] + terms[size - half :]
+        terms = pairs if size == 2 * half else torch.cat([pairs, terms[half : size - half]])
+    return terms.sum(dim=0)
 
 
 def fused_weights(form: FusedForm, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from exactformer.execution.symbolic import SymbolicRun
 
 GROUP = 64
-"""Tokens are summed in groups of this size, then the groups: GROUP + n/GROUP roundings, not n."""
+"""Tokens are summed in groups of this size, then the groups."""
+
+SHORT = 8
+"""A sum of more terms than this is halved first: few roundings, whatever the order of the rest."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,15 @@ class FusedForm:
     def additions(self) -> int:
         """Return how many roundings a term meets in the sum over tokens."""
         n = self.features.rows
-        return min(n, GROUP) - 1 + (n - 1) // GROUP
+        return _roundings(min(n, GROUP)) + _roundings(-(-n // GROUP))
+
+
+def _roundings(terms: int) -> int:
+    """Return the additions a term meets: one for each halving, then those of a short sum."""
+    halvings = 0
+    while terms > SHORT:
+        terms, halvings = terms - terms // 2, halvings + 1
+    return halvings + max(terms - 1, 0)
 
 
 def fuse(run: SymbolicRun) -> FusedForm:
