@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from exactformer.blueprint import Matrix
 from exactformer.execution.fusing import GROUP, SHORT, FusedForm
+from exactformer.execution.precision import full_precision
 from exactformer.execution.weights import dense
 
 
@@ -27,7 +28,10 @@ class FusedTransformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Evaluate, a group of tokens at a time so that intermediates stay in the cache."""
-        points = x.T
+        with full_precision(x.device):
+            return self._run(x.T)
+
+    def _run(self, points: Tensor) -> Tensor:
         sums = [
             _group(F @ points, c)
             for F, c in zip(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from exactformer.blueprint import Activation, Block, Blueprint, Rule, Selection
 from exactformer.errors import RoundingError
 from exactformer.execution.formats import FloatFormat, float_format
+from exactformer.execution.precision import full_precision
 from exactformer.execution.weights import dense
 
 Record = Callable[[str, Tensor], None]
@@ -33,9 +34,7 @@ class LiteralTransformer(nn.Module):
 
         self.features = parameter("embedding.features")
         self.register_buffer("constant", tensors["embedding.constant"])
-        unit = torch.zeros(blueprint.width, dtype=dtype)
-        unit[blueprint.embedding.dimension] = 1
-        self.register_buffer("feature_unit", unit)
+        self.feature = blueprint.embedding.dimension
         self.blocks = nn.ModuleList(
             LiteralBlock(block, f"blocks.{b}", tensors) for b, block in enumerate(blueprint.blocks)
         )
@@ -43,12 +42,16 @@ class LiteralTransformer(nn.Module):
         self.bias = parameter("readout.bias")
 
     constant: Tensor
-    feature_unit: Tensor
 
     def forward(self, x: Tensor, record: Record | None = None) -> Tensor:
         """Run; ``record(name, tensor)`` is shown every intermediate."""
-        keep: Record = record or _ignore
-        stream = self.constant + (x @ self.features.T).unsqueeze(-1) * self.feature_unit
+        with full_precision(x.device):
+            return self._run(x, record or _ignore)
+
+    def _run(self, x: Tensor, keep: Record) -> Tensor:
+        t = (x @ self.features.T).unsqueeze(-1)
+        after = self.constant.shape[1] - 1 - self.feature
+        stream = self.constant + nn.functional.pad(t, (self.feature, after))
         keep("tokens", stream)
         for b, block in enumerate(self.blocks, start=1):
             stream = block(stream, lambda name, tensor, b=b: keep(f"block {b} {name}", tensor))
