@@ -38,4 +38,4 @@ def certify(
     if as_json:
         print_json({"file": str(file), "certificate": certificate.to_dict()})
     else:
-        console().print(certificate_panel(certificate, title=f"{file} is certified"))
+        console().print(certificate_panel(certificate, title=f"{file.name} is certified"))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, isfinite, log2
 
 import numpy as np
@@ -54,7 +55,7 @@ class Entries:
     unit: Mask
     safe: Mask
 
-    @property
+    @cached_property
     def computed(self) -> Array:
         """Bounds of what is computed: size plus error."""
         return up(self.size + self.error)

@@ -70,6 +70,7 @@ class Sizes:
         self._class = [classes[r] for r in reach]
         # Keyed by identity, which is quick; holding the polynomial keeps its identity its own.
         self._known: dict[tuple[int, int], tuple[fmpq_poly, float, float]] = {}
+        self._streams: dict[int, tuple[Sequence[Token], Array]] = {}
 
     def size(self, token: int, entry: fmpq_poly) -> float:
         """Return a bound of |entry| for one token."""
@@ -81,10 +82,18 @@ class Sizes:
 
     def tables(self, tokens: Sequence[Token], columns: int) -> tuple[Array, Array]:
         """Return the bounds, and |c| for the entries that are a constant c of float64 (else 0)."""
+        key = id(tokens)
+        if key not in self._streams:
+            found = [
+                (i, column, *self._lookup(i, entry)[1:])
+                for i, token in enumerate(tokens)
+                for column, entry in token.items()
+            ]
+            self._streams[key] = tokens, np.array(found).reshape(-1, 4).T
+        i, column, size, constant = self._streams[key][1]
+        place = i.astype(int), column.astype(int)
         sizes, constants = np.zeros((2, len(tokens), columns))
-        for i, token in enumerate(tokens):
-            for column, entry in token.items():
-                _, sizes[i, column], constants[i, column] = self._lookup(i, entry)
+        sizes[place], constants[place] = size, constant
         return sizes, constants
 
     def _lookup(self, token: int, entry: fmpq_poly) -> tuple[fmpq_poly, float, float]:
