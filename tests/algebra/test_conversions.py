@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import sympy
 from hypothesis import given, settings
-from tests.cases.polynomials import polynomials
 
 from exactformer.algebra import Polynomial
 from exactformer.errors import InputError
+from tests.cases.polynomials import polynomials
 
 x, y = sympy.symbols("x y")
 

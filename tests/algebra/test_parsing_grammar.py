@@ -6,11 +6,11 @@ import pytest
 import sympy
 from hypothesis import given, settings
 from sympy.parsing.sympy_parser import parse_expr
-from tests.cases.expressions import VARIABLES, Expression, expressions
-from tests.cases.polynomials import polynomials
 
 from exactformer.algebra import Polynomial
 from exactformer.errors import InputError, ParseError, UnknownVariableError
+from tests.cases.expressions import VARIABLES, Expression, expressions
+from tests.cases.polynomials import polynomials
 
 
 @given(expressions())

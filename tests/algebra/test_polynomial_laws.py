@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cases.polynomials import KINDS, names, polynomials, random_point, random_polynomial
 
 from exactformer.algebra import Polynomial
 from exactformer.errors import InputError
+from tests.cases.polynomials import KINDS, names, polynomials, random_point, random_polynomial
 
 
 @st.composite

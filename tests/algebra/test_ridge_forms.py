@@ -11,6 +11,12 @@ import pytest
 from flint import fmpq, fmpq_mat
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from exactformer.algebra import Polynomial
+from exactformer.algebra.ridge import RidgeForm, ridge_form
+from exactformer.algebra.ridge.form import norm_bound
+from exactformer.algebra.ridge.lattice import lattice_points, lattice_ridges
+from exactformer.errors import InputError, SizeError
 from tests.cases.polynomials import (
     KINDS,
     lattice_width,
@@ -20,12 +26,6 @@ from tests.cases.polynomials import (
     random_polynomial,
     shapes,
 )
-
-from exactformer.algebra import Polynomial
-from exactformer.algebra.ridge import RidgeForm, ridge_form
-from exactformer.algebra.ridge.form import norm_bound
-from exactformer.algebra.ridge.lattice import lattice_points, lattice_ridges
-from exactformer.errors import InputError, SizeError
 
 FAMILIES = ("auto", "lattice", "spread", "tailored")
 F2 = "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9"

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tests.cases.margins import ball_points
 from torch import Tensor
 
 from exactformer.algebra import Polynomial
 from exactformer.blueprint import Blueprint
+from tests.cases.margins import ball_points
 
 Points = NDArray[np.float64]
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)

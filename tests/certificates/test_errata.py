@@ -6,7 +6,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from tests.cases.blueprints import direct_form, paper_as_printed, paper_with_offsets
 
 from exactformer.algebra.ridge import RidgeForm
 from exactformer.blueprint import Blueprint, FeedForward, Matrix
@@ -15,6 +14,7 @@ from exactformer.constructions import paper, scaled
 from exactformer.errors import CertificationError, SelectionError
 from exactformer.execution.exact import run_exact
 from exactformer.execution.symbolic import run_symbolic
+from tests.cases.blueprints import direct_form, paper_as_printed, paper_with_offsets
 
 
 def power_of_first(degree: int, directions: list[list[int]]) -> RidgeForm:

@@ -15,9 +15,6 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.cases.adversary import DTYPES, worst_error
-from tests.cases.blueprints import direct_form
-from tests.cases.polynomials import RADII, names, random_polynomial
 
 from exactformer.algebra import Polynomial
 from exactformer.algebra.ridge import ridge_form
@@ -28,6 +25,9 @@ from exactformer.execution.fused import FusedTransformer
 from exactformer.execution.fusing import fuse
 from exactformer.execution.literal import LiteralTransformer
 from exactformer.execution.symbolic import run_symbolic
+from tests.cases.adversary import DTYPES, worst_error
+from tests.cases.blueprints import direct_form
+from tests.cases.polynomials import RADII, names, random_polynomial
 
 NOT_VACUOUS = 1000
 SHAPES = ((1, 1), (1, 3), (1, 8), (2, 2), (2, 4), (2, 8), (3, 4), (4, 3), (4, 5), (6, 2), (6, 4))

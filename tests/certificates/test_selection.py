@@ -10,6 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from exactformer.algebra.ridge import ridge_form
+from exactformer.blueprint import Blueprint, Matrix, Rule
+from exactformer.certificates.selection import SelectionProof, prove_selection
+from exactformer.constructions import CONSTRUCTIONS, paper, scaled
+from exactformer.errors import CertificationError, SelectionError
+from exactformer.execution.exact import run_exact
+from exactformer.execution.symbolic import run_symbolic
 from tests.cases.blueprints import (
     attention_block,
     direct_form,
@@ -20,14 +28,6 @@ from tests.cases.blueprints import (
 )
 from tests.cases.margins import smallest_margins
 from tests.cases.polynomials import RADII, random_polynomial
-
-from exactformer.algebra.ridge import ridge_form
-from exactformer.blueprint import Blueprint, Matrix, Rule
-from exactformer.certificates.selection import SelectionProof, prove_selection
-from exactformer.constructions import CONSTRUCTIONS, paper, scaled
-from exactformer.errors import CertificationError, SelectionError
-from exactformer.execution.exact import run_exact
-from exactformer.execution.symbolic import run_symbolic
 
 
 def proof(blueprint: Blueprint) -> SelectionProof:

@@ -10,8 +10,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from tests.cases.blueprints import direct_form, tampered, with_matrix
-from tests.cases.polynomials import RADII, random_point, random_polynomial
 
 from exactformer.algebra import Polynomial
 from exactformer.algebra.ridge import ridge_form
@@ -21,6 +19,8 @@ from exactformer.constructions import CONSTRUCTIONS
 from exactformer.errors import CertificationError
 from exactformer.execution.exact import run_exact
 from exactformer.execution.literal import LiteralTransformer
+from tests.cases.blueprints import direct_form, tampered, with_matrix
+from tests.cases.polynomials import RADII, random_point, random_polynomial
 
 
 def random_blueprint(rng: random.Random) -> tuple[Blueprint, Polynomial]:

@@ -13,17 +13,6 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cases.polynomials import (
-    KINDS,
-    RADII,
-    lattice_width,
-    names,
-    polynomials,
-    radii,
-    random_point,
-    random_polynomial,
-    shapes,
-)
 
 from exactformer.algebra import Polynomial
 from exactformer.algebra.ridge import ridge_form
@@ -35,6 +24,17 @@ from exactformer.constructions import CONSTRUCTIONS
 from exactformer.errors import IdentityError
 from exactformer.execution.exact import run_exact
 from exactformer.execution.symbolic import run_symbolic
+from tests.cases.polynomials import (
+    KINDS,
+    RADII,
+    lattice_width,
+    names,
+    polynomials,
+    radii,
+    random_point,
+    random_polynomial,
+    shapes,
+)
 
 FAMILIES = ("lattice", "tailored", "spread")
 

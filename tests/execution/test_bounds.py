@@ -12,11 +12,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cases.adversary import DTYPES, into_ball
-from tests.cases.blueprints import attention_block, direct_form, hand_made, with_matrix
-from tests.cases.margins import ball_points
-from tests.cases.polynomials import random_polynomial
-from tests.cases.shuffled import run_shuffled
 
 from exactformer.algebra import Polynomial
 from exactformer.algebra.ridge import ridge_form
@@ -33,6 +28,11 @@ from exactformer.execution.fused_bounds import fused_bound
 from exactformer.execution.fusing import GROUP, FusedForm, fuse
 from exactformer.execution.literal import LiteralTransformer, tree_sum
 from exactformer.execution.symbolic import run_symbolic
+from tests.cases.adversary import DTYPES, into_ball
+from tests.cases.blueprints import attention_block, direct_form, hand_made, with_matrix
+from tests.cases.margins import ball_points
+from tests.cases.polynomials import random_polynomial
+from tests.cases.shuffled import run_shuffled
 
 
 def bounds(blueprint: Blueprint, dtype: torch.dtype) -> tuple[RoundingBound, RoundingBound]:

@@ -8,8 +8,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from tests.cases.margins import ball_points
-from tests.cases.polynomials import random_polynomial
 
 from exactformer.algebra.ridge import ridge_form
 from exactformer.blueprint import Blueprint
@@ -18,6 +16,8 @@ from exactformer.execution.fused import FusedTransformer
 from exactformer.execution.fusing import fuse
 from exactformer.execution.literal import LiteralTransformer, rounded_weights
 from exactformer.execution.symbolic import run_symbolic
+from tests.cases.margins import ball_points
+from tests.cases.polynomials import random_polynomial
 
 EXECUTORS = ("literal", "fused")
 

@@ -9,8 +9,6 @@ import pytest
 from flint import fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cases.blueprints import attention_block, hand_made
-from tests.cases.polynomials import polynomials, radii, random_point
 
 from exactformer.algebra.rational import to_fmpq, to_fraction
 from exactformer.algebra.ridge import ridge_form
@@ -20,6 +18,8 @@ from exactformer.constructions import CONSTRUCTIONS
 from exactformer.errors import CertificationError, ExecutionError, InputError, SelectionError
 from exactformer.execution.exact import run_exact
 from exactformer.execution.symbolic import SymbolicRun, run_symbolic
+from tests.cases.blueprints import attention_block, hand_made
+from tests.cases.polynomials import polynomials, radii, random_point
 
 
 def output_at(run: SymbolicRun, x: list[Fraction]) -> Fraction:
