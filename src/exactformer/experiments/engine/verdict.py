@@ -85,7 +85,11 @@ def overall(
         return Verdict.NOT_COMPARED, f"{what} at smoke scale, which is not held against print."
     by_kind = {kind: [label for label, v in verdicts.items() if v is kind] for kind in Verdict}
     if missed := by_kind[Verdict.NOT_REPRODUCED]:
-        return Verdict.NOT_REPRODUCED, f"Off print: {'; '.join(missed)}."
+        met = len(by_kind[Verdict.REPRODUCED]) + len(by_kind[Verdict.BETTER])
+        claim = "Every statement of the claim holds, and " if held else ""
+        share = f"{met} of {met + len(missed)} printed figures are met or bettered"
+        why = f"{claim}{share}; off print: {'; '.join(missed)}."
+        return Verdict.NOT_REPRODUCED, why[0].upper() + why[1:]
     if ahead := by_kind[Verdict.BETTER]:
         return Verdict.BETTER, f"Ahead of print: {'; '.join(ahead)}."
     if by_kind[Verdict.REPRODUCED]:
