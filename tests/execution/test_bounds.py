@@ -263,7 +263,7 @@ def test_weights_whose_squares_underflow_still_count(radius: Fraction) -> None:
     assert_holds(blueprint, torch.float64)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_numbers_flushed_to_zero_are_covered(dtype: torch.dtype) -> None:
     """Subnormal points, with the processor told to take them for zero."""
     tiny = torch.finfo(dtype).tiny
@@ -377,6 +377,18 @@ def test_fixed_sums_are_as_deep_as_claimed(size: int) -> None:
     assert float(halving_sum(start[:GROUP]).as_subclass(torch.Tensor)) <= claimed <= 10
     values = torch.arange(size, dtype=torch.float64)
     assert float(tree_sum(values)) == float(halving_sum(values)) == size * (size - 1) / 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_powers_of_two_cost_underflow_only(dtype: torch.dtype) -> None:
+    """F = 1/4, β = 8 and b = 0: nothing is rounded but what falls below the normal numbers."""
+    blueprint = scaled(direct_form([[1]], [[2]]), Fraction(4))
+    literal, _ = bounds(blueprint, dtype)
+    assert literal.executed is not None
+    assert 0 < literal.executed < 200 * float_format(dtype).tiny
+    smallest = torch.finfo(dtype).smallest_normal
+    x = torch.tensor([[smallest], [smallest * 3 / 2], [4.0]], dtype=dtype)
+    assert_holds(blueprint, dtype, x)
 
 
 def test_every_format_is_bounded_for_the_constant_and_for_zero() -> None:

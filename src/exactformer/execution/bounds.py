@@ -108,12 +108,12 @@ class _Analysis:
             raise OverflowsError(f"{what} close to {self.format.name}'s largest number")
 
     def weight(self, value: Fraction) -> tuple[float, float, bool]:
-        """Return |fl(w)|, |fl(w) − w| and whether products with fl(w) are exact."""
+        """Return |fl(w)|, |fl(w) − w| and whether products with fl(w) are exact, underflow apart."""
         if value not in self.rounded:
             nearest = self.format.round(value)
             if nearest is None:
                 raise OverflowsError(f"a weight is beyond {self.format.name}'s largest number")
-            exact = abs(nearest) >= 1 and _is_power_of_two(nearest)
+            exact = _is_power_of_two(nearest)
             flushed = abs(nearest) < Fraction(self.tiny)  # it may be read as zero
             change = above(value if flushed else nearest - value)
             self.rounded[value] = above(nearest), change, exact
@@ -132,6 +132,12 @@ class _Analysis:
         rounding = np.where(exact, 0.0, self.u * product)
         noise = up(rounding + self.underflow * (1 + operands), 4)
         return np.where((product == 0) | (exact & safe), 0.0, noise)
+
+    def weighted_noise(
+        self, product: Array, weight: Array, exact: Mask, unit: Mask, safe: Mask
+    ) -> Array:
+        """The same for products of weights and entries; a weight below 1 may make any underflow."""
+        return self.product_noise(product, exact | unit, weight, unit | (safe & (weight >= 1)))
 
     def sum_noise(self, count: Array, absolute: Array) -> Array:
         """Bound the rounding of sums of ``count`` terms, in any order."""
@@ -179,7 +185,7 @@ class _Analysis:
             product = times(stream.computed[:, columns], size)
             self.fits(product)
             unit, safe = stream.unit[:, columns], stream.safe[:, columns]
-            noise = self.product_noise(product, exact | unit, size, safe)
+            noise = self.weighted_noise(product, size, exact, unit, safe)
             error[:, single] = up(
                 times(stream.error[:, columns], size)
                 + times(stream.size[:, columns], change)
@@ -202,9 +208,8 @@ class _Analysis:
         for c, value in row:
             weight, change, exact = (np.full(n, part) for part in self.weight(value))
             product = times(stream.computed[:, c], weight)
-            noise = self.product_noise(
-                product, exact | stream.unit[:, c], weight, stream.safe[:, c]
-            )
+            unit, safe = stream.unit[:, c], stream.safe[:, c]
+            noise = self.weighted_noise(product, weight, exact, unit, safe)
             error += times(stream.error[:, c], weight) + times(stream.size[:, c], change) + noise
             absolute += product
             count += product > 0
@@ -322,7 +327,7 @@ class _Analysis:
         for i, dimension, value in readout.beta:
             weight[i, dimension], change[i, dimension], exact[i, dimension] = self.weight(value)
         product = times(weight, stream.computed)
-        noise = self.product_noise(product, exact | stream.unit, weight, stream.safe)
+        noise = self.weighted_noise(product, weight, exact, stream.unit, stream.safe)
         carried = times(weight, stream.error) + times(change, stream.size) + noise
         error = float(up(np.asarray(carried.sum()), carried.size + 2))
         absolute = float(up(np.asarray(product.sum()), product.size))
