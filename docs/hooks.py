@@ -74,7 +74,8 @@ def _result(kind: str, name: str, depth: int) -> str:
 
 def _table(result: dict) -> str:
     rows = result["rows"]
-    lines = ["| | print | ours | spread | seeds | verdict |", "|---|---|---|---|---|---|"]
+    lines = [f"**{result['verdict']}**: {result['why']}", ""]
+    lines += ["| | print | ours | spread | seeds | verdict |", "|---|---|---|---|---|---|"]
     for row in rows:
         printed = "" if row.get("printed") is None else _number(row["printed"])
         lines.append(

@@ -71,7 +71,8 @@ def test_being_on_the_better_side_never_counts_as_missed(ours, printed, better):
             [],
             1,
             MISSED,
-            "1 of 2 printed figures are met or bettered; off print: a.",
+            "Every statement of the claim holds, and 1 of 2 printed figures are met or bettered; "
+            "off print: a.",
         ),
         ([REPRODUCED], ["x < y"], 0, MISSED, "It does not hold that x < y."),
         ([NOT_COMPARED], [], 2, REPRODUCED, "Every statement of the claim holds."),
