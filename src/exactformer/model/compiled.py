@@ -21,7 +21,9 @@ from exactformer.execution.literal import LiteralTransformer
 OUTSIDE = ("raise", "nan", "allow")
 _INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
 _CHUNK_BYTES = 8 * 2**20
-_CHUNK_ENTRIES = 2**17  # of one group of tokens: what a core's cache holds
+# Of one group of tokens: in a core's cache, and just below the size from which torch splits an
+# operation over threads, whose waiting for each other costs more than it saves.
+_CHUNK_ENTRIES = 2**15 - 1
 
 
 def fused_form(blueprint: Blueprint) -> FusedForm:
