@@ -18,6 +18,7 @@ from exactformer.errors import (
     CertificationError,
     FileFormatError,
     IdentityError,
+    SizeError,
     WeightMismatchError,
 )
 from exactformer.execution.exact import run_exact
@@ -59,8 +60,8 @@ def test_a_certificate_explains_itself(model: ef.CompiledModel) -> None:
 
 
 def test_every_altered_tensor_of_a_module_is_named(model: ef.CompiledModel) -> None:
-    for name, tensor in model.state_dict().items():
-        if tensor.numel() == 0 or name.endswith("feature_unit"):
+    for tensor in model.state_dict().values():
+        if tensor.numel() == 0:
             continue
         kept = tensor.clone()
         tensor.view(-1)[-1] += 1e-3
@@ -68,6 +69,27 @@ def test_every_altered_tensor_of_a_module_is_named(model: ef.CompiledModel) -> N
             ef.certify(model)
         tensor.copy_(kept)
     assert ef.certify(model) == model.certificate
+
+
+def test_an_appended_block_and_a_hook_are_noticed() -> None:
+    model = ef.compile(TARGET, radius=2, executor="literal")
+    blocks = model.transformer.blocks
+    assert isinstance(blocks, torch.nn.ModuleList)
+    blocks.append(blocks[0])
+    with pytest.raises(WeightMismatchError, match=r"tensors its blueprint has not.*blocks\.2"):
+        ef.certify(model)
+    hooked = ef.compile(TARGET, radius=2)
+    hooked.transformer.register_forward_hook(lambda module, inputs, output: output + 1)
+    with pytest.raises(WeightMismatchError, match="hooks"):
+        ef.certify(hooked)
+
+
+def test_a_file_too_large_to_prove_is_refused_first(
+    model: ef.CompiledModel, tmp_path: Path
+) -> None:
+    model.save(tmp_path / "law.safetensors")
+    with pytest.raises(SizeError, match=r"tokens here.*limit"):
+        ef.certify(tmp_path / "law.safetensors", memory_limit=100)
 
 
 def every_weight(blueprint: ef.Blueprint) -> list[tuple[str, int, int]]:

@@ -226,8 +226,9 @@ def test_points_are_never_rounded_silently() -> None:
         model(torch.tensor([0.1], dtype=torch.float64))
 
 
-def test_reduced_precision_products_are_refused() -> None:
-    model = ef.compile("x^2", dtype=torch.float32)
+@pytest.mark.parametrize("outside", ["raise", "nan", "allow"])
+def test_reduced_precision_products_are_refused(outside: str) -> None:
+    model = ef.compile("x^2", dtype=torch.float32, outside=outside)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
@@ -235,6 +236,22 @@ def test_reduced_precision_products_are_refused() -> None:
             model([0.5])
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_an_unknown_precision_counts_as_reduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mixed() -> str:
+        raise RuntimeError("the backends disagree")
+
+    model = ef.compile("x^2", dtype=torch.float32)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", mixed)
+    with pytest.raises(ExecutionError, match="reduced precision"):
+        model([0.5])
+
+
+def test_a_model_moved_to_a_format_without_a_bound_does_not_run() -> None:
+    model = ef.compile("x^2 + 100000", radius=1)
+    with pytest.raises(RoundingError, match=r"no bound for fused in torch\.float16"):
+        model.to(torch.float16)([0.5])
 
 
 @pytest.mark.parametrize(

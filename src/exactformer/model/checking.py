@@ -51,6 +51,7 @@ def certify(
     target: str | Polynomial | None = None,
     *,
     variables: Sequence[str] | None = None,
+    memory_limit: int = MEMORY_LIMIT,
 ) -> Certificate:
     """Prove from scratch that a model or a saved file computes ``target``; raise if it does not.
 
@@ -67,6 +68,7 @@ def certify(
         polynomial = _own_target(blueprint, source)
     else:
         polynomial = Polynomial.coerce(target, variables or blueprint.variables)
+    check_size(polynomial, blueprint.tokens, torch.float64.itemsize, memory_limit)
     try:
         certificate = certify_blueprint(blueprint, polynomial)
     except CertificationError as error:
@@ -82,8 +84,14 @@ def certify(
 
 def check_module(model: CompiledModel) -> None:
     """Raise unless every tensor of the module is the blueprint's, rounded once."""
-    actual = model.state_dict()
-    for name, (tensor, place) in _expected(model).items():
+    actual, expected = model.state_dict(), _expected(model)
+    if stray := {key.removeprefix("transformer.") for key in actual} ^ expected.keys():
+        raise WeightMismatchError(
+            f"the module has tensors its blueprint has not, or lacks some: {', '.join(sorted(stray))}"
+        )
+    if any(part._forward_hooks or part._forward_pre_hooks for part in model.modules()):
+        raise WeightMismatchError("the module carries forward hooks, which no proof covers")
+    for name, (tensor, place) in expected.items():
         here = actual[f"transformer.{name}"].cpu()
         wrong = (here != tensor).nonzero()
         if len(wrong):

@@ -145,13 +145,14 @@ class CompiledModel(nn.Module):
 
     def _check(self, points: Tensor) -> Tensor | None:
         """Raise, or return which points are inside, by ``outside``."""
-        if self.outside == "allow":
-            return None
-        if self.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest":
+        self.certificate.bound(self.dtype, self.executor)  # raises after .to(dtype) without a bound
+        if self.dtype == torch.float32 and not _is_full_precision():
             raise ExecutionError(
                 "float32 matrix products are set to reduced precision, which the certificate does "
                 "not cover; call torch.set_float32_matmul_precision('highest')"
             )
+        if self.outside == "allow":
+            return None
         known = points.detach().double()
         if not bool(known.isfinite().all()):
             row = int((~known.isfinite()).any(dim=-1).nonzero()[0])
@@ -186,6 +187,13 @@ def _as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
         return torch.as_tensor(np.asarray(x, dtype=np.float64), device=device).to(dtype)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"points must be numbers: {error}") from None
+
+
+def _is_full_precision() -> bool:
+    try:
+        return torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # torch refuses to answer once its backends have been set one by one
+        return False
 
 
 def _narrows(source: torch.dtype, target: torch.dtype) -> bool:
