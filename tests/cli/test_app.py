@@ -55,8 +55,8 @@ def test_the_examples_use_options_that_exist(line):
 
     name, *arguments = shlex.split(line)
     command = typer.main.get_command(app).commands[name]
-    with command.make_context(name, arguments):
-        pass
+    with command.make_context(name, arguments) as context:
+        assert context.info_name == name
 
 
 def test_version(call):

@@ -45,6 +45,8 @@ def test_every_kind_of_model_can_be_drawn(model, tmp_path):
     errors = {"literal": np.array([0.0, 1e-18, 2e-17]), "fused": np.zeros(3)}
     figure = accuracy_figure(model, polynomial(model), errors, "a title")
     save_figure(figure, tmp_path / "accuracy.svg")
+    for name in ("inside.svg", "accuracy.svg"):
+        assert "</svg>" in (tmp_path / name).read_text()
 
 
 def test_of_many_blocks_the_first_are_drawn(monkeypatch):
@@ -72,6 +74,7 @@ def test_errors_that_are_all_zero_are_drawn_too(tmp_path):
     model = ef.compile("x", radius=1)
     figure = accuracy_figure(model, polynomial(model), {"literal": np.zeros(10)}, "exact")
     save_figure(figure, tmp_path / "zero.png")
+    assert (tmp_path / "zero.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_selected_scores_are_ringed_on_the_diagonal():
