@@ -62,7 +62,8 @@ def test_a_column_that_is_a_sum_of_others_is_left_out_with_the_relation():
     X, y = table()
     X[:, 2] = X[:, 0] - 2 * X[:, 1] + 5
     with pytest.warns(DependentColumnsWarning, match=r"x3 \(equal to x1 - 2 x2 \+ 5\)"):
-        PolynomialAttentionRegressor(2).fit(X, y)
+        fitted = PolynomialAttentionRegressor(2).fit(X, y)
+    assert set(fitted.unused_) == {"x3"}
 
 
 def test_a_column_that_is_almost_a_copy_is_used():
