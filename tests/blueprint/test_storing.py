@@ -82,9 +82,9 @@ def test_an_altered_matrix_is_named(blueprint: Blueprint, tmp_path: Path) -> Non
     with safe_open(path, "np") as file:
         metadata = file.metadata()
     tensors = load_file(path)
-    tensors["readout.beta.value"] = np.frombuffer(b"1/1", dtype=np.uint8)
+    tensors["readouts.0.beta.value"] = np.frombuffer(b"1/1", dtype=np.uint8)
     save_file(tensors, path, metadata=metadata)
-    with pytest.raises(FileFormatError, match=r"weights readout\.beta are not those"):
+    with pytest.raises(FileFormatError, match=r"weights readouts\.0\.beta are not those"):
         load_blueprint(path)
 
 

@@ -11,6 +11,7 @@ from exactformer.algebra.ridge import RidgeForm
 from exactformer.blueprint import (
     Activation,
     Attention,
+    Ball,
     Block,
     Blueprint,
     Embedding,
@@ -76,8 +77,8 @@ def hand_made(
             Matrix.of(tokens, variables, features), 0, Matrix.of(tokens, width, constant)
         ),
         blocks=tuple(blocks),
-        readout=Readout(Matrix.of(tokens, width, beta), Fraction(bias)),
-        radius=Fraction(radius),
+        readouts=(Readout(Matrix.of(tokens, width, beta), Fraction(bias)),),
+        domain=Ball(Fraction(radius)),
         degree=1,
         construction="by hand",
     )
@@ -121,10 +122,10 @@ def with_matrix(blueprint: Blueprint, path: str, matrix: Matrix) -> Blueprint:
     parts = path.split(".")
     if parts[0] == "embedding":
         return replace(blueprint, embedding=replace(blueprint.embedding, **{parts[1]: matrix}))
-    if path == "readout.beta":
-        return replace(blueprint, readout=replace(blueprint.readout, beta=matrix))
-    if path == "readout.bias":
-        return replace(blueprint, readout=replace(blueprint.readout, bias=matrix[0, 0]))
+    if path == "readouts.0.beta":
+        return replace(blueprint, readouts=(replace(blueprint.readouts[0], beta=matrix),))
+    if path == "readouts.0.bias":
+        return replace(blueprint, readouts=(replace(blueprint.readouts[0], bias=matrix[0, 0]),))
     b = int(parts[1])
     block = blueprint.blocks[b]
     if parts[2] == "heads":

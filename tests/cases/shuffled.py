@@ -69,7 +69,7 @@ def run_shuffled(blueprint: Blueprint, x: Tensor, rng: random.Random) -> Tensor:
             for i in range(n)
         ]
         stream = _plus(stream, added, x, rng)
-    beta, bias = weights["readout.beta"], weights["readout.bias"][0, 0]
+    beta, bias = weights["readouts.0.beta"], weights["readouts.0.bias"][0, 0]
     places = [(i, r) for i in range(n) for r in range(w) if beta[i, r] != 0]
     terms = [stream[:, i, r] * beta[i, r] for i, r in places]
     return _any([*terms, bias.expand(len(x))], x, rng)

@@ -82,10 +82,13 @@ def without_relu(blueprint: Blueprint) -> Blueprint:
         blocks.append(replace(block, feed_forward=layer))
     first = blueprint.tokens + 1
     beta = {
-        (i, c): v if (c - first) % 2 else -v for (i, c), v in blueprint.readout.beta.entries.items()
+        (i, c): v if (c - first) % 2 else -v
+        for (i, c), v in blueprint.readouts[0].beta.entries.items()
     }
-    readout = replace(blueprint.readout, beta=Matrix.of(*blueprint.readout.beta.shape, beta))
-    return replace(blueprint, blocks=tuple(blocks), readout=readout)
+    readout = replace(
+        blueprint.readouts[0], beta=Matrix.of(*blueprint.readouts[0].beta.shape, beta)
+    )
+    return replace(blueprint, blocks=tuple(blocks), readouts=(readout,))
 
 
 @pytest.mark.parametrize("radius", [Fraction(1, 3), Fraction(1), Fraction(5)])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exactformer.algebra.ridge import ridge_form
-from exactformer.blueprint import Blueprint, Matrix, Rule
+from exactformer.blueprint import Ball, Blueprint, Matrix, Rule
 from exactformer.certificates.selection import SelectionProof, prove_selection
 from exactformer.constructions import CONSTRUCTIONS, paper, scaled
 from exactformer.errors import CertificationError, SelectionError
@@ -279,7 +279,7 @@ def test_the_proof_covers_the_radius_it_is_asked_about() -> None:
     assert float(prove_selection(run).margins[0][0].min()) < 1
     with pytest.raises(SelectionError):
         prove_selection(run_symbolic(blueprint, Fraction(13, 10)))
-    assert replace(blueprint, radius=Fraction(13, 10)).radius == Fraction(13, 10)
+    assert replace(blueprint, domain=Ball(Fraction(13, 10))).radius == Fraction(13, 10)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import torch
 
 from exactformer.algebra import Polynomial
 from exactformer.algebra.ridge import ridge_form
-from exactformer.blueprint import Activation, Blueprint, Matrix, Rule, Selection
+from exactformer.blueprint import Activation, Ball, Blueprint, Matrix, Rule, Selection
 from exactformer.certificates import certify_blueprint
 from exactformer.constructions import CONSTRUCTIONS
 from exactformer.errors import CertificationError
@@ -149,7 +149,7 @@ def test_a_larger_radius_is_refused_where_it_is_too_large() -> None:
     for construction in CONSTRUCTIONS:
         blueprint = CONSTRUCTIONS[construction](ridge_form(p), Fraction(2))
         with pytest.raises(CertificationError):
-            certify_blueprint(replace(blueprint, radius=Fraction(3)), p)
+            certify_blueprint(replace(blueprint, domain=Ball(Fraction(3))), p)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_larger_radius_is_refused_where_it_is_too_large() -> None:
     [
         ("embedding.constant", (1, 6)),
         ("embedding.features", (2, 1)),
-        ("readout.beta", (1, 6)),
+        ("readouts.0.beta", (1, 6)),
         ("blocks.0.feed_forward.b2", (1, 1)),
         ("blocks.0.heads.0.key", (2, 6)),
         ("blocks.0.heads.0.value", (6, 5)),

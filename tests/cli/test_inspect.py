@@ -59,7 +59,7 @@ def test_entries_that_do_not_fit_a_table_are_listed_not_cut(call, tmp_path):
     ef.compile("1/123456789012345678901234567890123456789 x^2 + x y + y z", radius=1).save(file)
     out = call("inspect", file, "--matrices").out
     assert "…" not in out.split("embedding F")[1]
-    beta = load_blueprint(file).readout.beta
+    beta = load_blueprint(file).readouts[0].beta
     joined = "".join(out.split())
     for value in beta.entries.values():
         assert str(value) in joined
@@ -85,7 +85,7 @@ def test_json_holds_every_matrix_without_loss(call, law):
 
 def test_names_of_rows_and_columns_are_the_blueprints(call, law):
     told = call("inspect", law, "--matrices", "--json").json
-    beta = told["matrices"]["readout.beta"]
+    beta = told["matrices"]["readouts.0.beta"]
     assert beta["columns"] == told["dimensions"] == list(load_blueprint(law).dimensions)
     assert told["matrices"]["embedding.features"]["columns"] == ["x", "y"]
 

@@ -33,14 +33,14 @@ def test_paper_is_lemma_3_1_entry_by_entry() -> None:
         assert matrices[f"blocks.{b}.feed_forward.w2"] == {(target, 0): -2, (target, 1): 2}
         assert matrices[f"blocks.{b}.feed_forward.b2"] == {(target, 0): 18}
         assert blueprint.blocks[b].attention.selection.rule is Rule.ONE_HOT_MAX
-    assert matrices["readout.beta"] == {(0, 4): 1, (1, 4): 1}
-    assert matrices["readout.bias"] == {}
+    assert matrices["readouts.0.beta"] == {(0, 4): 1, (1, 4): 1}
+    assert matrices["readouts.0.bias"] == {}
 
 
 def test_odd_powers_are_stored_negated_and_read_negated() -> None:
     blueprint = paper(ridge_form(Polynomial.parse("x^3 + 5 x^2 + 7 x")), Fraction(2))
     weights = [
-        blueprint.readout.beta[0, blueprint.dimensions.index(f"power {s}")] for s in (1, 2, 3)
+        blueprint.readouts[0].beta[0, blueprint.dimensions.index(f"power {s}")] for s in (1, 2, 3)
     ]
     assert weights == [-7, 5, -1]
     assert run_exact(blueprint, [Fraction(-3, 2)]) == Fraction(-3, 2) * (
@@ -60,7 +60,7 @@ def test_scaled_keeps_its_blocks_whatever_the_radius() -> None:
     form = ridge_form(Polynomial.parse("x^4 - x y"))
     small, huge = scaled(form, Fraction(1, 10**6)), scaled(form, Fraction(10**6))
     assert small.blocks == huge.blocks
-    assert small.readout != huge.readout
+    assert small.readouts != huge.readouts
 
 
 def test_matrices_have_places_in_words() -> None:
@@ -71,5 +71,5 @@ def test_matrices_have_places_in_words() -> None:
         "block 1, feed-forward w2, power 1 ← unit 1"
     )
     assert blueprint.place("embedding.features", 1, 1) == "F, token 2, y"
-    assert blueprint.place("readout.beta", 0, 4) == "readout β, token 1, power 2"
-    assert blueprint.place("readout.bias", 0, 0) == "readout bias b"
+    assert blueprint.place("readouts.0.beta", 0, 4) == "readout β, token 1, power 2"
+    assert blueprint.place("readouts.0.bias", 0, 0) == "readout bias b"

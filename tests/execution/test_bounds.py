@@ -40,7 +40,7 @@ def bounds(blueprint: Blueprint, dtype: torch.dtype) -> tuple[RoundingBound, Rou
     run = run_symbolic(blueprint, blueprint.radius * SLACK)
     margins = prove_selection(run).margins
     target = float_format(dtype)
-    fused = fused_bound(fuse(run), run.sizes.reach, run.radius, target)
+    fused = fused_bound(fuse(run), run.sizes.reach, run.domain, target)
     return rounding_bound(run, margins, target), fused
 
 
@@ -373,7 +373,7 @@ def test_fixed_sums_are_as_deep_as_claimed(size: int) -> None:
     start = torch.zeros(size, dtype=torch.float64).as_subclass(Depth)
     assert float(tree_sum(start).as_subclass(torch.Tensor)) <= ceil(log2(size))
     features = Matrix.of(min(size, GROUP), 1, {})
-    claimed = FusedForm(features, Matrix.of(min(size, GROUP), 1, {}), Fraction(0)).additions()
+    claimed = FusedForm(features, (), (features,), (Fraction(0),)).additions()
     assert float(halving_sum(start[:GROUP]).as_subclass(torch.Tensor)) <= claimed <= 10
     values = torch.arange(size, dtype=torch.float64)
     assert float(tree_sum(values)) == float(halving_sum(values)) == size * (size - 1) / 2

@@ -11,8 +11,9 @@ from flint import fmpq, fmpq_poly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exactformer.blueprint.domain import root_above
 from exactformer.execution.magnitudes import Sizes, above, below, largest, times, total, up
-from exactformer.execution.symbolic import root_above, value_range
+from exactformer.execution.symbolic import value_range
 
 non_negative = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 edges = st.sampled_from([0.0, 5e-324, 1e-310, 2.3e-308, 1e-160, 1e160, 1.7e308, 1.0, 1 - 2.0**-53])

@@ -25,8 +25,8 @@ from tests.cases.polynomials import polynomials, radii, random_point
 def output_at(run: SymbolicRun, x: list[Fraction]) -> Fraction:
     """b + Σ_i P_i(F_i·x), with numbers."""
     features = run.blueprint.embedding.features
-    total = run.blueprint.readout.bias
-    for i, polynomial in enumerate(run.readout):
+    total = run.blueprint.readouts[0].bias
+    for i, polynomial in enumerate(run.readouts[0]):
         t = sum((v * x[j] for j, v in features.by_row.get(i, [])), Fraction(0))
         total += to_fraction(fmpq(polynomial(to_fmpq(t))))
     return total
@@ -81,7 +81,7 @@ def one_token(
 def test_relu_is_followed_where_its_sign_is_certain(b1: int, w1: int, expected: list[int]) -> None:
     blueprint = one_token(b1, w1)
     run = run_symbolic(blueprint, Fraction(1))
-    assert [int(c.p) for c in run.readout[0].coeffs()] == expected
+    assert [int(c.p) for c in run.readouts[0][0].coeffs()] == expected
     for t in (Fraction(-1), Fraction(1), Fraction(1, 3)):
         assert output_at(run, [t]) == run_exact(blueprint, [t]) == max(0, w1 * t + b1)
 

@@ -78,13 +78,16 @@ def test_the_fused_gradient_is_that_of_the_literal_module(construction):
     # The literal module's features are ξ·x/B in the scaled form, and β carries B^s (paper: (−1)^s).
     unit = float(radius) if construction == "scaled" else 1.0
     torch.testing.assert_close(literal.features.grad / unit, made.F.grad, atol=1e-8, rtol=1e-8)
-    torch.testing.assert_close(literal.bias.grad.reshape(()), made.b.grad)
-    width = literal.beta.shape[-1]
+    torch.testing.assert_close(literal.readouts[0].bias.grad.reshape(()), made.b.grad)
+    width = literal.readouts[0].beta.shape[-1]
     powers = [0, *range(n + 1, width - 1)] if construction == "scaled" else range(n + 1, width - 1)
     for s, place in enumerate(powers, start=1):
         sign = (-1) ** s if construction == "paper" else unit**s
         torch.testing.assert_close(
-            sign * literal.beta.grad[:, place], made.beta.grad[:, s - 1], atol=1e-8, rtol=1e-8
+            sign * literal.readouts[0].beta.grad[:, place],
+            made.beta.grad[:, s - 1],
+            atol=1e-8,
+            rtol=1e-8,
         )
 
 

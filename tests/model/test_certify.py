@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import exactformer as ef
-from exactformer.blueprint import Matrix
+from exactformer.blueprint import Ball, Matrix
 from exactformer.blueprint.storing import save_blueprint
 from exactformer.errors import (
     CertificationError,
@@ -138,8 +138,12 @@ def altered(
             constant=matrices["embedding.constant"],
         ),
         blocks=blocks,
-        readout=replace(
-            blueprint.readout, beta=matrices["readout.beta"], bias=matrices["readout.bias"][0, 0]
+        readouts=(
+            replace(
+                blueprint.readouts[0],
+                beta=matrices["readouts.0.beta"],
+                bias=matrices["readouts.0.bias"][0, 0],
+            ),
         ),
     )
 
@@ -213,7 +217,7 @@ def test_a_file_without_a_target_needs_one(model: ef.CompiledModel, tmp_path: Pa
 
 
 def test_a_larger_radius_than_constructed_is_proven_or_refused(model: ef.CompiledModel) -> None:
-    wider = replace(model.blueprint, radius=Fraction(40))
+    wider = replace(model.blueprint, domain=Ball(Fraction(40)))
     forged = ef.CompiledModel(wider, model.certificate, torch.float64, executor="literal")
     with pytest.raises(CertificationError, match=r"block 1.*not shown"):
         ef.certify(forged)

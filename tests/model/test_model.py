@@ -188,7 +188,7 @@ def test_saving_and_loading_give_the_same_bits(f2: ef.CompiledModel, tmp_path: P
 def test_points_outside_the_ball_raise_by_default(f2: ef.CompiledModel) -> None:
     x = torch.zeros(3, 9, dtype=torch.float64)
     x[1, 0] = 4.5
-    with pytest.raises(OutsideDomainError, match=r"1 of 3 points .* point 1 with norm 4\.5"):
+    with pytest.raises(OutsideDomainError, match=r"1 of 3 points .* point 1, 1\.125 times"):
         f2(x)
     marked = ef.compile(F2, radius=4, outside="nan")(x)
     assert marked.isnan().tolist() == [False, True, False]
@@ -257,7 +257,7 @@ def test_a_model_moved_to_a_format_without_a_bound_does_not_run() -> None:
 @pytest.mark.parametrize(
     "radius",
     [
-        *(0, -1, float("nan"), float("inf"), "abc", None, True, "1/0"),
+        *(0, -1, float("nan"), float("inf"), "abc", [], True, "1/0"),
         *("1e999999999", Decimal("1e999999999"), Decimal("NaN"), "1" * 20_000),
     ],
 )

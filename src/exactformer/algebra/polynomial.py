@@ -177,6 +177,21 @@ class Polynomial:
         }
         return Polynomial(names, ring(len(names)).from_dict(terms))
 
+    def composed(self, centre: Sequence[Any], units: Sequence[Any]) -> Polynomial:
+        """Return Q(c + h·u) as a polynomial in u, exactly.
+
+        >>> print(Polynomial.parse("x^2").composed([1], [2]))
+        4 x^2 + 4 x + 1
+        """
+        shifts, scales = [to_fmpq(c) for c in centre], [to_fmpq(h) for h in units]
+        if not any(shifts) and all(h == 1 for h in scales):
+            return self
+        inner = [
+            generator * h + c
+            for generator, h, c in zip(ring(self.dimension).gens(), scales, shifts, strict=True)
+        ]
+        return Polynomial(self._variables, self._flint.compose(*inner))
+
     def at(self, point: Iterable[Any]) -> Fraction:
         """Evaluate exactly; coordinates may be integers, fractions, decimals or floats."""
         exact = [to_fmpq(c) for c in point]

@@ -1,6 +1,7 @@
 """A transformer is data before it is a program: exact weights, named dimensions. No torch."""
 
 from exactformer.blueprint.blueprint import Blueprint, Counts
+from exactformer.blueprint.domain import Ball, Box, Domain, as_domain
 from exactformer.blueprint.layers import (
     Activation,
     Attention,
@@ -17,9 +18,12 @@ from exactformer.blueprint.matrix import Matrix
 __all__ = [
     "Activation",
     "Attention",
+    "Ball",
     "Block",
     "Blueprint",
+    "Box",
     "Counts",
+    "Domain",
     "Embedding",
     "FeedForward",
     "Head",
@@ -27,4 +31,5 @@ __all__ = [
     "Readout",
     "Rule",
     "Selection",
+    "as_domain",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from exactformer.blueprint.domain import Domain
 from exactformer.blueprint.layers import Block, Embedding, Readout
 from exactformer.blueprint.matrix import Matrix
 
@@ -14,7 +15,8 @@ from exactformer.blueprint.matrix import Matrix
 class Counts:
     """What a blueprint costs.
 
-    ``free`` counts places as Theorem 3.5 does: all of F, the q places a token has in β, and b.
+    ``free`` counts places as Theorem 3.5 does: all of F, the q places a token has in β, and b (these
+    for every output).
     ``fixed`` counts the non-zero entries of the encoder blocks; ``total`` is their sum.
     """
 
@@ -33,23 +35,31 @@ class Counts:
 
 @dataclass(frozen=True)
 class Blueprint:
-    """Embedding, encoder blocks and readout over named dimensions of the residual stream."""
+    """Embedding, encoder blocks and readouts over named dimensions of the residual stream."""
 
     variables: tuple[str, ...]
     dimensions: tuple[str, ...]
     embedding: Embedding
     blocks: tuple[Block, ...]
-    readout: Readout
-    radius: Fraction
-    """The ball ‖x‖ ≤ radius is where the construction promises anything."""
+    readouts: tuple[Readout, ...]
+    """One for every output."""
+    domain: Domain
+    """Where the construction promises anything."""
     degree: int
     construction: str
     metadata: Mapping[str, str] = field(default_factory=dict)
+    vector: bool = False
+    """Whether the outputs form a vector; a scalar model has exactly one."""
 
     @property
     def tokens(self) -> int:
         """The number n of tokens."""
         return self.embedding.features.rows
+
+    @property
+    def radius(self) -> Fraction:
+        """The radius of the domain, a ball, or of the ball round it."""
+        return self.domain.radius
 
     @property
     def width(self) -> int:
@@ -71,8 +81,9 @@ class Blueprint:
                     yield f"blocks.{b}.heads.{h}.{name}", getattr(head, name)
             for name in ("w1", "b1", "w2", "b2"):
                 yield f"blocks.{b}.feed_forward.{name}", getattr(block.feed_forward, name)
-        yield "readout.beta", self.readout.beta
-        yield "readout.bias", Matrix.of(1, 1, {(0, 0): self.readout.bias})
+        for k, readout in enumerate(self.readouts):
+            yield f"readouts.{k}.beta", readout.beta
+            yield f"readouts.{k}.bias", Matrix.of(1, 1, {(0, 0): readout.bias})
 
     def counts(self) -> Counts:
         """Count as the theorem does."""
@@ -81,7 +92,7 @@ class Blueprint:
             sum(m.nonzeros for path, m in self.matrices() if path.startswith(f"blocks.{b}."))
             for b in range(self.depth)
         )
-        free = n * d + n * self.degree + 1
+        free = n * d + (n * self.degree + 1) * len(self.readouts)
         return Counts(n, self.width, self.depth, free, sum(per_block), per_block)
 
     def place(self, path: str, row: int, column: int) -> str:
@@ -91,10 +102,11 @@ class Blueprint:
             inside = parts[1] == "features"
             where = self.variables[column] if inside else self.dimensions[column]
             return f"{'F' if inside else 'embedding'}, token {row + 1}, {where}"
-        if parts[0] == "readout":
-            if parts[1] == "bias":
-                return "readout bias b"
-            return f"readout β, token {row + 1}, {self.dimensions[column]}"
+        if parts[0] == "readouts":
+            which = f" {int(parts[1]) + 1}" if self.vector else ""
+            if parts[2] == "bias":
+                return f"readout{which} bias b"
+            return f"readout{which} β, token {row + 1}, {self.dimensions[column]}"
         block = f"block {int(parts[1]) + 1}"
         if parts[2] == "heads":
             head = f" (head {int(parts[3]) + 1})" if self._has_several_heads(int(parts[1])) else ""

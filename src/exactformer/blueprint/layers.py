@@ -88,7 +88,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Readout:
-    """Stream to output: ⟨β, Z⟩ + b."""
+    """Stream to one output: ⟨β, Z⟩ + b."""
 
     beta: Matrix
     """n × w."""

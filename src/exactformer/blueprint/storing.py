@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.blueprint.blueprint import Blueprint
+from exactformer.blueprint.domain import Ball, Box, Domain
 from exactformer.blueprint.layers import (
     Activation,
     Attention,
@@ -35,7 +36,7 @@ from exactformer.blueprint.layers import (
 from exactformer.blueprint.matrix import Matrix
 from exactformer.errors import ExactformerError, FileFormatError
 
-FORMAT = "exactformer-blueprint-1"
+FORMAT = "exactformer-blueprint-2"
 _RATIONAL = re.compile(r"-?[0-9a-f]+/[0-9a-f]+")
 
 
@@ -122,7 +123,9 @@ def _describe(blueprint: Blueprint) -> dict[str, Any]:
     return {
         "variables": blueprint.variables,
         "dimensions": blueprint.dimensions,
-        "radius": _rational_text(blueprint.radius),
+        "domain": _domain_text(blueprint.domain),
+        "outputs": len(blueprint.readouts),
+        "vector": blueprint.vector,
         "degree": blueprint.degree,
         "construction": blueprint.construction,
         "metadata": dict(blueprint.metadata),
@@ -170,16 +173,23 @@ def _rebuild(
         int(description["feature_dimension"]),
         matrix("embedding.constant"),
     )
+    outputs, vector = int(description["outputs"]), bool(description["vector"])
+    if outputs < 1 or (outputs > 1 and not vector):
+        raise FileFormatError(f"a {'vector' if vector else 'scalar'} cannot have {outputs} outputs")
     return Blueprint(
         variables=tuple(description["variables"]),
         dimensions=tuple(description["dimensions"]),
         embedding=embedding,
         blocks=tuple(block(b, *layers) for b, layers in enumerate(blocks)),
-        readout=Readout(matrix("readout.beta"), matrix("readout.bias")[0, 0]),
-        radius=_rational(description["radius"]),
+        readouts=tuple(
+            Readout(matrix(f"readouts.{k}.beta"), matrix(f"readouts.{k}.bias")[0, 0])
+            for k in range(outputs)
+        ),
+        domain=_domain(description["domain"], len(description["variables"])),
         degree=int(description["degree"]),
         construction=str(description["construction"]),
         metadata={str(k): str(v) for k, v in description["metadata"].items()},
+        vector=vector,
     )
 
 
@@ -189,6 +199,25 @@ def _matrix(places: NDArray[Any], values: NDArray[Any], shape: list[int]) -> Mat
     if len(pairs) != len(lines) or len(set(pairs)) != len(pairs):
         raise FileFormatError("places and values of a matrix do not match")
     return Matrix(shape[0], shape[1], dict(zip(pairs, map(_rational, lines), strict=True)))
+
+
+def _domain_text(domain: Domain) -> dict[str, Any]:
+    centre = [_rational_text(c) for c in domain.centre]
+    if isinstance(domain, Ball):
+        return {"centre": centre, "radius": _rational_text(domain.radius)}
+    return {"centre": centre, "half_widths": [_rational_text(h) for h in domain.half_widths]}
+
+
+def _domain(description: dict[str, Any], dimension: int) -> Domain:
+    centre = tuple(map(_rational, description["centre"]))
+    sizes = description.get("half_widths") or [description["radius"]]
+    lengths = tuple(map(_rational, sizes))
+    is_box = "half_widths" in description
+    if len(centre) not in ((dimension,) if is_box else (0, dimension)) or min(lengths) <= 0:
+        raise FileFormatError(f"this is no domain in {dimension} variables: {description}")
+    if is_box and len(lengths) != dimension:
+        raise FileFormatError(f"a box has {dimension} half-widths, not {len(lengths)}")
+    return Box(centre, lengths) if is_box else Ball(lengths[0], centre)
 
 
 def _rational_text(value: Fraction) -> str:

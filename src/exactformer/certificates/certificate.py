@@ -16,17 +16,17 @@ EXECUTORS = ("fused", "literal")
 
 @dataclass(frozen=True)
 class Certificate:
-    """Three proofs about one blueprint and one polynomial on one ball.
+    """Three proofs about one blueprint and one target on one domain.
 
     * selection: every token selects itself, by at least ``margin``;
     * identity: in exact arithmetic the output *is* the target, ``terms`` coefficients compared;
     * rounding: in a float format the fused module is off by at most ``fused[format]``, the literal
-      one, which carries out every matrix, by at most ``rounding[format]``.
+      one, which carries out every matrix, by at most ``rounding[format]``, in every output.
     """
 
     target: str
     variables: tuple[str, ...]
-    radius: str
+    domain: str
     construction: str
     tokens: int
     depth: int
@@ -36,7 +36,7 @@ class Certificate:
     rounding: Mapping[str, RoundingBound]
     fused: Mapping[str, RoundingBound]
     scale: float
-    """The largest |Q| met on a sample of the ball: what the rounding bounds compare with."""
+    """The largest |Q| met on a sample of the domain: what the rounding bounds compare with."""
     blueprint_digest: str
 
     @property
@@ -87,7 +87,7 @@ class Certificate:
     def __str__(self) -> str:
         margin = "no token has a rival" if self.margin is None else f"margin ≥ {self.margin:.3g}"
         lines = [
-            f"Certificate on the ball ‖x‖ ≤ {self.radius}",
+            f"Certificate on {self.domain}",
             f"  target      {_shortened(self.target)}",
             f"  model       {self.construction}: {self.tokens} tokens, {self.depth} blocks",
             f"  selection   proven: every token selects itself everywhere ({margin})",
@@ -109,7 +109,7 @@ class Certificate:
 _BOUNDS = ("rounding", "fused")
 _PLAIN = (
     "target",
-    "radius",
+    "domain",
     "construction",
     "tokens",
     "depth",

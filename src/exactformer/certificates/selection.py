@@ -8,9 +8,10 @@ A row r that only token i's query and key use (its position) contributes q_i[r]�
 In a shared row split k = κ + k̃ into its constant and the rest: constants that are equal for all
 tokens cancel, and what remains is bounded by
 
-    |q_i k̃_i| + |q_i k̃_j|,    |t_i t_j| ≤ R²·(‖F_i‖‖F_j‖ + |F_i·F_j|)/2    on ‖x‖ ≤ R,
+    |q_i k̃_i| + |q_i k̃_j|,    |t_i t_j| ≤ R²·(‖F_i‖‖F_j‖ + |F_i·F_j|)/2    on ‖x − c‖ ≤ R,
 
-the second being the exact largest value of a product of two linear forms on a ball.
+the second being the exact largest value of a product of two linear forms on a ball. Where k itself is
+smaller than k̃, as for Chebyshev polynomials, a row is not split.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from flint import fmpq_poly
 
 from exactformer.algebra.rational import to_float
+from exactformer.blueprint import Ball
 from exactformer.errors import SelectionError
 from exactformer.execution.magnitudes import Array, Sizes, above, below, times, total, up
 from exactformer.execution.symbolic import HeadRun, SymbolicRun, Token, value_range
@@ -53,7 +55,7 @@ def prove_selection(run: SymbolicRun) -> SelectionProof:
             if not margin[token] > 0:
                 raise SelectionError(
                     f"block {b}{f', head {h}' if len(heads) > 1 else ''}: token {token + 1} is not "
-                    f"shown to select itself on ‖x‖ ≤ {to_float(run.blueprint.radius):g} "
+                    f"shown to select itself on {run.blueprint.domain} "
                     f"(its margin is only known to be above {margin[token]:.3g})"
                 )
         margins.append(tuple(heads))
@@ -61,9 +63,10 @@ def prove_selection(run: SymbolicRun) -> SelectionProof:
 
 
 class _PairBounds:
-    """Largest |t_i t_j| on the ball, relative to the product of reaches, a chunk of rows at a time."""
+    """Largest |t_i t_j|, relative to the product of reaches, a chunk of rows at a time."""
 
     def __init__(self, run: SymbolicRun) -> None:
+        self.is_ball = isinstance(run.domain, Ball)
         features = run.blueprint.embedding.features
         dense = np.zeros(features.shape)
         for i, row in features.by_row.items():
@@ -75,7 +78,9 @@ class _PairBounds:
         self.slack = (features.columns + 8) * 2.0**-50
 
     def cosines(self, rows: slice) -> Array:
-        """Return (1 + |cos|)/2 for these rows against all tokens, rounded up."""
+        """Return (1 + |cos|)/2 for these rows against all tokens, rounded up; 1 but for balls."""
+        if not self.is_ball:
+            return np.ones((len(self.unit[rows]), len(self.unit)))
         cosine = np.abs(self.unit[rows] @ self.unit.T) + self.slack
         return np.minimum((1 + cosine) / 2 + 2.0**-50, 1.0)
 
@@ -93,12 +98,16 @@ def _margins(head: HeadRun, sizes: Sizes, pairs: _PairBounds) -> Array:
         return certain
     column = {r: c for c, r in enumerate(shared)}
     queries = sizes.table([_restrict(t, column) for t in head.queries], len(shared))
+    whole = sizes.table([_restrict(t, column) for t in head.keys], len(shared))
     varying = sizes.table([_restrict(_varying(t), column) for t in head.keys], len(shared))
     spread = np.array([_constant_spread(head.keys, r) for r in shared])
+    split = varying.max(axis=0) + spread / 2 <= whole.max(axis=0)
+    varying, spread = np.where(split, varying, whole), np.where(split, spread, 0.0)
     own = total(times(queries, varying) + times(queries, np.broadcast_to(spread, queries.shape)), 1)
     through_origin = np.array(
         [[r in t and t[r][0] == 0 for r in shared] for t in head.queries], dtype=bool
     )
+    through_origin &= split
     result = np.empty(n)
     for start in range(0, n, _CHUNK):
         rows_here = slice(start, min(start + _CHUNK, n))

@@ -97,13 +97,13 @@ def _prove_and_tamper(file: Path) -> str:
 
     certify(file, LAW)
     blueprint = load_blueprint(file)
-    beta = blueprint.readout.beta
+    beta = blueprint.readouts[0].beta
     place = min(beta.entries)
     entries = {**beta.entries, place: beta[place] * (1 + Fraction(1, 10**6))}
-    altered = replace(blueprint.readout, beta=Matrix.of(beta.rows, beta.columns, entries))
+    altered = replace(blueprint.readouts[0], beta=Matrix.of(beta.rows, beta.columns, entries))
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "altered.safetensors"
-        save_blueprint(replace(blueprint, readout=altered), copy)
+        save_blueprint(replace(blueprint, readouts=(altered,)), copy)
         try:
             certify(copy, LAW)
         except CertificationError as error:

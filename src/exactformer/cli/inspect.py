@@ -59,12 +59,11 @@ def inspect(
 
 def _plot(file: Path, plot: Path, at: str | None) -> dict[str, Any]:
     from exactformer.figures import architecture_figure, save_figure
-    from exactformer.figures.sampling import points_in_ball
+    from exactformer.figures.sampling import points_in_domain
     from exactformer.model import load
 
     model = load(file)
-    d, radius = len(model.blueprint.variables), float(model.blueprint.radius)
-    point = points_in_ball(1, d, radius)[0].tolist() if at is None else coordinates(at)
+    point = points_in_domain(1, model.blueprint)[0].tolist() if at is None else coordinates(at)
     save_figure(architecture_figure(model, point), plot)
     return {"figure": str(plot), "at": point}
 
@@ -108,7 +107,7 @@ def _show(blueprint: Blueprint, screen: Console) -> None:
     target = shortened(blueprint.metadata.get("target", "not named"))
     screen.print(Text.assemble("\n", (target, "bold")))
     screen.print(
-        f"on ‖x‖ ≤ {blueprint.radius}, variables {variable_list(blueprint.variables)}; "
+        f"on {blueprint.domain}, variables {variable_list(blueprint.variables)}; "
         f"{blueprint.construction} construction\n",
     )
     screen.print(_layers(blueprint))
@@ -119,14 +118,17 @@ def _show(blueprint: Blueprint, screen: Console) -> None:
 
 
 def _layers(blueprint: Blueprint) -> Table:
-    embedding, readout = blueprint.embedding, blueprint.readout
+    embedding = blueprint.embedding
     table = _empty("Block", "Matrices", "Non-zeros", "Writes")
     parts = {"F": embedding.features, "E": embedding.constant}
     table.add_row("embedding", *_sizes(parts), "tokens")
     for b, block in enumerate(blueprint.blocks, start=1):
         _add_block(table, b, block, blueprint.dimensions)
-    shapes, nonzeros = _sizes({"β": readout.beta})
-    table.add_row("readout", f"{shapes}  b", f"{nonzeros} + {int(readout.bias != 0)}", "the output")
+    for k, readout in enumerate(blueprint.readouts, start=1):
+        shapes, nonzeros = _sizes({"β": readout.beta})
+        which = f" {k}" if blueprint.vector else ""
+        count = f"{nonzeros} + {int(readout.bias != 0)}"
+        table.add_row(f"readout{which}", f"{shapes}  b", count, f"output{which or ' of the model'}")
     return table
 
 

@@ -40,8 +40,9 @@ def title(blueprint: Blueprint, path: str) -> str:
     parts = path.split(".")
     if parts[0] == "embedding":
         return "embedding F" if parts[1] == "features" else "embedding E, positions and ones"
-    if parts[0] == "readout":
-        return "readout β" if parts[1] == "beta" else "readout b"
+    if parts[0] == "readouts":
+        which = f" {int(parts[1]) + 1}" if blueprint.vector else ""
+        return f"readout{which} β" if parts[2] == "beta" else f"readout{which} b"
     several = len(blueprint.blocks[int(parts[1])].attention.heads) > 1
     head = f", head {int(parts[3]) + 1}" if parts[2] == "heads" and several else ""
     return f"block {int(parts[1]) + 1}{head}, {_SYMBOLS[parts[-1]]}"

@@ -34,8 +34,8 @@ def certificate_panel(
     _row(
         rows,
         INFORMATION,
-        "on the ball",
-        f"‖x‖ ≤ {certificate.radius} in {count} variable{'' if count == 1 else 's'}"
+        "domain",
+        f"{certificate.domain} in {count} variable{'' if count == 1 else 's'}"
         f" ({variable_list(certificate.variables)})",
     )
     _row(rows, INFORMATION, "transformer", _size(certificate, blueprint))
@@ -93,7 +93,9 @@ def model_facts(blueprint: Blueprint) -> dict[str, Any]:
     return {
         "target": blueprint.metadata.get("target"),
         "variables": list(blueprint.variables),
+        "domain": str(blueprint.domain),
         "radius": str(blueprint.radius),
+        "outputs": len(blueprint.readouts),
         "degree": blueprint.degree,
         "construction": blueprint.construction,
         "directions": blueprint.metadata.get("directions"),

@@ -132,9 +132,9 @@ def _off_ball(model: CompiledModel, table: Points, batch: Batch, row: int) -> Ou
 
     norm = float(np.linalg.norm(batch.points[row]))
     return OutsideDomainError(
-        f"{table.place(batch.places[row])}: the point has norm {norm:.6g}, outside ‖x‖ ≤ "
-        f"{float(model.blueprint.radius):g}, where nothing is proven; compile with a larger "
-        "--radius, or choose --outside nan or allow"
+        f"{table.place(batch.places[row])}: the point has norm {norm:.6g}, outside "
+        f"{model.blueprint.domain}, where nothing is proven; compile with a larger --radius, or "
+        "choose --outside nan or allow"
     )
 
 

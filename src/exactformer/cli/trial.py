@@ -9,7 +9,7 @@ import numpy as np
 from exactformer.cli.evaluating import in_order, values
 from exactformer.cli.progress import progress
 from exactformer.errors import RoundingError
-from exactformer.figures.sampling import points_in_ball
+from exactformer.figures.sampling import points_in_domain
 from exactformer.model import CompiledModel
 
 if TYPE_CHECKING:
@@ -31,11 +31,10 @@ def observed_errors(
         executor: CompiledModel(model.blueprint, model.certificate, model.dtype, executor=executor)
         for executor in ("literal", "fused")
     }
-    radius = float(model.blueprint.radius)
 
     def errors(batch: int) -> list[NDArray[np.float64]]:
         size = min(_BATCH, count - batch * _BATCH)
-        points = points_in_ball(size, polynomial.dimension, radius, seed=batch)
+        points = points_in_domain(size, model.blueprint, seed=batch)
         exact = polynomial.evaluate(points.astype(np.longdouble))
         return [np.abs(values(m, points) - exact).astype(np.float64) for m in models.values()]
 

@@ -1,18 +1,31 @@
 """Theorems as functions to blueprints: one file a theorem."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from exactformer.algebra.ridge import RidgeForm
-from exactformer.blueprint import Blueprint
+from exactformer.blueprint import Blueprint, Domain
+from exactformer.constructions.chebyshev import chebyshev
 from exactformer.constructions.doubling import doubling
 from exactformer.constructions.paper import paper
 from exactformer.constructions.scaled import scaled
 
-CONSTRUCTIONS: dict[str, Callable[[RidgeForm, Fraction], Blueprint]] = {
+CONSTRUCTIONS: dict[str, Callable[[RidgeForm, Domain | Fraction], Blueprint]] = {
     "scaled": scaled,
     "paper": paper,
     "doubling": doubling,
+    "chebyshev": chebyshev,
 }
 
-__all__ = ["CONSTRUCTIONS", "doubling", "paper", "scaled"]
+
+def construct(
+    name: str, forms: Sequence[RidgeForm], domain: Domain | Fraction, vector: bool = False
+) -> Blueprint:
+    """Return one blueprint for ridge forms along common directions: shared blocks, a readout each."""
+    drawn = [CONSTRUCTIONS[name](form, domain) for form in forms]
+    readouts = tuple(blueprint.readouts[0] for blueprint in drawn)
+    return replace(drawn[0], readouts=readouts, vector=vector)
+
+
+__all__ = ["CONSTRUCTIONS", "chebyshev", "construct", "doubling", "paper", "scaled"]

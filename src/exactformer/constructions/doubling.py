@@ -12,12 +12,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from exactformer.algebra.ridge import RidgeForm
-from exactformer.blueprint import Blueprint
+from exactformer.blueprint import Blueprint, Domain
 from exactformer.constructions.scaled import assemble, multiply, power_layout
 
 
-def doubling(form: RidgeForm, radius: Fraction) -> Blueprint:
-    """Return a transformer of ⌈log₂ q⌉ blocks that computes the ridge form on ‖x‖ ≤ radius."""
+def doubling(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
+    """Return a transformer of ⌈log₂ q⌉ blocks that computes the ridge form on a domain."""
     layout = power_layout(form)
     blocks = []
     known = 1
@@ -26,4 +26,4 @@ def doubling(form: RidgeForm, radius: Fraction) -> Blueprint:
         steps = [(known, s - known, s) for s in range(known + 1, reached + 1)]
         blocks.append(multiply(layout, steps))
         known = reached
-    return assemble(form, radius, layout, blocks, "doubling")
+    return assemble(form, domain, layout, blocks, "doubling")

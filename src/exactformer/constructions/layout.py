@@ -1,6 +1,8 @@
 """The token of the polynomial constructions: which dimension is what.
 
 feature | position 1 … position n | power a … power q | one
+
+The powers may be those of another basis: ``Chebyshev a`` … ``Chebyshev q``.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from exactformer.blueprint import Matrix
+from exactformer.blueprint import Domain, Embedding, Matrix
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,7 @@ class TokenLayout:
 
     tokens: int
     powers: tuple[int, ...]
+    basis: str = "power"
 
     @property
     def feature(self) -> int:
@@ -50,18 +53,20 @@ class TokenLayout:
     def names(self) -> tuple[str, ...]:
         """The dimensions' names, in order."""
         positions = (f"position {i + 1}" for i in range(self.tokens))
-        return ("feature", *positions, *(f"power {s}" for s in self.powers), "one")
+        return ("feature", *positions, *(f"{self.basis} {s}" for s in self.powers), "one")
 
-    def features(self, directions: Sequence[Sequence[Fraction]]) -> Matrix:
-        """Return F with one direction a row."""
-        entries = {(i, j): c for i, row in enumerate(directions) for j, c in enumerate(row)}
-        return Matrix.of(self.tokens, len(directions[0]), entries)
-
-    def constant(self) -> Matrix:
-        """Return positions and ones, n × w."""
-        entries = {(i, self.position(i)): 1 for i in range(self.tokens)}
-        return Matrix.of(
-            self.tokens, self.width, entries | {(i, self.one): 1 for i in range(self.tokens)}
+    def embedding(self, directions: Sequence[Sequence[Fraction]], domain: Domain) -> Embedding:
+        """Return F·(x − c) with one direction a row, beside positions and ones."""
+        features: dict[tuple[int, int], Fraction] = {}
+        constant: dict[tuple[int, int], Fraction | int] = {}
+        for i, row in enumerate(directions):
+            features |= {(i, j): c for j, c in enumerate(row)}
+            shift = sum((-c * domain.offset(j) for j, c in enumerate(row)), Fraction(0))
+            constant |= {(i, self.feature): shift, (i, self.position(i)): 1, (i, self.one): 1}
+        return Embedding(
+            Matrix.of(self.tokens, len(directions[0]), features),
+            self.feature,
+            Matrix.of(self.tokens, self.width, constant),
         )
 
     def selector(self, dimension: int, position_weight: Fraction) -> Matrix:

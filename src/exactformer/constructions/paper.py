@@ -25,34 +25,39 @@ from exactformer.blueprint import (
     Attention,
     Block,
     Blueprint,
-    Embedding,
+    Domain,
     FeedForward,
     Head,
     Matrix,
     Readout,
     Rule,
     Selection,
+    as_domain,
 )
 from exactformer.constructions.layout import TokenLayout
 
 
-def paper(form: RidgeForm, radius: Fraction) -> Blueprint:
-    """Return the transformer of Theorem 3.5."""
-    q = form.degree
+def paper(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
+    """Return the transformer of Theorem 3.5; in a box B is the largest |ξ_i·u|."""
+    q, domain = form.degree, as_domain(domain)
     layout = TokenLayout(form.width, powers=tuple(range(1, q + 1)))
-    bounds = [max(radius, radius ** (s - 1)) for s in range(1, q + 1)]
+    B = max(domain.local_reach(direction) for direction in form.directions)
+    bounds = [max(B, B ** (s - 1)) for s in range(1, q + 1)]
+    features = [[c / domain.unit(j) for j, c in enumerate(row)] for row in form.directions]
     return Blueprint(
         variables=form.variables,
         dimensions=layout.names,
-        embedding=Embedding(layout.features(form.directions), layout.feature, layout.constant()),
+        embedding=layout.embedding(features, domain),
         blocks=tuple(_block(layout, s, M) for s, M in enumerate(bounds, start=1)),
-        readout=Readout(
-            layout.readout(
-                {s: [(-1) ** s * row[s - 1] for row in form.beta] for s in layout.powers}
+        readouts=(
+            Readout(
+                layout.readout(
+                    {s: [(-1) ** s * row[s - 1] for row in form.beta] for s in layout.powers}
+                ),
+                form.constant,
             ),
-            form.constant,
         ),
-        radius=radius,
+        domain=domain,
         degree=q,
         construction="paper",
         metadata={"directions": form.family},

@@ -1,7 +1,8 @@
 """The default construction: Theorem 3.5 with scaled features and leaner blocks.
 
 Features are t_i = ξ_i·x / B, so |t| ≤ 1 whatever the radius, and B^s goes into β: the offset that
-makes tokens select themselves stays 3 and costs the same few units of rounding for every B.
+makes tokens select themselves stays 3 and costs the same few units of rounding for every B. In a box
+each token has its own B_i, the largest |ξ_i·u| there.
 
     feature | position 1 … n | power 2 … power q | one
       t_i   |      e_i       |   0   …     0     |  1
@@ -25,24 +26,25 @@ from exactformer.blueprint import (
     Attention,
     Block,
     Blueprint,
-    Embedding,
+    Domain,
     FeedForward,
     Head,
     Matrix,
     Readout,
     Rule,
     Selection,
+    as_domain,
 )
 from exactformer.constructions.layout import TokenLayout
 
 OFFSET = Fraction(3)
 
 
-def scaled(form: RidgeForm, radius: Fraction) -> Blueprint:
-    """Return a transformer of q − 1 blocks that computes the ridge form on ‖x‖ ≤ radius."""
+def scaled(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
+    """Return a transformer of q − 1 blocks that computes the ridge form on a domain."""
     layout = power_layout(form)
     steps = [[(1, s - 1, s)] for s in layout.powers]
-    return assemble(form, radius, layout, [multiply(layout, step) for step in steps], "scaled")
+    return assemble(form, domain, layout, [multiply(layout, step) for step in steps], "scaled")
 
 
 def power_layout(form: RidgeForm) -> TokenLayout:
@@ -72,18 +74,47 @@ def multiply(layout: TokenLayout, products: Sequence[tuple[int, int, int]]) -> B
 
 
 def assemble(
-    form: RidgeForm, radius: Fraction, layout: TokenLayout, blocks: Sequence[Block], name: str
+    form: RidgeForm,
+    domain: Domain | Fraction,
+    layout: TokenLayout,
+    blocks: Sequence[Block],
+    name: str,
 ) -> Blueprint:
     """Return the blueprint with scaled features F = Ξ/B, the given blocks, and β[k, s]·B^s."""
-    directions = [[c / radius for c in row] for row in form.directions]
-    beta = {s: [row[s - 1] * radius**s for row in form.beta] for s in range(1, form.degree + 1)}
+    domain = as_domain(domain)
+    readout = Readout(layout.readout(scaled_beta(form, domain)), form.constant)
+    return scaled_blueprint(form, domain, layout, blocks, readout, name)
+
+
+def scaled_beta(form: RidgeForm, domain: Domain) -> dict[int, list[Fraction]]:
+    """Return {s: the weights β[k, s]·B_k^s of t_k^s}."""
+    reaches = [domain.local_reach(direction) for direction in form.directions]
+    return {
+        s: [row[s - 1] * reach**s for row, reach in zip(form.beta, reaches, strict=True)]
+        for s in range(1, form.degree + 1)
+    }
+
+
+def scaled_blueprint(
+    form: RidgeForm,
+    domain: Domain,
+    layout: TokenLayout,
+    blocks: Sequence[Block],
+    readout: Readout,
+    name: str,
+) -> Blueprint:
+    """Return the blueprint whose features t_k = ξ_k·u / B_k lie in [−1, 1]."""
+    features = [
+        [c / (domain.unit(j) * domain.local_reach(row)) for j, c in enumerate(row)]
+        for row in form.directions
+    ]
     return Blueprint(
         variables=form.variables,
         dimensions=layout.names,
-        embedding=Embedding(layout.features(directions), layout.feature, layout.constant()),
+        embedding=layout.embedding(features, domain),
         blocks=tuple(blocks),
-        readout=Readout(layout.readout(beta), form.constant),
-        radius=radius,
+        readouts=(readout,),
+        domain=domain,
         degree=form.degree,
         construction=name,
         metadata={"directions": form.family},

@@ -6,14 +6,14 @@ u·|result|. Zeros are exact, so only terms that can differ from zero count; pro
 two are exact. Underflow may flush a result or an operand to zero, as the matrix units of some
 processors do: a product a·b then errs by at most tiny·(1 + |a| + |b|), a sum of two by 3·tiny.
 
-For every entry of the stream two numbers are carried: ``size`` ≥ |exact value| on the ball (from the
+For every entry of the stream two numbers are carried: ``size`` ≥ |exact value| on the domain (from the
 polynomials of :mod:`symbolic`) and ``error`` ≥ |computed − exact|. Both are rounded outwards. No sum
 may come near the largest number even in absolute terms, so that no order of summation overflows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -22,9 +22,9 @@ from math import ceil, isfinite, log2
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.blueprint import Activation, FeedForward, Matrix
+from exactformer.blueprint import Activation, FeedForward, Matrix, Readout
 from exactformer.execution.formats import FloatFormat
-from exactformer.execution.magnitudes import Array, above, below, times, total, up
+from exactformer.execution.magnitudes import Array, CoordinateSizes, above, below, times, total, up
 from exactformer.execution.symbolic import BlockRun, HeadRun, SymbolicRun, Token, value_range
 
 Mask = NDArray[np.bool_]
@@ -32,7 +32,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RoundingBound:
-    """A guarantee on |computed − exact| over the ball; ``reason`` says why there is none.
+    """A guarantee on |computed − exact| over the domain; ``reason`` says why there is none.
 
     ``executed`` is for the module's own order of sums, ``any_order`` for every order.
     """
@@ -40,6 +40,14 @@ class RoundingBound:
     executed: float | None
     any_order: float | None
     reason: str = ""
+
+    @classmethod
+    def worst(cls, bounds: Iterable[RoundingBound]) -> RoundingBound:
+        """Return what holds for every output."""
+        found = list(bounds)
+        executed, any_order = [b.executed for b in found], [b.any_order for b in found]
+        reason = next((b.reason for b in found if b.reason), "")
+        return cls(_largest(executed), _largest(any_order), reason)
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,8 @@ class _Analysis:
         for b, block in enumerate(self.run.blocks):
             attended = self.attention(b, block, stream, margins[b])
             stream = self.feed_forward(b, block, attended)
-        return self.readout(stream)
+        outputs = self.run.blueprint.readouts
+        return RoundingBound.worst(self.readout(readout, stream) for readout in outputs)
 
     def gamma(self, roundings: Array | int) -> Array:
         """Return γ_k; infinite where so many roundings leave no digit."""
@@ -102,7 +111,7 @@ class _Analysis:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(ku < 0.5, up(ku / np.maximum(1 - ku, 0.5), 3), np.inf)
 
-    def fits(self, absolute: Array, what: str = "values on the ball come") -> None:
+    def fits(self, absolute: Array, what: str = "values on the domain come") -> None:
         """Refuse sums whose terms add up to half the largest number: partial sums could overflow."""
         if not np.all(absolute < 0.5 * float(self.format.largest)):
             raise OverflowsError(f"{what} close to {self.format.name}'s largest number")
@@ -145,7 +154,7 @@ class _Analysis:
         return up(times(self.gamma(additions), absolute) + additions * self.flush, 2)
 
     def embedding(self) -> Entries:
-        """t = F·x: |Σ F_j x_j| terms are at most ‖F‖·R by Cauchy and Schwarz."""
+        """t = F·x − F·c, summed in any order; of x only its absolute size on the domain counts."""
         blueprint = self.run.blueprint
         error = np.zeros((blueprint.tokens, self.width))
         constant = np.zeros(blueprint.tokens)
@@ -155,14 +164,16 @@ class _Analysis:
             if dimension == blueprint.embedding.dimension:
                 constant[i] = weight
         rows = blueprint.embedding.features.by_row
-        radius = np.asarray(above(self.run.radius))
-        for i, reach in enumerate(self.run.sizes.reach):
+        sizes = CoordinateSizes(self.run.domain)
+        for i in range(blueprint.tokens):
+            columns = [j for j, _ in rows.get(i, [])]
             row = [self.weight(value) for _, value in rows.get(i, [])]
             if not row:
                 continue
-            change = times(_norm([c for _, c, _ in row]), radius)
+            change = np.asarray(sizes.absolute(columns, [c for _, c, _ in row]))
+            products = sizes.absolute(columns, [weight for weight, _, _ in row])
             count = len(row) + (constant[i] > 0) + any(not exact for _, _, exact in row)
-            absolute = up(above(reach) + change + constant[i], 2)
+            absolute = up(products + constant[i], 2)
             self.fits(absolute)
             underflow = self.underflow * sum(1 + weight for weight, _, _ in row)
             noise = self.sum_noise(np.asarray(float(count)), absolute)
@@ -320,8 +331,7 @@ class _Analysis:
                     error[i, unit] = 0.0
         return error
 
-    def readout(self, stream: Entries) -> RoundingBound:
-        readout = self.run.blueprint.readout
+    def readout(self, readout: Readout, stream: Entries) -> RoundingBound:
         weight, change = np.zeros_like(stream.size), np.zeros_like(stream.size)
         exact = np.zeros(stream.size.shape, dtype=bool)
         for i, dimension, value in readout.beta:
@@ -354,14 +364,9 @@ class _Analysis:
         return RoundingBound(executed, None, reason)
 
 
-def _norm(values: list[float]) -> Array:
-    """Return a bound of the root of the sum of squares, which may themselves underflow."""
-    largest = max(values)
-    if largest == 0:
-        return np.zeros(())
-    with np.errstate(under="ignore", invalid="ignore"):
-        root = np.sqrt(np.sum(np.square(np.array(values) / largest)))
-    return times(up(np.asarray(root), len(values) + 4), np.asarray(largest))
+def _largest(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return max(known) if len(known) == len(values) else None
 
 
 def _is_power_of_two(value: Fraction) -> bool:

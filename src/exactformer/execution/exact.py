@@ -17,6 +17,7 @@ from exactformer.blueprint import (
     FeedForward,
     Head,
     Matrix,
+    Readout,
     Rule,
     Selection,
 )
@@ -26,7 +27,7 @@ Token = dict[int, fmpq]
 """A token as its non-zero dimensions."""
 
 
-def run_exact(blueprint: Blueprint, point: Iterable[Any]) -> Fraction:
+def run_exact(blueprint: Blueprint, point: Iterable[Any]) -> Fraction | tuple[Fraction, ...]:
     """Return the model's output at a point, exactly; floats count as the binary numbers they are."""
     x = [to_fmpq(c) for c in point]
     if len(x) != len(blueprint.variables):
@@ -34,8 +35,13 @@ def run_exact(blueprint: Blueprint, point: Iterable[Any]) -> Fraction:
     stream = _embed(blueprint.embedding, x)
     for block in blueprint.blocks:
         stream = _feed_forward(block.feed_forward, _attention(block.attention, stream))
-    total = to_fmpq(blueprint.readout.bias)
-    for i, dimension, weight in blueprint.readout.beta:
+    outputs = tuple(_read(readout, stream) for readout in blueprint.readouts)
+    return outputs if blueprint.vector else outputs[0]
+
+
+def _read(readout: Readout, stream: list[Token]) -> Fraction:
+    total = to_fmpq(readout.bias)
+    for i, dimension, weight in readout.beta:
         if dimension in stream[i]:
             total += to_fmpq(weight) * stream[i][dimension]
     return to_fraction(total)

@@ -19,7 +19,9 @@ Record = Callable[[str, Tensor], None]
 
 
 class LiteralTransformer(nn.Module):
-    """Points ``(N, d)`` to values ``(N,)`` through all scores, selections and sums of the blueprint.
+    """Points ``(N, d)`` to values through all scores, selections and sums of the blueprint.
+
+    Values are ``(N,)``, or ``(N, m)`` for a vector.
 
     The theorem's free parameters (F, β, b) are parameters, frozen until ``requires_grad_()``; the
     encoder blocks are buffers. Weights are the blueprint's, rounded once to the module's format.
@@ -35,11 +37,14 @@ class LiteralTransformer(nn.Module):
         self.features = parameter("embedding.features")
         self.register_buffer("constant", tensors["embedding.constant"])
         self.feature = blueprint.embedding.dimension
+        self.vector = blueprint.vector
         self.blocks = nn.ModuleList(
             LiteralBlock(block, f"blocks.{b}", tensors) for b, block in enumerate(blueprint.blocks)
         )
-        self.beta = parameter("readout.beta")
-        self.bias = parameter("readout.bias")
+        self.readouts = nn.ModuleList(
+            LiteralReadout(parameter(f"readouts.{k}.beta"), parameter(f"readouts.{k}.bias"))
+            for k in range(len(blueprint.readouts))
+        )
 
     constant: Tensor
 
@@ -55,11 +60,22 @@ class LiteralTransformer(nn.Module):
         keep("tokens", stream)
         for b, block in enumerate(self.blocks, start=1):
             stream = block(stream, lambda name, tensor, b=b: keep(f"block {b} {name}", tensor))
-        # A fixed tree of sums: log2 roundings instead of n·w, in an order the certificate knows.
-        terms = tree_sum(tree_sum(stream * self.beta))
-        output = terms + self.bias.reshape(())
+        outputs = [readout(stream) for readout in self.readouts]
+        output = torch.stack(outputs, dim=-1) if self.vector else outputs[0]
         keep("output", output)
         return output
+
+
+class LiteralReadout(nn.Module):
+    """⟨β, Z⟩ + b."""
+
+    def __init__(self, beta: nn.Parameter, bias: nn.Parameter) -> None:
+        super().__init__()
+        self.beta, self.bias = beta, bias
+
+    def forward(self, stream: Tensor) -> Tensor:
+        """Sum by a fixed tree: log₂ roundings instead of n·w, in an order the certificate knows."""
+        return tree_sum(tree_sum(stream * self.beta)) + self.bias.reshape(())
 
 
 class LiteralBlock(nn.Module):

@@ -7,14 +7,16 @@ number stays so, and fails every comparison that would make it a bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 from flint import fmpq, fmpq_poly
 from numpy.typing import NDArray
 
+from exactformer.algebra.chebyshev import absolute_sum
 from exactformer.algebra.rational import to_float, to_fraction
+from exactformer.blueprint import Ball, Domain
 
 Array = NDArray[np.float64]
 Token = Mapping[int, fmpq_poly]
@@ -53,11 +55,47 @@ def below(value: Fraction) -> float:
 
 
 def largest(polynomial: fmpq_poly, reach: Fraction) -> float:
-    """Return a bound of |p(t)| on |t| ≤ reach: exact for monomials, the triangle otherwise."""
-    terms = (
-        abs(to_fraction(fmpq(c))) * reach**k for k, c in enumerate(polynomial.coeffs()) if c != 0
-    )
-    return above(sum(terms, Fraction(0)))
+    """Return a bound of |p(t)| on |t| ≤ reach, exact for monomials and Chebyshev polynomials."""
+    terms = [(k, c) for k, c in enumerate(polynomial.coeffs()) if c != 0]
+    if len(terms) == 1:
+        ((k, c),) = terms
+        return above(abs(to_fraction(fmpq(c))) * reach**k)
+    return above(to_fraction(absolute_sum(polynomial, reach)))
+
+
+class CoordinateSizes:
+    """How large Σ_j w_j |x_j − o_j| gets on a domain for weights w ≥ 0, o the origin or the centre.
+
+    In a ball round o that is ‖w‖·R, by Cauchy and Schwarz; otherwise coordinates are taken singly.
+    """
+
+    def __init__(self, domain: Domain, centred: bool = False) -> None:
+        self.domain, self.centred = domain, centred
+
+    def absolute(self, columns: Sequence[int], weights: Sequence[float]) -> float:
+        """Return a bound for the weights of some coordinates."""
+        moved = 0.0 if self.centred else self._sum(columns, weights, self.domain.offset)
+        if isinstance(self.domain, Ball):
+            around = times(_norm(weights), np.asarray(above(self.domain.radius)))
+        else:
+            around = np.asarray(self._sum(columns, weights, self.domain.extent))
+        return float(up(around + moved))
+
+    def _sum(
+        self, columns: Sequence[int], weights: Sequence[float], size: Callable[[int], Fraction]
+    ) -> float:
+        terms = [weight * above(size(j)) for j, weight in zip(columns, weights, strict=True)]
+        return float(up(np.asarray(sum(terms)), 2 * len(terms) + 2))
+
+
+def _norm(values: Sequence[float]) -> Array:
+    """Return a bound of the root of the sum of squares, which may themselves underflow."""
+    largest = max(values, default=0.0)
+    if largest == 0:
+        return np.zeros(())
+    with np.errstate(under="ignore", invalid="ignore"):
+        root = np.sqrt(np.sum(np.square(np.array(values) / largest)))
+    return times(up(np.asarray(root), len(values) + 4), np.asarray(largest))
 
 
 class Sizes:

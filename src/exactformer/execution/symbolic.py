@@ -1,22 +1,32 @@
 """A blueprint run on polynomials in place of numbers.
 
-Where every token selects itself, nothing but its own feature t_i = F_i·x ever reaches token i: each
-entry of its stream is a polynomial in the one variable t_i, computed here exactly. Whether the tokens
-do select themselves is not assumed silently: :mod:`exactformer.certificates.selection` proves it from
-the very queries and keys recorded here, block by block. The one thing that must be decided on the way
-is the sign of what enters a ReLU; where the sign changes on the ball, there is no polynomial to follow.
+Where every token selects itself, nothing but its own feature t_i = F_i·(x − c), c the centre of the
+domain, ever reaches token i: each entry of its stream is a polynomial in the one variable t_i,
+computed here exactly. Whether the tokens do select themselves is not assumed silently:
+:mod:`exactformer.certificates.selection` proves it from the very queries and keys recorded here, block
+by block. The one thing that must be decided on the way is the sign of what enters a ReLU; where the
+sign changes on the domain, there is no polynomial to follow.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 
 from flint import fmpq, fmpq_poly
 
+from exactformer.algebra.chebyshev import absolute_sum
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
-from exactformer.blueprint import Activation, Blueprint, FeedForward, Head, Matrix, Rule
+from exactformer.blueprint import (
+    Activation,
+    Blueprint,
+    Domain,
+    FeedForward,
+    Head,
+    Matrix,
+    Rule,
+    as_domain,
+)
 from exactformer.errors import CertificationError
 from exactformer.execution.magnitudes import Sizes
 
@@ -48,31 +58,32 @@ class BlockRun:
 
 @dataclass(frozen=True)
 class SymbolicRun:
-    """The whole journey; ``sizes`` knows how large each token's polynomials get on the ball."""
+    """The whole journey; ``sizes`` knows how large each token's polynomials get on the domain."""
 
     blueprint: Blueprint
-    radius: Fraction
+    domain: Domain
     sizes: Sizes
     tokens: list[Token]
     blocks: list[BlockRun]
-    readout: list[fmpq_poly]
-    """P_i with output = b + Σ_i P_i(F_i·x)."""
+    readouts: list[list[fmpq_poly]]
+    """For every output the P_i with output = b + Σ_i P_i(F_i·(x − c))."""
 
 
-def run_symbolic(blueprint: Blueprint, radius: Fraction) -> SymbolicRun:
-    """Run ``blueprint`` on polynomials, each token selecting itself, over ‖x‖ ≤ radius."""
+def run_symbolic(blueprint: Blueprint, domain: Domain | Fraction) -> SymbolicRun:
+    """Run ``blueprint`` on polynomials, each token selecting itself, over a domain."""
     _check_shapes(blueprint)
+    domain = as_domain(domain)
     features = blueprint.embedding.features
-    squares = [Fraction(0)] * features.rows
-    for i, _, value in features:
-        squares[i] += value * value
-    reach = [root_above(square * radius * radius) for square in squares]
-    tokens: list[Token] = [{} for _ in range(features.rows)]
+    rows = [features.by_row.get(i, []) for i in range(features.rows)]
+    reach = [domain.reach(row) for row in rows]
+    tokens: list[Token] = [{} for _ in rows]
     for i, dimension, value in blueprint.embedding.constant:
         tokens[i][dimension] = fmpq_poly([to_fmpq(value)])
     feature = fmpq_poly([0, 1])
-    for token in tokens:
-        _add(token, blueprint.embedding.dimension, feature)
+    for token, row in zip(tokens, rows, strict=True):
+        at_centre = sum((value * domain.offset(j) for j, value in row), Fraction(0))
+        moved = feature + to_fmpq(at_centre) if at_centre else feature
+        _add(token, blueprint.embedding.dimension, moved)
     blocks: list[BlockRun] = []
     stream = tokens
     for b, block in enumerate(blueprint.blocks, start=1):
@@ -81,11 +92,16 @@ def run_symbolic(blueprint: Blueprint, radius: Fraction) -> SymbolicRun:
         attended = _attend(heads, stream)
         blocks.append(_run_feed_forward(block.feed_forward, heads, attended, reach, b))
         stream = blocks[-1].output
-    readout = [fmpq_poly([]) for _ in tokens]
-    for i, dimension, weight in blueprint.readout.beta:
+    readouts = [_read(readout.beta, stream) for readout in blueprint.readouts]
+    return SymbolicRun(blueprint, domain, Sizes(reach), tokens, blocks, readouts)
+
+
+def _read(beta: Matrix, stream: list[Token]) -> list[fmpq_poly]:
+    read = [fmpq_poly([]) for _ in stream]
+    for i, dimension, weight in beta:
         if dimension in stream[i]:
-            readout[i] += stream[i][dimension] * to_fmpq(weight)
-    return SymbolicRun(blueprint, radius, Sizes(reach), tokens, blocks, readout)
+            read[i] += stream[i][dimension] * to_fmpq(weight)
+    return read
 
 
 def _check_shapes(blueprint: Blueprint) -> None:
@@ -94,9 +110,9 @@ def _check_shapes(blueprint: Blueprint) -> None:
     expected = {
         "embedding.features": (n, d),
         "embedding.constant": (n, w),
-        "readout.beta": (n, w),
-        "readout.bias": (1, 1),
     }
+    for k in range(len(blueprint.readouts)):
+        expected |= {f"readouts.{k}.beta": (n, w), f"readouts.{k}.bias": (1, 1)}
     for b, block in enumerate(blueprint.blocks):
         for h, head in enumerate(block.attention.heads):
             path, rows = f"blocks.{b}.heads.{h}", head.query.rows
@@ -119,24 +135,9 @@ def _check_shapes(blueprint: Blueprint) -> None:
 
 def value_range(polynomial: fmpq_poly, reach: Fraction) -> tuple[Fraction, Fraction]:
     """Return bounds of a polynomial on |t| ≤ reach: its constant, give or take the rest."""
-    coefficients = [to_fraction(fmpq(c)) for c in polynomial.coeffs()] or [Fraction(0)]
-    rest = sum((abs(c) * reach**k for k, c in enumerate(coefficients[1:], start=1)), Fraction(0))
-    return coefficients[0] - rest, coefficients[0] + rest
-
-
-def root_above(square: Fraction, bits: int = 64) -> Fraction:
-    """Return a rational just above √square, exact where the root is rational.
-
-    >>> root_above(Fraction(9, 16))
-    Fraction(3, 4)
-    """
-    numerator, denominator = isqrt(square.numerator), isqrt(square.denominator)
-    if numerator**2 == square.numerator and denominator**2 == square.denominator:
-        return Fraction(numerator, denominator)
-    # Scale so that the integer root has about ``bits`` significant bits.
-    shift = bits - (square.numerator.bit_length() - square.denominator.bit_length()) // 2
-    scaled = square * Fraction(4) ** shift
-    return (isqrt(scaled.numerator // scaled.denominator) + 1) / Fraction(2) ** shift
+    constant = to_fraction(fmpq(polynomial[0]))
+    rest = to_fraction(absolute_sum(polynomial - polynomial[0], reach))
+    return constant - rest, constant + rest
 
 
 def _run_head(head: Head, rule: Rule, stream: list[Token], block: int) -> HeadRun:
@@ -200,7 +201,7 @@ def _is_positive(entry: fmpq_poly, reach: Fraction, place: str) -> bool:
         return False
     raise CertificationError(
         f"{place}: what enters the ReLU ranges over [{to_float(low):.3g}, {to_float(high):.3g}] and "
-        "changes sign on the ball, so the model is not shown to be a polynomial there"
+        "changes sign on the domain, so the model is not shown to be a polynomial there"
     )
 
 

@@ -112,7 +112,7 @@ def _rows(blueprint: Blueprint, trace: Trace) -> list[Row]:
         inner[MOST_ROWS - 1] = (f"{name} of {blueprint.depth}", panels)
     rows += inner[:MOST_ROWS]
     last = trace[f"block {blueprint.depth} output" if blueprint.depth else "tokens"].numpy()
-    beta = dense(blueprint.readout.beta)
+    beta = dense(blueprint.readouts[0].beta)
     rows.append(
         (
             "readout",
@@ -198,7 +198,7 @@ def _heading(
         (0.3, target, {"fontsize": 12, "fontweight": "bold"}),
         (
             0.53,
-            f"{blueprint.construction} construction on ‖x‖ ≤ {float(blueprint.radius):g}: "
+            f"{blueprint.construction} construction on {blueprint.domain}: "
             f"{plural(blueprint.tokens, 'token')} of {blueprint.width} dimensions, "
             f"{plural(blueprint.depth, 'block')}",
             {},

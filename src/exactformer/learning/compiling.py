@@ -51,13 +51,14 @@ def as_ridge_form(law: RidgeLaw, variables: list[str]) -> RidgeForm:
 def _compile_form(form: RidgeForm, radius: Fraction) -> CompiledModel:
     import torch
 
+    from exactformer.algebra import Target
     from exactformer.certificates import certify_blueprint
     from exactformer.constructions import scaled
     from exactformer.model.compiled import CompiledModel
     from exactformer.model.compiling import MEMORY_LIMIT, check_size
 
     polynomial = form.to_polynomial()
-    check_size(polynomial, form.width, torch.float64.itemsize, MEMORY_LIMIT)
+    check_size(Target.coerce(polynomial), form.width, torch.float64.itemsize, MEMORY_LIMIT)
     drawn = scaled(form, radius)
     blueprint = replace(drawn, metadata={**drawn.metadata, "target": str(polynomial)})
     return CompiledModel(blueprint, certify_blueprint(blueprint, polynomial))

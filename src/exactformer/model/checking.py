@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from exactformer.algebra import Polynomial
+from exactformer.algebra import Polynomial, Target
 from exactformer.blueprint import Blueprint
 from exactformer.blueprint.storing import load_blueprint
 from exactformer.certificates import Certificate, certify_blueprint
@@ -32,7 +32,7 @@ def load(
     *,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
-    executor: str = "fused",
+    executor: str | None = None,
     outside: str = "raise",
     memory_limit: int = MEMORY_LIMIT,
 ) -> CompiledModel:
@@ -42,13 +42,13 @@ def load(
     check_size(target, blueprint.tokens, dtype.itemsize, memory_limit)
     certificate = certify_blueprint(blueprint, target)
     model = CompiledModel(blueprint, certificate, dtype, outside, executor)
-    certificate.bound(dtype, executor)
+    certificate.bound(dtype, model.executor)
     return model if device is None else model.to(device)
 
 
 def certify(
     source: CompiledModel | str | Path,
-    target: str | Polynomial | None = None,
+    target: str | Polynomial | Sequence[str | Polynomial] | None = None,
     *,
     variables: Sequence[str] | None = None,
     memory_limit: int = MEMORY_LIMIT,
@@ -67,7 +67,7 @@ def certify(
     if target is None:
         polynomial = _own_target(blueprint, source)
     else:
-        polynomial = Polynomial.coerce(target, variables or blueprint.variables)
+        polynomial = Target.coerce(target, variables or blueprint.variables)
     check_size(polynomial, blueprint.tokens, torch.float64.itemsize, memory_limit)
     try:
         certificate = certify_blueprint(blueprint, polynomial)
@@ -113,14 +113,15 @@ def _expected(model: CompiledModel) -> dict[str, tuple[Tensor, Callable[..., str
     tensors = fused_weights(fused_form(blueprint), model.dtype)
     places: dict[str, Callable[..., str]] = {
         "features": lambda i, j: blueprint.place("embedding.features", i, j),
-        "coefficients": lambda s, i: f"readout β, token {i + 1}, power {s + 1}",
-        "bias": lambda: "readout bias b",
+        "coefficients": lambda k, s, i: f"readout β, token {i + 1}, power {s + 1}",
+        "bias": lambda k: "readout bias b",
+        "centre": lambda j: f"centre of the domain, {blueprint.variables[j]}",
     }
     return {name: (tensors[name], places[name]) for name in tensors}
 
 
 def _module_name(path: str) -> str:
-    return path.replace("embedding.", "").replace("readout.", "").replace("feed_forward.", "")
+    return path.replace("embedding.", "").replace("feed_forward.", "")
 
 
 def _read_for_proof(path: str | Path) -> tuple[Blueprint, bool]:
@@ -133,10 +134,10 @@ def _read_for_proof(path: str | Path) -> tuple[Blueprint, bool]:
         return load_blueprint(path, verify=False), True
 
 
-def _own_target(blueprint: Blueprint, source: object) -> Polynomial:
+def _own_target(blueprint: Blueprint, source: object) -> Target:
     if "target" not in blueprint.metadata:
         raise FileFormatError(f"{source} names no target; give the polynomial to certify against")
-    return Polynomial.parse(blueprint.metadata["target"], blueprint.variables)
+    return Target.coerce(blueprint.metadata["target"], blueprint.variables)
 
 
 def _explain(blueprint: Blueprint) -> str:
@@ -144,7 +145,7 @@ def _explain(blueprint: Blueprint) -> str:
     try:
         fresh = draw(
             _own_target(blueprint, "the model"),
-            blueprint.radius,
+            blueprint.domain,
             blueprint.construction,
             blueprint.metadata.get("directions", "auto"),
         )

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from exactformer.blueprint import Blueprint
+from exactformer.blueprint import Ball, Blueprint
 from exactformer.blueprint.storing import save_blueprint
 from exactformer.certificates import EXECUTORS, Certificate
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError
@@ -30,17 +30,19 @@ def fused_form(blueprint: Blueprint) -> FusedForm:
     """Return the closed form of a certified blueprint."""
     from exactformer.execution.symbolic import run_symbolic
 
-    return fuse(run_symbolic(blueprint, blueprint.radius))
+    return fuse(run_symbolic(blueprint, blueprint.domain))
 
 
 class CompiledModel(nn.Module):
-    """Points ``(..., d)`` to values ``(...)``, within the certified bound of the exact polynomial.
+    """Points ``(..., d)`` to values, within the certified bound of the exact polynomial.
+
+    Values are ``(...)`` for one polynomial, ``(..., m)`` for a vector of m.
 
     ``executor="fused"`` evaluates the proven closed form of the transformer, ``"literal"`` carries
     out every matrix of it; :meth:`trace` always does.
 
-    Points outside the ball ‖x‖ ≤ radius raise, because nothing is proven there; ``outside="nan"``
-    marks them, ``outside="allow"`` computes without any check of the input.
+    Points outside the domain raise, because nothing is proven there; ``outside="nan"`` marks them,
+    ``outside="allow"`` computes without any check of the input.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class CompiledModel(nn.Module):
         certificate: Certificate,
         dtype: torch.dtype = torch.float64,
         outside: str = "raise",
-        executor: str = "fused",
+        executor: str | None = None,
     ) -> None:
         super().__init__()
+        executor = executor or "fused"
         if executor not in EXECUTORS:
             raise InputError(f"executor={executor!r}; choose one of {', '.join(EXECUTORS)}")
         if outside not in OUTSIDE:
@@ -69,11 +72,11 @@ class CompiledModel(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         """The float format the model computes in."""
-        return self.transformer.bias.dtype
+        return self.transformer.features.dtype
 
     @property
     def target(self) -> str:
-        """The polynomial, as text."""
+        """The polynomial, as text; several between semicolons."""
         return self.certificate.target
 
     def forward(self, x: Any) -> Tensor:
@@ -82,10 +85,11 @@ class CompiledModel(nn.Module):
         flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
         inside = self._check(flat)
         pieces = [self.transformer(piece) for piece in torch.split(flat, self._chunk())]
-        values = torch.cat(pieces) if pieces else flat.new_empty(0)
+        last = (len(self.blueprint.readouts),) if self.blueprint.vector else ()
+        values = torch.cat(pieces) if pieces else flat.new_empty(0, *last)
         if inside is not None:
-            values = values.where(inside, torch.nan)
-        return values.reshape(points.shape[:-1])
+            values = values.where(inside.reshape(len(flat), *(1 for _ in last)), torch.nan)
+        return values.reshape((*points.shape[:-1], *last))
 
     def trace(self, x: Any) -> Trace:
         """Return every residual stream, score matrix and selection at one point, by name."""
@@ -105,7 +109,7 @@ class CompiledModel(nn.Module):
     def extra_repr(self) -> str:
         """Describe the model in ``print(model)``."""
         b = self.blueprint
-        return f"{b.construction}: {b.tokens} tokens, {b.depth} blocks, ‖x‖ ≤ {b.radius}"
+        return f"{b.construction}: {b.tokens} tokens, {b.depth} blocks, {b.domain}"
 
     def __getstate__(self) -> dict[str, Any]:
         raise ExecutionError(
@@ -116,7 +120,7 @@ class CompiledModel(nn.Module):
         copy = CompiledModel(
             self.blueprint, self.certificate, self.dtype, self.outside, self.executor
         )
-        copy.to(self.transformer.bias.device)
+        copy.to(self.transformer.features.device)
         copy.load_state_dict(self.state_dict())
         memo[id(self)] = copy
         return copy
@@ -157,17 +161,17 @@ class CompiledModel(nn.Module):
         if not bool(known.isfinite().all()):
             row = int((~known.isfinite()).any(dim=-1).nonzero()[0])
             raise InputError(f"point {row} is not finite: {known[row].tolist()}")
-        radius = float(self.blueprint.radius)
-        norms = torch.linalg.vector_norm(known / radius, dim=-1)
+        norms = _distances(known, self.blueprint)
         inside: Tensor = norms <= _INSIDE
         if self.outside == "nan":
             return inside
         if not bool(inside.all()):
             row, count = int(norms.argmax()), int((~inside).sum())
             raise OutsideDomainError(
-                f"{count} of {len(points)} points lie outside ‖x‖ ≤ {radius:g}, where nothing is "
-                f"proven; the farthest is point {row} with norm {float(norms[row]) * radius:g}. "
-                "Compile with a larger radius, or with outside='nan' or 'allow'"
+                f"{count} of {len(points)} points lie outside {self.blueprint.domain}, where nothing "
+                f"is proven; the farthest is point {row}, {float(norms[row]):.6g} times as far from "
+                "the centre as the boundary. Compile for a larger domain, or with outside='nan' or "
+                "'allow'"
             )
         return None
 
@@ -177,6 +181,18 @@ class CompiledModel(nn.Module):
             return max(1, _CHUNK_ENTRIES // min(tokens, GROUP))
         per_point = tokens * (tokens + 4 * width) * self.dtype.itemsize
         return max(1, _CHUNK_BYTES // per_point)
+
+
+def _distances(points: Tensor, blueprint: Blueprint) -> Tensor:
+    """Return how far points are from the centre; 1 is the boundary of the domain."""
+    domain, d = blueprint.domain, points.shape[-1]
+    centre = points.new_tensor([float(domain.offset(j)) for j in range(d)])
+    extent = points.new_tensor([float(domain.extent(j)) for j in range(d)])
+    order = 2 if isinstance(domain, Ball) else float("inf")
+    offsets = (points - centre) / extent
+    return (
+        torch.linalg.vector_norm(offsets, ord=order, dim=-1) if d else points.new_zeros(len(points))
+    )
 
 
 def _as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:

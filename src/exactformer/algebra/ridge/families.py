@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from exactformer.algebra.polynomial import Polynomial
-from exactformer.algebra.ridge.form import RidgeForm, assemble
+from exactformer.algebra.ridge.form import RidgeForm, Ridges, assemble
 from exactformer.algebra.ridge.lattice import lattice_ridges, lattice_width
 from exactformer.algebra.ridge.spread import spread_ridges
 from exactformer.algebra.ridge.tailored import (
@@ -25,7 +25,16 @@ def ridge_form(
     directions: str = "auto",
     check_width: Callable[[int], None] | None = None,
 ) -> RidgeForm:
-    """Write ``polynomial`` as a ridge form (Lemma 3.3).
+    """Write ``polynomial`` as a ridge form (Lemma 3.3); see :func:`ridge_forms`."""
+    return ridge_forms([polynomial], directions, check_width)[0]
+
+
+def ridge_forms(
+    polynomials: Sequence[Polynomial],
+    directions: str = "auto",
+    check_width: Callable[[int], None] | None = None,
+) -> list[RidgeForm]:
+    """Write polynomials in the same variables as ridge forms along common directions.
 
     ``lattice`` needs n_q = C(d−1+q, q) directions whatever the polynomial; ``tailored`` only those
     its monomials ask for; ``spread`` has 2·n_q, for accuracy in low precision; ``auto`` takes the
@@ -36,25 +45,30 @@ def ridge_form(
     if directions not in FAMILIES:
         raise InputError(f"directions={directions!r}; choose one of {', '.join(FAMILIES)}")
     check(1)  # a degree too high for a single direction is refused before any is looked for
-    lattice = lattice_width(polynomial.dimension, polynomial.degree)
+    d, q = polynomials[0].dimension, max(p.degree for p in polynomials)
+    lattice = lattice_width(d, q)
+
+    def forms(ridges: list[Ridges], family: str) -> list[RidgeForm]:
+        pairs = zip(polynomials, ridges, strict=True)
+        return [assemble(polynomial, own, family, q) for polynomial, own in pairs]
+
     if directions == "tailored" or (
-        directions == "auto" and polarisation_cost(polynomial) <= MAX_POLARISATION
+        directions == "auto" and polarisation_cost(polynomials) <= MAX_POLARISATION
     ):
-        ridges = tailored_ridges(polynomial, lattice if directions == "auto" else None)
+        ridges = tailored_ridges(polynomials, lattice if directions == "auto" else None)
         if ridges is not None:
-            check(len(ridges))
-            return assemble(polynomial, ridges, "tailored")
+            check(len(ridges[0]))
+            return forms(ridges, "tailored")
     check(2 * lattice if directions == "spread" else lattice)
     if directions == "spread":
-        return assemble(polynomial, spread_ridges(polynomial), "spread")
+        return forms([spread_ridges(p, q) for p in polynomials], "spread")
     if lattice > MAX_WIDTH:
-        d, q = polynomial.dimension, polynomial.degree
         raise SizeError(
             f"degree {q} in {d} variables has n_q = C({d - 1 + q}, {q}) = {lattice:,} directions, "
             f"the limit is {MAX_WIDTH:,}; lower the degree or the number of variables, or use "
             "directions='tailored' if few monomials are present"
         )
-    return assemble(polynomial, lattice_ridges(polynomial), "lattice")
+    return forms([lattice_ridges(p, q) for p in polynomials], "lattice")
 
 
 def _accept(width: int) -> None:

@@ -92,9 +92,9 @@ def floats(rows: tuple[tuple[Fraction, ...], ...], shape: tuple[int, int]) -> ND
     return np.array([[to_float(c) for c in row] for row in rows], dtype=float).reshape(shape)
 
 
-def assemble(polynomial: Polynomial, ridges: Ridges, family: str) -> RidgeForm:
+def assemble(polynomial: Polynomial, ridges: Ridges, family: str, degree: int) -> RidgeForm:
     """Scale ridges to norm at most one. A constant gets one idle direction: a model has a token."""
-    degree, dimension = polynomial.degree, polynomial.dimension
+    dimension = polynomial.dimension
     directions, beta = [], []
     idle = {tuple(int(i == 0) for i in range(dimension)): dict[int, fmpq]()}
     for vector, powers in (ridges or idle).items():

@@ -40,9 +40,9 @@ def lattice_points(dimension: int, degree: int) -> Iterator[Direction]:
             yield (first, *rest)
 
 
-def lattice_ridges(polynomial: Polynomial) -> Ridges:
-    """Write a polynomial as ridges over the whole lattice of its degree."""
-    q, dimension = polynomial.degree, polynomial.dimension
+def lattice_ridges(polynomial: Polynomial, order: int | None = None) -> Ridges:
+    """Write a polynomial as ridges over the whole lattice of its degree, or of a higher order."""
+    q, dimension = polynomial.degree if order is None else order, polynomial.dimension
     if q == 0:
         return {}
     ridges: dict[Direction, dict[int, fmpq]] = {a: {} for a in lattice_points(dimension, q)}

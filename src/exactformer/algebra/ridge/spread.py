@@ -25,9 +25,9 @@ _DIRECTION_STEPS = 1024  # random directions are rounded to this grid before any
 _COEFFICIENT_BITS = 40
 
 
-def spread_ridges(polynomial: Polynomial, seed: int = 0) -> Ridges:
-    """Write a polynomial as well-conditioned ridges along 2·n_q directions."""
-    q, dimension = polynomial.degree, polynomial.dimension
+def spread_ridges(polynomial: Polynomial, order: int | None = None, seed: int = 0) -> Ridges:
+    """Write a polynomial as well-conditioned ridges along 2·n_q directions, q its degree or more."""
+    q, dimension = polynomial.degree if order is None else order, polynomial.dimension
     if q == 0:
         return {}
     if (width := lattice_width(dimension, q)) > MAX_LATTICE:
@@ -46,22 +46,9 @@ def spread_ridges(polynomial: Polynomial, seed: int = 0) -> Ridges:
                 ridges[vector][s] = coefficient
                 residual -= _linear(vector) ** s * coefficient
     correction = Polynomial(polynomial.variables, residual)
-    for vector, powers in _on_lattice_of(q, correction).items():
+    for vector, powers in lattice_ridges(correction, q).items():
         for s, coefficient in powers.items():
             ridges[vector][s] = ridges[vector].get(s, fmpq(0)) + coefficient
-    return ridges
-
-
-def _on_lattice_of(q: int, correction: Polynomial) -> Ridges:
-    """Decompose over the lattice of order q even where the top degree cancelled."""
-    dimension = correction.dimension
-    lift = Polynomial.from_terms({(q,) + (0,) * (dimension - 1): 1}, correction.variables)
-    if correction.degree == q:
-        return lattice_ridges(correction)
-    # x_1^q is (q·e_1·x)^q / q^q: one node, so adding and removing it changes nothing else.
-    ridges = {v: dict(p) for v, p in lattice_ridges(correction + lift).items()}
-    corner = (q,) + (0,) * (dimension - 1)
-    ridges[corner][q] -= fmpq(1, q**q)
     return ridges
 
 

@@ -6,12 +6,13 @@ For a monomial x^a with |a| = s,
            = the same with k − a/2 in place of k, where ± pairs coincide      (centred)
 
 Parallel directions merge into one primitive integer vector. Each monomial takes the form that adds
-fewer new directions; all-plain and all-centred are tried as well, and the narrowest wins.
+fewer new directions; all-plain and all-centred are tried as well, and the narrowest wins. Polynomials
+that share their directions are polarised together: a monomial asks once for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import comb, factorial, gcd, prod
 
@@ -28,42 +29,57 @@ MAX_POLARISATION = 2_000_000  # terms of the polarisation sums, before merging
 Polarised = dict[Direction, fmpq]
 
 
-def tailored_ridges(polynomial: Polynomial, widest: int | None = None) -> Ridges | None:
-    """Write a polynomial as ridges along the narrowest set of polarising directions found.
+def tailored_ridges(
+    polynomials: Sequence[Polynomial], widest: int | None = None
+) -> list[Ridges] | None:
+    """Write polynomials as ridges along the narrowest common set of polarising directions found.
 
     With ``widest`` the search gives up, and returns ``None``, where more directions are needed.
     """
-    terms = {a: to_fmpq(c) for a, c in polynomial.terms().items() if sum(a)}
-    if (cost := polarisation_cost(polynomial)) > MAX_POLARISATION:
+    terms = {a: [to_fmpq(p.coefficient(a)) for p in polynomials] for a in _monomials(polynomials)}
+    if (cost := polarisation_cost(polynomials)) > MAX_POLARISATION:
         raise SizeError(
             f"polarisation of these {len(terms)} monomials has {cost:,} terms, the limit is "
             f"{MAX_POLARISATION:,}; use directions='lattice' or monomials in fewer variables"
         )
     tries = (_collect(terms, choose, widest) for choose in (_fewer_new, _plain, _centred))
-    return min((ridges for ridges in tries if ridges is not None), key=len, default=None)
+    found = min((ridges for ridges in tries if ridges is not None), key=len, default=None)
+    if found is None:
+        return None
+    return [
+        {v: {s: c[k] for s, c in powers.items() if c[k] != 0} for v, powers in found.items()}
+        for k in range(len(polynomials))
+    ]
 
 
-def polarisation_cost(polynomial: Polynomial) -> int:
+def polarisation_cost(polynomials: Sequence[Polynomial]) -> int:
     """Return the number of terms Σ_a Π(a_i + 1) before merging."""
-    return sum(prod(e + 1 for e in a) for a in polynomial.terms() if sum(a))
+    return sum(prod(e + 1 for e in a) for a in _monomials(polynomials))
+
+
+def _monomials(polynomials: Sequence[Polynomial]) -> list[Exponents]:
+    """Return the monomials present anywhere, the constant left out."""
+    present = {a: None for p in polynomials for a in p.terms() if sum(a)}
+    return list(present)
 
 
 Choice = Callable[[Exponents, set[Direction]], Polarised]
 
 
 def _collect(
-    terms: dict[Exponents, fmpq], choose: Choice, widest: int | None
-) -> dict[Direction, dict[int, fmpq]] | None:
-    ridges: dict[Direction, dict[int, fmpq]] = {}
+    terms: dict[Exponents, list[fmpq]], choose: Choice, widest: int | None
+) -> dict[Direction, dict[int, list[fmpq]]] | None:
+    ridges: dict[Direction, dict[int, list[fmpq]]] = {}
     # Widest monomials first: what they need anyway may serve the narrower ones.
     for a in sorted(terms, key=lambda a: (-prod(e + 1 for e in a), a)):
         s = sum(a)
         for vector, weight in choose(a, set(ridges)).items():
             powers = ridges.setdefault(vector, {})
-            powers[s] = powers.get(s, fmpq(0)) + terms[a] * weight
+            sums = powers.setdefault(s, [fmpq(0)] * len(terms[a]))
+            powers[s] = [old + c * weight for old, c in zip(sums, terms[a], strict=True)]
         if widest is not None and len(ridges) > widest:
             return None
-    kept = {v: {s: c for s, c in p.items() if c != 0} for v, p in ridges.items()}
+    kept = {v: {s: c for s, c in p.items() if any(c)} for v, p in ridges.items()}
     return {v: p for v, p in sorted(kept.items(), reverse=True) if p}
 
 
