@@ -44,6 +44,11 @@ class Certificate:
         """Always true: a certificate exists only where the identity has been proven."""
         return True
 
+    @property
+    def executors(self) -> tuple[str, ...]:
+        """The ways of running the model that have bounds, the usual one first."""
+        return EXECUTORS
+
     def bound(
         self, dtype: object, executor: str | None = None, *, any_order: bool = False
     ) -> float:
@@ -53,14 +58,21 @@ class Certificate:
         ``any_order`` asks for a bound whatever the order of summation.
         """
         if executor is None:
-            return max(self.bound(dtype, e, any_order=any_order) for e in EXECUTORS)
-        if executor not in EXECUTORS:
-            raise InputError(f"executor={executor!r}; choose one of {', '.join(EXECUTORS)}")
+            return max(self.bound(dtype, e, any_order=any_order) for e in self.executors)
+        self.check_executor(executor)
         entry = (self.rounding if executor == "literal" else self.fused)[float_format(dtype).name]
         value = entry.any_order if any_order else entry.executed
         if value is None:
             raise RoundingError(f"there is no bound for {executor} in {dtype}: {entry.reason}")
         return value
+
+    def check_executor(self, executor: str) -> None:
+        """Raise unless the model can be run so."""
+        if executor not in self.executors:
+            choice = " or ".join(map(repr, self.executors))
+            raise InputError(
+                f"executor={executor!r}: a {self.construction} model runs as {choice} only"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON holds without loss."""
@@ -85,16 +97,22 @@ class Certificate:
             raise InputError(f"this is not a certificate: {error}") from None
 
     def __str__(self) -> str:
-        margin = "no token has a rival" if self.margin is None else f"margin ≥ {self.margin:.3g}"
         lines = [
             f"Certificate on {self.domain}",
             f"  target      {_shortened(self.target)}",
             f"  model       {self.construction}: {self.tokens} tokens, {self.depth} blocks",
-            f"  selection   proven: every token selects itself everywhere ({margin})",
-            f"  identity    proven: all {self.terms} coefficients agree exactly, error zero",
         ]
+        lines += [f"  {name:<10}  proven: {claim}" for name, claim in self.proofs()]
         lines += [f"  {name:<10}  {self.describe(name)}" for name in self.rounding]
         return "\n".join(lines)
+
+    def proofs(self) -> list[tuple[str, str]]:
+        """Return what has been proven, by name."""
+        margin = "no token has a rival" if self.margin is None else f"margin ≥ {self.margin:.3g}"
+        return [
+            ("selection", f"every token selects itself everywhere ({margin})"),
+            ("identity", f"all {self.terms} coefficients agree exactly, error zero"),
+        ]
 
     def describe(self, name: str) -> str:
         """Say in a line what is guaranteed in one float format."""

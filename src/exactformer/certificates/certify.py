@@ -13,10 +13,13 @@ from exactformer.blueprint.storing import digest
 from exactformer.certificates.certificate import Certificate, finite
 from exactformer.certificates.identity import prove_identity
 from exactformer.certificates.selection import prove_selection
-from exactformer.execution.bounds import rounding_bound
+from exactformer.certificates.softmax import SoftmaxCertificate
+from exactformer.execution.bounds import RoundingBound, rounding_bound
 from exactformer.execution.formats import FORMATS
 from exactformer.execution.fused_bounds import fused_bound
 from exactformer.execution.fusing import FusedForm, fuse
+from exactformer.execution.softmax_bounds import softmax_bound
+from exactformer.execution.softmax_run import is_softmax, run_softmax
 from exactformer.execution.symbolic import run_symbolic
 
 SLACK = 1 + Fraction(1, 2**32)
@@ -28,6 +31,8 @@ CERTIFIED_FORMATS = tuple(FORMATS)
 def certify_blueprint(blueprint: Blueprint, target: Target | Polynomial) -> Certificate:
     """Prove selection, identity and rounding; raise what cannot be proven."""
     target = Target.coerce(target)
+    if is_softmax(blueprint):
+        return _certify_softmax(blueprint, target)
     run = run_symbolic(blueprint, blueprint.domain.enlarged(SLACK))
     selection = prove_selection(run)
     terms = prove_identity(run, target)
@@ -46,6 +51,28 @@ def certify_blueprint(blueprint: Blueprint, target: Target | Polynomial) -> Cert
         fused={f.name: fused_bound(form, run.sizes.reach, run.domain, f) for f in formats},
         scale=_largest_value(form, blueprint.domain),
         blueprint_digest=digest(blueprint),
+    )
+
+
+def _certify_softmax(blueprint: Blueprint, target: Target) -> SoftmaxCertificate:
+    """Prove attention and the identity of the linear parts; bound all that is left."""
+    run = run_softmax(blueprint, blueprint.domain.enlarged(SLACK))
+    terms = prove_identity(run, target)
+    errors = {name: softmax_bound(run, FORMATS[name]) for name in CERTIFIED_FORMATS}
+    return SoftmaxCertificate(
+        target=str(target),
+        variables=target.variables,
+        domain=str(blueprint.domain),
+        construction=blueprint.construction,
+        tokens=blueprint.tokens,
+        depth=blueprint.depth,
+        margin=None,
+        terms=terms,
+        rounding={n: RoundingBound(e.total, e.any_order, e.reason) for n, e in errors.items()},
+        fused={},
+        scale=_largest_value(fuse(run), blueprint.domain),
+        blueprint_digest=digest(blueprint),
+        errors=errors,
     )
 
 

@@ -38,12 +38,17 @@ def compile(
     construction: Annotated[
         str,
         typer.Option(
-            help="scaled, doubling (fewer blocks, more heads), or paper for Theorem 3.5 as printed."
+            help="scaled, doubling (fewer blocks, more heads), chebyshev (high degree), softmax "
+            "(ordinary attention, near the target), or paper for Theorem 3.5 as printed."
         ),
     ] = "scaled",
     directions: Annotated[str, typer.Option(help="auto, lattice, spread or tailored.")] = "auto",
     dtype: Dtype = "float64",
-    executor: Executor = "fused",
+    executor: Executor = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Fail if the certified error is larger; softmax takes no more heads."),
+    ] = None,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
@@ -65,6 +70,7 @@ def compile(
         directions=directions,
         dtype=torch_dtype(dtype),
         executor=executor,
+        tolerance=tolerance,
         memory_limit=in_bytes(memory_limit),
     )
     if out is not None:

@@ -21,7 +21,11 @@ Json = Annotated[
 ]
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
 Executor = Annotated[
-    str, typer.Option(help="fused for the proven closed form, literal for every matrix.")
+    str | None,
+    typer.Option(
+        help="fused for the proven closed form where there is one (default), literal for every matrix.",
+        show_default=False,
+    ),
 ]
 MemoryLimit = Annotated[
     float, typer.Option(help="Refuse models whose weights need more than this many GiB.", min=0)

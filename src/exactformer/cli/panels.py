@@ -9,6 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from exactformer.certificates import SoftmaxCertificate
 from exactformer.cli.output import shortened
 
 if TYPE_CHECKING:
@@ -48,15 +49,10 @@ def certificate_panel(
             f"{counts.free:,} free, {counts.total:,} non-zeros in all",
         )
     rows.add_row("", "", "")
-    margin = certificate.margin
-    rival = "no token has a rival" if margin is None else f"margin ≥ {margin:.3g}"
-    _row(rows, PROVEN, "selection", f"every token selects itself everywhere; {rival}")
-    _row(rows, PROVEN, "identity", f"{_agreement(certificate.terms)} exactly: error zero")
-    heads = f"{'fused':<{_COLUMN}}{'literal':<{_COLUMN}}"
-    _row(rows, INFORMATION, "rounding ≤", Text(f"{heads}fused over max |Q|", style="dim"))
-    for name, bound in certificate.fused.items():
-        mark = NOT_PROVEN if bound.executed is None else PROVEN
-        _row(rows, mark, name, _rounding(certificate, name))
+    if isinstance(certificate, SoftmaxCertificate):
+        _softmax_proofs(rows, certificate)
+    else:
+        _exact_proofs(rows, certificate)
     if saved is not None:
         rows.add_row("", "", "")
         _row(rows, INFORMATION, "saved", saved)
@@ -110,6 +106,35 @@ def model_facts(blueprint: Blueprint) -> dict[str, Any]:
 
 def _row(rows: Table, mark: tuple[str, str], name: str, value: str | Text) -> None:
     rows.add_row(Text(*mark), name, Text(value) if isinstance(value, str) else value)
+
+
+def _exact_proofs(rows: Table, certificate: Certificate) -> None:
+    margin = certificate.margin
+    rival = "no token has a rival" if margin is None else f"margin ≥ {margin:.3g}"
+    _row(rows, PROVEN, "selection", f"every token selects itself everywhere; {rival}")
+    _row(rows, PROVEN, "identity", f"{_agreement(certificate.terms)} exactly: error zero")
+    heads = f"{'fused':<{_COLUMN}}{'literal':<{_COLUMN}}"
+    _row(rows, INFORMATION, "rounding ≤", Text(f"{heads}fused over max |Q|", style="dim"))
+    for name, bound in certificate.fused.items():
+        mark = NOT_PROVEN if bound.executed is None else PROVEN
+        _row(rows, mark, name, _rounding(certificate, name))
+
+
+def _softmax_proofs(rows: Table, certificate: SoftmaxCertificate) -> None:
+    _row(rows, PROVEN, "attention", "every token attends to itself and one constant token")
+    agreement = _agreement(certificate.terms)
+    _row(rows, PROVEN, "identity", f"{agreement} exactly where softmax is replaced by its tangent")
+    heads = "".join(f"{word:<{_COLUMN}}" for word in ("total", "truncation", "leakage", "rounding"))
+    _row(rows, INFORMATION, "error ≤", Text(f"{heads}of max |Q|", style="dim"))
+    for name, bound in certificate.errors.items():
+        if bound.total is None:
+            _row(rows, NOT_PROVEN, name, Text(f"no guarantee: {bound.reason}", style="dim"))
+            continue
+        parts = (bound.total, bound.truncation, bound.leakage, bound.rounding)
+        text = Text("".join(f"{part:<{_COLUMN}.3g}" for part in parts))
+        if 0 < certificate.scale < float("inf"):
+            text.append(f"{bound.total / certificate.scale:.1e}", style="dim")
+        _row(rows, PROVEN, name, text)
 
 
 def _agreement(terms: int) -> str:

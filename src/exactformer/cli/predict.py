@@ -44,7 +44,7 @@ def predict(
         str, typer.Option(help="Points off the ball: raise, nan or allow (nothing is proven).")
     ] = "raise",
     dtype: Dtype = "float64",
-    executor: Executor = "fused",
+    executor: Executor = None,
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Leave out columns that are no variables.")
     ] = False,

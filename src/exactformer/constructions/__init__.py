@@ -8,8 +8,10 @@ from exactformer.algebra.ridge import RidgeForm
 from exactformer.blueprint import Blueprint, Domain
 from exactformer.constructions.chebyshev import chebyshev
 from exactformer.constructions.doubling import doubling
+from exactformer.constructions.extrapolation import Extrapolation
 from exactformer.constructions.paper import paper
 from exactformer.constructions.scaled import scaled
+from exactformer.constructions.softmax import softmax
 
 CONSTRUCTIONS: dict[str, Callable[[RidgeForm, Domain | Fraction], Blueprint]] = {
     "scaled": scaled,
@@ -17,15 +19,34 @@ CONSTRUCTIONS: dict[str, Callable[[RidgeForm, Domain | Fraction], Blueprint]] = 
     "doubling": doubling,
     "chebyshev": chebyshev,
 }
+"""Those whose output is the target, exactly."""
+
+APPROXIMATIONS: dict[str, Callable[..., Blueprint]] = {"softmax": softmax}
+"""Those with a certified distance to it."""
 
 
 def construct(
-    name: str, forms: Sequence[RidgeForm], domain: Domain | Fraction, vector: bool = False
+    name: str,
+    forms: Sequence[RidgeForm],
+    domain: Domain | Fraction,
+    vector: bool = False,
+    **options: object,
 ) -> Blueprint:
     """Return one blueprint for ridge forms along common directions: shared blocks, a readout each."""
-    drawn = [CONSTRUCTIONS[name](form, domain) for form in forms]
+    build: Callable[..., Blueprint] = {**CONSTRUCTIONS, **APPROXIMATIONS}[name]
+    drawn = [build(form, domain, **options) for form in forms]
     readouts = tuple(blueprint.readouts[0] for blueprint in drawn)
     return replace(drawn[0], readouts=readouts, vector=vector)
 
 
-__all__ = ["CONSTRUCTIONS", "chebyshev", "construct", "doubling", "paper", "scaled"]
+__all__ = [
+    "APPROXIMATIONS",
+    "CONSTRUCTIONS",
+    "Extrapolation",
+    "chebyshev",
+    "construct",
+    "doubling",
+    "paper",
+    "scaled",
+    "softmax",
+]

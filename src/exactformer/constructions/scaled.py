@@ -95,6 +95,14 @@ def scaled_beta(form: RidgeForm, domain: Domain) -> dict[int, list[Fraction]]:
     }
 
 
+def scaled_features(form: RidgeForm, domain: Domain) -> list[list[Fraction]]:
+    """Return F, one direction a row, with features t_k = ξ_k·u / B_k in [−1, 1]."""
+    return [
+        [c / (domain.unit(j) * domain.local_reach(row)) for j, c in enumerate(row)]
+        for row in form.directions
+    ]
+
+
 def scaled_blueprint(
     form: RidgeForm,
     domain: Domain,
@@ -104,14 +112,10 @@ def scaled_blueprint(
     name: str,
 ) -> Blueprint:
     """Return the blueprint whose features t_k = ξ_k·u / B_k lie in [−1, 1]."""
-    features = [
-        [c / (domain.unit(j) * domain.local_reach(row)) for j, c in enumerate(row)]
-        for row in form.directions
-    ]
     return Blueprint(
         variables=form.variables,
         dimensions=layout.names,
-        embedding=layout.embedding(features, domain),
+        embedding=layout.embedding(scaled_features(form, domain), domain),
         blocks=tuple(blocks),
         readouts=(readout,),
         domain=domain,

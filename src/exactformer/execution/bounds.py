@@ -83,12 +83,14 @@ def rounding_bound(
 ) -> RoundingBound:
     """Bound the rounding error of the module in one format, given the proven selection margins."""
     try:
-        return _Analysis(run, target).walk(margins)
+        return Analysis(run, target).walk(margins)
     except OverflowsError as problem:
         return RoundingBound(None, None, str(problem))
 
 
-class _Analysis:
+class Analysis:
+    """The standard model of one format, applied to one run; subclasses know other layers."""
+
     def __init__(self, run: SymbolicRun, target: FloatFormat) -> None:
         self.run, self.format = run, target
         self.u, self.tiny = target.unit, target.tiny
@@ -98,6 +100,7 @@ class _Analysis:
         self.rounded: dict[Fraction, tuple[float, float, bool]] = {}
 
     def walk(self, margins: Sequence[Sequence[Array]]) -> RoundingBound:
+        """Follow the stream from the input to the outputs."""
         stream = self.embedding()
         for b, block in enumerate(self.run.blocks):
             attended = self.attention(b, block, stream, margins[b])
@@ -233,6 +236,7 @@ class _Analysis:
     def attention(
         self, b: int, block: BlockRun, stream: Entries, margins: Sequence[Array]
     ) -> Entries:
+        """Return the stream after attention in which every token selects itself."""
         layer = self.run.blueprint.blocks[b].attention
         error, absolute = stream.error.copy(), stream.computed
         count = (stream.computed > 0).astype(float)
@@ -298,6 +302,7 @@ class _Analysis:
         return up(error + noise)
 
     def feed_forward(self, b: int, block: BlockRun, stream: Entries) -> Entries:
+        """Return the stream after the feed-forward layer."""
         layer = self.run.blueprint.blocks[b].feed_forward
         raw = self.linear(layer.w1, stream, layer.b1)
         hidden = self.entries(block.hidden, self._activate(layer, block, raw))
@@ -332,6 +337,7 @@ class _Analysis:
         return error
 
     def readout(self, readout: Readout, stream: Entries) -> RoundingBound:
+        """Bound one output."""
         weight, change = np.zeros_like(stream.size), np.zeros_like(stream.size)
         exact = np.zeros(stream.size.shape, dtype=bool)
         for i, dimension, value in readout.beta:

@@ -71,7 +71,7 @@ class SymbolicRun:
 
 def run_symbolic(blueprint: Blueprint, domain: Domain | Fraction) -> SymbolicRun:
     """Run ``blueprint`` on polynomials, each token selecting itself, over a domain."""
-    _check_shapes(blueprint)
+    check_shapes(blueprint)
     domain = as_domain(domain)
     features = blueprint.embedding.features
     rows = [features.by_row.get(i, []) for i in range(features.rows)]
@@ -92,11 +92,12 @@ def run_symbolic(blueprint: Blueprint, domain: Domain | Fraction) -> SymbolicRun
         attended = _attend(heads, stream)
         blocks.append(_run_feed_forward(block.feed_forward, heads, attended, reach, b))
         stream = blocks[-1].output
-    readouts = [_read(readout.beta, stream) for readout in blueprint.readouts]
+    readouts = [read(readout.beta, stream) for readout in blueprint.readouts]
     return SymbolicRun(blueprint, domain, Sizes(reach), tokens, blocks, readouts)
 
 
-def _read(beta: Matrix, stream: list[Token]) -> list[fmpq_poly]:
+def read(beta: Matrix, stream: list[Token]) -> list[fmpq_poly]:
+    """Return what every token contributes to an output."""
     read = [fmpq_poly([]) for _ in stream]
     for i, dimension, weight in beta:
         if dimension in stream[i]:
@@ -104,7 +105,7 @@ def _read(beta: Matrix, stream: list[Token]) -> list[fmpq_poly]:
     return read
 
 
-def _check_shapes(blueprint: Blueprint) -> None:
+def check_shapes(blueprint: Blueprint) -> None:
     """Refuse matrices that do not fit: tensors of a module would be broadcast without a word."""
     n, d, w = blueprint.tokens, len(blueprint.variables), blueprint.width
     expected = {
@@ -148,7 +149,7 @@ def _run_head(head: Head, rule: Rule, stream: list[Token], block: int) -> HeadRu
     queries = [_apply(head.query, token) for token in stream]
     keys = [_apply(head.key, token) for token in stream]
     values = [_apply(head.value, token) for token in stream]
-    scores = [_dot(query, key) for query, key in zip(queries, keys, strict=True)]
+    scores = [dot(query, key) for query, key in zip(queries, keys, strict=True)]
     weights = scores if rule is Rule.ONE_HOT_MAX else [fmpq_poly([1]) for _ in scores]
     return HeadRun(queries, keys, values, scores, weights)
 
@@ -214,7 +215,8 @@ def _apply(matrix: Matrix, token: Token) -> Token:
     return result
 
 
-def _dot(query: Token, key: Token) -> fmpq_poly:
+def dot(query: Token, key: Token) -> fmpq_poly:
+    """Return ⟨q, k⟩."""
     total = fmpq_poly([])
     for row, entry in query.items():
         if row in key:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.blueprint import Rule
 from exactformer.figures.panels import Panel, draw, label_size, pooled
 from exactformer.figures.style import GREY, exactformer_style
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from exactformer.model import CompiledModel, Trace
 
 MOST_ROWS = 16
+_VISIBLE = 1e-3
 _WIDEST = 15.0
 _GAP = 0.28
 _LEFT, _RIGHT, _TOP, _TITLE = 0.95, 0.3, 1.35, 0.34
@@ -132,7 +134,7 @@ def _block(block: Block, b: int, trace: Trace) -> list[Row]:
     for h, head in enumerate(heads, start=1):
         name = f"block {b} head {h}" if len(heads) > 1 else f"block {b}"
         selection = trace[f"{name} selection"].numpy()
-        chosen = [(i, int(j)) for i, j in enumerate(np.argmax(selection, axis=1))]
+        chosen = _chosen(selection, block.attention.selection.rule)
         panels = {
             0: _panel("$W_Q$", dense(head.query)),
             1: _panel("$W_K$", dense(head.key)),
@@ -151,6 +153,13 @@ def _block(block: Block, b: int, trace: Trace) -> list[Row]:
     rows[-1][1][3] = _panel(" ".join(kept), np.hstack(list(kept.values())))
     rows[-1][1][6] = _panel("stream after", trace[f"block {b} output"].numpy())
     return rows
+
+
+def _chosen(selection: NDArray[Any], rule: Rule) -> list[tuple[int, int]]:
+    """Return the entries to ring: of softmax all that get a visible share."""
+    if rule is Rule.SOFTMAX:
+        return [(int(i), int(j)) for i, j in np.argwhere(selection > _VISIBLE)]
+    return [(i, int(j)) for i, j in enumerate(np.argmax(selection, axis=1))]
 
 
 def plural(count: int, noun: str) -> str:

@@ -13,6 +13,7 @@ from exactformer.algebra import Polynomial, Target
 from exactformer.blueprint import Blueprint
 from exactformer.blueprint.storing import load_blueprint
 from exactformer.certificates import Certificate, certify_blueprint
+from exactformer.constructions import Extrapolation
 from exactformer.errors import (
     CertificationError,
     ExactformerError,
@@ -21,6 +22,8 @@ from exactformer.errors import (
 )
 from exactformer.execution.fused import fused_weights
 from exactformer.execution.literal import rounded_weights
+from exactformer.execution.softmax_module import softmax_weights
+from exactformer.execution.softmax_run import is_softmax
 from exactformer.model.compiled import CompiledModel, fused_form
 from exactformer.model.compiling import MEMORY_LIMIT, check_size, draw
 
@@ -105,6 +108,8 @@ def check_module(model: CompiledModel) -> None:
 def _expected(model: CompiledModel) -> dict[str, tuple[Tensor, Callable[..., str]]]:
     """Return every tensor the module should hold, with a way to name its places."""
     blueprint = model.blueprint
+    if is_softmax(blueprint):
+        return softmax_weights(blueprint, model.dtype)
     if model.executor == "literal":
         return {
             _module_name(path): (tensor, partial(blueprint.place, path))
@@ -148,6 +153,11 @@ def _explain(blueprint: Blueprint) -> str:
             blueprint.domain,
             blueprint.construction,
             blueprint.metadata.get("directions", "auto"),
+            extrapolation=(
+                Extrapolation.from_metadata(blueprint.metadata)
+                if blueprint.construction == "softmax"
+                else None
+            ),
         )
     except ExactformerError:
         return ""

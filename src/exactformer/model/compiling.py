@@ -14,10 +14,11 @@ from exactformer.algebra import Polynomial, Target
 from exactformer.algebra.ridge import ridge_forms
 from exactformer.blueprint import Ball, Blueprint, Box, Domain
 from exactformer.certificates import EXECUTORS, certify_blueprint
-from exactformer.constructions import CONSTRUCTIONS, construct
-from exactformer.errors import InputError, SizeError
+from exactformer.constructions import APPROXIMATIONS, CONSTRUCTIONS, Extrapolation, construct
+from exactformer.errors import InputError, RoundingError, SizeError
 from exactformer.execution.formats import float_format
 from exactformer.model.compiled import OUTSIDE, CompiledModel
+from exactformer.model.extrapolating import fitted
 
 if TYPE_CHECKING:
     import sympy
@@ -39,6 +40,7 @@ def compile(
     device: torch.device | str | None = None,
     executor: str | None = None,
     outside: str = "raise",
+    tolerance: float | None = None,
     memory_limit: int = MEMORY_LIMIT,
 ) -> CompiledModel:
     """Compile a polynomial into a transformer that equals it on a domain, and prove it.
@@ -50,12 +52,15 @@ def compile(
         domain: in place of the ball a box, ``[(lower, upper), …]``, one interval a variable.
         variables: the order of the coordinates; may name unused ones. Natural order by default.
         construction: ``"scaled"``; ``"doubling"`` for ⌈log₂ q⌉ blocks; ``"chebyshev"`` for high
-            degree; ``"paper"`` for the matrices of Theorem 3.5 as printed.
+            degree; ``"softmax"`` for ordinary attention, within a certified error of the target;
+            ``"paper"`` for the matrices of Theorem 3.5 as printed.
         directions: ``"auto"``, ``"lattice"``, ``"spread"`` or ``"tailored"`` (Lemma 3.3).
         dtype: the float format of the module; its rounding bound must be finite.
         device: where the module lives.
         executor: ``"fused"`` (default) evaluates the proven closed form, ``"literal"`` every matrix.
         outside: what to do with points off the ball: ``"raise"``, ``"nan"`` or ``"allow"``.
+        tolerance: refuse a model whose certified |computed − target| is larger; ``"softmax"`` takes
+            the fewest heads that meet it, and without it as many as make the error least.
         memory_limit: refuse models whose dense weights need more bytes than this.
 
     Raises:
@@ -69,10 +74,20 @@ def compile(
     if executor is not None:
         choose("executor", executor, EXECUTORS)
     choose("outside", outside, OUTSIDE)
+    if tolerance is not None and not tolerance > 0:
+        raise InputError(f"tolerance must be a positive number, not {tolerance!r}")
     polynomials = Target.coerce(target, variables)
     where = exact_domain(radius, domain, polynomials.variables)
-    blueprint = draw(polynomials, where, construction, directions, dtype, memory_limit)
-    return prove(blueprint, polynomials, dtype, device, executor, outside)
+    blueprint = draw(
+        polynomials, where, construction, directions, dtype, memory_limit, tolerance=tolerance
+    )
+    model = prove(blueprint, polynomials, dtype, device, executor, outside)
+    bound = model.certificate.bound(dtype, model.executor)
+    if tolerance is not None and bound > tolerance:
+        raise RoundingError(
+            f"tolerance={tolerance:g} is not met: the certified error in {dtype} is {bound:.3g}"
+        )
+    return model
 
 
 def prove(
@@ -97,10 +112,16 @@ def draw(
     directions: str = "auto",
     dtype: torch.dtype = torch.float64,
     memory_limit: int = MEMORY_LIMIT,
+    *,
+    tolerance: float | None = None,
+    extrapolation: Extrapolation | None = None,
 ) -> Blueprint:
-    """Return the blueprint of a target, refusing early what would not fit."""
-    choose("construction", construction, tuple(CONSTRUCTIONS))
-    float_format(dtype)  # raises for what is no float format
+    """Return the blueprint of a target, refusing early what would not fit.
+
+    The extrapolation of a softmax model is the best for ``dtype`` and ``tolerance`` unless given.
+    """
+    choose("construction", construction, (*CONSTRUCTIONS, *APPROXIMATIONS))
+    number_format = float_format(dtype)  # raises for what is no float format
 
     def fits(width: int) -> None:
         check_size(target, width, dtype.itemsize, memory_limit)
@@ -110,7 +131,11 @@ def draw(
     fits(1)  # before the polynomial is moved to the domain
     local = [polynomial.composed(centre, units) for polynomial in target]
     forms = ridge_forms(local, directions, fits)
-    blueprint = construct(construction, forms, domain, target.vector)
+    if construction == "softmax" and extrapolation is None:
+        blueprint = fitted(forms, domain, target.vector, number_format, tolerance)
+    else:
+        options = {} if extrapolation is None else {"extrapolation": extrapolation}
+        blueprint = construct(construction, forms, domain, target.vector, **options)
     return replace(blueprint, metadata={**blueprint.metadata, "target": str(target)})
 
 
