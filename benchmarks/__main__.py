@@ -1,6 +1,14 @@
-"""``make bench``: every benchmark, one table each."""
+"""``make bench``: every benchmark, one table each. ``--quick``: toy sizes, nothing written."""
 
-from benchmarks import compiling, learning
+import argparse
 
-compiling.run()
-learning.main()
+from benchmarks import compiling, evaluating, learning, scaling
+
+parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+parser.add_argument("--quick", action="store_true", help="toy sizes, nothing written")
+quick = parser.parse_args().quick
+
+evaluating.evaluate(quick)
+compiling.run(quick)
+scaling.scale(quick)
+learning.run(sizes=[(2, 2, 10_000)] if quick else None)
