@@ -374,7 +374,7 @@ def test_fixed_sums_are_as_deep_as_claimed(size: int) -> None:
     assert float(tree_sum(start).as_subclass(torch.Tensor)) <= ceil(log2(size))
     features = Matrix.of(min(size, GROUP), 1, {})
     claimed = FusedForm(features, (), (features,), (Fraction(0),)).additions()
-    assert float(halving_sum(start[:GROUP]).as_subclass(torch.Tensor)) <= claimed <= 10
+    assert float(halving_sum(start[:GROUP]).as_subclass(torch.Tensor)) <= claimed <= 15
     values = torch.arange(size, dtype=torch.float64)
     assert float(tree_sum(values)) == float(halving_sum(values)) == size * (size - 1) / 2
 

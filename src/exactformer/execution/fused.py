@@ -1,16 +1,32 @@
-"""A fused form as a ``torch.nn.Module``: one matrix product, one pass over the degrees, one sum."""
+"""A fused form as a ``torch.nn.Module``: one matrix product, one pass over the degrees, one sum.
+
+The formula is written here in plain torch, which can be traced, batched, exported and
+differentiated. Values alone come quicker from the same arithmetic in blocks that stay in the cache
+(CPU) or in registers (GPU); their gradient is the formula's, a few points at a time.
+
+Weights and values are in the module's format. So is the arithmetic, but never below float32: in the
+half formats products and sums are taken in float32, and the value is rounded once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from exactformer.blueprint import Matrix
+from exactformer.execution import fused_blocks
 from exactformer.execution.fusing import GROUP, SHORT, Basis, FusedForm
 from exactformer.execution.precision import full_precision
 from exactformer.execution.weights import dense
+
+_ENTRIES = 2**20  # tokens times points of which a gradient keeps every step
 
 
 class FusedTransformer(nn.Module):
@@ -32,22 +48,37 @@ class FusedTransformer(nn.Module):
     bias: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
-        """Evaluate, a group of tokens at a time so that intermediates stay in the cache."""
+        """Evaluate at points in the module's format or a narrower one."""
+        run = _Evaluation.apply if is_plain(x) else formula
         with full_precision(x.device):
-            return self._run(x.T if self.centre is None else (x - self.centre).T)
-
-    def _run(self, points: Tensor) -> Tensor:
-        run = _horner if self.basis is Basis.POWER else _clenshaw
-        groups = [
-            torch.stack([run(F @ points, own) for own in c])
-            for F, c in zip(
-                torch.split(self.features, GROUP),
-                torch.split(self.coefficients, GROUP, dim=2),
-                strict=True,
+            values: Tensor = run(
+                x, self.centre, self.features, self.coefficients, self.bias, self.basis
             )
-        ]
-        total = halving_sum(torch.stack(groups)) if len(groups) > 1 else groups[0]
-        return total.T + self.bias if self.vector else total[0] + self.bias[0]
+        return values.T if self.vector else values[0]
+
+
+def formula(
+    x: Tensor,
+    centre: Tensor | None,
+    features: Tensor,
+    coefficients: Tensor,
+    bias: Tensor,
+    basis: Basis,
+) -> Tensor:
+    """Return the values ``(m, N)``, one operation after the other."""
+    dtype = features.dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    points = x.to(wide) if centre is None else x.to(wide) - centre.to(wide)
+    run = _horner if basis is Basis.POWER else _clenshaw
+    total: Tensor | None = None
+    for F, c in zip(
+        torch.split(features, GROUP), torch.split(coefficients, GROUP, dim=2), strict=True
+    ):
+        t = F.to(wide) @ points.T
+        terms = torch.stack([run(t, own) for own in c.to(wide)])
+        total = terms if total is None else total + terms
+    assert total is not None  # there is a token
+    return (total + bias.to(wide).unsqueeze(-1)).to(dtype)
 
 
 def _horner(t: Tensor, coefficients: Tensor) -> Tensor:
@@ -79,6 +110,97 @@ def halving_sum(terms: Tensor) -> Tensor:
         pairs = terms[:half] + terms[size - half :]
         terms = pairs if size == 2 * half else torch.cat([pairs, terms[half : size - half]])
     return terms.sum(dim=0)
+
+
+class _Evaluation(torch.autograd.Function):
+    """The formula, quickly; its gradient goes through the formula again, which keeps memory small."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        centre: Tensor | None,
+        features: Tensor,
+        coefficients: Tensor,
+        bias: Tensor,
+        basis: Basis,
+    ) -> Tensor:
+        ctx.basis = basis
+        ctx.save_for_backward(x, centre, features, coefficients, bias)
+        return _evaluate(x, centre, features, coefficients, bias, basis)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, centre, features, coefficients, bias = ctx.saved_tensors
+        again = torch.is_grad_enabled()  # a derivative of this derivative is wanted
+        size = max(1, _ENTRIES // len(features))
+        weights = (centre, features, coefficients, bias)
+        needed = dict(enumerate(ctx.needs_input_grad[1:5]))
+        wanted = [weight for k, weight in enumerate(weights) if needed[k]]
+        by_point: list[Tensor] = []
+        totals: list[Tensor] = []
+        with torch.enable_grad():
+            for points, own in zip(
+                torch.split(x, size), torch.split(gradients[0], size, dim=1), strict=True
+            ):
+                values = formula(points, centre, features, coefficients, bias, ctx.basis)
+                inputs = [*wanted, points] if ctx.needs_input_grad[0] else wanted
+                found = torch.autograd.grad(values, inputs, own, create_graph=again)
+                by_point += found[len(wanted) :]
+                sums = found[: len(wanted)]
+                totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else [*sums]
+        left = iter(totals)
+        return (
+            torch.cat(by_point) if by_point else None,
+            *(next(left) if needed[k] else None for k in range(4)),
+            None,
+        )
+
+
+def _evaluate(
+    x: Tensor,
+    centre: Tensor | None,
+    features: Tensor,
+    coefficients: Tensor,
+    bias: Tensor,
+    basis: Basis,
+) -> Tensor:
+    """Return the formula's values in the quickest way there is for these tensors."""
+    dtype = features.dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    quick = fused_blocks.evaluate if x.device.type == "cpu" else _kernel(features.shape[1], wide)
+    if 0 in x.shape or coefficients.shape[1] == 0 or quick is None:
+        pieces = torch.split(x, max(1, 64 * _ENTRIES // len(features)))
+        values = [formula(p, centre, features, coefficients, bias, basis) for p in pieces]
+        return torch.cat(values, dim=1)
+    centre = None if centre is None else centre.to(wide)
+    return quick(x, centre, features.to(wide), coefficients.to(wide), bias.to(wide), basis, dtype)
+
+
+def _kernel(d: int, dtype: torch.dtype) -> Callable[..., Tensor] | None:
+    """Return the GPU's kernel where there is one for points of ``d`` coordinates."""
+    if not torch.version.cuda or not _has_triton():
+        return None
+    from exactformer.execution import fused_kernel
+
+    return fused_kernel.evaluate if fused_kernel.fits(d, dtype) else None
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether only values and ordinary gradients are wanted: nobody traces or batches ``x``."""
+    return (
+        type(x) in (Tensor, nn.Parameter)
+        and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._len_torch_dispatch_stack() == 0
+        and forward_ad._current_level < 0
+    )
 
 
 def fused_weights(form: FusedForm, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -13,6 +13,10 @@ as η_s T_s(t̂), and b_s = Σ_{j≥s} c_j U_{j−s} says how large the b_s are:
 with g = 1 on [−1, 1] and g = exp(q arcosh(T + E)) a little beyond. The terms are then added over
 tokens, in groups or in any order. Conventions (γ, underflow, no partial sum near the largest number)
 are those of :mod:`exactformer.execution.bounds`.
+
+Weights are rounded to the module's format; products and sums are rounded to that format or, if it
+has fewer digits than float32, to float32, and then the value once more to the module's format.
+Fused multiply-adds leave out roundings that are counted here.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import numpy as np
 
 from exactformer.blueprint import Domain, Matrix
 from exactformer.execution.bounds import OverflowsError, RoundingBound
-from exactformer.execution.formats import FloatFormat
+from exactformer.execution.formats import FORMATS, FloatFormat
 from exactformer.execution.fusing import Basis, FusedForm
 from exactformer.execution.magnitudes import Array, CoordinateSizes, above, times, up
 
@@ -40,6 +44,12 @@ def fused_bound(
         return RoundingBound.worst(_bound(form, c, b, T, E, target) for c, b in outputs)
     except OverflowsError as problem:
         return RoundingBound(None, None, str(problem))
+
+
+def arithmetic_format(module: FloatFormat) -> FloatFormat:
+    """Return the format of products and sums in a module of some format: at least float32."""
+    single = FORMATS["float32"]
+    return module if module.precision >= single.precision else single
 
 
 @dataclass(frozen=True)
@@ -59,17 +69,22 @@ def _bound(
     for i, s, value in coefficients:
         weight[i, s], change[i, s] = _rounded(value, to)
     evaluate = _horner if form.basis is Basis.POWER else _clenshaw
-    terms = evaluate(weight, change, T, E, to)
+    wide = arithmetic_format(to)
+    terms = evaluate(weight, change, T, E, wide)
     bias, wrong_bias = _rounded(constant, to)
     whole, carried = _sum(terms.absolute), _sum(terms.error)
-    limit = 0.5 * float(to.largest)
-    if not (whole + bias < limit and np.all(terms.inner < limit)):
+    limit = 0.5 * float(wide.largest)
+    fits = whole + bias < min(limit, 0.5 * float(to.largest))
+    if not (fits and np.all(terms.inner < limit)):
         raise OverflowsError(f"values on the domain come close to {to.name}'s largest number")
 
     def bound(additions: int) -> float | None:
-        noise = _gamma(additions + 1, to.unit) * (whole + bias)
-        value = float(up(np.asarray(carried + noise + wrong_bias + n * 4 * to.tiny), 8))
-        return value if np.isfinite(value) else None
+        noise = _gamma(additions + 1, wide.unit) * (whole + bias)
+        value = float(up(np.asarray(carried + noise + wrong_bias + n * 4 * wide.tiny), 8))
+        if to is not wide:  # |computed| ≤ |exact| + value, and |exact| ≤ whole + bias + value
+            value += to.unit * (whole + bias + 2 * value) + to.tiny
+            value = float(up(np.asarray(value), 6))
+        return value if value < 0.25 * float(to.largest) else None
 
     executed, any_order = bound(form.additions()), bound(n - 1)
     if executed is None:
@@ -133,7 +148,8 @@ def _feature_errors(form: FusedForm, domain: Domain, to: FloatFormat) -> Array:
     rows, sizes = form.features.by_row, CoordinateSizes(domain, centred=True)
     d = form.features.columns
     shift = [_rounded(c, to)[1] for c in form.centre] or [0.0] * d
-    step = to.unit if form.centre else 0.0
+    wide = arithmetic_format(to)
+    step = wide.unit if form.centre else 0.0
     errors = np.zeros(form.features.rows)
     for i in range(form.features.rows):
         row = [(j, *_rounded(value, to)) for j, value in rows.get(i, [])]
@@ -142,8 +158,8 @@ def _feature_errors(form: FusedForm, domain: Domain, to: FloatFormat) -> Array:
             products = sizes.absolute(columns, weights)
             moved = sizes.absolute(columns, [wrong for _, _, wrong in row])
             moved += 2 * (step * products + sum(weight * shift[j] for j, weight, _ in row))
-            noise = _gamma(len(row), to.unit) * (products + moved)
-            under = 8 * to.tiny * sum(2 + weight for weight in weights)
+            noise = _gamma(len(row), wide.unit) * (products + moved)
+            under = 8 * wide.tiny * sum(2 + weight for weight in weights)
             errors[i] = float(up(np.asarray(moved + noise + under), 3 * len(row) + 8))
     return errors
 

@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 
     from exactformer.execution.symbolic import SymbolicRun
 
-GROUP = 64
-"""Tokens are summed in groups of this size, then the groups."""
+GROUP = 128
+"""On the CPU tokens are summed in groups of this size, then the groups one after the other."""
 
 SHORT = 8
 """A sum of more terms than this is halved first: few roundings, whatever the order of the rest."""
+
+TILE, RUN = 2, 8
+"""On the GPU tokens are taken ``TILE`` at a time; ``RUN`` tiles are added, then ``RUN`` such sums."""
 
 
 class Basis(StrEnum):
@@ -68,9 +71,19 @@ class FusedForm:
         return np.stack(columns, axis=-1)
 
     def additions(self) -> int:
-        """Return how many roundings a term meets in the sum over tokens."""
+        """Return how many roundings a term meets at most in the sum over tokens, on any device."""
         n = self.features.rows
-        return _roundings(min(n, GROUP)) + _roundings(-(-n // GROUP))
+        on_the_cpu = _roundings(min(n, GROUP)) + max(-(-n // GROUP) - 1, 0)
+        on_the_gpu = sum(
+            max(terms - 1, 0)
+            for terms in (
+                min(n, TILE),
+                min(-(-n // TILE), RUN),
+                min(-(-n // (TILE * RUN)), RUN),
+                -(-n // (TILE * RUN * RUN)),
+            )
+        )
+        return max(on_the_cpu, on_the_gpu)
 
 
 def _floats(matrix: Matrix) -> NDArray[np.float64]:

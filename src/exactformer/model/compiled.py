@@ -10,22 +10,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from exactformer.blueprint import Ball, Blueprint
+from exactformer.blueprint import Ball, Blueprint, Domain
 from exactformer.blueprint.storing import save_blueprint
 from exactformer.certificates import Certificate
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError
-from exactformer.execution.fused import FusedTransformer
-from exactformer.execution.fusing import GROUP, FusedForm, fuse
+from exactformer.execution.fused import FusedTransformer, is_plain
+from exactformer.execution.fusing import FusedForm, fuse
 from exactformer.execution.literal import LiteralTransformer
 from exactformer.execution.softmax_module import SoftmaxTransformer
 from exactformer.execution.softmax_run import is_softmax
+from exactformer.model.sharing import in_pieces, in_threads
 
 OUTSIDE = ("raise", "nan", "allow")
 _INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
-_CHUNK_BYTES = 8 * 2**20
-# Of one group of tokens: in a core's cache, and just below the size from which torch splits an
-# operation over threads, whose waiting for each other costs more than it saves.
-_CHUNK_ENTRIES = 2**15 - 1
+_PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
+_PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**15  # fused: milliseconds of work, points in the cache
 
 
 def fused_form(blueprint: Blueprint) -> FusedForm:
@@ -86,20 +85,24 @@ class CompiledModel(nn.Module):
         """Evaluate at points given as tensor, array or nested list, coordinates last."""
         points = self._points(x)
         flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
-        inside = self._check(flat)
-        pieces = [self.transformer(piece) for piece in torch.split(flat, self._chunk())]
-        last = (len(self.blueprint.readouts),) if self.blueprint.vector else ()
-        values = torch.cat(pieces) if pieces else flat.new_empty(0, *last)
-        if inside is not None:
-            values = values.where(inside.reshape(len(flat), *(1 for _ in last)), torch.nan)
-        return values.reshape((*points.shape[:-1], *last))
+        self._check_format()
+        try:
+            pieces = self._in_pieces(flat)
+        except _OutsideError:
+            raise self._outside(flat) from None
+        values = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
+        return values.reshape((*points.shape[:-1], *values.shape[1:]))
 
     def trace(self, x: Any) -> Trace:
         """Return every residual stream, score matrix and selection at one point, by name."""
         points = self._points(x)
         if points.dim() != 1:
             raise InputError(f"trace takes one point of {points.shape[-1]} coordinates at a time")
-        self._check(points[None])
+        self._check_format()
+        try:
+            self._check(points[None])
+        except _OutsideError:
+            raise self._outside(points[None]) from None
         seen: dict[str, Tensor] = {}
         literal = LiteralTransformer(self.blueprint, self.dtype).to(points.device)
         literal(points[None], record=lambda name, t: seen.__setitem__(name, t[0]))
@@ -140,6 +143,8 @@ class CompiledModel(nn.Module):
             )
         if points.is_complex() or points.dtype == torch.bool:
             raise InputError(f"points must be real numbers, not {points.dtype}")
+        if self.executor == "fused" and not _narrows(points.dtype, self.dtype):
+            return points  # read as they are: a narrower format is exact in the wider one
         rounded = points.to(self.dtype)
         if _narrows(points.dtype, self.dtype) and not torch.equal(
             rounded.to(points.dtype).nan_to_num(), points.nan_to_num()
@@ -150,43 +155,78 @@ class CompiledModel(nn.Module):
             )
         return rounded
 
-    def _check(self, points: Tensor) -> Tensor | None:
-        """Raise, or return which points are inside, by ``outside``."""
+    def _check_format(self) -> None:
         self.certificate.bound(self.dtype, self.executor)  # raises after .to(dtype) without a bound
         if self.dtype == torch.float32 and not _is_full_precision():
             raise ExecutionError(
                 "float32 matrix products are set to reduced precision, which the certificate does "
                 "not cover; call torch.set_float32_matmul_precision('highest')"
             )
-        if self.outside == "allow":
+
+    def _in_pieces(self, points: Tensor) -> list[Tensor]:
+        if self.executor == "literal":
+            tokens, width, heads = self.blueprint.tokens, self.blueprint.width, 1
+            if is_softmax(self.blueprint):  # all heads of a block at once
+                heads = max(len(block.attention.heads) for block in self.blueprint.blocks)
+            per_point = heads * tokens * (tokens + 4 * width) * self.dtype.itemsize
+            return in_pieces(self._evaluate, points, max(1, _PIECE_BYTES // per_point))
+        size = max(1, min(_PIECE_POINTS, _PIECE_ENTRIES // self.blueprint.tokens))
+        if points.device.type != "cpu" or not is_plain(points):
+            return [self._evaluate(points)]
+        differentiable = torch.is_grad_enabled() and any(
+            t.requires_grad for t in (points, *self.parameters())
+        )
+        return (in_pieces if differentiable else in_threads)(self._evaluate, points, size)
+
+    def _evaluate(self, points: Tensor) -> Tensor:
+        """Check and evaluate some of the points."""
+        inside = self._check(points)
+        values: Tensor = self.transformer(points)
+        if inside is None:
+            return values
+        return values.where(inside.reshape(len(points), *(1 for _ in values.shape[1:])), torch.nan)
+
+    def _check(self, points: Tensor) -> Tensor | None:
+        """Raise, or return which points are inside, by ``outside``; None is all of them."""
+        if self.outside == "allow" or _deep_inside(points.detach(), self.blueprint.domain):
             return None
+        known = points.detach().double()
+        inside = _distances(known, self.blueprint) <= _INSIDE
+        if not bool(known.isfinite().all()) or (self.outside == "raise" and not bool(inside.all())):
+            raise _OutsideError
+        return inside if self.outside == "nan" else None
+
+    def _outside(self, points: Tensor) -> InputError:
+        """Say what is wrong with points that are not all inside."""
         known = points.detach().double()
         if not bool(known.isfinite().all()):
             row = int((~known.isfinite()).any(dim=-1).nonzero()[0])
-            raise InputError(f"point {row} is not finite: {known[row].tolist()}")
+            return InputError(f"point {row} is not finite: {known[row].tolist()}")
         norms = _distances(known, self.blueprint)
-        inside: Tensor = norms <= _INSIDE
-        if self.outside == "nan":
-            return inside
-        if not bool(inside.all()):
-            row, count = int(norms.argmax()), int((~inside).sum())
-            raise OutsideDomainError(
-                f"{count} of {len(points)} points lie outside {self.blueprint.domain}, where nothing "
-                f"is proven; the farthest is point {row}, {float(norms[row]):.6g} times as far from "
-                "the centre as the boundary. Compile for a larger domain, or with outside='nan' or "
-                "'allow'"
-            )
-        return None
+        row, count = int(norms.argmax()), int((norms > _INSIDE).sum())
+        return OutsideDomainError(
+            f"{count} of {len(points)} points lie outside {self.blueprint.domain}, where nothing "
+            f"is proven; the farthest is point {row}, {float(norms[row]):.6g} times as far from "
+            "the centre as the boundary. Compile for a larger domain, or with outside='nan' or "
+            "'allow'"
+        )
 
-    def _chunk(self) -> int:
-        tokens, width = self.blueprint.tokens, self.blueprint.width
-        if self.executor == "fused":
-            return max(1, _CHUNK_ENTRIES // min(tokens, GROUP))
-        heads = 1
-        if is_softmax(self.blueprint):  # all heads of a block at once
-            heads = max(len(block.attention.heads) for block in self.blueprint.blocks)
-        per_point = heads * tokens * (tokens + 4 * width) * self.dtype.itemsize
-        return max(1, _CHUNK_BYTES // per_point)
+
+class _OutsideError(Exception):
+    """Some point of a piece is not in the domain."""
+
+
+def _deep_inside(points: Tensor, domain: Domain) -> bool:
+    """Whether all points are in a ball round the origin, and not so near its boundary that rounding
+    could hide it: a quick test that may fail for points that are inside.
+    """
+    if not isinstance(domain, Ball) or any(domain.centre) or not 2**-30 < domain.radius < 2**30:
+        return False
+    wide = points.to(torch.promote_types(points.dtype, torch.float32))
+    d = points.shape[-1]
+    slack = 4 * (d + 2) * torch.finfo(wide.dtype).eps
+    squares = (wide * wide) @ wide.new_ones(d)
+    return not len(points) or bool(squares.max() <= float(domain.radius) ** 2 * (1 - slack))
 
 
 def _distances(points: Tensor, blueprint: Blueprint) -> Tensor:
@@ -219,9 +259,7 @@ def _is_full_precision() -> bool:
 
 
 def _narrows(source: torch.dtype, target: torch.dtype) -> bool:
-    if not source.is_floating_point:
-        return True
-    return torch.finfo(source).eps < torch.finfo(target).eps
+    return not source.is_floating_point or torch.promote_types(source, target) != target
 
 
 class Trace(Mapping[str, Tensor]):
