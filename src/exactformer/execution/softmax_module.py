@@ -1,7 +1,8 @@
 """A softmax blueprint built of stock parts: ``nn.Linear`` and ``scaled_dot_product_attention``.
 
 All heads of a block go through one call. A head's value matrix W_O W_V is split into its non-zero rows
-and their places, and padded with zeros to the size of queries and keys, which fused kernels ask for.
+and their places; queries, keys and values are padded with zeros to a common multiple of eight, the head
+sizes that fused kernels accept.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class SharedAttention(nn.Module):
 
 
 _LAYERS = ("query", "key", "value", "output")
+_HEAD_SIZE = 8
 
 
 def softmax_weights(blueprint: Blueprint, dtype: torch.dtype) -> Weights:
@@ -107,6 +109,7 @@ def softmax_weights(blueprint: Blueprint, dtype: torch.dtype) -> Weights:
 def _stacked(block: Block, path: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     heads = block.attention.heads
     rows = max(max(head.query.rows, len(head.value.by_row)) for head in heads)
+    rows += -rows % _HEAD_SIZE
     stacks: dict[str, list[Tensor]] = {name: [] for name in _LAYERS}
     for h, head in enumerate(heads):
         query, key, value = (tensors[f"{path}heads.{h}.{m}"] for m in ("query", "key", "value"))
