@@ -14,6 +14,7 @@ from exactformer import __version__
 from exactformer.cli.certify import certify
 from exactformer.cli.compile import compile
 from exactformer.cli.demo import demo
+from exactformer.cli.export import export
 from exactformer.cli.fit import fit
 from exactformer.cli.inspect import inspect
 from exactformer.cli.predict import predict
@@ -53,6 +54,11 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
         "inspect law.safetensors",
         "inspect law.safetensors --matrices",
         'inspect law.safetensors --plot law.svg --at "0.5,-1"',
+    ],
+    export: [
+        "export law.safetensors",
+        "export law.safetensors --format numpy -o law.npz",
+        "export law.safetensors --format onnx --executor literal --dtype float32",
     ],
     fit: [
         "fit measurements.csv --target y",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from exactformer.blueprint import Ball, Blueprint, Domain
@@ -22,7 +24,7 @@ from exactformer.execution.softmax_run import is_softmax
 from exactformer.model.sharing import in_pieces, in_threads
 
 OUTSIDE = ("raise", "nan", "allow")
-_INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
+INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
 _PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
 _PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**15  # fused: milliseconds of work, points in the cache
 
@@ -84,6 +86,8 @@ class CompiledModel(nn.Module):
     def forward(self, x: Any) -> Tensor:
         """Evaluate at points given as tensor, array or nested list, coordinates last."""
         points = self._points(x)
+        if self._is_blind(points):
+            return self._unasked(points)
         flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
         self._check_format()
         try:
@@ -112,6 +116,21 @@ class CompiledModel(nn.Module):
         """Write blueprint and target to one file; :func:`exactformer.load` reads it back."""
         save_blueprint(self.blueprint, path)
 
+    def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
+        """Write an ONNX file that runs on any batch, within ``certificate.bound(…, any_order=True)``.
+
+        Points outside the domain are answered with NaN unless the model has ``outside="allow"``.
+        """
+        from exactformer.model.exporting import onnx_file, write
+
+        write(onnx_file(self, executor), path)
+
+    def to_numpy(self, executor: str | None = None) -> dict[str, NDArray[Any]]:
+        """Return the weights as plain arrays: the closed form, or every matrix by its path."""
+        from exactformer.model.exporting import arrays
+
+        return arrays(self, executor)
+
     def extra_repr(self) -> str:
         """Describe the model in ``print(model)``."""
         b = self.blueprint
@@ -122,14 +141,45 @@ class CompiledModel(nn.Module):
             "models are not pickled; use model.save(path) and exactformer.load(path)"
         )
 
+    def __copy__(self) -> CompiledModel:
+        twin = self.__new__(type(self))
+        twin.__dict__ = self.__dict__.copy()
+        return twin
+
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModel:
         copy = CompiledModel(
             self.blueprint, self.certificate, self.dtype, self.outside, self.executor
         )
         copy.to(self.transformer.features.device)
         copy.load_state_dict(self.state_dict())
+        for own, other in zip(copy.parameters(), self.parameters(), strict=True):
+            own.requires_grad_(other.requires_grad)
         memo[id(self)] = copy
         return copy
+
+    def _is_blind(self, points: Tensor) -> bool:
+        """Whether points have no values to ask: they are traced, vectorised or on the meta device.
+
+        A compiler steps aside where a model asks in order to raise; an exporter cannot.
+        """
+        if torch.compiler.is_compiling():
+            return self.outside != "raise" or _is_exporting()
+        return points.is_meta or (torch._C._are_functorch_transforms_active() and _is_mute(points))
+
+    def _unasked(self, points: Tensor) -> Tensor:
+        """Evaluate without a branch on the data; NaN where the model would raise or mark."""
+        if self.outside == "raise" and not _is_exporting():
+            raise ExecutionError(
+                "these points have no values to check: they are vectorised, or on the meta device; "
+                "compile with outside='nan' or 'allow'"
+            )
+        self._check_format()
+        flat = points.reshape(prod(points.shape[:-1]), points.shape[-1])
+        values: Tensor = self.transformer(flat)
+        if self.outside != "allow":
+            inside = _distances(flat.detach().double(), self.blueprint) <= INSIDE
+            values = values.where(inside[:, None] if self.blueprint.vector else inside, torch.nan)
+        return values.reshape((*points.shape[:-1], *values.shape[1:]))
 
     def _points(self, x: Any) -> Tensor:
         expected = self.transformer.features
@@ -146,8 +196,9 @@ class CompiledModel(nn.Module):
         if self.executor == "fused" and not _narrows(points.dtype, self.dtype):
             return points  # read as they are: a narrower format is exact in the wider one
         rounded = points.to(self.dtype)
-        if _narrows(points.dtype, self.dtype) and not torch.equal(
-            rounded.to(points.dtype).nan_to_num(), points.nan_to_num()
+        if _narrows(points.dtype, self.dtype) and (
+            _is_exporting()
+            or not torch.equal(rounded.to(points.dtype).nan_to_num(), points.nan_to_num())
         ):
             raise InputError(
                 f"points are {points.dtype}, the model computes in {self.dtype}: rounding them is "
@@ -191,7 +242,7 @@ class CompiledModel(nn.Module):
         if self.outside == "allow" or _deep_inside(points.detach(), self.blueprint.domain):
             return None
         known = points.detach().double()
-        inside = _distances(known, self.blueprint) <= _INSIDE
+        inside = _distances(known, self.blueprint) <= INSIDE
         if not bool(known.isfinite().all()) or (self.outside == "raise" and not bool(inside.all())):
             raise _OutsideError
         return inside if self.outside == "nan" else None
@@ -203,7 +254,7 @@ class CompiledModel(nn.Module):
             row = int((~known.isfinite()).any(dim=-1).nonzero()[0])
             return InputError(f"point {row} is not finite: {known[row].tolist()}")
         norms = _distances(known, self.blueprint)
-        row, count = int(norms.argmax()), int((norms > _INSIDE).sum())
+        row, count = int(norms.argmax()), int((norms > INSIDE).sum())
         return OutsideDomainError(
             f"{count} of {len(points)} points lie outside {self.blueprint.domain}, where nothing "
             f"is proven; the farthest is point {row}, {float(norms[row]):.6g} times as far from "
@@ -256,6 +307,21 @@ def _is_full_precision() -> bool:
         return torch.get_float32_matmul_precision() == "highest"
     except RuntimeError:  # torch refuses to answer once its backends have been set one by one
         return False
+
+
+# As a compiler should take it: a constant. Torch compiles anew when this setting changes. (This is
+# torch.compiler.assume_constant_result, without loading the compiler.)
+_is_full_precision._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+
+
+def _is_mute(points: Tensor) -> bool:
+    try:
+        bool((points.detach() == 0).any())
+    except RuntimeError:  # what vmap says
+        return True
+    return False
 
 
 def _narrows(source: torch.dtype, target: torch.dtype) -> bool:
