@@ -21,8 +21,11 @@ from exactformer.errors import ExecutionError, OutsideDomainError, RoundingError
 from tests.cases.exports import inner_points, model_of
 
 EXECUTORS = ("fused", "literal")
-# torch's compiler and transforms still call what torch.jit deprecates
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+# torch's own: its compiler calls what torch.jit deprecates, its attention knows no vmap yet
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
+    pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
+]
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")),
     reason="torch.compile needs a C++ compiler",
@@ -95,10 +98,12 @@ def test_compiled_code_notices_reduced_precision() -> None:
     assert difference(fast(x), model(x)) <= any_order(model)
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize(
+    ("name", "executor"), [("vector", "fused"), ("vector", "literal"), ("softmax", "literal")]
+)
 @pytest.mark.parametrize("outside", ["nan", "allow"])
-def test_vmap_is_the_batch(executor: str, outside: str) -> None:
-    model = model_of("vector", executor=executor, outside=outside)
+def test_vmap_is_the_batch(name: str, executor: str, outside: str) -> None:
+    model = model_of(name, executor=executor, outside=outside)
     x = points_of(model)
     assert difference(torch.vmap(model)(x), model(x)) <= any_order(model)
     if outside == "nan":
@@ -229,8 +234,10 @@ class Replicas:
         return replicas
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("name", ["f2", "chebyshev"])
+@pytest.mark.parametrize(
+    ("name", "executor"),
+    [("f2", "fused"), ("f2", "literal"), ("chebyshev", "fused"), ("softmax", "literal")],
+)
 def test_replicas_for_data_parallel_compute_the_same(
     name: str, executor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from exactformer.cli.options import (
     Dtype,
+    Executor,
     Json,
     MemoryLimit,
     ModelFile,
@@ -28,18 +29,13 @@ def export(
     ] = "onnx",
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "--output", "-o", help="Write here; beside MODEL, by its name, if absent."
-        ),
+        typer.Option("--out", "--output", "-o", help="Write here; beside the model if absent."),
     ] = None,
     outside: Annotated[
         str, typer.Option(help="Points off the domain: nan, or allow for no check in the file.")
     ] = "nan",
     dtype: Dtype = "float64",
-    executor: Annotated[
-        str | None,
-        typer.Option(help="fused (default where there is one) or literal.", show_default=False),
-    ] = None,
+    executor: Executor = None,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
