@@ -15,6 +15,7 @@ ROOT = Path(exactformer.__file__).parent
 LAYERS = [
     "errors",
     "algebra",
+    "approximation",
     "blueprint",
     "constructions",
     "execution",

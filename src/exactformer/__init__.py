@@ -36,6 +36,7 @@ _HOMES = {
     "load": "model",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
+    "universality_curve": "approximation",
 }
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "load",
     "reproduce",
     "ridge_form",
+    "universality_curve",
 ]
 
 

@@ -25,6 +25,16 @@ class InputError(ExactformerError, ValueError):
     """An argument or a point has the wrong type, shape or value."""
 
 
+class ToleranceError(ExactformerError):
+    """A function was not approximated to the tolerance asked for; holds the best that was found."""
+
+    def __init__(
+        self, message: str, error: float, degree: int, needed: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.error, self.degree, self.needed = error, degree, needed
+
+
 class OutsideDomainError(InputError):
     """A point lies outside the ball on which the model is certified."""
 

@@ -23,6 +23,7 @@ from fractions import Fraction
 from exactformer.algebra.ridge import RidgeForm
 from exactformer.blueprint import (
     Attention,
+    Ball,
     Block,
     Blueprint,
     Domain,
@@ -38,10 +39,15 @@ from exactformer.constructions.layout import TokenLayout
 
 
 def paper(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
-    """Return the transformer of Theorem 3.5; in a box B is the largest |ξ_i·u|."""
+    """Return the transformer of Theorem 3.5.
+
+    The offset 2M² just covers the largest difference of scores. On a ball two tokens never attain it
+    together; on a box they may, so that B is taken larger there than any |ξ_i·u|.
+    """
     q, domain = form.degree, as_domain(domain)
     layout = TokenLayout(form.width, powers=tuple(range(1, q + 1)))
     B = max(domain.local_reach(direction) for direction in form.directions)
+    B = B if isinstance(domain, Ball) else B * Fraction(17, 16)
     bounds = [max(B, B ** (s - 1)) for s in range(1, q + 1)]
     features = [[c / domain.unit(j) for j, c in enumerate(row)] for row in form.directions]
     return Blueprint(

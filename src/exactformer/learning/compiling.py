@@ -55,7 +55,7 @@ def _compile_form(form: RidgeForm, radius: Fraction) -> CompiledModel:
     from exactformer.certificates import certify_blueprint
     from exactformer.constructions import scaled
     from exactformer.model.compiled import CompiledModel
-    from exactformer.model.compiling import MEMORY_LIMIT, check_size
+    from exactformer.model.sizes import MEMORY_LIMIT, check_size
 
     polynomial = form.to_polynomial()
     check_size(Target.coerce(polynomial), form.width, torch.float64.itemsize, MEMORY_LIMIT)

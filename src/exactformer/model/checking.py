@@ -25,7 +25,8 @@ from exactformer.execution.literal import rounded_weights
 from exactformer.execution.softmax_module import softmax_weights
 from exactformer.execution.softmax_run import is_softmax
 from exactformer.model.compiled import CompiledModel, fused_form
-from exactformer.model.compiling import MEMORY_LIMIT, check_size, draw
+from exactformer.model.compiling import draw
+from exactformer.model.sizes import MEMORY_LIMIT, check_size
 
 _SHOWN = 3
 

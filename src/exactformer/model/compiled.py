@@ -21,6 +21,7 @@ from exactformer.execution.fusing import FusedForm, fuse
 from exactformer.execution.literal import LiteralTransformer
 from exactformer.execution.softmax_module import SoftmaxTransformer
 from exactformer.execution.softmax_run import is_softmax
+from exactformer.model.approximation import Approximation
 from exactformer.model.sharing import in_pieces, in_threads
 
 OUTSIDE = ("raise", "nan", "allow")
@@ -34,6 +35,17 @@ def fused_form(blueprint: Blueprint) -> FusedForm:
     from exactformer.execution.symbolic import run_symbolic
 
     return fuse(run_symbolic(blueprint, blueprint.domain))
+
+
+def transformer(
+    blueprint: Blueprint, executor: str | None, dtype: torch.dtype
+) -> FusedTransformer | LiteralTransformer | SoftmaxTransformer:
+    """Return the module that runs a blueprint; selection must have been proven, or be about to be."""
+    if is_softmax(blueprint):
+        return SoftmaxTransformer(blueprint, dtype)
+    if executor == "literal":
+        return LiteralTransformer(blueprint, dtype)
+    return FusedTransformer(fused_form(blueprint), dtype)
 
 
 class CompiledModel(nn.Module):
@@ -65,13 +77,7 @@ class CompiledModel(nn.Module):
         self.certificate = certificate
         self.outside = outside
         self.executor = executor
-        self.transformer: FusedTransformer | LiteralTransformer | SoftmaxTransformer
-        if is_softmax(blueprint):
-            self.transformer = SoftmaxTransformer(blueprint, dtype)
-        elif executor == "literal":
-            self.transformer = LiteralTransformer(blueprint, dtype)
-        else:
-            self.transformer = FusedTransformer(fused_form(blueprint), dtype)
+        self.transformer = transformer(blueprint, executor, dtype)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -82,6 +88,11 @@ class CompiledModel(nn.Module):
     def target(self) -> str:
         """The polynomial, as text; several between semicolons."""
         return self.certificate.target
+
+    @property
+    def approximation(self) -> Approximation | None:
+        """For a compiled function, how far it was measured to be from the polynomial."""
+        return Approximation.of(self.blueprint.metadata)
 
     def forward(self, x: Any) -> Tensor:
         """Evaluate at points given as tensor, array or nested list, coordinates last."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -12,29 +12,32 @@ import torch
 
 from exactformer.algebra import Polynomial, Target
 from exactformer.algebra.ridge import ridge_forms
-from exactformer.blueprint import Ball, Blueprint, Box, Domain
+from exactformer.blueprint import Blueprint, Domain
 from exactformer.certificates import EXECUTORS, certify_blueprint
 from exactformer.constructions import APPROXIMATIONS, CONSTRUCTIONS, Extrapolation, construct
-from exactformer.errors import InputError, RoundingError, SizeError
+from exactformer.errors import InputError, RoundingError
 from exactformer.execution.formats import float_format
 from exactformer.model.compiled import OUTSIDE, CompiledModel
+from exactformer.model.domains import exact_domain, function_domain
 from exactformer.model.extrapolating import fitted
+from exactformer.model.functions import approximate
+from exactformer.model.sizes import MEMORY_LIMIT, check_size
 
 if TYPE_CHECKING:
     import sympy
 
-MEMORY_LIMIT = 4 * 2**30
-FARTHEST = 2**16  # widths from the origin: tests in float64 stay well inside the proofs' slack
-_MAX_DECIMAL_EXPONENT = 999
-
 
 def compile(
-    target: str | Polynomial | sympy.Expr | Sequence[str | Polynomial | sympy.Expr],
+    target: str
+    | Polynomial
+    | sympy.Expr
+    | Sequence[str | Polynomial | sympy.Expr]
+    | Callable[..., Any],
     radius: int | float | Fraction | Decimal | str | None = None,
     *,
     domain: Sequence[tuple[Any, Any]] | Domain | None = None,
     variables: Sequence[str] | None = None,
-    construction: str = "scaled",
+    construction: str | None = None,
     directions: str = "auto",
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
@@ -45,22 +48,29 @@ def compile(
 ) -> CompiledModel:
     """Compile a polynomial into a transformer that equals it on a domain, and prove it.
 
+    A continuous function is approximated to a tolerance first, on a box; the model is then proven to
+    equal the polynomial, and ``model.approximation`` says how far that was measured to be from the
+    function.
+
     Args:
         target: a polynomial as text (``"x^2 + 3 x y"``), SymPy expression or ``Polynomial``; a list
-            of them (or text with semicolons) for a vector, whose components share their blocks.
+            of them (or text with semicolons) for a vector, whose components share their blocks. Or a
+            function, ``f(x, y)`` or of points with coordinates on the last axis.
         radius: the ball ‖x‖ ≤ radius on which the model is certified, taken exactly; 1 by default.
         domain: in place of the ball a box, ``[(lower, upper), …]``, one interval a variable.
         variables: the order of the coordinates; may name unused ones. Natural order by default.
-        construction: ``"scaled"``; ``"doubling"`` for ⌈log₂ q⌉ blocks; ``"chebyshev"`` for high
-            degree; ``"softmax"`` for ordinary attention, within a certified error of the target;
-            ``"paper"`` for the matrices of Theorem 3.5 as printed.
+        construction: ``"scaled"`` (default for polynomials); ``"doubling"`` for ⌈log₂ q⌉ blocks;
+            ``"chebyshev"`` for high degree (default for functions); ``"softmax"`` for ordinary
+            attention, within a certified error of the target; ``"paper"`` for the matrices of
+            Theorem 3.5 as printed.
         directions: ``"auto"``, ``"lattice"``, ``"spread"`` or ``"tailored"`` (Lemma 3.3).
         dtype: the float format of the module; its rounding bound must be finite.
         device: where the module lives.
         executor: ``"fused"`` (default) evaluates the proven closed form, ``"literal"`` every matrix.
         outside: what to do with points off the ball: ``"raise"``, ``"nan"`` or ``"allow"``.
-        tolerance: refuse a model whose certified |computed − target| is larger; ``"softmax"`` takes
+        tolerance: the largest error accepted. For a polynomial a certified one; ``"softmax"`` takes
             the fewest heads that meet it, and without it as many as make the error least.
+            For a function it is needed, and measured.
         memory_limit: refuse models whose dense weights need more bytes than this.
 
     Raises:
@@ -74,12 +84,23 @@ def compile(
     if executor is not None:
         choose("executor", executor, EXECUTORS)
     choose("outside", outside, OUTSIDE)
+    if callable(target):
+        choose("construction", construction or "chebyshev", ("chebyshev",))
+        box, names = function_domain(radius, domain, variables)
+        blueprint, found = approximate(target, box, tolerance, names, executor, dtype, memory_limit)
+        return prove(blueprint, found, dtype, device, executor, outside)
     if tolerance is not None and not tolerance > 0:
         raise InputError(f"tolerance must be a positive number, not {tolerance!r}")
     polynomials = Target.coerce(target, variables)
     where = exact_domain(radius, domain, polynomials.variables)
     blueprint = draw(
-        polynomials, where, construction, directions, dtype, memory_limit, tolerance=tolerance
+        polynomials,
+        where,
+        construction or "scaled",
+        directions,
+        dtype,
+        memory_limit,
+        tolerance=tolerance,
     )
     model = prove(blueprint, polynomials, dtype, device, executor, outside)
     bound = model.certificate.bound(dtype, model.executor)
@@ -137,89 +158,6 @@ def draw(
         options = {} if extrapolation is None else {"extrapolation": extrapolation}
         blueprint = construct(construction, forms, domain, target.vector, **options)
     return replace(blueprint, metadata={**blueprint.metadata, "target": str(target)})
-
-
-def check_size(target: Target, tokens: int, itemsize: int, memory_limit: int) -> None:
-    """Refuse a model whose dense matrices would not fit, with the figures and the way out."""
-    q, d = target.degree, target.dimension
-    width = tokens + q + 2
-    readouts = tokens * width * len(target)
-    entries = q * (2 * (tokens + 2) * width + width * width) + tokens * (d + width) + readouts
-    if entries * itemsize > memory_limit:
-        raise SizeError(
-            f"degree {q} in {d} variables needs n = {tokens:,} tokens here; the blocks' matrices "
-            f"then have {entries:,} entries, {entries * itemsize / 2**30:.1f} GiB, and the limit is "
-            f"{memory_limit / 2**30:.1f} GiB. Lower the degree or the number of variables, try "
-            "directions='tailored' if few monomials are present, or raise memory_limit="
-        )
-
-
-def exact_domain(radius: Any, domain: Any, variables: Sequence[str]) -> Domain:
-    """Return the domain asked for: a ball round the origin, or a box given as [(lower, upper), …].
-
-    >>> print(exact_domain(None, [(0, 1), ("-1/2", 2)], ["x", "y"]))
-    [0, 1] × [-1/2, 2]
-    """
-    if domain is None:
-        return Ball(exact_radius(1 if radius is None else radius))
-    if radius is not None:
-        raise InputError("give radius= for a ball or domain= for a box, not both")
-    if isinstance(domain, Ball | Box):
-        return domain
-    try:
-        sides = [(exact_number(low), exact_number(high)) for low, high in domain]
-    except (TypeError, ValueError):
-        raise InputError(
-            f"domain= is a list of intervals (lower, upper), one a variable, not {domain!r}"
-        ) from None
-    if len(sides) != len(variables):
-        raise InputError(
-            f"domain= has {len(sides)} intervals for {len(variables)} variables "
-            f"({', '.join(variables)})"
-        )
-    for name, (low, high) in zip(variables, sides, strict=True):
-        if not low < high:
-            raise InputError(f"the interval of {name} is empty: [{low}, {high}]")
-        exact_radius((high - low) / 2)
-        if abs(low + high) > FARTHEST * (high - low):
-            raise InputError(
-                f"the interval of {name} lies too far from 0 for its width (limit {FARTHEST:,} "
-                "widths); subtract its centre from the variable"
-            )
-    return Box.of(sides)
-
-
-def exact_number(value: Any) -> Fraction:
-    """Return a number exactly; text such as ``"1/3"`` or ``"0.1"`` included."""
-    if isinstance(value, bool) or _is_astronomic(value):
-        raise InputError(f"{value!r} is not a number of reasonable size")
-    try:
-        return Fraction(value)
-    except (TypeError, ValueError, ArithmeticError):
-        raise InputError(f"{value!r} is not a finite number") from None
-
-
-def exact_radius(radius: Any) -> Fraction:
-    """Return a radius exactly; text such as ``"1/3"`` or ``"0.1"`` included."""
-    try:
-        exact = exact_number(radius)
-    except InputError:
-        exact = None
-    if exact is None or exact <= 0:
-        raise InputError(f"radius must be a positive finite number below 2^500, not {radius!r}")
-    if not Fraction(2) ** -500 <= exact <= Fraction(2) ** 500:
-        raise InputError("the radius is beyond 2^±500; rescale the variables")
-    return exact
-
-
-def _is_astronomic(radius: object) -> bool:
-    """Whether writing the number out would take forever: text or a Decimal with a huge exponent."""
-    if isinstance(radius, Decimal):
-        return not radius.is_finite() or abs(radius.adjusted()) > _MAX_DECIMAL_EXPONENT
-    if isinstance(radius, str):
-        exponent = radius.lower().partition("e")[2].strip("+-_ 0")
-        return len(exponent) > len(str(_MAX_DECIMAL_EXPONENT)) or len(radius) > 10_000
-    return False
 
 
 def choose(name: str, value: str, options: Sequence[str]) -> None:

@@ -1,0 +1,35 @@
+"""The report on an approximated function: what was measured, and how."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """How a function was approximated; errors are measured, not proven."""
+
+    function: str
+    tolerance: float
+    degree: int
+    error: float
+    """The largest |model − f| met, rounding included."""
+    points: int
+    """How many points that was measured on; none of them was used to find the polynomial."""
+    samples: int
+    """How many values of f the polynomial was made from."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.function} by a polynomial of degree {self.degree}: error {self.error:.2g}, "
+            f"measured on {self.points:,} points (tolerance {self.tolerance:g}; made from "
+            f"{self.samples:,} samples)"
+        )
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, str]) -> Approximation | None:
+        """Read what a blueprint's metadata says, if it says anything."""
+        text = metadata.get("approximation")
+        return None if text is None else cls(**json.loads(text))

@@ -1,0 +1,89 @@
+"""Balls and boxes: how far a linear form reaches, exactly."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import exactformer as ef
+from exactformer.blueprint import Ball, Box, as_domain
+from exactformer.blueprint.storing import load_blueprint
+from exactformer.errors import FileFormatError, InputError, OutsideDomainError
+
+numbers = st.fractions(-3, 3, max_denominator=8)
+
+
+@given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_reach_is_the_largest_value_on_a_box_and_a_bound_on_a_ball(sides) -> None:
+    box = Box(tuple(c for c, _, _ in sides), tuple(abs(h) + 1 for _, h, _ in sides))
+    row = [(j, f) for j, (_, _, f) in enumerate(sides)]
+    corner = [c + (h if f > 0 else -h) for (c, _, f), h in zip(sides, box.half_widths, strict=True)]
+    value = sum(f * (x - box.offset(j)) for (j, f), x in zip(row, corner, strict=True))
+    assert box.reach(row) == abs(value)
+    ball = Ball(box.radius, box.centre)
+    assert ball.reach(row) >= box.reach(row)
+    assert ball.reach(row) ** 2 >= ball.radius**2 * sum(f * f for _, f in row)
+    assert box.radius**2 >= sum(h * h for h in box.half_widths)
+
+
+def test_domains_in_words() -> None:
+    unit = (Fraction(0), Fraction(1))
+    assert str(Box.of([unit] * 12 + [(Fraction(-1, 2), Fraction(3))])) == "[0, 1]¹² × [-1/2, 3]"
+    assert str(as_domain(Fraction(3, 2))) == "‖x‖ ≤ 3/2"
+    assert str(Ball(Fraction(2), (Fraction(1), Fraction(0)))) == "‖x − (1, 0)‖ ≤ 2"
+
+
+def test_points_are_judged_by_the_domain() -> None:
+    model = ef.compile("x y", domain=[(10, 11), (-1, 3)])
+    assert float(model([10.0, 3.0])) == 30
+    for outside in ([9.99, 0.0], [10.5, 3.001], [0.0, 0.0]):
+        with pytest.raises(OutsideDomainError):
+            model(outside)
+    ball = ef.compile("x y", domain=Ball(Fraction(1, 2), (Fraction(5), Fraction(5))))
+    assert float(ball([5.0, 5.5])) == pytest.approx(27.5)
+    with pytest.raises(OutsideDomainError):
+        ball([5.4, 5.4])
+    marked = ef.compile("x; y", domain=[(0, 1), (0, 1)], outside="nan")
+    assert np.isnan(marked([[2.0, 0.0], [1.0, 0.0]]).numpy()).tolist() == [[True] * 2, [False] * 2]
+
+
+def test_a_box_survives_a_file(tmp_path) -> None:
+    model = ef.compile("x^2; x y", domain=[("1/3", 2), (0, 1)])
+    model.save(tmp_path / "box.safetensors")
+    blueprint = load_blueprint(tmp_path / "box.safetensors")
+    assert blueprint == model.blueprint
+    assert blueprint.vector
+    assert blueprint.domain == Box.of([(Fraction(1, 3), Fraction(2)), (Fraction(0), Fraction(1))])
+
+
+@pytest.mark.parametrize(
+    ("domain", "words"),
+    [
+        ([(0, 1)], "1 intervals for 2 variables"),
+        ([(0, 1), (1, 0)], "interval of y is empty"),
+        ([(0, 1), (2**40, 2**40 + 1)], "too far from 0"),
+        ([(0, float("inf")), (0, 1)], "not a finite number|intervals"),
+        ("ab", "list of intervals"),
+    ],
+)
+def test_bad_domains_are_refused(domain, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        ef.compile("x y", domain=domain)
+    with pytest.raises(InputError, match="not both"):
+        ef.compile("x y", 2, domain=[(0, 1), (0, 1)])
+
+
+def test_a_file_with_an_impossible_domain_is_refused() -> None:
+    from exactformer.blueprint.storing import _domain
+
+    for description in (
+        {"centre": [], "half_widths": ["1/1"]},
+        {"centre": ["0/1"], "half_widths": ["-1/1"]},
+        {"centre": ["0/1", "0/1"], "radius": "1/1"},
+        {"centre": ["0/1"], "half_widths": ["1/1", "1/1"]},
+    ):
+        with pytest.raises(FileFormatError):
+            _domain(description, 1)
