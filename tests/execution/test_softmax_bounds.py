@@ -87,6 +87,31 @@ def test_truncation_is_seen_almost_in_full() -> None:
         assert 0.8 * bound.truncation < error <= bound.total < 1.001 * bound.truncation
 
 
+def test_small_nodes_amplify_rounding_as_bounded() -> None:
+    """ε ≤ 1/512 makes the heads' values thousands: the error is within, and near, the bound."""
+    p = Polynomial.parse("x^2")
+    blueprint = softmax(ridge_form(p), Fraction(1), Extrapolation(3, Fraction(1, 512)))
+    bound = bound_of(blueprint, torch.float64)
+    assert bound.total is not None
+    assert bound.truncation is not None
+    assert bound.truncation < 1e-3 * bound.total
+    x = torch.linspace(-1, 1, 20001, dtype=torch.float64)
+    error = float((SoftmaxTransformer(blueprint)(x[:, None]) - x**2).abs().max())
+    assert bound.total / 30 < error <= bound.total
+
+
+def test_truncation_of_one_block_is_carried_through_the_next() -> None:
+    """t⁸ at t = 1 has the errors of seven products; the bound has them all, and little else."""
+    p = Polynomial.parse("x^8")
+    for heads in (2, 3, 4):
+        blueprint = softmax(ridge_form(p), Fraction(1), Extrapolation(heads, Fraction(1)))
+        bound = bound_of(blueprint, torch.float64).total
+        single = Extrapolation(heads, Fraction(1)).truncation()
+        error = abs(SoftmaxTransformer(blueprint)(torch.ones(1, 1).double()).item() - 1)
+        assert bound is not None
+        assert 5 * single < error <= bound < 1.5 * error
+
+
 def test_heads_that_do_not_extrapolate_get_the_bound_of_a_single_tanh() -> None:
     """Equal shares of the slope keep the linear part, but nothing cancels."""
     p = Polynomial.parse("x^2")

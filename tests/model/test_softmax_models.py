@@ -54,6 +54,16 @@ def test_a_looser_tolerance_takes_fewer_heads() -> None:
     assert counts[0] < counts[-1]
 
 
+def test_the_fewest_heads_that_meet_the_tolerance_are_taken() -> None:
+    p = ef.Polynomial.parse("x^3 + x")
+    choice = best_span(3, FORMATS["float64"])
+    three = certify_blueprint(softmax(ridge_form(p), Fraction(1), choice), p).bound("float64")
+    for tolerance, heads in ((1.01 * three, 3), (0.99 * three, 4)):
+        model = ef.compile(p, construction="softmax", tolerance=tolerance)
+        assert model.certificate.bound("float64") <= tolerance
+        assert heads_of(model) == heads
+
+
 def test_without_tolerance_the_error_is_the_least_of_all_numbers_of_heads() -> None:
     p = ef.Polynomial.parse("x^2 + x")
     for dtype in (torch.float64, torch.float32, torch.float16):

@@ -277,7 +277,7 @@ class _SharedAttention(Analysis):
         most = np.broadcast_to(size.max(axis=0, initial=0.0), size.shape)
         # Twofold for the exponentials' own errors, again for those of sums, again for the rest.
         leakage = times(8 * mass, up(most + top))
-        logit = np.where(shared, np.maximum(*logits)[:, None], 0.0)
+        logit = np.broadcast_to(np.maximum(*logits)[:, None], top.shape)
         weighing = times(top, self.gamma(roundings_of_a_weight(self.format, logit)))
         summing = times(up(answer + weighing), self.gamma(np.full_like(answer, _COMMON)))
         flushed = np.where(most > 0, (len(size) + 4) * self.flush * (1 + most), 0.0)
