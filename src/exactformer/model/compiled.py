@@ -27,7 +27,8 @@ from exactformer.model.sharing import in_pieces, in_threads
 OUTSIDE = ("raise", "nan", "allow")
 INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
 _PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
-_PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**15  # fused: milliseconds of work, points in the cache
+_PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**16  # fused: milliseconds of work, points in the cache
+_CHECKED = 2**13  # points at a time
 
 
 def fused_form(blueprint: Blueprint) -> FusedForm:
@@ -284,11 +285,14 @@ def _deep_inside(points: Tensor, domain: Domain) -> bool:
     """
     if not isinstance(domain, Ball) or any(domain.centre) or not 2**-30 < domain.radius < 2**30:
         return False
-    wide = points.to(torch.promote_types(points.dtype, torch.float32))
+    wide = torch.promote_types(points.dtype, torch.float32)
     d = points.shape[-1]
-    slack = 4 * (d + 2) * torch.finfo(wide.dtype).eps
-    squares = (wide * wide) @ wide.new_ones(d)
-    return not len(points) or bool(squares.max() <= float(domain.radius) ** 2 * (1 - slack))
+    ones = points.new_ones(d, dtype=wide)
+    limit = float(domain.radius) ** 2 * (1 - 4 * (d + 2) * torch.finfo(wide).eps)
+    for part in torch.split(points.to(wide), _CHECKED):
+        if len(part) and not bool(((part * part) @ ones).max() <= limit):
+            return False
+    return True
 
 
 def _distances(points: Tensor, blueprint: Blueprint) -> Tensor:
