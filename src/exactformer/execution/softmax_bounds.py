@@ -195,7 +195,7 @@ class _SharedAttention(Analysis):
             z = self._sizes(product.differences)
             z = up(z + total(carried, 0))
             for dimension, combinations in self.combinations(product, block.heads).items():
-                for combination, rows in combinations.items():
+                for combination, rows in combinations:
                     slope = np.full(len(rows), above(combination.slope))
                     parts = [times(slope, part[rows]) for part in carried]
                     beyond = combination.truncation(z[rows])
@@ -230,23 +230,26 @@ class _SharedAttention(Analysis):
 
     def combinations(
         self, product: Product, heads: Sequence[SoftmaxHead]
-    ) -> dict[int, dict[_Combination, Indices]]:
+    ) -> dict[int, list[tuple[_Combination, Indices]]]:
         """Return, by dimension, which tokens see which combination of the heads' values."""
         members = [heads[h] for h in product.heads]
         scales = [head.scale for head in members]
-        known: dict[tuple[tuple[Fraction, Fraction], ...], _Combination] = {}
-        found: dict[int, dict[_Combination, list[int]]] = {}
-        zero = Fraction(0)
+        # Tokens that offer the same values share these objects.
+        alike: dict[tuple[int, ...], list[int]] = {}
         for i, p in enumerate(members[0].partner):
-            if p == ALONE:
-                continue
+            if p != ALONE:
+                key = tuple(id(head.values[j]) for head in members for j in (i, p))
+                alike.setdefault(key, []).append(i)
+        found: dict[int, list[tuple[_Combination, Indices]]] = {}
+        zero = Fraction(0)
+        for rows in alike.values():
+            i, p = rows[0], members[0].partner[rows[0]]
             values = [(head.values[i], head.values[p]) for head in members]
             for dimension in {d for pair in values for side in pair for d in side}:
-                pairs = tuple((v.get(dimension, zero), o.get(dimension, zero)) for v, o in values)
-                if pairs not in known:
-                    known[pairs] = _Combination.of(scales, pairs)
-                found.setdefault(dimension, {}).setdefault(known[pairs], []).append(i)
-        return {d: {c: np.array(rows) for c, rows in by.items()} for d, by in found.items()}
+                pairs = [(v.get(dimension, zero), o.get(dimension, zero)) for v, o in values]
+                combination = _Combination.of(scales, pairs), np.array(rows)
+                found.setdefault(dimension, []).append(combination)
+        return found
 
     def head(
         self, matrices: Head, head: SoftmaxHead, z: Array, stream: _Stream, place: str

@@ -39,6 +39,9 @@ NEAR = 16.0
 ALONE = -1
 """Partner of a token that attends to a single one."""
 
+Values = dict[int, Fraction]
+"""What a token offers, by dimension."""
+
 Form = tuple[tuple[tuple[int, int], Fraction], ...]
 """A bilinear form of the stream, {(a, b): coefficient} in order: z_ij = Σ s_i[a] s_j[b]."""
 
@@ -57,7 +60,7 @@ class SoftmaxHead:
 
     queries: Projection
     keys: Projection
-    values: list[dict[int, Fraction]]
+    values: list[Values]
     focus: NDArray[np.int64]
     """The token attended to: oneself where there is a partner, anyone where there is none."""
     partner: NDArray[np.int64]
@@ -147,7 +150,7 @@ def _run_block(
     for h, head in enumerate(block.attention.heads):
         place = f"block {b}, head {h + 1}"
         form, scale = _form(head, live)
-        values = [_constants(shared.applied(head.value, token), place) for token in stream]
+        values = _constants([shared.applied(head.value, token) for token in stream], place)
         queries, keys = project(head.query), project(head.key)
         focus, partner = _attended(*logit_ranges(queries.ranges, keys.ranges), place)
         _check_partners(partner, stream, place)
@@ -198,10 +201,20 @@ def _check_partners(partner: NDArray[np.int64], stream: list[Token], place: str)
             )
 
 
-def _constants(values: Token, place: str) -> dict[int, Fraction]:
-    if any(entry.length() > 1 for entry in values.values()):
-        raise CertificationError(f"{place}: its values depend on x; only constant ones are covered")
-    return {dimension: to_fraction(fmpq(entry[0])) for dimension, entry in values.items() if entry}
+def _constants(tokens: list[Token], place: str) -> list[Values]:
+    """Return the tokens' values; equal ones are one object."""
+    known: dict[tuple[tuple[int, int], ...], Values] = {}
+    found = []
+    for token in tokens:
+        key = tuple((dimension, id(entry)) for dimension, entry in token.items())
+        if key not in known:
+            if any(entry.length() > 1 for entry in token.values()):
+                raise CertificationError(
+                    f"{place}: its values depend on x; only constant ones are covered"
+                )
+            known[key] = {d: to_fraction(fmpq(entry[0])) for d, entry in token.items() if entry}
+        found.append(known[key])
+    return found
 
 
 def _attended(low: Array, high: Array, place: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -272,12 +285,14 @@ class _Sharing:
         self._known: dict[tuple[object, ...], tuple[fmpq_poly, ...]] = {}
 
     def constant(self, value: Fraction) -> fmpq_poly:
-        return self._find((value,), (), lambda: fmpq_poly([to_fmpq(value)]))
+        key = value.numerator, value.denominator  # whose hashes are quick, unlike a Fraction's
+        return self._find(key, (), lambda: fmpq_poly([to_fmpq(value)]))
 
     def scaled(self, entry: fmpq_poly, weight: Fraction) -> fmpq_poly:
         if weight == 1:
             return entry
-        return self._find((id(entry), weight), (entry,), lambda: entry * to_fmpq(weight))
+        key = id(entry), weight.numerator, weight.denominator
+        return self._find(key, (entry,), lambda: entry * to_fmpq(weight))
 
     def product(self, a: fmpq_poly, b: fmpq_poly) -> fmpq_poly:
         return self._find(("·", id(a), id(b)), (a, b), lambda: a * b)
