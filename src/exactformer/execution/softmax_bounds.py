@@ -129,7 +129,6 @@ class _Stream:
 class _Combination:
     """How the heads of one product act together on one dimension of one token."""
 
-    base: Fraction
     slope: Fraction
     nodes: tuple[Fraction, ...]
     cubes: Fraction | None
@@ -139,20 +138,20 @@ class _Combination:
     def of(
         cls, scales: Sequence[Fraction], pairs: Sequence[tuple[Fraction, Fraction]]
     ) -> _Combination:
+        """Return it for heads with these ε and these values at the token and its partner."""
         used = [
             (e, own - other) for e, (own, other) in zip(scales, pairs, strict=True) if own != other
         ]
-        base = sum((own + other for own, other in pairs), Fraction(0)) / 2
         slope = sum((e * v for e, v in used), Fraction(0)) / 4
         distinct = len({e * e for e, _ in used}) == len(used)
         vanish = all(sum(v * e ** (2 * j + 1) for e, v in used) == 0 for j in range(1, len(used)))
         if slope and distinct and vanish:
-            return cls(base, slope, tuple(e for e, _ in used), None)
+            return cls(slope, tuple(e for e, _ in used), None)
         cubes = sum((abs(v * e**3) for e, v in used), Fraction(0)) / 48
-        return cls(base, slope, (), cubes)
+        return cls(slope, (), cubes)
 
     def truncation(self, z: Array) -> Array:
-        """Bound what the sum of the heads has beyond base + slope·z, for |z| up to these."""
+        """Bound what the sum of the heads has beyond its linear part, for |z| up to these."""
         if self.cubes is not None:
             return times(np.full_like(z, above(self.cubes)), times(z, times(z, z)))
         result = times(np.full_like(z, above(self.slope)), z)
@@ -172,6 +171,13 @@ class _HeadNoise:
 
 
 class _SharedAttention(Analysis):
+    """The three errors of one run in one format.
+
+    A weight that errs by the factor 1 ± δ moves an answer by no more than δ/(1 − δ) times the larger
+    value: the normaliser sees the same exponentials. What is common to all weights counts only in
+    proportion to the answer, which is small where the values cancel.
+    """
+
     run: SoftmaxRun
 
     def bound(self) -> ErrorBound:
@@ -187,6 +193,7 @@ class _SharedAttention(Analysis):
         )
 
     def block(self, b: int, block: SoftmaxBlock, stream: _Stream) -> _Stream:
+        """Return the stream after a block."""
         truncation, leakage, rounding = stream.errors.copy()
         absolute = stream.entries.computed.copy()
         count = (absolute > 0).astype(float)

@@ -136,10 +136,10 @@ def _run_block(
     block: Block, stream: list[Token], live: set[int], sizes: Sizes, shared: _Sharing, b: int
 ) -> SoftmaxBlock:
     _check_layers(block, b)
-    projections: dict[frozenset[tuple[tuple[int, int], Fraction]], Projection] = {}
+    projections: dict[tuple[object, ...], Projection] = {}
 
     def project(matrix: Matrix) -> Projection:
-        key = frozenset(matrix.entries.items())
+        key = matrix.shape, frozenset(matrix.entries.items())
         if key not in projections:
             tokens = [shared.applied(matrix, token) for token in stream]
             projections[key] = Projection(tokens, Ranges.of(tokens, sizes, matrix.rows))
