@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-LONGEST = 10.0
+LONGEST = 4.0
 """A call that would take more seconds than this is measured on fewer points, and scaled."""
 
 SHORTEST = 0.02

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import evaluating, measuring, peers, scaling
+from benchmarks import evaluating, lengths, measuring, peers, scaling
 from benchmarks.cases import CASES, Case
 
 SMALL = (Case("f2", 4), Case("dense 2 4"), Case("dense 3 3", 2))
@@ -137,6 +137,14 @@ def test_a_target_that_is_missed_is_said_to_be():
     assert all("**" in line[2] for line in good if "literal" in line[0])  # never measured
     assert all(line[2] == "met" for line in good if "scikit-learn, dense" in line[0])
     assert good[-1][2] == "met"
+
+
+def test_our_expansion_meets_the_tolerance_and_chebpy_agrees():
+    pytest.importorskip("chebpy")
+    row = lengths.compare("exp(x)", 1e-6)
+    assert row["our error"] <= 1e-6
+    assert row["chebpy error"] <= 1e-6
+    assert row["ours"] <= lengths.LIMIT * row["chebpy"]
 
 
 def _power_law(d: int, q: int, wobble: float = 0.0) -> dict:
