@@ -114,6 +114,6 @@ def test_heads_are_told_apart_where_there_are_several(call, tmp_path):
     file = tmp_path / "doubling.safetensors"
     call("compile", "x^4", "--construction", "doubling", "-o", file)
     out = call("inspect", file, "--matrices").out
-    assert "2 attention 2" in out
+    assert "2 attention 1 … 2" in out
     assert "block 2, head 2, W_Q" in out
     assert "block 1, W_Q" in out

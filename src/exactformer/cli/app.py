@@ -40,6 +40,8 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
         'compile "x^2 + 3 x y" --radius 2 -o law.safetensors',
         'compile "0.1 a^3 - 2 (a + b)^2" --radius 1/2 --variables a,b,c --construction paper',
         'compile "x^4" --radius 10 --dtype float32 --json',
+        'compile "x^2 + y^2; x y" --domain "0,1; -1/2,3" -o pair.safetensors',
+        'compile "(x + y)^16" --construction chebyshev',
     ],
     certify: [
         "certify law.safetensors",

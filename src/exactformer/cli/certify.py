@@ -25,7 +25,7 @@ def certify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Prove from scratch that a saved model computes a polynomial on its ball.
+    """Prove from scratch that a saved model computes a polynomial on its domain.
 
     Nothing in the file is believed: selection, identity and rounding are proven again. If one weight
     is off by anything at all, this fails and names it.

@@ -13,6 +13,7 @@ from exactformer.cli.options import (
     Json,
     MemoryLimit,
     in_bytes,
+    intervals,
     names,
     radius_text,
     torch_dtype,
@@ -23,11 +24,22 @@ from exactformer.errors import InputError
 
 def compile(
     expression: Annotated[
-        str, typer.Argument(metavar="EXPR", help="The polynomial, e.g. 'x^2 + 3 x y'.")
+        str,
+        typer.Argument(
+            metavar="EXPR",
+            help="The polynomial, e.g. 'x^2 + 3 x y'; several, between semicolons, for a vector.",
+        ),
     ],
     radius: Annotated[
-        str, typer.Option("--radius", "-r", help="The ball ‖x‖ ≤ R to be exact on: 4, 0.1, 1/3.")
-    ] = "1",
+        str | None,
+        typer.Option(
+            "--radius", "-r", help="The ball ‖x‖ ≤ R to be exact on: 4, 0.1, 1/3; 1 if absent."
+        ),
+    ] = None,
+    domain: Annotated[
+        str | None,
+        typer.Option(help="A box in its place, an interval for every variable: '0,1; -1/2,3'."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Save the model here (.safetensors).")
     ] = None,
@@ -52,7 +64,7 @@ def compile(
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
-    """Compile a polynomial into a transformer that equals it on a ball, and prove it.
+    """Compile a polynomial into a transformer that equals it on a ball or box, and prove it.
 
     The certificate holds for the saved file in every number format it lists; --dtype and --executor
     name the one that must have a guarantee. Fails, and saves nothing, where something cannot be
@@ -62,9 +74,12 @@ def compile(
     from exactformer.model import compile as compile_model
 
     check_output(out)
+    if radius is not None and domain is not None:
+        raise InputError("give --radius for a ball or --domain for a box, not both")
     model = compile_model(
         expression.strip(),
         radius_text(radius),
+        domain=intervals(domain),
         variables=names(variables),
         construction=construction,
         directions=directions,

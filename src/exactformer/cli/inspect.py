@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from exactformer.blueprint import Block, Blueprint, Matrix
+    from exactformer.blueprint import Block, Blueprint, Head, Matrix
     from exactformer.cli.theorem import TheoremCounts
 
 
@@ -110,6 +110,10 @@ def _show(blueprint: Blueprint, screen: Console) -> None:
         f"on {blueprint.domain}, variables {variable_list(blueprint.variables)}; "
         f"{blueprint.construction} construction\n",
     )
+    if "approximation" in blueprint.metadata:
+        from exactformer.model.approximation import Approximation
+
+        screen.print(f"Approximates {Approximation.of(blueprint.metadata)}\n")
     screen.print(_layers(blueprint))
     rules = sorted({block.attention.selection.rule.value for block in blueprint.blocks})
     screen.print(f"\nA token is   {' | '.join(_runs(blueprint.dimensions))}")
@@ -133,17 +137,29 @@ def _layers(blueprint: Blueprint) -> Table:
 
 
 def _add_block(table: Table, b: int, block: Block, dimensions: tuple[str, ...]) -> None:
-    heads = block.attention.heads
-    for h, head in enumerate(heads, start=1):
-        parts = {"W_Q": head.query, "W_K": head.key, "W_V": head.value}
-        written = ", ".join(dimensions[i] for i in sorted(head.value.by_row))
-        which = f" {h}" if len(heads) > 1 else ""
-        table.add_row(f"{b} attention{which}", *_sizes(parts), written)
+    heads, first = block.attention.heads, 1
+    for sizes, alike in groupby(heads, key=_head_sizes):
+        group = list(alike)
+        last = first + len(group) - 1
+        which = "" if len(heads) == 1 else f" {first}" if last == first else f" {first} … {last}"
+        shapes, nonzeros = sizes
+        count = nonzeros if last == first else f"{len(group)} × ({nonzeros})"
+        rows = {i for head in group for i in head.value.by_row}
+        table.add_row(f"{b} attention{which}", shapes, count, _written(rows, dimensions))
+        first = last + 1
     layer = block.feed_forward
     parts = {"W_1": layer.w1, "b_1": layer.b1, "W_2": layer.w2, "b_2": layer.b2}
     kept = {name: matrix for name, matrix in parts.items() if matrix.nonzeros}
-    written = ", ".join(dimensions[i] for i in sorted(layer.w2.by_row | layer.b2.by_row))
+    written = _written(layer.w2.by_row.keys() | layer.b2.by_row.keys(), dimensions)
     table.add_row(f"{b} feed-forward", *_sizes(kept), written)
+
+
+def _head_sizes(head: Head) -> tuple[str, str]:
+    return _sizes({"W_Q": head.query, "W_K": head.key, "W_V": head.value})
+
+
+def _written(rows: Collection[int], dimensions: tuple[str, ...]) -> str:
+    return ", ".join(_runs(tuple(dimensions[i] for i in sorted(rows))))
 
 
 def _sizes(parts: Mapping[str, Matrix]) -> tuple[str, str]:

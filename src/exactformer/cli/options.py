@@ -52,11 +52,26 @@ def names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def radius_text(text: str) -> str:
+def radius_text(text: str | None) -> str | None:
     """Return a radius as text, short of exponents that only exact arithmetic would try to write out."""
+    if text is None:
+        return None
     if re.search(r"[eE][+-]?[0-9]{4,}", text):
         raise InputError(f"radius {text.strip()!r} is beyond 2^±500; rescale the variables")
     return text.strip()
+
+
+def intervals(text: str | None) -> list[tuple[str, str]] | None:
+    """Return the sides of a box such as ``0,1; -1/2,3``, their ends as text: numbers stay exact."""
+    if text is None:
+        return None
+    sides = [[end.strip() for end in side.split(",")] for side in text.removesuffix(";").split(";")]
+    if any(len(ends) != 2 or not all(ends) for ends in sides):
+        raise InputError(
+            f"--domain {text.strip()!r}: a box is an interval for every variable, lower and upper end "
+            "with a comma, semicolons between them: '0,1; -1/2,3'"
+        )
+    return [(low, high) for low, high in sides]
 
 
 def coordinates(text: str) -> list[float]:

@@ -21,6 +21,11 @@ from exactformer.cli.output import console, print_json
 from exactformer.errors import InputError, OutsideDomainError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from exactformer.blueprint import Domain
     from exactformer.cli.points import Batch, Points
     from exactformer.model import CompiledModel
 
@@ -41,7 +46,7 @@ def predict(
         typer.Option("--out", "-o", help="Write here, .csv or .npy; standard output if absent."),
     ] = None,
     outside: Annotated[
-        str, typer.Option(help="Points off the ball: raise, nan or allow (nothing is proven).")
+        str, typer.Option(help="Points off the domain: raise, nan or allow (nothing is proven).")
     ] = "raise",
     dtype: Dtype = "float64",
     executor: Executor = None,
@@ -53,16 +58,16 @@ def predict(
 ) -> None:
     """Evaluate a saved model, proven anew on loading, at points from a file or a pipe.
 
-    A CSV header may name the variables in any order, and is answered with a header. Points are
-    rounded to --dtype first; every value is then within the certified bound of the polynomial there,
-    and is written with all its digits.
+    A CSV header may name the variables in any order, and is answered with a header; a vector has a
+    column for every component. Points are rounded to --dtype first; every value is then within the
+    certified bound of the polynomial there, and is written with all its digits.
     """
     from exactformer.cli.points import open_points
     from exactformer.model import load
 
     if outside not in _OUTSIDE:
         raise InputError(f"--outside {outside}: choose one of {', '.join(_OUTSIDE)}")
-    # Points off the ball come back as NaN, which tells this command what line they stand on.
+    # Points off the domain come back as NaN, which tells this command what line they stand on.
     model = load(
         file,
         dtype=torch_dtype(dtype),
@@ -96,18 +101,20 @@ def _run(
     from exactformer.cli.progress import progress
     from exactformer.cli.values import values_to
 
-    kept: list[float | None] = []
-    count = off_ball = 0
+    kept: list[Any] = []
+    count = off_domain = 0
+    shape = (len(model.blueprint.readouts),) if model.blueprint.vector else ()
+    columns = [f"value {k + 1}" for k in range(*shape)] if shape else ["value"]
     to_list = out is None and as_json
     with (
-        values_to(out, table.has_header and not to_list) as write,
+        values_to(out, columns if table.has_header and not to_list else (), shape) as write,
         progress("points", table.total) as advance,
     ):
         for batch, result in in_order(lambda b: values(model, b.points), table.batches):
-            missing = np.flatnonzero(np.isnan(result))
+            missing = np.flatnonzero(np.isnan(result).any(axis=tuple(range(1, result.ndim))))
             if outside == "raise" and len(missing):
-                raise _off_ball(model, table, batch, int(missing[0]))
-            off_ball += len(missing) if outside == "nan" else 0
+                raise _off_domain(model, table, batch, int(missing[0]))
+            off_domain += len(missing) if outside == "nan" else 0
             count += len(result)
             if to_list:
                 kept += result.tolist()
@@ -118,7 +125,7 @@ def _run(
     summary: dict[str, Any] = {
         "target": model.target,
         "points": count,
-        "outside": off_ball,
+        "outside": off_domain,
         "dtype": str(model.dtype).removeprefix("torch."),
         "executor": model.executor,
         "bound": None if outside == "allow" else bound,
@@ -127,15 +134,28 @@ def _run(
     return summary | ({"values": kept} if to_list else {})
 
 
-def _off_ball(model: CompiledModel, table: Points, batch: Batch, row: int) -> OutsideDomainError:
+def _off_domain(model: CompiledModel, table: Points, batch: Batch, row: int) -> OutsideDomainError:
+    blueprint = model.blueprint
+    where = _where(blueprint.domain, blueprint.variables, batch.points[row])
+    return OutsideDomainError(
+        f"{table.place(batch.places[row])}: the point has {where}, outside {blueprint.domain}, where "
+        "nothing is proven; compile for a larger domain, or choose --outside nan or allow"
+    )
+
+
+def _where(domain: Domain, variables: Sequence[str], point: NDArray[Any]) -> str:
+    """Say what is too large: a distance, or the coordinate farthest off its interval."""
     import numpy as np
 
-    norm = float(np.linalg.norm(batch.points[row]))
-    return OutsideDomainError(
-        f"{table.place(batch.places[row])}: the point has norm {norm:.6g}, outside "
-        f"{model.blueprint.domain}, where nothing is proven; compile with a larger --radius, or "
-        "choose --outside nan or allow"
-    )
+    from exactformer.blueprint import Box
+
+    axes = range(len(variables))
+    offsets = point - [float(domain.offset(j)) for j in axes]
+    if isinstance(domain, Box):
+        j = int(np.argmax(np.abs(offsets) / [float(domain.extent(k)) for k in axes]))
+        return f"{variables[j]} = {point[j]:.6g}"
+    name = "distance" if any(domain.centre) else "norm"
+    return f"{name} {float(np.linalg.norm(offsets)):.6g}"
 
 
 def _show(summary: dict[str, Any]) -> None:
@@ -143,5 +163,5 @@ def _show(summary: dict[str, Any]) -> None:
     if summary["bound"] is not None:
         text += f", each within {summary['bound']:.3g} of the polynomial"
     if summary["outside"]:
-        text += f"; {summary['outside']:,} points lie off the ball and are NaN"
+        text += f"; {summary['outside']:,} points lie off the domain and are NaN"
     console().print(text + ".")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,8 +17,11 @@ Write = Callable[[NDArray[Any]], None]
 
 
 @contextmanager
-def values_to(out: Path | None, header: bool) -> Iterator[Write]:
-    """Give a function that takes values batch by batch; ``None`` is standard output."""
+def values_to(out: Path | None, header: Sequence[str], shape: tuple[int, ...]) -> Iterator[Write]:
+    """Give a function that takes values batch by batch; ``None`` is standard output.
+
+    ``header`` names the columns, if they are to be named; ``shape`` is that of one value.
+    """
     if out is None:
         yield _csv_writer(sys.stdout, header)
         return
@@ -32,7 +35,7 @@ def values_to(out: Path | None, header: bool) -> Iterator[Write]:
             with partial.open("wb") as binary:
                 pieces: list[NDArray[Any]] = []
                 yield pieces.append
-                np.save(binary, np.concatenate(pieces) if pieces else np.empty(0))
+                np.save(binary, np.concatenate(pieces) if pieces else np.empty((0, *shape)))
         else:
             with partial.open("w", encoding="utf-8", newline="") as text:
                 yield _csv_writer(text, header)
@@ -41,12 +44,13 @@ def values_to(out: Path | None, header: bool) -> Iterator[Write]:
         partial.unlink(missing_ok=True)
 
 
-def _csv_writer(stream: TextIO, header: bool) -> Write:
+def _csv_writer(stream: TextIO, header: Sequence[str]) -> Write:
     if header:
-        stream.write("value\n")
+        stream.write(",".join(header) + "\n")
 
     def write(values: NDArray[Any]) -> None:
         # str of a NumPy float is the shortest text that reads back to it, in its own format.
-        stream.write("".join(f"{value!s}\n" for value in values))
+        rows = values.reshape(len(values), -1)
+        stream.write("".join(",".join(map(str, row)) + "\n" for row in rows))
 
     return write

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from exactformer.model import CompiledModel, Trace
 
 MOST_ROWS = 16
+MOST_READOUTS = 4
 _VISIBLE = 1e-3
 _WIDEST = 15.0
 _GAP = 0.28
@@ -59,7 +60,7 @@ def architecture_figure(model: CompiledModel, point: Sequence[float]) -> Figure:
 
     with exactformer_style():
         figure = Figure(figsize=(width, height))
-        _heading(figure, model, point, float(trace["output"]), height)
+        _heading(figure, model, point, trace["output"].tolist(), height)
         _groups(figure, left, widths, height - _TOP)
         y = height - _TOP
         for (name, panels), tall in zip(rows, heights, strict=True):
@@ -114,16 +115,16 @@ def _rows(blueprint: Blueprint, trace: Trace) -> list[Row]:
         inner[MOST_ROWS - 1] = (f"{name} of {blueprint.depth}", panels)
     rows += inner[:MOST_ROWS]
     last = trace[f"block {blueprint.depth} output" if blueprint.depth else "tokens"].numpy()
-    beta = dense(blueprint.readouts[0].beta)
-    rows.append(
-        (
-            "readout",
-            {
-                0: _panel(r"$\beta$", beta, dimensions, tokens),
-                6: _panel(r"$\beta\,\circ$ stream", beta * last, dimensions),
-            },
-        )
-    )
+    readouts = blueprint.readouts[:MOST_READOUTS]
+    for k, readout in enumerate(readouts, start=1):
+        beta = dense(readout.beta)
+        panels = {
+            0: _panel(r"$\beta$", beta, dimensions, tokens),
+            6: _panel(r"$\beta\,\circ$ stream", beta * last, dimensions),
+        }
+        more = k == MOST_READOUTS < len(blueprint.readouts)
+        which = f"\n{k}{f' of {len(blueprint.readouts)}' if more else ''}"
+        rows.append((f"readout{which if blueprint.vector else ''}", panels))
     return rows
 
 
@@ -195,7 +196,11 @@ def _label_height(panel: Panel, cell: float) -> float:
 
 
 def _heading(
-    figure: Figure, model: CompiledModel, point: Sequence[float], output: float, height: float
+    figure: Figure,
+    model: CompiledModel,
+    point: Sequence[float],
+    output: float | list[float],
+    height: float,
 ) -> None:
     blueprint = model.blueprint
     width = figure.get_size_inches()[0]
@@ -203,6 +208,9 @@ def _heading(
     target = model.target if len(model.target) <= room else f"{model.target[:room]} …"
     place = ", ".join(f"{value:.3g}" for value in point)
     place = place if len(place) <= room else f"{place[:room]} …"
+    values = output if isinstance(output, list) else [output]
+    shown = ", ".join(f"{value:.10g}" for value in values[:MOST_READOUTS])
+    shown += ", …" if len(values) > MOST_READOUTS else ""
     lines: list[tuple[float, str, dict[str, Any]]] = [
         (0.3, target, {"fontsize": 12, "fontweight": "bold"}),
         (
@@ -212,7 +220,7 @@ def _heading(
             f"{plural(blueprint.depth, 'block')}",
             {},
         ),
-        (0.73, f"x = ({place}),  output {output:.10g}", {}),
+        (0.73, f"x = ({place}),  output {shown}", {}),
         (
             0.93,
             "blue is negative, white zero, orange positive; shade is the root of |entry| over the "

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from exactformer.errors import FileFormatError
+
 
 @dataclass(frozen=True)
 class Approximation:
@@ -32,4 +34,7 @@ class Approximation:
     def of(cls, metadata: Mapping[str, str]) -> Approximation | None:
         """Read what a blueprint's metadata says, if it says anything."""
         text = metadata.get("approximation")
-        return None if text is None else cls(**json.loads(text))
+        try:
+            return None if text is None else cls(**json.loads(text))
+        except (TypeError, ValueError):
+            raise FileFormatError("what is said about the approximation is damaged") from None
