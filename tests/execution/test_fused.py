@@ -176,6 +176,17 @@ def test_float16_holds_large_intermediates_but_not_large_values() -> None:
     assert "float16" in found.reason
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_last_rounding_counts(dtype: torch.dtype) -> None:
+    """x + 1 with exact weights: float32 is exact, the value's own rounding is all there is."""
+    one = Matrix.of(1, 1, {(0, 0): Fraction(1)})
+    form = FusedForm(one, (), (one,), (Fraction(1),))
+    unit = torch.finfo(dtype).eps / 2
+    x = torch.tensor([[0.5 + unit]], dtype=dtype)
+    error = abs(float(FusedTransformer(form, dtype)(x)) - (1.5 + unit))
+    assert error == unit <= bound_of(form, dtype) < 5 * unit
+
+
 @pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
 def test_narrower_points_are_read_exactly(narrow: torch.dtype) -> None:
     form = fused_form(20, 3, 4, centred=False)

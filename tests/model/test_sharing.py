@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 import pytest
 import torch
 from torch import Tensor
 
 import exactformer as ef
+from exactformer.blueprint import Ball
 from exactformer.errors import InputError, OutsideDomainError
 from exactformer.model import compiled
 
@@ -118,6 +120,23 @@ def test_the_quick_test_for_the_ball_never_lets_a_point_out(dtype: torch.dtype) 
                 model(x)
         else:
             assert bool(model(x).isfinite().all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_quick_test_allows_for_its_own_rounding(dtype: torch.dtype) -> None:
+    """Just outside, sums of squares often round to the radius' square or below it."""
+    generator = torch.Generator().manual_seed(0)
+    directions = torch.randn(500, 10, generator=generator, dtype=torch.float64)
+    sphere = (3 * directions / directions.norm(dim=1, keepdim=True)).to(dtype)
+    ball, deceived = Ball(Fraction(3)), 0
+    for point in sphere[:, None]:
+        outside = sum(Fraction(v) ** 2 for v in point[0].tolist()) > 9
+        deceived += outside and float((point * point).sum()) <= 9
+        assert not (outside and compiled._deep_inside(point, ball))
+    assert deceived  # by a test that did not allow for it
+    assert compiled._deep_inside(0.99 * sphere, ball)
+    assert not compiled._deep_inside(sphere * torch.nan, ball)
+    assert not compiled._deep_inside(sphere, Ball(Fraction(10) ** 30))  # its square overflows
 
 
 @pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])
