@@ -20,6 +20,7 @@ LAYERS = [
     "constructions",
     "execution",
     "certificates",
+    "probing",
     "model",
     "figures",
     "theory",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from exactformer.experiments import reproduce
     from exactformer.learning import PolynomialAttentionRegressor
     from exactformer.model import CompiledModel, Trace, certify, compile, load
+    from exactformer.probing import check_equivariance, is_contextual_mapping
 
 __version__ = "0.1.0"
 
@@ -32,7 +33,9 @@ _HOMES = {
     "RidgeForm": "algebra.ridge",
     "Trace": "model",
     "certify": "model",
+    "check_equivariance": "probing",
     "compile": "model",
+    "is_contextual_mapping": "probing",
     "load": "model",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
@@ -49,7 +52,9 @@ __all__ = [
     "RidgeForm",
     "Trace",
     "certify",
+    "check_equivariance",
     "compile",
+    "is_contextual_mapping",
     "load",
     "reproduce",
     "ridge_form",
