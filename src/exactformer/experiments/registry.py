@@ -10,11 +10,14 @@ from exactformer.experiments.engine.experiment import Experiment
 # torch and the like inside functions, so that listing all of them stays quick.
 _MODULES: dict[str, str] = {
     "rounding-by-radius": "exactformer.experiments.rounding_by_radius",
+    "accuracy-by-construction": "exactformer.experiments.accuracy_by_construction",
+    "universality": "exactformer.experiments.universality",
     "fang-figure-2": "exactformer.experiments.fang_figure_2",
     "fang-table-1": "exactformer.experiments.fang_table_1",
     "fang-figure-3": "exactformer.experiments.fang_figure_3",
     "fang-noise": "exactformer.experiments.fang_noise",
     "fang-outside": "exactformer.experiments.fang_outside",
+    "yun-alternatives": "exactformer.experiments.yun_alternatives",
 }
 
 _registered: dict[str, Experiment] = {}

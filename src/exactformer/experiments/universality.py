@@ -1,0 +1,255 @@
+"""Corollary 3.7 measured: how fast polynomials, and so transformers, approach continuous functions.
+
+Three functions, and what is known about their approximation by degree n:
+
+* exp on [−1, 1], smooth: the best error is about 1 / (2ⁿ (n + 1)!) (Bernstein, Meinardus);
+* |x| on [−1, 1], kinked: the best error is about 0.2801/n (Bernstein 1914); the Chebyshev series, cut
+  at an even n, errs by exactly 2 / (π(n + 1));
+* sin 40x on [0, 1], oscillating: nothing happens before n ≈ 20 = ω·half-width, when there are π terms
+  for every wave; then the error falls faster than any geometric sequence, below 2 Σ_{k>n} |J_k(20)|.
+
+At some degrees the polynomial is also compiled: the transformer's error must be the polynomial's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import factorial, pi
+from typing import TYPE_CHECKING, Any
+
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from exactformer.experiments.engine.cell import Cell
+    from exactformer.experiments.engine.summary import Summary
+
+EXP, KINK, WAVE = "exp", "|x|", "sin 40x"
+DOMAINS = {EXP: (-1.0, 1.0), KINK: (-1.0, 1.0), WAVE: (0.0, 1.0)}
+OMEGA, HALF_WIDTH = 40.0, 0.5
+BERNSTEIN = 0.2801
+ROUNDING = 1e-13
+"""How far two float64 evaluations of one polynomial may differ, here: a thousand units or so."""
+
+_FINER = 8
+
+
+def cells(scale: Scale) -> list[dict[str, Any]]:
+    """One cell for every function, with its degrees."""
+    last = {Scale.SMOKE: 64, Scale.DEFAULT: 256, Scale.PAPER: 512}[scale]
+    kinks = [2**k for k in range(1, last.bit_length())]
+    return [
+        {"function": EXP, "degrees": list(range(1, 17)), "compiled": [2, 5, 8, 12]},
+        {"function": KINK, "degrees": kinks, "compiled": [4, 16, 64]},
+        {"function": WAVE, "degrees": list(range(2, 55, 2)), "compiled": [16, 28, 36, 44]},
+    ]
+
+
+def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """Measure the curve of one function, and transformers of some of its polynomials."""
+    from exactformer.approximation import universality_curve
+
+    name, degrees = parameters["function"], parameters["degrees"]
+    f, interval = function(name), DOMAINS[name]
+    curve = universality_curve(f, degrees, [interval])
+    models = [_compiled(f, interval, n, max(degrees), device) for n in parameters["compiled"]]
+    return {
+        "degrees": curve["degree"].tolist(),
+        "errors": curve["error"].tolist(),
+        "known": [known(name, n) for n in degrees],
+        "models": models,
+    }
+
+
+def function(name: str) -> Callable[..., Any]:
+    """Return a function of NumPy arrays."""
+    import numpy as np
+
+    functions: dict[str, Callable[..., Any]] = {
+        EXP: np.exp,
+        KINK: np.abs,
+        WAVE: lambda x: np.sin(OMEGA * x),
+    }
+    return functions[name]
+
+
+def known(name: str, n: int) -> float:
+    """Return what theory says about degree n: see the module's text."""
+    if name == EXP:
+        return 1 / (2.0**n * factorial(n + 1))
+    if name == KINK:
+        return 2 / (pi * (n + 1))
+    import numpy as np
+    from scipy.special import jv
+
+    return float(2 * np.abs(jv(np.arange(n + 1, n + 200), OMEGA * HALF_WIDTH)).sum())
+
+
+def _compiled(
+    f: Callable[..., Any], interval: tuple[float, float], degree: int, highest: int, device: str
+) -> dict[str, float]:
+    """Compile the polynomial that the curve has at this degree; return its error and bound."""
+    from fractions import Fraction
+
+    import numpy as np
+    import torch
+
+    from exactformer.algebra import Polynomial
+    from exactformer.algebra.chebyshev import to_powers
+    from exactformer.approximation.expansion import expand
+    from exactformer.approximation.function import BoxFunction
+    from exactformer.approximation.search import check_points
+    from exactformer.model import compile
+
+    low, high = interval
+    centre, half = (low + high) / 2, (high - low) / 2
+    here = BoxFunction(f, [centre], [half])
+    expansion = expand(here, _FINER * highest).cut(degree)
+    powers = to_powers([Fraction(c) for c in expansion.coefficients[:, 0].tolist()])
+    local = Polynomial.from_terms({(s,): a for s, a in enumerate(powers)}, ["x"])
+    exact = local.composed([-Fraction(centre) / Fraction(half)], [1 / Fraction(half)])
+    model = compile(exact, domain=[interval], construction="chebyshev").to(device)
+    x = centre + half * check_points(1)
+    error = np.abs(model(torch.from_numpy(x).to(device)).cpu().numpy() - here.at(x)[:, 0]).max()
+    bound = model.certificate.bound(model.dtype, model.executor)
+    return {"degree": degree, "error": float(error), "bound": bound}
+
+
+def _error(degree: int) -> Callable[[Sequence[Cell]], float]:
+    def metric(cells: Sequence[Cell]) -> float:
+        (cell,) = cells
+        return float(_curve(cell)[degree])
+
+    return metric
+
+
+def _curve(cell: Cell) -> dict[int, float]:
+    return dict(zip(cell.metrics["degrees"], cell.metrics["errors"], strict=True))
+
+
+def _ratios(summary: Summary, name: str, first: int, last: int) -> list[float]:
+    """Return measured over known for the degrees in a range."""
+    (cell,) = summary.select(function=name)
+    metrics = cell.metrics
+    rows = zip(metrics["degrees"], metrics["errors"], metrics["known"], strict=True)
+    return [error / rate for degree, error, rate in rows if first <= degree <= last]
+
+
+def _smooth(summary: Summary) -> bool:
+    return all(1 <= ratio <= 1.5 for ratio in _ratios(summary, EXP, 2, 10))
+
+
+def _kinked(summary: Summary) -> bool:
+    (cell,) = summary.select(function=KINK)
+    above = all(error >= BERNSTEIN / n for n, error in _curve(cell).items())
+    return above and all(abs(ratio - 1) <= 0.02 for ratio in _ratios(summary, KINK, 2, 512))
+
+
+def _waits(summary: Summary) -> bool:
+    (cell,) = summary.select(function=WAVE)
+    return all(error >= 0.1 for n, error in _curve(cell).items() if n <= 16)
+
+
+def _then_falls(summary: Summary) -> bool:
+    return all(0.2 <= ratio <= 1 for ratio in _ratios(summary, WAVE, 24, 42))
+
+
+def _resolved(summary: Summary) -> bool:
+    (cell,) = summary.select(function=WAVE)
+    return _curve(cell)[46] <= 1e-12
+
+
+def _models_agree(summary: Summary) -> bool:
+    return all(
+        abs(model["error"] - _curve(cell)[model["degree"]]) <= model["bound"] + ROUNDING
+        for cell in summary.cells
+        for model in cell.metrics["models"]
+    )
+
+
+def draw(summary: Summary) -> Figure:
+    """Draw error against degree, measured, known and compiled."""
+    from matplotlib.figure import Figure
+
+    from exactformer.figures.style import exactformer_style
+
+    with exactformer_style():
+        figure = Figure(figsize=(13, 4.3), layout="constrained")
+        for axes, name in zip(figure.subplots(1, 3), DOMAINS, strict=True):
+            (cell,) = summary.select(function=name)
+            _panel(axes, name, cell)
+    return figure
+
+
+def _panel(axes: Axes, name: str, cell: Cell) -> None:
+    from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE
+
+    titles = {EXP: "smooth: exp on [−1, 1]", KINK: "kinked: |x| on [−1, 1]"}
+    words = {
+        EXP: r"known: $1 / (2^n (n+1)!)$",
+        KINK: r"known, this series: $2 / (\pi(n+1))$",
+        WAVE: r"known: at most $2\,\sum_{k>n} |J_k(20)|$",
+    }
+    metrics, models = cell.metrics, cell.metrics["models"]
+    degrees = metrics["degrees"]
+    axes.semilogy(degrees, metrics["known"], color=ORANGE, label=words[name])
+    if name == KINK:
+        best = [BERNSTEIN / n for n in degrees]
+        axes.loglog(degrees, best, "--", color=ORANGE, label="known, best possible: 0.2801 / n")
+        axes.set_ylim(bottom=best[-1] / 3)
+    else:
+        axes.set_ylim(bottom=1e-17, top=30)
+    if name == WAVE:
+        turn = OMEGA * HALF_WIDTH
+        axes.axvline(turn, color=GREY, linewidth=0.8, linestyle=":")
+        axes.text(turn + 0.7, 8, "n = 20: π terms a wave", fontsize=8, color=GREY)
+    axes.semilogy(degrees, metrics["errors"], "o", color=BLUE, label="polynomial, measured")
+    axes.semilogy(
+        [m["degree"] for m in models], [m["error"] for m in models], "o", color=GREEN,
+        markersize=9, fillstyle="none", label="its transformer, float64, measured",
+    )  # fmt: skip
+    axes.set(
+        title=titles.get(name, "oscillating: sin 40x on [0, 1]"),
+        xlabel="degree n",
+        ylabel="largest error",
+    )
+    if name == EXP:
+        axes.set_xticks(range(2, 17, 2))
+    axes.legend(loc="upper right" if name != WAVE else "lower left")
+
+
+EXPERIMENT = Experiment(
+    name="universality",
+    title="Continuous functions: error against degree, beside the known rates",
+    claim="Every continuous function is approximated; how fast is what approximation theory says.",
+    source="Fang et al. 2022, Corollary 3.7",
+    cells=cells,
+    run=run,
+    quantities=(
+        Quantity(
+            "exp, degree 8", _error(8), {"function": EXP}, printed=known(EXP, 8),
+            place="1 / (2ⁿ (n + 1)!)", within=0.1,
+        ),
+        Quantity(
+            "|x|, degree 64", _error(64), {"function": KINK}, printed=known(KINK, 64),
+            place="2 / (π(n + 1))", within=0.02,
+        ),
+        Quantity("sin 40x, degree 16", _error(16), {"function": WAVE}, drift=0.01),
+        Quantity("sin 40x, degree 36", _error(36), {"function": WAVE}, drift=0.01),
+        Quantity("sin 40x, degree 46", _error(46), {"function": WAVE}, drift=1.0),
+    ),
+    statements=(
+        Statement("exp: within 1.5 times 1/(2ⁿ (n+1)!) for n = 2 … 10, and not below", _smooth),
+        Statement("|x|: 2/(π(n+1)) within 2 %, above the best possible 0.2801/n", _kinked),
+        Statement("sin 40x: no convergence, error above 0.1, up to n = 16", _waits),
+        Statement("then between a fifth and all of 2 Σ_{k>n} |J_k(20)|, n = 24 … 42", _then_falls),
+        Statement("sin 40x: within 1e-12 at n = 46", _resolved),
+        Statement(
+            "transformers err as their polynomials do, within the certified rounding and 1e-13",
+            _models_agree,
+        ),
+    ),
+    figure=draw,
+)  # fmt: skip
