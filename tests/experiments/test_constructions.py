@@ -132,3 +132,12 @@ def test_a_transformer_that_errs_otherwise_is_noticed():
         }
         cell = Cell({"function": "exp"}, metrics, 0.0, "")
         assert agree.holds(Summary(Scale.SMOKE, (), (cell,))) is holds
+
+
+def test_what_has_no_guarantee_is_left_out():
+    cell = {"target": "dense", "construction": "paper", "degree": 10, "radius": "1"}
+    found = accuracy_by_construction.run(
+        {**cell, "format": "float32", "points": 5, "rounds": 1, "seed": 0}, "cpu"
+    )
+    assert "literal" not in found
+    assert 0 < found["fused"] <= found["fused bound"]

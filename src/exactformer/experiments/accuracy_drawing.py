@@ -71,17 +71,19 @@ def _curves(axes: Axes, cells: Sequence[Cell], place: Any) -> None:
     axes.set_yscale("log")
     for construction, (colour, marker) in _LOOK.items():
         mine = sorted((c for c in cells if c.matches({"construction": construction})), key=place)
-        x = [place(cell) for cell in mine]
+        literal = [cell for cell in mine if "literal" in cell.metrics]
+        x = [place(cell) for cell in literal]
         above = construction == "doubling"  # on the very line of scaled
         axes.plot(
-            x, [c.metrics["literal bound"] for c in mine], color=colour,
+            x, [c.metrics["literal bound"] for c in literal], color=colour,
             linestyle=(0, (4, 4)) if above else "-", linewidth=1.6, zorder=3 if above else 2,
         )  # fmt: skip
         axes.plot(
-            x, [c.metrics["literal"] for c in mine], marker, color=colour, markersize=4.5,
+            x, [c.metrics["literal"] for c in literal], marker, color=colour, markersize=4.5,
             zorder=4,
         )  # fmt: skip
         if construction in _CLOSED_FORMS:
+            x = [place(cell) for cell in mine]
             axes.plot(x, [c.metrics["fused bound"] for c in mine], ":", color=colour, linewidth=1.1)
             axes.plot(
                 x, [c.metrics["fused"] for c in mine], marker, color=colour, markersize=6.5,
