@@ -14,11 +14,19 @@ from exactformer.errors import ExactformerError
 if TYPE_CHECKING:
     from exactformer.algebra import Polynomial
     from exactformer.algebra.ridge import RidgeForm, ridge_form
-    from exactformer.blueprint import Blueprint
+    from exactformer.blueprint import Blueprint, SequenceBlueprint
     from exactformer.certificates import Certificate
     from exactformer.experiments import reproduce
     from exactformer.learning import PolynomialAttentionRegressor
-    from exactformer.model import CompiledModel, Trace, certify, compile, load
+    from exactformer.model import (
+        CompiledModel,
+        SequenceModel,
+        Trace,
+        certify,
+        compile,
+        compile_sequence,
+    )
+    from exactformer.model.loading import load
     from exactformer.probing import check_equivariance, is_contextual_mapping
 
 __version__ = "0.1.0"
@@ -31,12 +39,15 @@ _HOMES = {
     "Polynomial": "algebra",
     "PolynomialAttentionRegressor": "learning",
     "RidgeForm": "algebra.ridge",
+    "SequenceBlueprint": "blueprint",
+    "SequenceModel": "model",
     "Trace": "model",
     "certify": "model",
     "check_equivariance": "probing",
     "compile": "model",
+    "compile_sequence": "model",
     "is_contextual_mapping": "probing",
-    "load": "model",
+    "load": "model.loading",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
     "universality_curve": "approximation",
@@ -50,10 +61,13 @@ __all__ = [
     "Polynomial",
     "PolynomialAttentionRegressor",
     "RidgeForm",
+    "SequenceBlueprint",
+    "SequenceModel",
     "Trace",
     "certify",
     "check_equivariance",
     "compile",
+    "compile_sequence",
     "is_contextual_mapping",
     "load",
     "reproduce",

@@ -4,6 +4,8 @@ Every error of this package derives from :class:`ExactformerError`; the command 
 message and leaves with exit code 2.
 """
 
+from typing import Any
+
 
 class ExactformerError(Exception):
     """The family's root. Catch this to catch all of them."""
@@ -23,6 +25,18 @@ class UnknownVariableError(ParseError):
 
 class InputError(ExactformerError, ValueError):
     """An argument or a point has the wrong type, shape or value."""
+
+
+class NotEquivariantError(InputError):
+    """A sequence map declared equivariant is not: two orders of the same columns show it."""
+
+    def __init__(self, x: Any, y: Any, moved_x: Any, moved_y: Any) -> None:
+        self.inputs, self.outputs = (x, moved_x), (y, moved_y)
+        super().__init__(
+            "the function is not permutation equivariant: it takes the columns of "
+            f"{x.tolist()} to {y.tolist()}, but those of {moved_x.tolist()} to {moved_y.tolist()}; "
+            "use positional=True"
+        )
 
 
 class ToleranceError(ExactformerError):

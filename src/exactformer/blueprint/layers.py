@@ -6,11 +6,14 @@ adds to the stream (residual), nothing is normalised.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
 from exactformer.blueprint.matrix import Matrix
+from exactformer.errors import InputError
 
 
 class Rule(StrEnum):
@@ -29,6 +32,42 @@ class Activation(StrEnum):
 
     RELU = "relu"
     IDENTITY = "identity"
+
+
+@dataclass(frozen=True)
+class PiecewiseLinear:
+    """φ(t) = slope·t + intercept by pieces; piece i holds on [breaks[i − 1], breaks[i])."""
+
+    breaks: tuple[Fraction, ...]
+    """Ascending; the first piece reaches down to −∞, the last up to ∞."""
+    pieces: tuple[tuple[Fraction, Fraction], ...]
+    """(slope, intercept), one more than there are breaks."""
+
+    @classmethod
+    def of(
+        cls,
+        breaks: Sequence[Fraction | int],
+        pieces: Sequence[tuple[Fraction | int, Fraction | int]],
+    ) -> PiecewiseLinear:
+        """Build from any rationals."""
+        lines = tuple((Fraction(slope), Fraction(intercept)) for slope, intercept in pieces)
+        return cls(tuple(map(Fraction, breaks)), lines)
+
+    def __post_init__(self) -> None:
+        if len(self.pieces) != len(self.breaks) + 1 or list(self.breaks) != sorted(
+            set(self.breaks)
+        ):
+            raise InputError("breaks must ascend, with one piece more than there are breaks")
+
+    def __call__(self, t: Fraction) -> Fraction:
+        """Return φ(t), exactly.
+
+        >>> step = PiecewiseLinear.of((0,), ((0, 0), (0, 1)))
+        >>> step(Fraction(-1, 3)), step(Fraction(0))
+        (Fraction(0, 1), Fraction(1, 1))
+        """
+        slope, intercept = self.pieces[bisect_right(self.breaks, t)]
+        return slope * t + intercept
 
 
 @dataclass(frozen=True)
@@ -60,6 +99,13 @@ class Head:
 
 
 @dataclass(frozen=True)
+class BiasedHead(Head):
+    """A head whose query has a bias: scores ⟨W_Q z_i + b_Q, W_K z_j⟩."""
+
+    bias: Matrix
+
+
+@dataclass(frozen=True)
 class Attention:
     """z_i + Σ_heads Σ_j weight_ij W_V z_j."""
 
@@ -76,6 +122,17 @@ class FeedForward:
     w2: Matrix
     b2: Matrix
     activation: Activation = Activation.RELU
+
+
+@dataclass(frozen=True)
+class PiecewiseFeedForward:
+    """z + W_2 φ(W_1 z + b_1) + b_2 with any piecewise-linear φ, jumps included."""
+
+    w1: Matrix
+    b1: Matrix
+    w2: Matrix
+    b2: Matrix
+    activation: PiecewiseLinear
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,15 @@ _RATIONAL = re.compile(r"-?[0-9a-f]+/[0-9a-f]+")
 
 def save_blueprint(blueprint: Blueprint, path: str | Path) -> None:
     """Write ``blueprint`` to ``path``; an existing file is replaced only once all is written."""
+    write_tensors(*_encode(blueprint), path)
+
+
+def write_tensors(
+    tensors: dict[str, NDArray[Any]], metadata: dict[str, str], path: str | Path
+) -> None:
+    """Write a safetensors file; an existing one is replaced only once all is written."""
     from safetensors.numpy import save
 
-    tensors, metadata = _encode(blueprint)
     target = Path(path)
     if target.exists() and not target.is_file():
         raise FileFormatError(f"cannot write {target}: it is not a plain file")
@@ -88,7 +94,7 @@ def _encode(blueprint: Blueprint) -> tuple[dict[str, NDArray[Any]], dict[str, st
     tensors: dict[str, NDArray[Any]] = {}
     for name, matrix in blueprint.matrices():
         tensors[f"{name}.place"] = np.array(list(matrix.entries), dtype=np.int64).reshape(-1, 2)
-        text = "\n".join(_rational_text(v) for v in matrix.entries.values())
+        text = "\n".join(rational_text(v) for v in matrix.entries.values())
         tensors[f"{name}.value"] = np.frombuffer(text.encode(), dtype=np.uint8)
     description = json.dumps(_describe(blueprint), sort_keys=True)
     digests = {name: _digest(tensors, name) for name, _ in blueprint.matrices()}
@@ -131,7 +137,7 @@ def _describe(blueprint: Blueprint) -> dict[str, Any]:
         "metadata": dict(blueprint.metadata),
         "feature_dimension": blueprint.embedding.dimension,
         "selections": [
-            [b.attention.selection.rule.value, _rational_text(b.attention.selection.temperature)]
+            [b.attention.selection.rule.value, rational_text(b.attention.selection.temperature)]
             for b in blueprint.blocks
         ],
         "activations": [b.feed_forward.activation.value for b in blueprint.blocks],
@@ -161,7 +167,7 @@ def _rebuild(
 
         attention = Attention(
             tuple(head(h) for h in range(heads)),
-            Selection(Rule(selection[0]), _rational(selection[1])),
+            Selection(Rule(selection[0]), rational(selection[1])),
         )
         w1, b1, w2, b2 = (matrix(f"blocks.{b}.feed_forward.{m}") for m in ("w1", "b1", "w2", "b2"))
         return Block(attention, FeedForward(w1, b1, w2, b2, Activation(activation)))
@@ -198,20 +204,20 @@ def _matrix(places: NDArray[Any], values: NDArray[Any], shape: list[int]) -> Mat
     pairs = [(int(i), int(j)) for i, j in places]
     if len(pairs) != len(lines) or len(set(pairs)) != len(pairs):
         raise FileFormatError("places and values of a matrix do not match")
-    return Matrix(shape[0], shape[1], dict(zip(pairs, map(_rational, lines), strict=True)))
+    return Matrix(shape[0], shape[1], dict(zip(pairs, map(rational, lines), strict=True)))
 
 
 def _domain_text(domain: Domain) -> dict[str, Any]:
-    centre = [_rational_text(c) for c in domain.centre]
+    centre = [rational_text(c) for c in domain.centre]
     if isinstance(domain, Ball):
-        return {"centre": centre, "radius": _rational_text(domain.radius)}
-    return {"centre": centre, "half_widths": [_rational_text(h) for h in domain.half_widths]}
+        return {"centre": centre, "radius": rational_text(domain.radius)}
+    return {"centre": centre, "half_widths": [rational_text(h) for h in domain.half_widths]}
 
 
 def _domain(description: dict[str, Any], dimension: int) -> Domain:
-    centre = tuple(map(_rational, description["centre"]))
+    centre = tuple(map(rational, description["centre"]))
     sizes = description.get("half_widths") or [description["radius"]]
-    lengths = tuple(map(_rational, sizes))
+    lengths = tuple(map(rational, sizes))
     is_box = "half_widths" in description
     if len(centre) not in ((dimension,) if is_box else (0, dimension)) or min(lengths) <= 0:
         raise FileFormatError(f"this is no domain in {dimension} variables: {description}")
@@ -220,12 +226,13 @@ def _domain(description: dict[str, Any], dimension: int) -> Domain:
     return Box(centre, lengths) if is_box else Ball(lengths[0], centre)
 
 
-def _rational_text(value: Fraction) -> str:
-    # Hexadecimal has no limit on digits and no rounding.
+def rational_text(value: Fraction) -> str:
+    """Return a rational in hexadecimal, which has no limit on digits and no rounding."""
     return f"{value.numerator:x}/{value.denominator:x}"
 
 
-def _rational(text: str) -> Fraction:
+def rational(text: str) -> Fraction:
+    """Read what :func:`rational_text` wrote."""
     if not _RATIONAL.fullmatch(text):
         raise FileFormatError(f"{text[:40]!r} is not a rational number")
     numerator, denominator = (int(part, 16) for part in text.split("/"))

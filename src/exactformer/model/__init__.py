@@ -3,5 +3,15 @@
 from exactformer.model.checking import certify, load
 from exactformer.model.compiled import CompiledModel, Trace
 from exactformer.model.compiling import compile
+from exactformer.model.sequence_model import SequenceModel
+from exactformer.model.sequences import compile_sequence
 
-__all__ = ["CompiledModel", "Trace", "certify", "compile", "load"]
+__all__ = [
+    "CompiledModel",
+    "SequenceModel",
+    "Trace",
+    "certify",
+    "compile",
+    "compile_sequence",
+    "load",
+]

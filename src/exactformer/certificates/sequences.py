@@ -1,0 +1,166 @@
+"""What is proven about a sequence blueprint, from its weights alone.
+
+Three facts, one a stage; every number below is an integer count of cells, or rational.
+
+* **Cells.** On a cell a coordinate goes through affine pieces only, and ends at one number: the
+  layers are followed with the coordinate as a symbol. So does each of the two sides outside.
+* **Codes.** What the quantiser leaves of any sequence is one of finitely many streams. All streams of
+  inside columns, equal columns included, are taken through the attention layers in integers.
+* **Values.** The value layers fire at their keys only and never at each other's values, so their sum is
+  a look-up; it is compared with the table for every class, and with nothing for every other stream.
+
+The lemma of the paper (which integers the codes are) is not assumed; keys are compared with its formula
+in the tests. Small models are also run from end to end in exact arithmetic, layer by layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from math import comb
+from typing import Any
+
+from exactformer.blueprint.sequence import SequenceBlueprint
+from exactformer.blueprint.sequence_storing import sequence_digest
+from exactformer.blueprint.sequence_table import Class, GridTable
+from exactformer.certificates.sequence_algebra import check_by_keys
+from exactformer.errors import IdentityError
+from exactformer.execution.formats import FORMATS
+from exactformer.execution.sequence_exact import run_sequence
+
+EXHAUSTIVE_WORK = 40_000
+"""Layers times inputs up to which every input class is run through every layer."""
+
+
+@dataclass(frozen=True)
+class SequenceCertificate:
+    """What has been proven about one sequence blueprint and one table on a grid."""
+
+    form: str
+    realisation: str
+    tokens: int
+    dim: int
+    cells: int
+    support: str
+    positional: bool
+    layers: Mapping[str, int]
+    classes: int
+    """Classes of the grid whose values have been compared, every one."""
+    rejected: int
+    """Classes of inside columns without a value (equal columns), shown to go to 0."""
+    outside: bool
+    """Whether inputs with a coordinate outside the support are proven to go to 0 in the layers."""
+    method: str
+    """``exhaustive``: every class through every layer as well; ``keys``: by the algebra of the keys."""
+    smallest_key: int
+    largest_key: int
+    key_bits: int
+    error: Mapping[str, Any] | None
+    """Bounds of d_p, where they were asked for."""
+    blueprint_digest: str
+
+    @property
+    def zero_error(self) -> bool:
+        """Always true on the grid: a certificate exists only where the table has been reproduced."""
+        return True
+
+    @property
+    def float_exact(self) -> Mapping[str, bool]:
+        """Whether the keys are exact in a float format, also added up over equal tokens."""
+        return {
+            name: fits(self.tokens, self.largest_key, number_format.precision)
+            for name, number_format in FORMATS.items()
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that JSON holds without loss."""
+        return {**asdict(self), "zero_error": True, "float_exact": dict(self.float_exact)}
+
+    def __str__(self) -> str:
+        layers = ", ".join(f"{name} {count:,}" for name, count in self.layers.items())
+        positions = " with positions" if self.positional else ", permutation equivariant"
+        by = {
+            "exhaustive": "every class through every layer, in exact arithmetic",
+            "keys": "by the algebra of the keys",
+        }[self.method]
+        rest = f"{self.rejected:,} classes with equal columns go to 0; " if self.rejected else ""
+        rest += (
+            "whatever lies outside the support goes to 0"
+            if self.outside
+            else "outside the support, layers alone may take a token for one at another position"
+        )
+        exact = ", ".join(name for name, holds in self.float_exact.items() if holds) or "none"
+        lines = [
+            f"Certificate of a sequence map on {self.support}^({self.dim} × {self.tokens}), "
+            f"{self.cells} cells a side{positions}",
+            f"  model       {self.form}, {self.realisation}: {sum(self.layers.values()):,} layers "
+            f"({layers})",
+            f"  table       proven: all {self.classes:,} classes have their values, error zero ({by})",
+            f"  rest        proven: {rest}",
+            f"  keys        integers from {self.smallest_key:,} to {self.largest_key:,}, "
+            f"{self.key_bits} bits; exact in: {exact}",
+        ]
+        for name, value in (self.error or {}).items():
+            lines.append(f"  {name:<10}  {value}")
+        return "\n".join(lines)
+
+
+def fits(tokens: int, largest_key: int, precision: int) -> bool:
+    """Whether the sum of n largest keys is exact with so many significant bits."""
+    return tokens * largest_key < 1 << precision
+
+
+def certify_sequence(
+    blueprint: SequenceBlueprint, table: GridTable, exhaustive_work: int = EXHAUSTIVE_WORK
+) -> SequenceCertificate:
+    """Prove that a hard blueprint reproduces a table on every class; raise if it does not."""
+    found = check_by_keys(blueprint, table)
+    grid = table.grid
+    D, n = grid.points, grid.tokens
+    inputs = grid.size if grid.positional else comb(D + n - 1, n)
+    depth = sum(len(stage) for stage in blueprint.stages)
+    exhaustive = inputs * depth <= exhaustive_work
+    if exhaustive:
+        _run_everything(blueprint, table)
+    low, high = blueprint.support
+    return SequenceCertificate(
+        form=blueprint.form,
+        realisation=blueprint.realisation,
+        tokens=n,
+        dim=grid.dim,
+        cells=grid.cells,
+        support=f"[{low}, {high})",
+        positional=grid.positional,
+        layers=blueprint.counts().layers,
+        classes=grid.size,
+        rejected=found.rejected,
+        outside=found.outside,
+        method="exhaustive" if exhaustive else "keys",
+        smallest_key=found.smallest_key,
+        largest_key=found.largest_key,
+        key_bits=found.largest_key.bit_length(),
+        error=None,
+        blueprint_digest=sequence_digest(blueprint, table),
+    )
+
+
+def _run_everything(blueprint: SequenceBlueprint, table: GridTable) -> None:
+    """Run one input of every class through every layer; other orders follow by equivariance."""
+    grid = table.grid
+    zeros = ((Fraction(0),) * grid.dim,) * grid.tokens
+    every = grid.classes()
+    if not grid.positional:
+        every = combinations_with_replacement(range(grid.points), grid.tokens)
+    for ids in every:
+        expected = table.values.get(ids, zeros)
+        output = run_sequence(blueprint, [grid.centre(k) for k in ids])
+        if tuple(map(tuple, output)) != expected:
+            raise IdentityError(_difference(ids, output, expected))
+
+
+def _difference(ids: Class, output: Any, expected: Any) -> str:
+    j = next(j for j, column in enumerate(expected) if tuple(output[j]) != column)
+    got, wanted = ([float(v) for v in column[j]] for column in (output, expected))
+    return f"class {ids}: token {j + 1} comes out as {got}, the table has {wanted}"

@@ -1,0 +1,186 @@
+"""The module of a sequence map: PyTorch's token order, three stages by name, exact on the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from exactformer.blueprint.sequence import SequenceBlueprint
+from exactformer.blueprint.sequence_storing import save_sequence
+from exactformer.blueprint.sequence_table import GridTable, exact
+from exactformer.certificates.sequences import SequenceCertificate, fits
+from exactformer.errors import ExecutionError, InputError, SizeError
+from exactformer.execution.sequence_exact import run_sequence
+from exactformer.execution.sequence_literal import LiteralSequence
+from exactformer.execution.sequence_sweeps import (
+    ContextualMapping,
+    Quantiser,
+    SequenceSweeps,
+    ValueMap,
+)
+from exactformer.model.compiled import Trace
+from exactformer.model.sequence_sizes import PRECISION
+
+EXECUTORS = ("fused", "literal", "exact")
+
+
+class SequenceModel(nn.Module):
+    """Sequences ``(batch, n, d)`` to ``(batch, n, d)``, or ``(n, d)`` to ``(n, d)``, in float64.
+
+    ``executor="fused"`` carries out layers of the same kind in one sweep and gives every float the cell
+    that exact arithmetic gives it; ``"literal"`` carries out every layer, ``"exact"`` does so in
+    rational arithmetic. Inputs outside the support are sent to 0.
+
+    The stages are modules of their own: :attr:`quantiser`, :attr:`contextual_mapping` and
+    :attr:`value_map`, which the fused model is the composition of.
+    """
+
+    def __init__(
+        self,
+        blueprint: SequenceBlueprint,
+        table: GridTable,
+        certificate: SequenceCertificate,
+        executor: str | None = None,
+    ) -> None:
+        super().__init__()
+        executor = executor or EXECUTORS[0]
+        if executor not in EXECUTORS:
+            raise InputError(f"executor={executor!r}; choose one of {', '.join(EXECUTORS)}")
+        if executor != "exact" and not fits(blueprint.tokens, blueprint.largest_key, PRECISION):
+            raise SizeError(
+                f"the keys have {blueprint.key_bits} bits, and those of {blueprint.tokens} tokens "
+                f"have to be added up; float64 has {PRECISION}. Use executor='exact', a larger "
+                "delta, or another form"
+            )
+        self.blueprint = blueprint
+        self.table = table
+        self.certificate = certificate
+        self.executor = executor
+        self.sweeps = SequenceSweeps(blueprint)
+        self.literal = LiteralSequence(blueprint) if executor == "literal" else None
+
+    @property
+    def quantiser(self) -> Quantiser:
+        """Coordinates to the numbers of their cells."""
+        return self.sweeps.quantiser
+
+    @property
+    def contextual_mapping(self) -> ContextualMapping:
+        """Cells to codes: one integer for each token in its context."""
+        return self.sweeps.contextual_mapping
+
+    @property
+    def value_map(self) -> ValueMap:
+        """Codes to values."""
+        return self.sweeps.value_map
+
+    def forward(self, x: Any) -> Tensor:
+        """Evaluate sequences given as tensor, array or nested list."""
+        sequences = self._sequences(x)
+        if self.executor == "exact":
+            flat = sequences.reshape(-1, *sequences.shape[-2:])
+            outputs = [[[float(v) for v in c] for c in self.exact(s)] for s in flat.tolist()]
+            return torch.tensor(outputs, dtype=sequences.dtype).reshape(sequences.shape)
+        if self.literal is not None:
+            output: Tensor = self.literal(self._gathered(sequences))
+            return output
+        values: Tensor = self.sweeps(sequences)
+        return values
+
+    def quantise(self, x: Any) -> Tensor:
+        """Return the cells of every coordinate, 0 … N − 1; far below 0 for what is outside."""
+        cells: Tensor = self.quantiser(self._sequences(x))
+        return cells
+
+    def codes(self, x: Any) -> Tensor:
+        """Return the code of every token, ``(batch, n)``: integers, in units of a cell."""
+        codes: Tensor = self.contextual_mapping(self.quantise(x))
+        return codes
+
+    def exact(self, x: Sequence[Sequence[object]]) -> tuple[tuple[Fraction, ...], ...]:
+        """Run every layer on one sequence, n tokens of d numbers, in rational arithmetic."""
+        tokens = [[exact(v) for v in token] for token in x]
+        n, d = self.blueprint.tokens, self.blueprint.dim
+        if len(tokens) != n or any(len(token) != d for token in tokens):
+            raise InputError(f"a sequence has {n} tokens of {d} numbers")
+        low, high = self.blueprint.support
+        if any(not low <= v < high for token in tokens for v in token):
+            tokens = [[v if low <= v < high else self._elsewhere() for v in t] for t in tokens]
+        return tuple(map(tuple, run_sequence(self.blueprint, tokens)))
+
+    def trace(self, x: Any, layers: bool = False) -> Trace:
+        """Return the stream, ``(n, w)``, after the embedding and after every stage, by name.
+
+        With ``layers=True`` also after every layer, e.g. ``contextual mapping 3``.
+        """
+        sequences = self._sequences(x)
+        if sequences.dim() != 2:
+            raise InputError("trace takes one sequence of shape (n, d) at a time")
+        seen: dict[str, Tensor] = {}
+        last: dict[str, str] = {
+            f"{stage.name} {len(stage)}": stage.name for stage in self.blueprint.stages
+        }
+
+        def record(name: str, stream: Tensor) -> None:
+            if layers or name == "embedding":
+                seen[name] = stream[0]
+            if name in last:
+                seen[last[name]] = stream[0]
+
+        literal = self.literal or LiteralSequence(self.blueprint).to(sequences.device)
+        seen["output"] = literal(self._gathered(sequences[None]), record)[0]
+        return Trace(seen, self.blueprint.dimensions)
+
+    def save(self, path: str | Path) -> None:
+        """Write blueprint and table to one file; :func:`exactformer.load` reads it back."""
+        save_sequence(self.blueprint, self.table, path)
+
+    def extra_repr(self) -> str:
+        """Describe the model in ``print(model)``."""
+        b = self.blueprint
+        return f"{b.form}: {b.tokens} tokens of dimension {b.dim}, {b.cells} cells a side"
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise ExecutionError(
+            "models are not pickled; use model.save(path) and exactformer.load(path)"
+        )
+
+    def _elsewhere(self) -> Fraction:
+        """A number outside the support, at whatever position it is met.
+
+        To the theorem all such numbers are alike. One of them stands for all, so that rounding cannot
+        hide how far away another was, nor a position bring it back inside.
+        """
+        low, high = self.blueprint.support
+        return low - self.blueprint.tokens * (high - low)
+
+    def _gathered(self, x: Tensor) -> Tensor:
+        low, high = self.quantiser.edges[0], self.quantiser.edges[-1]
+        return x.where((x >= low) & (x < high), float(self._elsewhere()))
+
+    def _sequences(self, x: Any) -> Tensor:
+        edges = self.quantiser.edges
+        if edges.dtype != torch.float64:
+            raise ExecutionError(f"sequence models compute in float64, not {edges.dtype}")
+        try:
+            sequences = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x, dtype=float))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"sequences must be numbers: {error}") from None
+        shape = (self.blueprint.tokens, self.blueprint.dim)
+        if sequences.dim() < 2 or tuple(sequences.shape[-2:]) != shape:
+            raise InputError(
+                f"sequences need the shape (batch, {shape[0]}, {shape[1]}): {shape[0]} tokens of "
+                f"{shape[1]} numbers; the shape is {tuple(sequences.shape)}"
+            )
+        if sequences.is_complex() or sequences.dtype == torch.bool:
+            raise InputError(f"sequences must be real numbers, not {sequences.dtype}")
+        sequences = sequences.to(edges.device, torch.float64)
+        if not bool(sequences.isfinite().all()):
+            raise InputError("sequences must be finite")
+        return sequences

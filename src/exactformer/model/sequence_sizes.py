@@ -1,0 +1,108 @@
+"""What a sequence model will need, known before any of it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+
+from exactformer.blueprint.sequence_table import Grid
+from exactformer.constructions.sequence_keys import largest_key
+from exactformer.errors import SizeError
+
+FORMS = ("compact", "paper", "four-layer")
+MAX_KEYS = 500_000
+"""Value layers, each with exact weights; more would take gigabytes and minutes."""
+MAX_SHIFTS = 20_000
+"""Attention layers, each with exact weights."""
+PRECISION = 53
+"""Significant bits of float64."""
+
+
+@dataclass(frozen=True)
+class SequenceSize:
+    """Layers by stage, classes, keys and key bits of a form on a grid."""
+
+    form: str
+    layers: dict[str, int]
+    classes: int
+    keys: int
+    key_bits: int
+    """Of the largest key; of an upper bound in the four-layer form."""
+
+    @property
+    def depth(self) -> int:
+        """Layers of all stages."""
+        return sum(self.layers.values())
+
+    def problem(self, tokens: int, exact_only: bool) -> str | None:
+        """Say what is too large, or nothing."""
+        if self.keys > MAX_KEYS:
+            return f"{_figure(self.keys)} keys, and the limit is {MAX_KEYS:,}"
+        if self.layers["contextual mapping"] > MAX_SHIFTS:
+            shifts = self.layers["contextual mapping"]
+            return f"{_figure(shifts)} attention layers, and the limit is {MAX_SHIFTS:,}"
+        needed = self.key_bits + (tokens - 1).bit_length()
+        if needed > PRECISION and not exact_only:
+            return (
+                f"keys of {self.key_bits} bits, {needed} when those of {tokens} equal tokens are "
+                f"added up, and float64 has {PRECISION}"
+            )
+        return None
+
+
+def predict_size(grid: Grid, form: str) -> SequenceSize:
+    """Return what a form needs on a grid."""
+    n, d, N, D = grid.tokens, grid.dim, grid.cells, grid.points
+    if form == "four-layer":
+        keys = n * D**n if grid.positional else D * comb(D + n - 2, n - 1)
+        ids = n * D if grid.positional else D
+        largest = ids * n * (2 * D) ** n if not grid.positional else ids * D**n
+        layers = {"quantise": 1, "contextual mapping": 2, "values": 1}
+        return SequenceSize(form, layers, grid.size, keys, largest.bit_length())
+    keys = n * (D**n if grid.positional else comb(D, n))
+    stacked = grid.positional and form == "paper"
+    ids = n * N * sum(N**r for r in range(d)) if stacked else D * (n if grid.positional else 1)
+    layers = {
+        "quantise": d * (N * (n if stacked else 1) + 1),
+        "contextual mapping": ids + 1,
+        **({"reject": d + 1} if form == "paper" else {}),
+        "values": keys,
+    }
+    bits = largest_key(n, ids, ids ** (n + 1)).bit_length()
+    return SequenceSize(form, layers, grid.size, keys, bits)
+
+
+def check_sequence_size(grid: Grid, form: str, exact_only: bool = False) -> SequenceSize:
+    """Refuse what is not feasible, with the figures and the nearest that is."""
+    size = predict_size(grid, form)
+    problem = size.problem(grid.tokens, exact_only)
+    if problem is None:
+        return size
+    raise SizeError(
+        f"form={form!r} with n = {grid.tokens} tokens of dimension {grid.dim} and delta = "
+        f"1/{grid.cells} needs {_figure(size.depth)} layers and {problem}. "
+        f"{_way_out(grid, form, exact_only)}"
+    )
+
+
+def _way_out(grid: Grid, form: str, exact_only: bool) -> str:
+    def feasible(cells: int, other: str) -> bool:
+        changed = Grid(grid.tokens, grid.dim, cells, grid.positional, other == "four-layer")
+        return predict_size(changed, other).problem(grid.tokens, exact_only) is None
+
+    ways = [f"form={other!r}" for other in FORMS if other != form and feasible(grid.cells, other)]
+    low, high = 0, grid.cells  # feasibility only falls with the number of cells
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if feasible(middle, form) else (low, middle)
+    if low:
+        ways.append(f"delta=Fraction(1, {low})")
+    if not exact_only and predict_size(grid, form).problem(grid.tokens, True) is None:
+        ways.append("executor='exact' for exact arithmetic")
+    if not ways:
+        return "No form fits at any delta: use fewer tokens or dimensions"
+    return f"Feasible: {', or '.join(ways)}"
+
+
+def _figure(value: int) -> str:
+    return f"{value:,}" if value < 10**9 else f"{float(value):.2g}" if value < 10**300 else "1e300+"

@@ -1,0 +1,148 @@
+"""``compile_sequence``: a sequence-to-sequence map into a transformer (Yun et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from exactformer.blueprint.sequence_storing import load_sequence
+from exactformer.blueprint.sequence_table import Class, Grid, GridTable
+from exactformer.certificates.sequences import certify_sequence
+from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
+from exactformer.errors import InputError
+from exactformer.model.compiling import choose
+from exactformer.model.sequence_model import EXECUTORS, SequenceModel
+from exactformer.model.sequence_sizes import check_sequence_size
+from exactformer.model.sequence_targets import SAMPLES, SequenceMap, given, tabulate
+
+Table = Mapping[Class, Iterable[Iterable[Any]]]
+
+
+def compile_sequence(
+    f: SequenceMap | Table | None = None,
+    *,
+    tokens: int,
+    dim: int,
+    delta: Fraction | float | str,
+    form: str = "compact",
+    positional: bool = False,
+    support: tuple[Any, Any] = (0, 1),
+    realisation: str = "hard",
+    tolerance: float | None = None,
+    table: Table | None = None,
+    sample: str = "centre",
+    executor: str | None = None,
+    device: torch.device | str | None = None,
+) -> SequenceModel:
+    """Compile a sequence-to-sequence map into a transformer that equals it on a grid.
+
+    Args:
+        f: takes a (d, n) array, one column a token, and returns one; or a table, see ``table``.
+        tokens: the number n of tokens.
+        dim: the number d of coordinates of a token.
+        delta: the side of a cell as a fraction 1/N of the support's.
+        form: ``"compact"`` (default): integer keys, values in rows of their own; ``"paper"``: every
+            layer of the proof, in d rows; ``"four-layer"``: four wide layers, equal columns kept.
+        positional: whether the map may depend on the order of the tokens. Without it the map has to be
+            permutation equivariant, which is checked on the grid.
+        support: the interval that every coordinate lies in; outside, the model is 0.
+        realisation: ``"hard"``: hard maximum and piecewise-linear activations, exact on the grid.
+        table: in place of f, values by class: ``{ids of the columns: (d, n) array}``, ids in ascending
+            order, or by position. The id of a column is q_1 + N q_2 + … for its cells q.
+            Classes left out go to 0.
+        sample: where in its cell f is evaluated, ``"centre"`` or ``"corner"`` (the lower).
+        executor: ``"fused"`` (default), ``"literal"`` or ``"exact"``.
+        device: where the module lives.
+
+    Raises:
+        ExactformerError: if the input is wrong, too large, or anything cannot be proven.
+
+    >>> import exactformer as ef
+    >>> from fractions import Fraction
+    >>> model = ef.compile_sequence(lambda X: X - X.mean(), tokens=2, dim=1, delta=Fraction(1, 8))
+    >>> model([[0.1], [0.9]]).squeeze(-1).tolist()
+    [-0.4375, 0.4375]
+    """
+    choose("form", form, tuple(SEQUENCE_FORMS))
+    choose("sample", sample, SAMPLES)
+    choose("realisation", realisation, ("hard",))
+    if executor is not None:
+        choose("executor", executor, EXECUTORS)
+    if tolerance is not None:
+        raise InputError("tolerance= belongs to realisation='softmax-relu'; the hard one is exact")
+    grid = sequence_grid(tokens, dim, delta, form, positional, support)
+    check_sequence_size(grid, form, exact_only=executor == "exact")
+    target = sequence_table(f, table, grid, sample)
+    return prove_sequence(SEQUENCE_FORMS[form](target), target, executor, device)
+
+
+def prove_sequence(
+    blueprint: Any, table: GridTable, executor: str | None, device: torch.device | str | None
+) -> SequenceModel:
+    """Return the module of a blueprint with its certificate; raise where it is not the table."""
+    certificate = certify_sequence(blueprint, table)
+    model = SequenceModel(blueprint, table, certificate, executor)
+    return model if device is None else model.to(device)
+
+
+def load_sequence_model(
+    path: str | Path,
+    *,
+    executor: str | None = None,
+    device: torch.device | str | None = None,
+) -> SequenceModel:
+    """Load a saved sequence model, proving it anew against the table in its file."""
+    blueprint, table = load_sequence(path)
+    check_sequence_size(table.grid, blueprint.form, exact_only=executor == "exact")
+    return prove_sequence(blueprint, table, executor, device)
+
+
+def sequence_grid(
+    tokens: int,
+    dim: int,
+    delta: Fraction | float | str,
+    form: str,
+    positional: bool,
+    support: tuple[Any, Any],
+) -> Grid:
+    """Return the grid that the arguments of a sequence model describe."""
+    for name, value in (("tokens", tokens), ("dim", dim)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InputError(f"{name} must be a positive integer, not {value!r}")
+    try:
+        side = Fraction(delta)
+        low, high = (Fraction(end) for end in support)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise InputError(f"delta={delta!r} and support={support!r} must be numbers") from None
+    if side <= 0 or (1 / side).denominator != 1:
+        raise InputError(
+            f"delta must be 1/N for a positive integer N, not {delta!r}; write Fraction(1, 3) or "
+            "'1/3' for what is no binary number"
+        )
+    if low >= high:
+        raise InputError(f"support must be an interval (low, high), not {support!r}")
+    grid = Grid(tokens, dim, int(1 / side), bool(positional), form == "four-layer", (low, high))
+    if grid.size == 0:
+        raise InputError(
+            f"a grid of {grid.points} points has no {tokens} different columns, and form={form!r} "
+            "needs them; use a smaller delta, form='four-layer' or positional=True"
+        )
+    return grid
+
+
+def sequence_table(
+    f: SequenceMap | Table | None, table: Table | None, grid: Grid, sample: str
+) -> GridTable:
+    """Return the target on the grid."""
+    if (f is None) == (table is None):
+        raise InputError("give a function or a table, one of them")
+    values = table if table is not None else f
+    if isinstance(values, Mapping):
+        return given(values, grid)
+    if not callable(values):
+        raise InputError(f"the target must be a function or a table, not {type(values).__name__}")
+    return tabulate(values, grid, sample)
