@@ -2,7 +2,9 @@
 
 The formula is written here in plain torch, which can be traced, batched, exported and
 differentiated. Values alone come quicker from the same arithmetic in blocks that stay in the cache
-(CPU) or in registers (GPU); their gradient is the formula's, a few points at a time.
+(CPU) or in registers (GPU); their gradient is the formula's, a few points at a time. Where the proven
+polynomial is quicker by its terms, and no less accurate, the CPU evaluates these
+(:mod:`exactformer.execution.expanding`), as long as the weights are the proven ones.
 
 Weights and values are in the module's format. So is the arithmetic, but never below float32: in the
 half formats products and sums are taken in float32, and the value is rounded once.
@@ -22,11 +24,14 @@ from torch.autograd import forward_ad
 
 from exactformer.blueprint import Matrix
 from exactformer.execution import fused_blocks
+from exactformer.execution.expanded import Expanded
+from exactformer.execution.expanding import Expansion
 from exactformer.execution.fusing import GROUP, SHORT, Basis, FusedForm
 from exactformer.execution.precision import full_precision
 from exactformer.execution.weights import dense
 
 _ENTRIES = 2**20  # tokens times points of which a gradient keeps every step
+_MANY = 64  # points from which the terms of an expansion are quicker than tokens
 
 
 class FusedTransformer(nn.Module):
@@ -35,12 +40,20 @@ class FusedTransformer(nn.Module):
     Parameters are frozen until ``requires_grad_()``; weights are the exact ones, rounded once.
     """
 
-    def __init__(self, form: FusedForm, dtype: torch.dtype = torch.float64) -> None:
+    def __init__(
+        self,
+        form: FusedForm,
+        dtype: torch.dtype = torch.float64,
+        expansion: Expansion | None = None,
+    ) -> None:
         super().__init__()
         self.basis, self.vector = form.basis, form.vector
         self.register_parameter("centre", None)
-        for name, tensor in fused_weights(form, dtype).items():
-            self.register_parameter(name, nn.Parameter(tensor, requires_grad=False))
+        self._proven = fused_weights(form, dtype)
+        for name, tensor in self._proven.items():
+            self.register_parameter(name, nn.Parameter(tensor.clone(), requires_grad=False))
+        wide = torch.promote_types(dtype, torch.float32)
+        self._expanded = None if expansion is None else Expanded(expansion, wide)
 
     features: Tensor
     centre: Tensor | None
@@ -49,12 +62,25 @@ class FusedTransformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Evaluate at points in the module's format or a narrower one."""
+        if self._expanded is not None and self._needs_values_only(x):
+            values = self._expanded(x, self.features.dtype)
+            return values.T if self.vector else values[0]
         run = _Evaluation.apply if is_plain(x) else formula
         with full_precision(x.device):
-            values: Tensor = run(
-                x, self.centre, self.features, self.coefficients, self.bias, self.basis
-            )
+            values = run(x, self.centre, self.features, self.coefficients, self.bias, self.basis)
         return values.T if self.vector else values[0]
+
+    def _needs_values_only(self, x: Tensor) -> bool:
+        """Whether values of the proven weights are all that is wanted, at enough points."""
+        return (
+            is_plain(x)
+            and len(x) >= _MANY
+            and x.device.type == "cpu"
+            and not (
+                torch.is_grad_enabled() and any(t.requires_grad for t in (x, *self.parameters()))
+            )
+            and all(_same(getattr(self, name), own) for name, own in self._proven.items())
+        )
 
 
 def formula(
@@ -201,6 +227,10 @@ def is_plain(x: Tensor) -> bool:
         and torch._C._len_torch_dispatch_stack() == 0
         and forward_ad._current_level < 0
     )
+
+
+def _same(here: Tensor, there: Tensor) -> bool:
+    return here.dtype == there.dtype and here.device == there.device and torch.equal(here, there)
 
 
 def fused_weights(form: FusedForm, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -79,7 +79,7 @@ def _bound(
         raise OverflowsError(f"values on the domain come close to {to.name}'s largest number")
 
     def bound(additions: int) -> float | None:
-        noise = _gamma(additions + 1, wide.unit) * (whole + bias)
+        noise = gamma(additions + 1, wide.unit) * (whole + bias)
         value = float(up(np.asarray(carried + noise + wrong_bias + n * 4 * wide.tiny), 8))
         if to is not wide:  # |computed| ≤ |exact| + value, and |exact| ≤ whole + bias + value
             value += to.unit * (whole + bias + 2 * value) + to.tiny
@@ -102,7 +102,7 @@ def _horner(weight: Array, change: Array, T: Array, E: Array, to: FloatFormat) -
         c, wrong = weight[:, s - 1], change[:, s - 1]
         term = times(c, power)
         moved = times(times(c, E), up(s * below))
-        error = up(error + moved + times(wrong, exact) + _gamma(2 * s, to.unit) * term, 8)
+        error = up(error + moved + times(wrong, exact) + gamma(2 * s, to.unit) * term, 8)
         absolute = up(absolute + term)
         inner = up(inner + times(c, up(np.maximum(power, 1.0))))
         below, power, exact = power, times(power, largest), times(exact, T)
@@ -116,7 +116,7 @@ def _clenshaw(weight: Array, change: Array, T: Array, E: Array, to: FloatFormat)
     n, q = weight.shape
     largest = up(T + E)
     growth = _growth(largest, q)
-    noise = _gamma(2, to.unit)
+    noise = gamma(2, to.unit)
     once, twice = np.zeros(n), np.zeros(n)  # Σ_{j≥s} |ĉ_j + η_j|, and with factors j − s + 1
     error, one_above, two_above = np.zeros(n), np.zeros(n), np.zeros(n)  # |b_{s+1}|, |b_{s+2}|
     inner = np.zeros(n)
@@ -158,7 +158,7 @@ def _feature_errors(form: FusedForm, domain: Domain, to: FloatFormat) -> Array:
             products = sizes.absolute(columns, weights)
             moved = sizes.absolute(columns, [wrong for _, _, wrong in row])
             moved += 2 * (step * products + sum(weight * shift[j] for j, weight, _ in row))
-            noise = _gamma(len(row), wide.unit) * (products + moved)
+            noise = gamma(len(row), wide.unit) * (products + moved)
             under = 8 * wide.tiny * sum(2 + weight for weight in weights)
             errors[i] = float(up(np.asarray(moved + noise + under), 3 * len(row) + 8))
     return errors
@@ -173,7 +173,8 @@ def _rounded(value: Fraction, target: FloatFormat) -> tuple[float, float]:
     return above(nearest), above(value if flushed else nearest - value)
 
 
-def _gamma(roundings: int, unit: float) -> float:
+def gamma(roundings: int, unit: float) -> float:
+    """Return γ_k; infinite where so many roundings leave no digit."""
     ku = roundings * unit
     return ku / (1 - ku) * (1 + 2.0**-48) if ku < 0.5 else float("inf")
 

@@ -73,7 +73,7 @@ class FusedForm:
     def additions(self) -> int:
         """Return how many roundings a term meets at most in the sum over tokens, on any device."""
         n = self.features.rows
-        on_the_cpu = _roundings(min(n, GROUP)) + max(-(-n // GROUP) - 1, 0)
+        on_the_cpu = roundings(min(n, GROUP)) + max(-(-n // GROUP) - 1, 0)
         on_the_gpu = sum(
             max(terms - 1, 0)
             for terms in (
@@ -95,7 +95,7 @@ def _floats(matrix: Matrix) -> NDArray[np.float64]:
     return table
 
 
-def _roundings(terms: int) -> int:
+def roundings(terms: int) -> int:
     """Return the additions a term meets: one for each halving, then those of a short sum."""
     halvings = 0
     while terms > SHORT:

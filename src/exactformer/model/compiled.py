@@ -22,6 +22,7 @@ from exactformer.execution.literal import LiteralTransformer
 from exactformer.execution.softmax_module import SoftmaxTransformer
 from exactformer.execution.softmax_run import is_softmax
 from exactformer.model.approximation import Approximation
+from exactformer.model.expanding import proven_expansion
 from exactformer.model.sharing import in_pieces, in_threads
 
 OUTSIDE = ("raise", "nan", "allow")
@@ -39,14 +40,21 @@ def fused_form(blueprint: Blueprint) -> FusedForm:
 
 
 def transformer(
-    blueprint: Blueprint, executor: str | None, dtype: torch.dtype
+    blueprint: Blueprint,
+    executor: str | None,
+    dtype: torch.dtype,
+    certificate: Certificate | None = None,
 ) -> FusedTransformer | LiteralTransformer | SoftmaxTransformer:
     """Return the module that runs a blueprint; selection must have been proven, or be about to be."""
     if is_softmax(blueprint):
         return SoftmaxTransformer(blueprint, dtype)
     if executor == "literal":
         return LiteralTransformer(blueprint, dtype)
-    return FusedTransformer(fused_form(blueprint), dtype)
+    form = fused_form(blueprint)
+    expansion = (
+        None if certificate is None else proven_expansion(blueprint, form, certificate, dtype)
+    )
+    return FusedTransformer(form, dtype, expansion)
 
 
 class CompiledModel(nn.Module):
@@ -78,7 +86,7 @@ class CompiledModel(nn.Module):
         self.certificate = certificate
         self.outside = outside
         self.executor = executor
-        self.transformer = transformer(blueprint, executor, dtype)
+        self.transformer = transformer(blueprint, executor, dtype, certificate)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -1,0 +1,140 @@
+"""Terms in place of tokens: the same values, within the bound, and only while weights are proven."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import exactformer as ef
+from exactformer.algebra import Target
+from exactformer.blueprint import Ball, Box
+from exactformer.execution.expanded import Expanded
+from exactformer.execution.expanded_bounds import expanded_bound
+from exactformer.execution.expanding import expand
+from exactformer.execution.formats import FORMATS, float_format
+from exactformer.model import CompiledModel
+from tests.cases.targets import CASES, Case, points
+
+DENSE = "(1 + x - 2 y + z/3)^5 - 3 (x + y - z/7)^4"
+SPARSE = "x^7 y^2 - 3 x z + 1/3; y^5; 4"
+
+
+def exact_values(target: Target, inputs: torch.Tensor) -> list[list[Fraction]]:
+    return [[p.at(row) for p in target] for row in inputs.double().tolist()]
+
+
+def plan_of(text: str, centre: tuple[Fraction, ...] = ()):
+    target = Target.coerce(text)
+    d = target.dimension
+    terms = [p.composed(centre or [0] * d, [1] * d).terms() for p in target]
+    return target, expand(terms, d, centre or [Fraction(0)] * d)
+
+
+@pytest.mark.parametrize("text", [DENSE, SPARSE, "x^2", "x y; x + y"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("centred", [False, True])
+def test_values_are_within_the_bound(text: str, dtype: torch.dtype, centred: bool) -> None:
+    d = Target.coerce(text).dimension
+    centre = tuple(Fraction(k + 1, 4) for k in range(d)) if centred else ()
+    target, plan = plan_of(text, centre)
+    assert plan is not None
+    for domain in (
+        Ball(Fraction(2), centre),
+        Box(centre or (Fraction(0),) * d, (Fraction(2),) * d),
+    ):
+        rng = np.random.default_rng(0)
+        local = rng.uniform(-1, 1, (60, d))
+        if isinstance(domain, Ball):
+            local /= np.maximum(np.linalg.norm(local, axis=1, keepdims=True), 1)
+        x = torch.as_tensor(1.99 * local + [float(c) for c in centre or [0] * d]).to(dtype)
+        bound = expanded_bound(plan, domain, float_format(dtype))
+        values = Expanded(plan, dtype)(x, dtype).T.double().tolist()
+        errors = [
+            abs(Fraction(v) - e)
+            for row, exact in zip(values, exact_values(target, x), strict=True)
+            for v, e in zip(row, exact, strict=True)
+        ]
+        assert max(errors) <= bound
+        assert bound <= 3000 * max(float(max(errors)), float_format(dtype).unit)
+
+
+def test_many_terms_are_split_and_few_are_not() -> None:
+    (_, dense), (_, sparse) = plan_of(DENSE), plan_of(SPARSE)
+    assert dense is not None
+    assert sparse is not None
+    assert dense.low == 10  # 1, x, y, z and six products: degree 2
+    assert len(dense.monomials) == 20
+    assert sparse.low == 0
+    assert plan_of("3 x + 1")[1] is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(-9, 9)), min_size=1))
+@settings(max_examples=40, deadline=None)
+def test_every_plan_is_the_polynomial(terms) -> None:
+    """In integers below 2^53 nothing is rounded: equality."""
+    table: dict[tuple[int, ...], Fraction] = {}
+    for a, b, c in terms:
+        table[a, b] = table.get((a, b), Fraction(0)) + c
+    plan = expand([table], 2, [Fraction(0)] * 2)
+    if plan is None:
+        assert all(sum(a) < 2 for a in table)
+        return
+    x = torch.tensor([[3.0, -2.0], [0.0, 1.0], [-4.0, 5.0]], dtype=torch.float64)
+    values = Expanded(plan, torch.float64)(x, torch.float64)[0].tolist()
+    assert values == [
+        float(sum(c * int(p) ** a * int(q) ** b for (a, b), c in table.items()))
+        for p, q in x.tolist()
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_models_use_it_only_within_their_certificate(case: Case) -> None:
+    model = ef.compile(case.target, **case.where)
+    target = Target.coerce(case.target)
+    x = points(model.blueprint, 80)
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        try:
+            bound = model.certificate.bound(dtype, "fused")
+        except ef.errors.RoundingError:
+            continue
+        module = CompiledModel(model.blueprint, model.certificate, dtype)
+        inputs = torch.as_tensor(x).to(dtype)
+        values = module(inputs).double().reshape(len(x), -1).tolist()
+        for row, exact in zip(values, exact_values(target, inputs), strict=True):
+            assert all(abs(Fraction(v) - e) <= bound for v, e in zip(row, exact, strict=True))
+
+
+def test_altered_weights_are_never_overlooked() -> None:
+    """Even where torch does not count the change: tokens are evaluated, not the old terms."""
+    model = ef.compile("(x + 2 y - z)^4 - 5 x y z + 1")
+    assert model.transformer._expanded is not None
+    x = torch.rand(200, 3, dtype=torch.float64) / 4
+    before = model(x)
+    model.transformer.bias.data += 1
+    assert torch.allclose(model(x), before + 1)
+    model.transformer.bias.data -= 1
+    assert torch.equal(model(x), before)
+    wide = x.clone().requires_grad_()
+    model(wide).sum().backward()
+    assert wide.grad is not None
+    half = model.to(torch.float32)
+    assert half(x.float()).dtype == torch.float32
+
+
+def test_a_centre_that_no_format_holds_has_no_bound() -> None:
+    _, plan = plan_of("x^3", (Fraction(1, 3),))
+    assert plan is not None
+    assert expanded_bound(plan, Ball(Fraction(1), (Fraction(1, 3),)), FORMATS["float64"]) == inf
+    _, plan = plan_of("10^300 x^9")
+    assert plan is not None
+    assert expanded_bound(plan, Ball(Fraction(10**20)), FORMATS["float64"]) == inf
+    tiny = Ball(Fraction(1, 10**60))
+    _, plan = plan_of("x^9 + x^8")
+    assert plan is not None
+    assert expanded_bound(plan, tiny, FORMATS["float64"]) > 0
