@@ -119,7 +119,7 @@ def run(
     ]
     contents["tokens"] = {case.label: compiled(case).certificate.tokens for case in cases}
     contents["threads"] = threads
-    contents["provenance"] = provenance("evaluating", PACKAGES)
+    contents["provenance"] = provenance(f"evaluating --threads {threads}", PACKAGES)
     return contents
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from fractions import Fraction
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks import evaluating, lengths, measuring, peers, scaling
 from benchmarks.cases import CASES, Case
+from benchmarks.tables import HERE
 
 SMALL = (Case("f2", 4), Case("dense 2 4"), Case("dense 3 3", 2))
 
@@ -179,3 +181,14 @@ def test_a_small_size_runs_through_all_stages():
     row = scaling.one(2, 3)
     assert row["n"] == 4
     assert all(row[f"{stage} s"] > 0 for stage in scaling.STAGES)
+
+
+@pytest.mark.parametrize(
+    "module", [evaluating, lengths, scaling], ids=lambda module: module.__name__
+)
+def test_the_stored_page_is_that_of_the_stored_run(module):
+    name = module.__name__.rpartition(".")[2]
+    contents = json.loads((HERE / f"{name}.json").read_text())
+    title, *lines = (HERE / f"{name}.md").read_text().splitlines()
+    assert title.startswith("# ")
+    assert lines == ["", *module.page(contents)]
