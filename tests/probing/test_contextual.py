@@ -35,7 +35,8 @@ class Table:
     """A sequence map given by a table of codes, in floating point and in rationals."""
 
     def __init__(self, inputs, codes):
-        self.codes = {np.asarray(x, dtype=float).tobytes(): code for x, code in zip(inputs, codes)}
+        keys = [np.asarray(x, dtype=float).tobytes() for x in inputs]
+        self.codes = dict(zip(keys, codes, strict=True))
 
     def __call__(self, x):
         return np.stack([self.codes[np.asarray(one).tobytes()] for one in x])
@@ -189,7 +190,7 @@ def test_what_is_too_large_is_refused_with_the_figures():
 def test_unclear_questions_are_refused():
     model = nn.Sequential(nn.Linear(2, 2))
     inputs = np.zeros((1, 3, 2))
-    with pytest.raises(InputError, match="no attribute `7`.*the module's parts are 0"):
+    with pytest.raises(InputError, match=r"no attribute `7`.*the module's parts are 0"):
         ef.is_contextual_mapping(model, inputs, layer="7")
     with pytest.raises(InputError, match="a plain callable has none"):
         ef.is_contextual_mapping(lambda x: x, inputs, layer="0")
@@ -199,6 +200,6 @@ def test_unclear_questions_are_refused():
         ef.is_contextual_mapping(model, [np.zeros((3, 2)), np.zeros((3, 1))])
     with pytest.raises(InputError, match="infinite"):
         ef.is_contextual_mapping(model, [np.full((3, 2), np.inf)])
+    shorter = SimpleNamespace(exact=lambda x: x[1:])
     with pytest.raises(InputError, match="returned shape"):
-        exact = SimpleNamespace(exact=lambda x: x[1:])
-        ef.is_contextual_mapping(exact, inputs)
+        ef.is_contextual_mapping(shorter, inputs)

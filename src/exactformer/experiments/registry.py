@@ -17,6 +17,7 @@ _MODULES: dict[str, str] = {
     "fang-figure-3": "exactformer.experiments.fang_figure_3",
     "fang-noise": "exactformer.experiments.fang_noise",
     "fang-outside": "exactformer.experiments.fang_outside",
+    "yun-alternatives": "exactformer.experiments.yun_alternatives",
 }
 
 _registered: dict[str, Experiment] = {}

@@ -108,24 +108,31 @@ def _nearest_of_another_kind(
 
 
 def _nearest_vectors(codes: Tensor, tokens: Tokens) -> tuple[NDArray[np.float64], Indices]:
-    device = codes.device
+    # By contexts: what a block of tokens may share is then within a window of the matrix.
+    order = np.argsort(tokens.context, kind="stable")
+    ends = np.searchsorted(tokens.context[order], tokens.context[order], side="right").tolist()
+    begins = np.searchsorted(tokens.context[order], tokens.context[order]).tolist()
+    codes = codes[order]
     owner, column, context = (
-        torch.as_tensor(part, device=device)
+        torch.as_tensor(part[order], device=codes.device)
         for part in (tokens.owner, tokens.column, tokens.context)
     )
     squares = codes.square().sum(dim=1)
-    partners, allowed = [], []
-    step = max(1, _BLOCK // len(codes))
-    for start in range(0, len(codes), step):
-        rows = slice(start, start + step)
-        apart = squares - 2 * codes[rows] @ codes.T  # |a|² is the same along a row
-        must_differ = context[rows, None] != context
-        must_differ |= (owner[rows, None] == owner) & (column[rows, None] != column)
-        apart.masked_fill_(~must_differ, torch.inf)
+    count, step = len(codes), max(1, _BLOCK // len(codes))
+    partners, found = [], []
+    for start in range(0, count, step):
+        stop = min(start + step, count)
+        rows, window = slice(start, stop), slice(begins[start], ends[stop - 1])
+        apart = torch.addmm(squares, codes[rows], codes.T, alpha=-2)  # |a|² is left out of a row
+        may_agree = context[rows, None] == context[window]
+        may_agree &= (owner[rows, None] != owner[window]) | (column[rows, None] == column[window])
+        apart[:, window].masked_fill_(may_agree, torch.inf)
         value, index = apart.min(dim=1)
         partners.append(index)
-        allowed.append(torch.isfinite(value))
+        found.append(torch.isfinite(value))
     partner = torch.cat(partners)
     distance = (codes - codes[partner]).square().sum(dim=1).sqrt()
-    distance = torch.where(torch.cat(allowed), distance, torch.inf)
-    return distance.cpu().numpy(), np.asarray(partner.cpu().numpy())
+    distance = torch.where(torch.cat(found), distance, torch.inf)
+    result, whose = np.empty(count), np.empty(count, dtype=np.int64)
+    result[order], whose[order] = distance.cpu().numpy(), order[partner.cpu().numpy()]
+    return result, whose
