@@ -1,7 +1,8 @@
 """Pages that cannot go stale: commands are run and numbers are read when the site is built.
 
 A fenced block ``console`` is executed, line by line (lines that start with ``$``), in one scratch
-folder a page, and shown with its real output. ``{{ table: NAME }}`` is the table of
+folder a page, and shown with its real output; so is one ``python run``, as a script.
+``{{ table: NAME }}`` is the table of
 ``results/NAME.json``, ``{{ figure: NAME }}`` its figure, ``{{ benchmark: NAME }}`` the table of
 ``benchmarks/NAME.md``.
 """
@@ -18,12 +19,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SCRIPT = re.compile(r"^```python run\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MACRO = re.compile(r"\{\{ (table|figure|benchmark): ([\w-]+) \}\}")
 
 
 def on_page_markdown(markdown, page, config, files):
     with tempfile.TemporaryDirectory() as folder:
         markdown = CONSOLE.sub(lambda match: _session(match[1], Path(folder)), markdown)
+        markdown = SCRIPT.sub(lambda match: _script(match[1], Path(folder)), markdown)
     depth = page.file.dest_uri.count("/")
     return MACRO.sub(lambda match: _result(match[1], match[2], depth), markdown)
 
@@ -44,22 +47,37 @@ def _session(text: str, folder: Path) -> str:
     return "```text\n" + "\n".join(part for part in shown if part) + "\n```"
 
 
+def _script(code: str, folder: Path) -> str:
+    done = _python(["-c", code], folder)
+    if done.returncode:
+        raise RuntimeError(f"a script of a page failed:\n{code}\n{done.stderr}")
+    return f"```python\n{code}```\n\n```text\n{_lines(done.stdout)}\n```"
+
+
 def _run(command: str, folder: Path) -> str:
     program, *arguments = shlex.split(command)
     if program != "exactformer":
         raise ValueError(f"pages run exactformer only, not {program!r}")
+    done = _python(["-m", "exactformer.cli", *arguments], folder)
+    if done.returncode not in (0, 2):  # 2 is a refusal, which a page may want to show
+        raise RuntimeError(f"{command} failed:\n{done.stderr}")
+    return _lines(done.stdout + done.stderr)
+
+
+def _python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
     environment = os.environ | {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
-    done = subprocess.run(
-        [sys.executable, "-m", "exactformer.cli", *arguments],
+    return subprocess.run(
+        [sys.executable, *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
         timeout=300,
     )
-    if done.returncode not in (0, 2):  # 2 is a refusal, which a page may want to show
-        raise RuntimeError(f"{command} failed:\n{done.stderr}")
-    lines = (done.stdout + done.stderr).replace("```", "'''").splitlines()
+
+
+def _lines(text: str) -> str:
+    lines = text.replace("```", "'''").splitlines()
     return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
@@ -77,9 +95,10 @@ def _table(result: dict) -> str:
     lines = [f"**{result['verdict']}**: {result['why']}", ""]
     lines += ["| | print | ours | spread | seeds | verdict |", "|---|---|---|---|---|---|"]
     for row in rows:
+        label = row["label"].replace("|", r"\|")
         printed = "" if row.get("printed") is None else _number(row["printed"])
         lines.append(
-            f"| {row['label']} | {printed} | {_number(row['mean'])} | {_number(row['spread'])} "
+            f"| {label} | {printed} | {_number(row['mean'])} | {_number(row['spread'])} "
             f"| {len(row['values'])} | {'' if row['verdict'] == 'not compared' else row['verdict']} |"
         )
     broken = [text for text, holds in result["statements"].items() if not holds]

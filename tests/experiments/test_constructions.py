@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 from scipy.special import iv
 
-from exactformer.experiments import Cell, Scale, Summary, accuracy_by_construction, universality
+from exactformer.experiments import (
+    Cell,
+    Row,
+    Scale,
+    Summary,
+    Verdict,
+    accuracy_by_construction,
+    universality,
+)
 from exactformer.experiments.accuracy_by_construction import cells, pairs, target
 
 
@@ -141,3 +149,24 @@ def test_what_has_no_guarantee_is_left_out():
     )
     assert "literal" not in found
     assert 0 < found["fused"] <= found["fused bound"]
+
+
+def test_errors_that_grow_faster_than_the_square_of_the_degree_are_noticed():
+    experiment = accuracy_by_construction.EXPERIMENT
+    (keeps,) = [s for s in experiment.statements if "q²" in s.text]
+    for growth, holds in ((2.0, True), (2.3, False)):
+        cells = [
+            Cell(
+                {"target": "oscillating", "construction": "chebyshev", "degree": q, "format": f},
+                {"literal": 1e-16 * q**growth},
+                0.0,
+                "",
+            )
+            for q in (4, 16, 60)
+            for f in accuracy_by_construction.FORMATS
+        ]
+        rows = [
+            Row(f"T_4, {f}, chebyshev", (1e-16 * 4**growth,), None, "", Verdict.NOT_COMPARED, "", 0)
+            for f in accuracy_by_construction.FORMATS
+        ]
+        assert keeps.holds(Summary(Scale.SMOKE, tuple(rows), tuple(cells))) is holds
