@@ -31,29 +31,44 @@ class SequenceEmbedding:
 
 @dataclass(frozen=True)
 class Successive:
-    """m layers of hidden size one, kept as one layer of m units: unit 1 acts first."""
+    """m layers of few units, kept as one layer of all of them: its first units act first."""
 
     units: FeedForward | PiecewiseFeedForward
+    hidden: int = 1
+    """Units of each layer; where a function is made of ReLUs, it takes several."""
 
     def __len__(self) -> int:
-        return self.units.w1.rows
+        return self.units.w1.rows // self.hidden
 
     def layers(self) -> Iterator[FeedForward | PiecewiseFeedForward]:
-        """Yield one layer a unit, in order; b₂, where there is one, belongs to the first."""
-        units = self.units
+        """Yield the layers in order; b₂, where there is one, belongs to the first."""
+        units, h = self.units, self.hidden
         w = units.w1.columns
         nothing = Matrix(w, 1, {})
         for m in range(len(self)):
+            own = range(m * h, (m + 1) * h)
             parts = (
-                Matrix(1, w, {(0, j): v for j, v in units.w1.by_row.get(m, ())}),
-                Matrix.of(1, 1, {(0, 0): units.b1[m, 0]}),
-                Matrix(w, 1, {(i, 0): v for i, v in units.w2.by_column.get(m, ())}),
+                Matrix(h, w, {(k, j): v for k, s in enumerate(own) for j, v in _row(units.w1, s)}),
+                Matrix.of(h, 1, {(k, 0): units.b1[s, 0] for k, s in enumerate(own)}),
+                Matrix(
+                    w,
+                    h,
+                    {
+                        (i, k): v
+                        for k, s in enumerate(own)
+                        for i, v in units.w2.by_column.get(s, ())
+                    },
+                ),
                 nothing if m else units.b2,
             )
             if isinstance(units, PiecewiseFeedForward):
                 yield PiecewiseFeedForward(*parts, units.activation)
             else:
                 yield FeedForward(*parts, units.activation)
+
+
+def _row(matrix: Matrix, row: int) -> list[tuple[int, Fraction]]:
+    return matrix.by_row.get(row, [])
 
 
 Part = Layer | Successive

@@ -151,7 +151,8 @@ def _encode(blueprint: SequenceBlueprint, table: GridTable) -> tuple[Tensors, di
 
 def _describe(part: Part, pool: _Pool) -> dict[str, Any]:
     if isinstance(part, Successive):
-        return {"successive": _describe(part.units, pool)}
+        several = {} if part.hidden == 1 else {"hidden": part.hidden}
+        return {"successive": _describe(part.units, pool), **several}
     if isinstance(part, Attention):
         names = ("query", "key", "value", "bias")
         heads = [[pool.number(getattr(h, n)) for n in names if hasattr(h, n)] for h in part.heads]
@@ -194,7 +195,9 @@ def _rebuild(
         return PiecewiseFeedForward(w1, b1, w2, b2, activation)
 
     def part(data: Mapping[str, Any]) -> Part:
-        return Successive(feed_forward(data["successive"])) if "successive" in data else layer(data)
+        if "successive" in data:
+            return Successive(feed_forward(data["successive"]), int(data.get("hidden", 1)))
+        return layer(data)
 
     low, high = map(rational, description["support"])
     blueprint = SequenceBlueprint(

@@ -56,6 +56,8 @@ def check_by_keys(blueprint: SequenceBlueprint, table: GridTable) -> Keys:
     _check_shape(blueprint, grid)
     unit = 1 / next(iter(blueprint.code.entries.values()))
     after = quantised(blueprint, unit)
+    if not after.free.isdisjoint(rows_read(blueprint)):
+        raise CertificationError("a layer after the quantiser reads a coordinate as it was")
     classes = _every_class(grid)
     stream = _streams(grid, after, classes)
     for part in blueprint.stage("contextual mapping").parts:
@@ -81,6 +83,18 @@ def check_by_keys(blueprint: SequenceBlueprint, table: GridTable) -> Keys:
         rejected=len(classes) - grid.size,
         outside=outside_goes_to_zero(blueprint, after, unit, keys[0], keys[-1]),
     )
+
+
+def rows_read(blueprint: SequenceBlueprint) -> set[int]:
+    """Return the rows that anything after the quantiser reads."""
+    matrices = [blueprint.readout, blueprint.code]
+    for stage in blueprint.stages[1:]:
+        for part in stage.parts:
+            if isinstance(part, Attention):
+                matrices += [m for h in part.heads for m in (h.query, h.key, h.value)]
+            else:
+                matrices.append((part.units if isinstance(part, Successive) else part).w1)
+    return {row for matrix in matrices for _, row in matrix.entries}
 
 
 def _check_shape(blueprint: SequenceBlueprint, grid: Grid) -> None:
@@ -244,14 +258,14 @@ def _compare(
     nothing: Columns = ((Fraction(0),) * grid.dim,) * grid.tokens
     rows = {row for column in values.columns.values() for row in column}
     in_place = not rows.isdisjoint(r for _, r, _ in values.read)
-    has_reject = any(stage.name == "reject" for stage in blueprint.stages)
+    reject = [x for s in blueprint.stages if s.name == "reject" for x in s.layers()]
     margin = min(values.columns) - Fraction(1, 2)
     for ids, columns, named in zip(classes.tolist(), stream.tolist(), codes.tolist(), strict=True):
         expected = table.values.get(tuple(ids), nothing)
         for j, (column, code) in enumerate(zip(columns, named, strict=True)):
             current = [v * unit for v in column]
-            if has_reject:
-                for layer in blueprint.stage("reject").layers():
+            if reject:
+                for layer in reject:
                     current = apply_layer(layer, [current])[0]
                 code = sum((v * current[r] for _, r, v in blueprint.code), Fraction(0))
             result = list(current)

@@ -35,6 +35,8 @@ class Quantised:
     """cells[i][r][q]."""
     outside: tuple[tuple[tuple[Row, ...], ...], ...] | None
     """outside[i][r]: below the support, and above it; ``None`` where these are not constant."""
+    free: frozenset[int]
+    """Rows that still hold a coordinate as it was; nothing after the quantiser may read them."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,9 @@ def quantised(blueprint: SequenceBlueprint, unit: Fraction) -> Quantised:
         _integers({p: row(p, i) + rest.get(p, Fraction(0)) for p in places}, w, unit)
         for i in range(n)
     ]
+    written = {row for layer in layers for units in layer for u in units for row, _ in u.writes}
     return Quantised(
+        free=frozenset(homes) - written,
         base=tuple(base),
         cells=tuple(
             tuple(tuple(_integers(c, w, unit) for c in known[name]) for name in line)
@@ -178,7 +182,7 @@ def _follow(
             return None
     written = any(row == home for layer in layers for unit in layer for row, _ in unit.writes)
     if not written:
-        return result  # the home row is never read again: see the caller's code row
+        return result
     if slope:
         return None
     result[home] = intercept

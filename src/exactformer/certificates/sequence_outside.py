@@ -6,6 +6,9 @@ by at least K·M, and the global shift gives every inside column at least G·K·
 negative and get the smallest column, which is negative. So G·K·M > t_r and t_l ≥ 0 suffice.
 
 In the paper's form such columns are then set to 0, which is no key.
+
+In the four-layer form an outside column has no id, and the number it is given instead is so negative
+that the sum over the tokens is, and with it every key.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from exactformer.blueprint.layers import (
     Rule,
 )
 from exactformer.blueprint.matrix import Matrix
-from exactformer.blueprint.sequence import SequenceBlueprint
+from exactformer.blueprint.sequence import SequenceBlueprint, Successive
 from exactformer.certificates.sequence_cells import Quantised, Row
 
 NEGATIVE = PiecewiseLinear.of((0,), ((-1, 0), (0, 0)))
@@ -38,26 +41,86 @@ def outside_goes_to_zero(
         return False
     read = {r: v * unit for _, r, v in blueprint.code}
     depth = -largest_outside(after, read)
+    if depth <= 0:
+        return False
+    if blueprint.form == "four-layer":
+        return starts_at_zero(blueprint) and sums_are_negative(blueprint, after, read)
     found = shifts(blueprint, unit)
-    if found is None or depth <= 0:
+    if found is None:
         return False
     lifted = found[0] * found[1] * depth
     if lifted <= largest_key:
         return False
-    return blueprint.form == "compact" or rejects(blueprint, after, unit, unit * lifted)
+    if blueprint.form == "compact":
+        return starts_at_zero(blueprint)
+    return rejects(blueprint, after, unit, unit * lifted)
+
+
+def starts_at_zero(blueprint: SequenceBlueprint) -> bool:
+    """Whether the rows of the output are 0 until the value layers write to them."""
+    outputs = {row for _, row in blueprint.readout.entries}
+    embedding = blueprint.embedding
+    writes = [embedding.features, embedding.constant, embedding.positions]
+    for stage in blueprint.stages:
+        if stage.name == "values":
+            break
+        for part in stage.parts:
+            if isinstance(part, Attention):
+                writes += [head.value for head in part.heads]
+            else:
+                layer = part.units if isinstance(part, Successive) else part
+                writes += [layer.w2, layer.b2]
+    return outputs.isdisjoint(row for matrix in writes for row, _ in matrix.entries)
+
+
+def sums_are_negative(
+    blueprint: SequenceBlueprint, after: Quantised, read: dict[int, Fraction]
+) -> bool:
+    """Whether one column without an id makes every key negative in the four-layer form."""
+    number, total = blueprint.stage("contextual mapping").parts
+    n = blueprint.tokens
+    if not (
+        isinstance(number, PiecewiseFeedForward)
+        and isinstance(total, Attention)
+        and len(total.heads) == 1
+        and not total.heads[0].query.nonzeros
+        and total.heads[0].value.nonzeros == 1
+    ):
+        return False
+    (row, source, weight) = next(iter(total.heads[0].value))
+    rest = number.b2[source, 0]
+    largest = max(v for r, _, v in number.w2 if r == source) + rest
+    most = largest_inside(after, read)
+    reads_ids = read == {row: 1} and all(
+        number.w1.by_row.get(m) == [(row, Fraction(1))] for m in range(number.w1.rows)
+    )
+    ids_only = all(-b >= 0 for _, _, b in number.b1)
+    return reads_ids and ids_only and most + weight * ((n - 1) * largest + rest) / n < 0
+
+
+def largest_inside(after: Quantised, read: dict[int, Fraction]) -> Fraction:
+    """Return the largest id of a column inside."""
+    return max(
+        _value(base, read) + sum(max(_value(c, read) for c in r) for r in cells)
+        for base, cells in zip(after.base, after.cells, strict=True)
+    )
+
+
+def _value(row: Row, read: dict[int, Fraction]) -> Fraction:
+    return sum((v * row[r] for r, v in read.items()), Fraction(0))
 
 
 def largest_outside(after: Quantised, read: dict[int, Fraction]) -> Fraction:
     """Return the largest id of a column with a coordinate outside."""
-
-    def value(row: Row) -> Fraction:
-        return sum((v * row[r] for r, v in read.items()), Fraction(0))
-
     best = []
     for base, cells, outside in zip(after.base, after.cells, after.outside or (), strict=True):
-        sides = [max(map(value, side)) for side in outside]
-        most = [max(side, *map(value, c)) for side, c in zip(sides, cells, strict=True)]
-        best += [value(base) + sum(most) - most[r] + side for r, side in enumerate(sides)]
+        sides = [max(_value(c, read) for c in side) for side in outside]
+        most = [
+            max(side, *(_value(c, read) for c in inside))
+            for side, inside in zip(sides, cells, strict=True)
+        ]
+        start = _value(base, read) + sum(most)
+        best += [start - most[r] + side for r, side in enumerate(sides)]
     return max(best)
 
 

@@ -22,16 +22,17 @@ from itertools import combinations_with_replacement
 from math import comb
 from typing import Any
 
-from exactformer.blueprint.sequence import SequenceBlueprint
+from exactformer.blueprint.layers import Attention
+from exactformer.blueprint.sequence import SequenceBlueprint, Successive
 from exactformer.blueprint.sequence_storing import sequence_digest
 from exactformer.blueprint.sequence_table import Class, GridTable
 from exactformer.certificates.sequence_algebra import check_by_keys
 from exactformer.errors import IdentityError
 from exactformer.execution.formats import FORMATS
-from exactformer.execution.sequence_exact import run_sequence
+from exactformer.execution.sequence_exact import run_sequences
 
-EXHAUSTIVE_WORK = 40_000
-"""Layers times inputs up to which every input class is run through every layer."""
+EXHAUSTIVE_WORK = 20_000
+"""Units and heads times inputs up to which every input class is run through every layer."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,7 @@ def certify_sequence(
     grid = table.grid
     D, n = grid.points, grid.tokens
     inputs = grid.size if grid.positional else comb(D + n - 1, n)
-    depth = sum(len(stage) for stage in blueprint.stages)
-    exhaustive = inputs * depth <= exhaustive_work
+    exhaustive = inputs * _units(blueprint) <= exhaustive_work
     if exhaustive:
         _run_everything(blueprint, table)
     low, high = blueprint.support
@@ -146,16 +146,22 @@ def certify_sequence(
     )
 
 
+def _units(blueprint: SequenceBlueprint) -> int:
+    parts = [part for stage in blueprint.stages for part in stage.parts]
+    layers = [part.units if isinstance(part, Successive) else part for part in parts]
+    return sum(len(x.heads) if isinstance(x, Attention) else x.w1.rows for x in layers)
+
+
 def _run_everything(blueprint: SequenceBlueprint, table: GridTable) -> None:
     """Run one input of every class through every layer; other orders follow by equivariance."""
     grid = table.grid
     zeros = ((Fraction(0),) * grid.dim,) * grid.tokens
-    every = grid.classes()
+    every = list(grid.classes())
     if not grid.positional:
-        every = combinations_with_replacement(range(grid.points), grid.tokens)
-    for ids in every:
+        every = list(combinations_with_replacement(range(grid.points), grid.tokens))
+    outputs = run_sequences(blueprint, [[grid.centre(k) for k in ids] for ids in every])
+    for ids, output in zip(every, outputs, strict=True):
         expected = table.values.get(ids, zeros)
-        output = run_sequence(blueprint, [grid.centre(k) for k in ids])
         if tuple(map(tuple, output)) != expected:
             raise IdentityError(_difference(ids, output, expected))
 

@@ -52,7 +52,6 @@ from exactformer.constructions.sequence_keys import keys, largest_key, smallest_
 from exactformer.errors import InputError
 
 HALF = Fraction(1, 2)
-INDICATOR = PiecewiseLinear.of((-HALF, HALF), ((0, 0), (0, 1), (0, 0)))
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,16 @@ def run_sequence(
     return [times(blueprint.readout, column) for column in stream]
 
 
+def run_sequences(
+    blueprint: SequenceBlueprint, inputs: Sequence[Sequence[Sequence[Fraction]]]
+) -> list[list[Column]]:
+    """Run several inputs together, so that every layer is made only once."""
+    streams = [embed(blueprint.embedding, x) for x in inputs]
+    for _, layer in blueprint.layers():
+        streams = [apply_layer(layer, stream) for stream in streams]
+    return [[times(blueprint.readout, column) for column in stream] for stream in streams]
+
+
 def embed(embedding: SequenceEmbedding, x: Sequence[Sequence[Fraction]]) -> list[Column]:
     """Return the stream of an input."""
     constant = _entries(embedding.constant)

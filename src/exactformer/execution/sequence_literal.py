@@ -75,8 +75,8 @@ def _module(part: Part, place: str, tensor: Maker) -> nn.Module:
     if isinstance(part, Attention):
         return LiteralAttention(part, place, tensor)
     if isinstance(part, Successive):
-        return LiteralUnits(part.units, True, place, tensor)
-    return LiteralUnits(part, False, place, tensor)
+        return LiteralUnits(part.units, part.hidden, place, tensor)
+    return LiteralUnits(part, None, place, tensor)
 
 
 class LiteralAttention(nn.Module):
@@ -118,7 +118,7 @@ def mixed(scores: Tensor, values: Tensor, selection: Selection) -> Tensor:
 
 
 class LiteralUnits(nn.Module):
-    """A feed-forward layer, or its units one after another."""
+    """A feed-forward layer, or its units one after another, so many at a time."""
 
     w1: Tensor
     b1: Tensor
@@ -128,12 +128,12 @@ class LiteralUnits(nn.Module):
     def __init__(
         self,
         layer: FeedForward | PiecewiseFeedForward,
-        successive: bool,
+        hidden: int | None,
         place: str,
         tensor: Maker,
     ) -> None:
         super().__init__()
-        self.successive = successive
+        self.hidden = hidden
         for name in ("w1", "b1", "w2", "b2"):
             self.register_buffer(name, tensor(getattr(layer, name), f"{place}, {name}"))
         self.activation = (
@@ -145,14 +145,15 @@ class LiteralUnits(nn.Module):
         )
 
     def forward(self, stream: Tensor) -> Iterator[Tensor]:
-        """Yield the stream after this layer, or after each of its units."""
-        if not self.successive:
+        """Yield the stream after this layer, or after each of those it stands for."""
+        if self.hidden is None:
             hidden = self.activation(stream @ self.w1.T + self.b1.T)
             yield stream + hidden @ self.w2.T + self.b2.T
             return
-        for m in range(len(self.w1)):
-            hidden = self.activation(stream @ self.w1[m] + self.b1[m])
-            stream = stream + hidden.unsqueeze(-1) * self.w2[:, m]
+        for m in range(0, len(self.w1), self.hidden):
+            own = slice(m, m + self.hidden)
+            hidden = self.activation(stream @ self.w1[own].T + self.b1[own].T)
+            stream = stream + hidden @ self.w2[:, own].T
             if m == 0:
                 stream = stream + self.b2.T
             yield stream

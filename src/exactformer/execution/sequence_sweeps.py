@@ -52,9 +52,8 @@ def read_sweeps(blueprint: SequenceBlueprint) -> Sweeps:
     low, high = blueprint.support
     N = blueprint.cells
     edges = tuple(low + (high - low) * Fraction(k, N) for k in range(N + 1))
-    if blueprint.form == "four-layer":
-        raise ExecutionError("no sweeps for this form yet")
-    return _read_shifts(blueprint, edges)
+    read = _read_sums if blueprint.form == "four-layer" else _read_shifts
+    return read(blueprint, edges)
 
 
 def _read_shifts(blueprint: SequenceBlueprint, edges: tuple[Fraction, ...]) -> Sweeps:
@@ -85,6 +84,38 @@ def _read_shifts(blueprint: SequenceBlueprint, edges: tuple[Fraction, ...]) -> S
         factor=len(mapping) - 1,
         global_shift=_whole(last.heads[0].value[0, 0]),
         numbers=(),
+        keys=ascending,
+        values=values,
+    )
+
+
+def _read_sums(blueprint: SequenceBlueprint, edges: tuple[Fraction, ...]) -> Sweeps:
+    d, N, n = blueprint.dim, blueprint.cells, blueprint.tokens
+    row = next(r for _, r, _ in blueprint.code)
+    count = blueprint.stage("quantise").parts[0]
+    number, total = blueprint.stage("contextual mapping").parts
+    if not (
+        isinstance(count, PiecewiseFeedForward)
+        and isinstance(number, PiecewiseFeedForward)
+        and isinstance(total, Attention)
+    ):
+        raise ExecutionError("the stages are not those of form='four-layer'")
+    # A coordinate outside takes from the id what the unit of its first edge would have given.
+    read = tuple(_whole(count.w2[row, r * (N + 1) + 1]) if N > 1 else 1 for r in range(d))
+    _, source, weight = next(iter(total.heads[0].value))
+    numbers = {_whole(-number.b1[m, 0]): number.w2[source, m] for m in range(number.w1.rows)}
+    rest = number.b2[source, 0]
+    units = _units(blueprint)
+    keys = [-units.b1[m, 0] for m in range(units.w1.rows)]
+    ascending, values = _sorted_table(blueprint, keys, units)
+    return Sweeps(
+        edges=edges,
+        outside=-_whole(count.w2[row, 0]),
+        read=read,
+        strides=tuple(_whole(blueprint.embedding.positions[row, i]) for i in range(n)),
+        factor=_whole(weight / n),
+        global_shift=0,
+        numbers=(*(_whole(numbers[k] + rest) for k in range(len(numbers))), _whole(rest)),
         keys=ascending,
         values=values,
     )
@@ -202,6 +233,23 @@ class ContextualMapping(nn.Module):
         return codes
 
 
+class SumMapping(ContextualMapping):
+    """The four-layer form: the sum of the tokens' numbers tells the context."""
+
+    numbers: Tensor
+
+    def __init__(self, sweeps: Sweeps) -> None:
+        super().__init__(sweeps)
+        self.register_buffer("numbers", torch.tensor(sweeps.numbers, dtype=torch.float64))
+
+    def forward(self, cells: Tensor) -> Tensor:
+        """Return the codes."""
+        ids = self.ids(cells)
+        none = len(self.numbers) - 1
+        place = ids.where((ids >= 0) & (ids < none), none).long()
+        return ids + self.factor * self.numbers[place].sum(dim=-1, keepdim=True)
+
+
 class ValueMap(nn.Module):
     """Codes ``(..., n)`` to values ``(..., n, d)``; what is no key to 0."""
 
@@ -230,7 +278,7 @@ class SequenceSweeps(nn.Module):
         super().__init__()
         sweeps = read_sweeps(blueprint)
         self.quantiser = Quantiser(sweeps)
-        self.contextual_mapping = ContextualMapping(sweeps)
+        self.contextual_mapping = (SumMapping if sweeps.numbers else ContextualMapping)(sweeps)
         self.value_map = ValueMap(sweeps, blueprint.dim)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -52,7 +52,8 @@ class SequenceModel(nn.Module):
         executor = executor or EXECUTORS[0]
         if executor not in EXECUTORS:
             raise InputError(f"executor={executor!r}; choose one of {', '.join(EXECUTORS)}")
-        if executor != "exact" and not fits(blueprint.tokens, blueprint.largest_key, PRECISION):
+        exact_in_float = fits(blueprint.tokens, blueprint.largest_key, PRECISION)
+        if executor != "exact" and not exact_in_float:
             raise SizeError(
                 f"the keys have {blueprint.key_bits} bits, and those of {blueprint.tokens} tokens "
                 f"have to be added up; float64 has {PRECISION}. Use executor='exact', a larger "
@@ -62,23 +63,23 @@ class SequenceModel(nn.Module):
         self.table = table
         self.certificate = certificate
         self.executor = executor
-        self.sweeps = SequenceSweeps(blueprint)
+        self.sweeps = SequenceSweeps(blueprint) if exact_in_float else None
         self.literal = LiteralSequence(blueprint) if executor == "literal" else None
 
     @property
     def quantiser(self) -> Quantiser:
         """Coordinates to the numbers of their cells."""
-        return self.sweeps.quantiser
+        return self._stages().quantiser
 
     @property
     def contextual_mapping(self) -> ContextualMapping:
         """Cells to codes: one integer for each token in its context."""
-        return self.sweeps.contextual_mapping
+        return self._stages().contextual_mapping
 
     @property
     def value_map(self) -> ValueMap:
         """Codes to values."""
-        return self.sweeps.value_map
+        return self._stages().value_map
 
     def forward(self, x: Any) -> Tensor:
         """Evaluate sequences given as tensor, array or nested list."""
@@ -90,7 +91,7 @@ class SequenceModel(nn.Module):
         if self.literal is not None:
             output: Tensor = self.literal(self._gathered(sequences))
             return output
-        values: Tensor = self.sweeps(sequences)
+        values: Tensor = self._stages()(sequences)
         return values
 
     def quantise(self, x: Any) -> Tensor:
@@ -151,6 +152,25 @@ class SequenceModel(nn.Module):
             "models are not pickled; use model.save(path) and exactformer.load(path)"
         )
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> SequenceModel:
+        copy = SequenceModel(self.blueprint, self.table, self.certificate, self.executor)
+        memo[id(self)] = copy.to(self._home().device)
+        return copy
+
+    def _stages(self) -> SequenceSweeps:
+        if self.sweeps is None:
+            raise ExecutionError(
+                f"keys of {self.blueprint.key_bits} bits are not exact in float64: such a model has "
+                "no stages in floats; use exact(x)"
+            )
+        return self.sweeps
+
+    def _home(self) -> Tensor:
+        """A tensor of the format and on the device that the model computes in."""
+        if self.sweeps is None:
+            return torch.zeros((), dtype=torch.float64)
+        return self.sweeps.quantiser.edges
+
     def _elsewhere(self) -> Fraction:
         """A number outside the support, at whatever position it is met.
 
@@ -165,9 +185,9 @@ class SequenceModel(nn.Module):
         return x.where((x >= low) & (x < high), float(self._elsewhere()))
 
     def _sequences(self, x: Any) -> Tensor:
-        edges = self.quantiser.edges
-        if edges.dtype != torch.float64:
-            raise ExecutionError(f"sequence models compute in float64, not {edges.dtype}")
+        home = self._home()
+        if home.dtype != torch.float64:
+            raise ExecutionError(f"sequence models compute in float64, not {home.dtype}")
         try:
             sequences = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x, dtype=float))
         except (TypeError, ValueError) as error:
@@ -180,7 +200,7 @@ class SequenceModel(nn.Module):
             )
         if sequences.is_complex() or sequences.dtype == torch.bool:
             raise InputError(f"sequences must be real numbers, not {sequences.dtype}")
-        sequences = sequences.to(edges.device, torch.float64)
+        sequences = sequences.to(home.device, torch.float64)
         if not bool(sequences.isfinite().all()):
             raise InputError("sequences must be finite")
         return sequences

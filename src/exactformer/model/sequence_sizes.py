@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import comb
 
 from exactformer.blueprint.sequence_table import Grid
+from exactformer.constructions.bose_chowla import prime_power
 from exactformer.constructions.sequence_keys import largest_key
 from exactformer.errors import SizeError
 
@@ -55,8 +56,8 @@ def predict_size(grid: Grid, form: str) -> SequenceSize:
     n, d, N, D = grid.tokens, grid.dim, grid.cells, grid.points
     if form == "four-layer":
         keys = n * D**n if grid.positional else D * comb(D + n - 2, n - 1)
-        ids = n * D if grid.positional else D
-        largest = ids * n * (2 * D) ** n if not grid.positional else ids * D**n
+        p, m = (D, 1) if grid.positional or D > MAX_KEYS else prime_power(D)
+        largest = n * D ** (n + 1) if grid.positional else D * (1 + n * p ** (m * n))
         layers = {"quantise": 1, "contextual mapping": 2, "values": 1}
         return SequenceSize(form, layers, grid.size, keys, largest.bit_length())
     keys = n * (D**n if grid.positional else comb(D, n))

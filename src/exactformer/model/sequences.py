@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from exactformer.blueprint.sequence import SequenceBlueprint
 from exactformer.blueprint.sequence_storing import load_sequence
 from exactformer.blueprint.sequence_table import Class, Grid, GridTable
 from exactformer.certificates.sequences import certify_sequence
@@ -81,7 +82,10 @@ def compile_sequence(
 
 
 def prove_sequence(
-    blueprint: Any, table: GridTable, executor: str | None, device: torch.device | str | None
+    blueprint: SequenceBlueprint,
+    table: GridTable,
+    executor: str | None = None,
+    device: torch.device | str | None = None,
 ) -> SequenceModel:
     """Return the module of a blueprint with its certificate; raise where it is not the table."""
     certificate = certify_sequence(blueprint, table)
