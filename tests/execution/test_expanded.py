@@ -16,7 +16,7 @@ from exactformer.algebra import Target
 from exactformer.blueprint import Ball, Box
 from exactformer.execution.expanded import Expanded
 from exactformer.execution.expanded_bounds import expanded_bound
-from exactformer.execution.expanding import expand
+from exactformer.execution.expanding import _halves, _monomial, _products, _stairs, expand
 from exactformer.execution.formats import FORMATS, float_format
 from exactformer.model import CompiledModel
 from tests.cases.targets import CASES, Case, points
@@ -64,14 +64,35 @@ def test_values_are_within_the_bound(text: str, dtype: torch.dtype, centred: boo
         assert bound <= 3000 * max(float(max(errors)), float_format(dtype).unit)
 
 
-def test_many_terms_are_split_and_few_are_not() -> None:
-    (_, dense), (_, sparse) = plan_of(DENSE), plan_of(SPARSE)
-    assert dense is not None
+def test_each_plan_is_taken_where_it_is_the_cheapest() -> None:
+    """Few terms by products; many in halves or stairs; all of them within a few rows."""
+    (_, sparse), (_, dense) = plan_of(SPARSE), plan_of(DENSE)
     assert sparse is not None
-    assert dense.low == 10  # 1, x, y, z and six products: degree 2
-    assert len(dense.monomials) == 20
-    assert sparse.low == 0
+    assert dense is not None
+    assert [run.first for run in sparse.readings[0].runs] == [None]
+    assert len(dense.monomials) < len(Target.coerce(DENSE).polynomials[0])
+    wide = Target.coerce("(a + b + c + d + e + f + g + h + i + j + 1)^5").polynomials[0]
+    plan = expand([wide.terms()], 10, [Fraction(0)] * 10)
+    assert plan is not None
+    assert len(plan.readings) > 1
+    multiplied = sum(m.rows * m.columns for r in plan.readings for m in r.weights)
+    assert multiplied < 2 * len(wide)
     assert plan_of("3 x + 1")[1] is None
+
+
+@pytest.mark.parametrize("build", [_products, _halves, _stairs])
+@pytest.mark.parametrize("text", ["x^2 - y + 3", "(x + 2 y + 1)^3", "(1 + x - y + 3 z)^6; z^2 + x"])
+def test_all_three_ways_are_the_polynomial(build, text: str) -> None:
+    """In integers below 2^53 nothing is rounded: equality."""
+    target = Target.coerce(text)
+    tables = [{_monomial(a): c for a, c in p.terms().items()} for p in target]
+    options = (
+        (target.dimension, ()) if build is _products else (target.dimension, target.degree, ())
+    )
+    module = Expanded(build(tables, *options), torch.float64)
+    x = torch.randint(-4, 5, (300, target.dimension), dtype=torch.float64)
+    values = module(x, torch.float64).T.tolist()
+    assert values == [[float(e) for e in row] for row in exact_values(target, x)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(-9, 9)), min_size=1))

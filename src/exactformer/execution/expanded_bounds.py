@@ -12,12 +12,13 @@ and in a box by the half-widths. Conventions are those of :mod:`exactformer.exec
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 from math import factorial, inf, prod, sqrt
 
 import numpy as np
 
-from exactformer.blueprint import Ball, Domain, Matrix
+from exactformer.blueprint import Ball, Domain
 from exactformer.execution.expanding import Expansion, Monomial
 from exactformer.execution.formats import FloatFormat
 from exactformer.execution.fused_bounds import arithmetic_format, gamma
@@ -30,47 +31,64 @@ def expanded_bound(plan: Expansion, domain: Domain, module: FloatFormat) -> floa
     to = arithmetic_format(module)
     if any(to.round(c) != c for c in plan.centre):
         return inf  # the difference x − c would err by more than its own rounding
-    return max(_bound(plan, matrix, domain, to, module) for matrix in plan.weights)
+    outputs = range(len(plan.readings[0].weights))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return max(_bound(plan, output, domain, to, module) for output in outputs)
 
 
 def _bound(
-    plan: Expansion, matrix: Matrix, domain: Domain, to: FloatFormat, module: FloatFormat
+    plan: Expansion, output: int, domain: Domain, to: FloatFormat, module: FloatFormat
 ) -> float:
-    terms = [
-        ((*plan.monomials[row], *plan.monomials[column]), value)
-        if plan.low
-        else (plan.monomials[column], value)
-        for row, column, value in matrix
-    ]
+    terms = list(_terms(plan, output))
     degree = max((len(monomial) for monomial, _ in terms), default=0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        absolute = _absolute(terms, domain)
-    products = max(degree - 1, 0) + 1 + (1 if plan.low else 0)
-    subtractions = degree if plan.centre else 0
-    longest = max((len(row) for row in matrix.by_row.values()), default=1)
-    additions = longest - 1 + (roundings(plan.low) if plan.low else 0)
-    count = 1 + subtractions + products + additions
+    # A coefficient is rounded and multiplied by its monomial; a variable may have been a difference.
+    count = 1 + degree + (degree if plan.centre else 0) + _additions(plan, output)
+    absolute = _absolute(terms, domain)
     # Underflow: every operation may lose tiny·(1 + |a| + |b|), and later factors enlarge that.
-    reach = max([above(domain.extent(j)) for j in range(_dimension(plan))], default=1.0)
+    reach = max((above(domain.extent(j)) for j in range(plan.dimension)), default=1.0)
     largest = max((above(value) for _, value in terms), default=0.0)
-    operations = len(plan.monomials) + 2 * matrix.nonzeros + 2 * plan.low + 2 * degree
+    grown = np.float64(max(1.0, reach)) ** degree * (2 + largest + reach)
+    operations = len(plan.monomials) + 8 * (len(terms) + degree + len(plan.readings))
+    operations += 8 * sum(r.weights[output].rows + len(r.runs) for r in plan.readings)
+    under = 8 * to.tiny * operations * grown
+    error = float(up(np.asarray(gamma(count, to.unit) * absolute + under), 16))
     limit = 0.25 * min(float(to.largest), float(module.largest))
-    with np.errstate(over="ignore", invalid="ignore"):
-        grown = np.float64(max(1.0, reach)) ** degree * (2 + largest + reach)
-        under = 8 * to.tiny * operations * grown
-        error = float(up(np.asarray(gamma(count, to.unit) * absolute + under), 16))
-        fits = absolute + error < limit and grown * (1 + largest) < limit
-    if not fits:
+    if not (absolute + error < limit and grown * (1 + largest) < limit):
         return inf
     if module is not to:
         error = float(up(np.asarray(error + module.unit * (absolute + error) + module.tiny), 8))
     return error
 
 
+def _terms(plan: Expansion, output: int) -> Iterator[tuple[Monomial, Fraction]]:
+    """Yield the terms that the plan adds up, as it multiplies them together."""
+    for reading in plan.readings:
+        factors: list[Monomial] = []
+        for run in reading.runs:
+            outer = () if run.outer is None else plan.monomials[run.outer]
+            rows = (
+                [()] * run.count if run.first is None else plan.monomials[run.first :][: run.count]
+            )
+            factors += [(*outer, *row) for row in rows]
+        for place, column, value in reading.weights[output]:
+            yield (*factors[place], *plan.monomials[reading.first + column]), value
+
+
+def _additions(plan: Expansion, output: int) -> int:
+    """Return how many additions a term meets at most: in its sum, its run, and among the runs."""
+    most, runs = 0, 0
+    for reading in plan.readings:
+        rows = reading.weights[output].by_row
+        longest = max((len(row) for row in rows.values()), default=1)
+        most = max([most, *(longest - 1 + roundings(run.count) for run in reading.runs)])
+        runs += len(reading.runs)
+    return most + runs
+
+
 def _absolute(terms: list[tuple[Monomial, Fraction]], domain: Domain) -> float:
     """Bound Σ|a_α||y^α| over the domain."""
     if not isinstance(domain, Ball):
-        sizes = [above(value) * prod(above(domain.extent(j)) for j in m) for m, value in terms]
+        sizes = [above(value) * prod(above(domain.extent(j - 1)) for j in m) for m, value in terms]
         return float(up(np.asarray(sum(sizes)), 64 + len(terms) + max(len(m) for m, _ in terms)))
     by_degree: dict[int, list[tuple[Monomial, Fraction]]] = {}
     for monomial, value in terms:
@@ -86,7 +104,3 @@ def _absolute(terms: list[tuple[Monomial, Fraction]], domain: Domain) -> float:
 def _orders(monomial: Monomial) -> float:
     """Return w = s!/α!, in how many orders its variables can be written."""
     return factorial(len(monomial)) / prod(map(factorial, Counter(monomial).values()))
-
-
-def _dimension(plan: Expansion) -> int:
-    return sum(len(monomial) == 1 for monomial in plan.monomials)
