@@ -34,8 +34,9 @@ def on_page_markdown(markdown, page, config, files):
 def on_post_build(config):
     target = Path(config["site_dir"]) / "results"
     target.mkdir(parents=True, exist_ok=True)
-    for figure in (ROOT / "results").glob("*.svg"):
-        shutil.copy(figure, target)
+    for folder in ("results", "benchmarks"):
+        for figure in (ROOT / folder).glob("*.svg"):
+            shutil.copy(figure, target)
 
 
 def _session(text: str, folder: Path) -> str:
