@@ -50,6 +50,7 @@ def test_without_ball_or_box_the_domain_is_the_unit_ball(call):
         (["--domain", "0,1,2; 0,1"], "lower and upper end with a comma"),
         (["--domain", ""], "lower and upper end with a comma"),
         (["--domain", "0,1;;0,1"], "lower and upper end with a comma"),
+        (["--domain", ";0,1; 0,1"], "lower and upper end with a comma"),
         (["--domain", "1,0; 0,1"], "the interval of x is empty"),
         (["--domain", "0,one; 0,1"], "domain="),
         (["--domain", "0,1e99999999; 0,1"], "domain="),
