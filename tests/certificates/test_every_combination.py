@@ -10,18 +10,17 @@ import torch
 import exactformer as ef
 from exactformer.algebra import Target
 from exactformer.certificates import EXECUTORS
-from exactformer.constructions import CONSTRUCTIONS
+from exactformer.constructions import APPROXIMATIONS, CONSTRUCTIONS
 from exactformer.errors import ExactformerError
 from exactformer.execution.exact import run_exact
 from exactformer.model import CompiledModel
 from tests.cases.targets import CASES, Case, points
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-EXACT = tuple(name for name in CONSTRUCTIONS if name != "softmax")
 
 
 @pytest.mark.parametrize("directions", ["tailored", "lattice", "spread"])
-@pytest.mark.parametrize("construction", EXACT)
+@pytest.mark.parametrize("construction", CONSTRUCTIONS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_all_agree_within_their_certificates(
     case: Case, construction: str, directions: str
@@ -54,3 +53,17 @@ def test_all_agree_within_their_certificates(
                     abs(Fraction(v) - e) <= Fraction(bound) for v, e in zip(row, exact, strict=True)
                 ), (dtype, executor, point)
     assert ran >= 4
+
+
+@pytest.mark.parametrize("construction", APPROXIMATIONS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_approximations_are_within_theirs(case: Case, construction: str) -> None:
+    target = Target.coerce(case.target)
+    for dtype in DTYPES[:2]:
+        model = ef.compile(case.target, construction=construction, dtype=dtype, **case.where)
+        bound = Fraction(model.certificate.bound(dtype))
+        inputs = torch.as_tensor(points(model.blueprint, 24)).to(dtype)
+        values = model(inputs).double().reshape(len(inputs), -1)
+        for point, row in zip(inputs.double().tolist(), values.tolist(), strict=True):
+            exact = [p.at(point) for p in target]
+            assert all(abs(Fraction(v) - e) <= bound for v, e in zip(row, exact, strict=True))
