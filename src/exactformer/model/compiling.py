@@ -67,7 +67,7 @@ def compile(
         dtype: the float format of the module; its rounding bound must be finite.
         device: where the module lives.
         executor: ``"fused"`` (default) evaluates the proven closed form, ``"literal"`` every matrix.
-        outside: what to do with points off the ball: ``"raise"``, ``"nan"`` or ``"allow"``.
+        outside: what to do with points outside: ``"raise"``, ``"nan"`` or ``"allow"``.
         tolerance: the largest error accepted. For a polynomial a certified one; ``"softmax"`` takes
             the fewest heads that meet it, and without it as many as make the error least.
             For a function it is needed, and measured.

@@ -110,10 +110,11 @@ def _refusal(
     if found.needed is not None and found.needed > found.degree:
         degree = float(f"{found.needed:.2g}")  # an estimate: two digits
         needed = f"; its coefficients fall so that about degree {degree:,.0f} would be needed"
+    more = ", raise memory_limit=," if limit < MAX_DEGREE else ""
     return ToleranceError(
         f"{function.name} on {domain} is not approximated to {tolerance:g}: the best found is "
         f"degree {found.degree} with an error of {found.error:.2g}{needed}. The limit here is degree "
-        f"{limit}; allow a larger tolerance, split the domain, or raise memory_limit=",
+        f"{limit}; allow a larger tolerance{more} or split the domain",
         error=found.error,
         degree=found.degree,
         needed=found.needed,
