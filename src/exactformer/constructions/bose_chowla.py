@@ -1,7 +1,7 @@
 """Numbers whose sums of n tell which n they were: B_n sequences of Bose and Chowla (1962).
 
 Let q be a prime power and θ a primitive element of the field of q^n elements. For every c of the
-subfield of q elements let a_c be the exponent with θ^(a_c) = θ + c. Then the sums of n of these numbers,
+subfield of q elements let a_c be the exponent with θ^(a_c) = θ + c. Then the sums of n such numbers,
 equal ones allowed, are all different: if two were equal, Π(θ + c_i) = Π(θ + c'_i), and the difference
 would be a polynomial of degree below n with θ as a root.
 

@@ -171,12 +171,8 @@ class Layout:
 def sequence_layers(table: GridTable, form: str) -> SequenceBlueprint:
     """Return the blueprint that maps every class of the grid to its values, all else to 0."""
     grid = table.grid
-    if form == "paper" and grid.tokens == 1:
-        raise InputError(
-            "form='paper' needs at least two tokens: with one, 0 is a key, and a rejected column "
-            "becomes 0; use form='compact'"
-        )
     layout = Layout(grid, form)
+    refuse_key_zero(layout)
     shift = global_shift(layout, table.largest)
     code = {(0, r): u / layout.unit for r, u in enumerate(layout.read)}
     look_up = values(layout, table, shift)
@@ -203,6 +199,15 @@ def sequence_layers(table: GridTable, form: str) -> SequenceBlueprint:
         code=Matrix.of(1, layout.width, code),
         largest_key=int(max(-b for _, _, b in look_up.units.b1) / layout.unit),
     )
+
+
+def refuse_key_zero(layout: Layout) -> None:
+    """Refuse one token in the paper's form: 0 is then a key, and it is what rejected columns become."""
+    if layout.is_paper and layout.grid.tokens == 1:
+        raise InputError(
+            "form='paper' needs at least two tokens: with one, 0 is a key, and a rejected column "
+            "becomes 0; use form='compact'"
+        )
 
 
 def global_shift(layout: Layout, largest_value: Fraction) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import comb
 
 from exactformer.blueprint.sequence_table import Grid
+from exactformer.certificates.sequences import fits
 from exactformer.constructions.bose_chowla import prime_power
 from exactformer.constructions.sequence_keys import largest_key
 from exactformer.errors import SizeError
@@ -27,8 +28,13 @@ class SequenceSize:
     layers: dict[str, int]
     classes: int
     keys: int
-    key_bits: int
-    """Of the largest key; of an upper bound in the four-layer form."""
+    largest_key: int
+    """An upper bound in the four-layer form and with positions."""
+
+    @property
+    def key_bits(self) -> int:
+        """Bits of the largest key."""
+        return self.largest_key.bit_length()
 
     @property
     def depth(self) -> int:
@@ -42,8 +48,8 @@ class SequenceSize:
         if self.layers["contextual mapping"] > MAX_SHIFTS:
             shifts = self.layers["contextual mapping"]
             return f"{_figure(shifts)} attention layers, and the limit is {MAX_SHIFTS:,}"
-        needed = self.key_bits + (tokens - 1).bit_length()
-        if needed > PRECISION and not exact_only:
+        if not exact_only and not fits(tokens, self.largest_key, PRECISION):
+            needed = (tokens * self.largest_key).bit_length()
             return (
                 f"keys of {self.key_bits} bits, {needed} when those of {tokens} equal tokens are "
                 f"added up, and float64 has {PRECISION}"
@@ -59,7 +65,7 @@ def predict_size(grid: Grid, form: str) -> SequenceSize:
         p, m = (D, 1) if grid.positional or D > MAX_KEYS else prime_power(D)
         largest = n * D ** (n + 1) if grid.positional else D * (1 + n * p ** (m * n))
         layers = {"quantise": 1, "contextual mapping": 2, "values": 1}
-        return SequenceSize(form, layers, grid.size, keys, largest.bit_length())
+        return SequenceSize(form, layers, grid.size, keys, largest)
     keys = n * (D**n if grid.positional else comb(D, n))
     stacked = grid.positional and form == "paper"
     ids = n * N * sum(N**r for r in range(d)) if stacked else D * (n if grid.positional else 1)
@@ -69,8 +75,7 @@ def predict_size(grid: Grid, form: str) -> SequenceSize:
         **({"reject": d + 1} if form == "paper" else {}),
         "values": keys,
     }
-    bits = largest_key(n, ids, ids ** (n + 1)).bit_length()
-    return SequenceSize(form, layers, grid.size, keys, bits)
+    return SequenceSize(form, layers, grid.size, keys, largest_key(n, ids, ids ** (n + 1)))
 
 
 def check_sequence_size(grid: Grid, form: str, exact_only: bool = False) -> SequenceSize:
