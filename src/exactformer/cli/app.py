@@ -20,6 +20,7 @@ from exactformer.cli.inspect import inspect
 from exactformer.cli.predict import predict
 from exactformer.cli.report import report
 from exactformer.cli.reproduce import reproduce
+from exactformer.cli.sequence import sequence
 from exactformer.cli.usage import Command, Group
 
 app = typer.Typer(
@@ -65,6 +66,12 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
     fit: [
         "fit measurements.csv --target y",
         "fit measurements.csv --target y --columns a,b -o law.safetensors",
+    ],
+    sequence: [
+        "sequence --list",
+        "sequence sort --tokens 3 --dim 1 --delta 1/8 --plot journey.png",
+        'sequence softmax-attention --form four-layer --delta 1/16 --at "0.1,0.7,0.4"',
+        "sequence mean-subtract --tokens 2 --dim 2 --delta 1/4 --support -1,1 -o mean.safetensors",
     ],
     reproduce: ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
     report: ["report", "report --results results -o page.html"],
