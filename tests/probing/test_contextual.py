@@ -175,9 +175,11 @@ def test_the_tolerance_is_in_units_of_the_spread():
 
 
 def test_integers_keep_all_their_digits_against_large_neighbours():
-    keys = 2.0**47 + np.arange(6.0).reshape(3, 2, 1)
     inputs = [[[0.0], [1.0]], [[0.0], [2.0]], [[0.0], [3.0]]]
-    assert ef.is_contextual_mapping(Table(inputs, keys), inputs, tolerance=0).separation == 1
+    keys = np.array([0, 1, 2**51, 2**51 + 1, 2**52, 2**52 + 1]).reshape(3, 2, 1)
+    assert ef.is_contextual_mapping(Table(inputs, keys.astype(float)), inputs).separation == 1
+    past_floats = 2**60 + np.arange(6).reshape(3, 2, 1)
+    assert ef.is_contextual_mapping(Table(inputs, past_floats), inputs).separation == 1
 
 
 def test_what_is_too_large_is_refused_with_the_figures():

@@ -135,7 +135,7 @@ def is_contextual_mapping(
     place is then another column. An input given twice counts once.
 
     Something with a method ``exact`` is asked for rational codes, compared for equality. Floats
-    collide within ``tolerance`` times the spread of all codes, 16 times the format's epsilon unless
+    collide within ``tolerance`` times the spread of all codes, the format's epsilon unless
     given. Vectors are compared pair by pair: past ``limit`` multiplications that is refused.
     """
     exact = has_exact(module) and layer is None
@@ -151,7 +151,7 @@ def is_contextual_mapping(
         codes = _codes(module, asked, layer, batch)
         _check_size(codes, limit)
         epsilon = torch.finfo(codes.dtype).eps if codes.is_floating_point() else 0.0
-        bound = 16 * epsilon if tolerance is None else tolerance
+        bound = epsilon if tolerance is None else tolerance
         distance, partner, spread = nearest(codes, tokens)
     collided = np.flatnonzero(distance <= bound * spread)
 

@@ -39,11 +39,12 @@ class Tokens:
 
 def nearest(codes: Tensor, tokens: Tokens) -> Nearest:
     """Return each token's distance to the nearest code it must not have, whose, and the spread."""
+    integers = None if codes.is_floating_point() else codes
     codes = codes.double()
     centred = codes - codes.mean(dim=0)
     spread = float(centred.square().sum(dim=1).mean().sqrt())
     if codes.shape[1] == 1:
-        numbers = codes[:, 0].cpu().numpy()
+        numbers = (codes if integers is None else integers)[:, 0].cpu().numpy()
         return *_nearest_numbers(numbers, numbers, tokens), spread
     distance, partner = _nearest_vectors(centred, tokens)
     _, equal = torch.unique(codes, dim=0, return_inverse=True)
