@@ -75,7 +75,7 @@ def staged(name: str, change: Callable[[list[object]], list[object]]) -> Change:
 
 
 def nudged(matrix: Matrix, by: Fraction | int, place: tuple[int, int] | None = None) -> Matrix:
-    where = place or next(iter(matrix.entries))
+    where = place or next(iter(matrix.entries), (matrix.rows - 1, 0))
     return Matrix.of(*matrix.shape, {**matrix.entries, where: matrix[where] + by})
 
 
@@ -125,6 +125,12 @@ TAMPERED: dict[str, Change] = {
         b, embedding=replace(b.embedding, features=nudged(b.embedding.features, Fraction(1, 999)))
     ),
     "the code": lambda b: replace(b, code=nudged(b.code, 1)),
+    "the order of the stages": lambda b: replace(
+        b, stages=(b.stages[0], b.stages[-1], *b.stages[1:-1])
+    ),
+    "a stage twice": lambda b: replace(b, stages=(*b.stages, b.stages[-1])),
+    "a value layer twice": staged("values", lambda parts: [*parts, *parts]),
+    "a value for every column": units_changed("values", 0, "b2", 1),
     "the largest key": lambda b: replace(b, largest_key=b.largest_key - 1),
 }
 

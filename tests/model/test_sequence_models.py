@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import exactformer as ef
 from exactformer.blueprint import Grid
 from exactformer.errors import (
+    CertificationError,
     ExecutionError,
     FileFormatError,
     InputError,
@@ -287,6 +288,12 @@ def test_predictions_come_true(size: tuple[int, int, int], form: str, positional
 def test_the_curse_of_dimension_is_refused_in_figures() -> None:
     with pytest.raises(SizeError, match=r"7(\.\d)?e\+34 keys"):
         check_sequence_size(Grid(8, 8, 4), "paper")
+
+
+def test_cells_that_floats_cannot_tell_apart_are_refused() -> None:
+    with pytest.raises(CertificationError, match="too far from 0"):
+        compiled(f=lambda x: x, support=(10**17, 10**17 + 1))
+    compiled(f=lambda x: x, support=(10**6, 10**6 + 1))
 
 
 def test_models_compute_in_float64_only() -> None:

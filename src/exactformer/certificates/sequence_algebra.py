@@ -25,6 +25,7 @@ from exactformer.errors import CertificationError, IdentityError
 from exactformer.execution.sequence_exact import apply_layer
 
 Integers = NDArray[Any]
+PLAIN = ["quantise", "contextual mapping", "values"]
 _SAFE = 2**62
 
 
@@ -67,8 +68,8 @@ def check_by_keys(blueprint: SequenceBlueprint, table: GridTable) -> Keys:
             stream = _look_up(read_lookup(part, unit), stream)
     codes = _times(stream, blueprint.code, unit)
     values = read_lookup(blueprint.stage("values").parts[0], unit)
-    if values.read != _scaled(blueprint.code, unit):
-        raise CertificationError("the value layers do not read the code")
+    if values.read != _scaled(blueprint.code, unit) or values.rest:
+        raise CertificationError("the value layers do not read the code, or write without a key")
     _check_distinct(grid, classes, codes)
     _compare(blueprint, table, values, unit, classes, stream, codes)
     keys = sorted(values.columns)
@@ -109,6 +110,12 @@ def _check_shape(blueprint: SequenceBlueprint, grid: Grid) -> None:
         raise CertificationError("blueprint and table are not on the same grid")
     if blueprint.realisation != "hard":
         raise CertificationError("only the hard realisation is exact")
+    names = [stage.name for stage in blueprint.stages]
+    if (
+        names not in (PLAIN, [*PLAIN[:2], "reject", PLAIN[2]])
+        or len(blueprint.stages[-1].parts) != 1
+    ):
+        raise CertificationError(f"the stages are {', '.join(names)}, not those of the theorem")
 
 
 def _every_class(grid: Grid) -> Integers:

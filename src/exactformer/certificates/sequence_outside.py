@@ -43,7 +43,7 @@ def outside_goes_to_zero(
     depth = -largest_outside(after, read)
     if depth <= 0:
         return False
-    if blueprint.form == "four-layer":
+    if isinstance(blueprint.stage("contextual mapping").parts[0], PiecewiseFeedForward):
         return starts_at_zero(blueprint) and sums_are_negative(blueprint, after, read)
     found = shifts(blueprint, unit)
     if found is None:
@@ -51,9 +51,9 @@ def outside_goes_to_zero(
     lifted = found[0] * found[1] * depth
     if lifted <= largest_key:
         return False
-    if blueprint.form == "compact":
-        return starts_at_zero(blueprint)
-    return rejects(blueprint, after, unit, unit * lifted)
+    if any(stage.name == "reject" for stage in blueprint.stages):
+        return rejects(blueprint, after, unit, unit * lifted)
+    return starts_at_zero(blueprint)
 
 
 def starts_at_zero(blueprint: SequenceBlueprint) -> bool:
@@ -77,10 +77,12 @@ def sums_are_negative(
     blueprint: SequenceBlueprint, after: Quantised, read: dict[int, Fraction]
 ) -> bool:
     """Whether one column without an id makes every key negative in the four-layer form."""
-    number, total = blueprint.stage("contextual mapping").parts
+    number, *rest_of_it = blueprint.stage("contextual mapping").parts
+    total = rest_of_it[-1]
     n = blueprint.tokens
     if not (
-        isinstance(number, PiecewiseFeedForward)
+        len(rest_of_it) == 1
+        and isinstance(number, PiecewiseFeedForward)
         and isinstance(total, Attention)
         and len(total.heads) == 1
         and not total.heads[0].query.nonzeros

@@ -52,8 +52,8 @@ def read_sweeps(blueprint: SequenceBlueprint) -> Sweeps:
     low, high = blueprint.support
     N = blueprint.cells
     edges = tuple(low + (high - low) * Fraction(k, N) for k in range(N + 1))
-    read = _read_sums if blueprint.form == "four-layer" else _read_shifts
-    return read(blueprint, edges)
+    sums = isinstance(blueprint.stage("contextual mapping").parts[0], PiecewiseFeedForward)
+    return (_read_sums if sums else _read_shifts)(blueprint, edges)
 
 
 def _read_shifts(blueprint: SequenceBlueprint, edges: tuple[Fraction, ...]) -> Sweeps:
@@ -133,10 +133,11 @@ def _sorted_table(
     blueprint: SequenceBlueprint, keys: list[Fraction], units: PiecewiseFeedForward
 ) -> tuple[tuple[int, ...], tuple[tuple[Fraction, ...], ...]]:
     readout = blueprint.readout
+    in_place = any(units.w2.by_row.get(row) for _, row, _ in blueprint.code)
     columns = []
     for m, key in enumerate(keys):
         written = dict(units.w2.by_column.get(m, ()))
-        if blueprint.form == "paper":
+        if in_place:
             for row, entry in enumerate(_column(blueprint, key)):
                 written[row] = written.get(row, Fraction(0)) + entry
         value = [Fraction(0)] * blueprint.dim

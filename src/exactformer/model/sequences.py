@@ -14,7 +14,7 @@ from exactformer.blueprint.sequence_storing import load_sequence
 from exactformer.blueprint.sequence_table import Class, Grid, GridTable
 from exactformer.certificates.sequences import certify_sequence
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
-from exactformer.errors import InputError
+from exactformer.errors import CertificationError, InputError
 from exactformer.model.compiling import choose
 from exactformer.model.sequence_model import EXECUTORS, SequenceModel
 from exactformer.model.sequence_sizes import check_sequence_size
@@ -90,7 +90,27 @@ def prove_sequence(
     """Return the module of a blueprint with its certificate; raise where it is not the table."""
     certificate = certify_sequence(blueprint, table)
     model = SequenceModel(blueprint, table, certificate, executor)
+    check_sweeps(model)
     return model if device is None else model.to(device)
+
+
+def check_sweeps(model: SequenceModel) -> None:
+    """Raise unless the sweeps give every class its values in floats, each rounded once."""
+    if model.sweeps is None:
+        return
+    grid = model.table.grid
+    points = torch.tensor(
+        [[float(v) for v in grid.centre(k)] for k in range(grid.points)], dtype=torch.float64
+    )
+    classes = torch.tensor(list(model.table.values)).reshape(-1, grid.tokens)
+    wanted = [[[float(v) for v in c] for c in columns] for columns in model.table.values.values()]
+    found = model.sweeps(points[classes])
+    wrong = (found != torch.tensor(wanted, dtype=torch.float64)).any(-1).any(-1).nonzero()
+    if len(wrong):
+        raise CertificationError(
+            f"in float64 the class {tuple(classes[int(wrong[0])].tolist())} does not come out as "
+            "it should: the support is too narrow, or too far from 0, for its cells"
+        )
 
 
 def load_sequence_model(
