@@ -136,15 +136,20 @@ def test_patches_are_cut_row_by_row():
 def test_moved_and_mirrored_images_are_parts_of_the_padded_ones():
     torch.manual_seed(0)
     image = torch.randint(1, 255, (20, 3, 8, 8), dtype=torch.uint8)
+    ways = []
     for before, after in zip(image, _crop_and_flip(image, margin=2), strict=True):
         wide = torch.nn.functional.pad(before, (2, 2, 2, 2))
-        windows = [
-            window
-            for i in range(5)
-            for j in range(5)
-            for window in (wide[:, i : i + 8, j : j + 8], wide[:, i : i + 8, j : j + 8].flip(2))
-        ]
-        assert sum(torch.equal(window, after) for window in windows) == 1
+        for mirrored in (False, True):
+            shown = after.flip(2) if mirrored else after
+            ways += [
+                (i, j, mirrored)
+                for i in range(5)
+                for j in range(5)
+                if torch.equal(wide[:, i : i + 8, j : j + 8], shown)
+            ]
+    assert len(ways) == 20
+    for seen in zip(*ways, strict=True):
+        assert len(set(seen)) > 1
 
 
 def test_one_patch_of_each_image_is_changed():

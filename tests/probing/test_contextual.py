@@ -53,11 +53,10 @@ class ExactTable(Table):
 @settings(max_examples=60, deadline=None)
 def test_collisions_and_separation_are_those_of_all_pairs(dim, data):
     number, tokens = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4))
-    entries = st.integers(0, 2)
+    entries = st.integers(0, 1)  # so few that permutations of one input are common
     rows = st.lists(st.tuples(entries), min_size=tokens, max_size=tokens)
-    inputs = data.draw(
-        st.lists(rows, min_size=number, max_size=number, unique_by=lambda x: tuple(x))
-    )
+    inputs = data.draw(st.lists(rows, min_size=1, max_size=number, unique_by=tuple))
+    number = len(inputs)
     size = data.draw(st.sampled_from([3, 40]))  # with and without many collisions
     codes = np.array(
         data.draw(
@@ -158,6 +157,25 @@ def test_an_input_given_twice_counts_once():
     found = ef.is_contextual_mapping(lambda x: x, inputs)
     assert found
     assert found.inputs == 2
+
+
+def test_permutations_of_one_input_may_share_codes():
+    inputs = [[[0.0], [1.0]], [[1.0], [0.0]]]
+    for codes in ([[5, 7], [7, 5]], [[5, 7], [7, 9]], [[5, 7], [5, 7]]):
+        for dim in (1, 2):
+            table = Table(inputs, np.array(codes, dtype=float)[..., None].repeat(dim, axis=2))
+            assert ef.is_contextual_mapping(table, inputs).separation == 2 * dim**0.5
+
+
+def test_equal_vectors_are_found_among_others_closer_than_rounding():
+    generator = np.random.default_rng(0)
+    codes = np.where(np.arange(60) < 30, 1e8, -1e8)[:, None, None] + generator.random((60, 1, 2))
+    inputs = np.arange(60.0)[:, None, None]
+    assert ef.is_contextual_mapping(Table(inputs, codes), inputs, tolerance=0)
+    codes[7] = codes[19]
+    found = ef.is_contextual_mapping(Table(inputs, codes), inputs, tolerance=0)
+    assert found.collisions == 2
+    assert [place.input for place in found.first] == [7, 19]
 
 
 def test_the_tolerance_is_in_units_of_the_spread():
