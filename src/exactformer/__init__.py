@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         certify,
         compile,
         compile_sequence,
+        measure_sequence_error,
     )
     from exactformer.model.loading import load
     from exactformer.probing import check_equivariance, is_contextual_mapping
@@ -48,6 +49,7 @@ _HOMES = {
     "compile_sequence": "model",
     "is_contextual_mapping": "probing",
     "load": "model.loading",
+    "measure_sequence_error": "model",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
     "universality_curve": "approximation",
@@ -70,6 +72,7 @@ __all__ = [
     "compile_sequence",
     "is_contextual_mapping",
     "load",
+    "measure_sequence_error",
     "reproduce",
     "ridge_form",
     "universality_curve",

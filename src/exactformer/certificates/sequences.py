@@ -16,7 +16,7 @@ in the tests. Small models are also run from end to end in exact arithmetic, lay
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from math import comb
@@ -27,6 +27,7 @@ from exactformer.blueprint.sequence import SequenceBlueprint, Successive
 from exactformer.blueprint.sequence_storing import sequence_digest
 from exactformer.blueprint.sequence_table import Class, GridTable
 from exactformer.certificates.sequence_algebra import check_by_keys
+from exactformer.certificates.sequence_softness import Softness, check_softened
 from exactformer.errors import IdentityError
 from exactformer.execution.formats import FORMATS
 from exactformer.execution.sequence_exact import run_sequences
@@ -59,13 +60,16 @@ class SequenceCertificate:
     largest_key: int
     key_bits: int
     error: Mapping[str, Any] | None
-    """Bounds of d_p, where they were asked for."""
+    """A bound on d_p and its parts, by name, where it was asked for."""
     blueprint_digest: str
+    softness: Softness | None = None
+    """How far a softened blueprint may be from the hard limit that all the rest is about."""
 
     @property
     def zero_error(self) -> bool:
-        """Always true on the grid: a certificate exists only where the table has been reproduced."""
-        return True
+        """Whether the table is reproduced; without it, nothing but a softened model is certified."""
+        soft = self.softness
+        return soft is None or (soft.selects and soft.stream_error == 0)
 
     @property
     def float_exact(self) -> Mapping[str, bool]:
@@ -77,7 +81,11 @@ class SequenceCertificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON holds without loss."""
-        return {**asdict(self), "zero_error": True, "float_exact": dict(self.float_exact)}
+        return {
+            **asdict(self),
+            "zero_error": self.zero_error,
+            "float_exact": dict(self.float_exact),
+        }
 
     def __str__(self) -> str:
         layers = ", ".join(f"{name} {count:,}" for name, count in self.layers.items())
@@ -103,6 +111,9 @@ class SequenceCertificate:
             f"  keys        integers from {self.smallest_key:,} to {self.largest_key:,}, "
             f"{self.key_bits} bits; exact in: {exact}",
         ]
+        if self.softness is not None:
+            lines[2:4] = [line.replace("proven:", "hard limit, proven:") for line in lines[2:4]]
+            lines += [f"  {name:<10}  {text}" for name, text in self.softness.lines().items()]
         for name, value in (self.error or {}).items():
             lines.append(f"  {name:<10}  {value}")
         return "\n".join(lines)
@@ -143,6 +154,19 @@ def certify_sequence(
         key_bits=found.largest_key.bit_length(),
         error=None,
         blueprint_digest=sequence_digest(blueprint, table),
+    )
+
+
+def certify_softened(
+    soft: SequenceBlueprint, limit: SequenceBlueprint, table: GridTable
+) -> SequenceCertificate:
+    """Prove the hard limit against a table, and how far a softened blueprint may be from it."""
+    return replace(
+        certify_sequence(limit, table),
+        realisation=soft.realisation,
+        layers=soft.counts().layers,
+        softness=check_softened(soft, limit, table),
+        blueprint_digest=sequence_digest(soft, table),
     )
 
 

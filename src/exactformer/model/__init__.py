@@ -3,6 +3,7 @@
 from exactformer.model.checking import certify, load
 from exactformer.model.compiled import CompiledModel, Trace
 from exactformer.model.compiling import compile
+from exactformer.model.sequence_errors import measure_sequence_error
 from exactformer.model.sequence_model import SequenceModel
 from exactformer.model.sequences import compile_sequence
 
@@ -14,4 +15,5 @@ __all__ = [
     "compile",
     "compile_sequence",
     "load",
+    "measure_sequence_error",
 ]

@@ -32,7 +32,7 @@ def tabulate(f: SequenceMap, grid: Grid, sample: str = "centre") -> GridTable:
     place = grid.centre if sample == "centre" else grid.corner
     points = [[float(v) for v in place(column)] for column in range(grid.points)]
     values: dict[Class, Any] = {
-        ids: _value(f, np.array([points[k] for k in ids]).T, grid) for ids in grid.classes()
+        ids: evaluate(f, np.array([points[k] for k in ids]).T, grid) for ids in grid.classes()
     }
     table = GridTable.of(grid, values)
     if not grid.positional:
@@ -49,7 +49,8 @@ def given(values: Mapping[Class, Iterable[Iterable[object]]], grid: Grid) -> Gri
     return table
 
 
-def _value(f: SequenceMap, x: NDArray[np.float64], grid: Grid) -> Any:
+def evaluate(f: SequenceMap, x: NDArray[np.float64], grid: Grid) -> Any:
+    """Return f at one point, checked to be finite numbers of shape (d, n)."""
     try:
         y = f(x)
         y = y.detach().cpu().numpy() if hasattr(y, "detach") else np.asarray(y)
@@ -82,7 +83,7 @@ def _check_equivariance(
         if sampled:
             chosen = (generator.permutation(n) for _ in range(each))
         for order in map(list, chosen):
-            moved = np.asarray(_value(f, x[:, order], grid), dtype=np.float64)
+            moved = np.asarray(evaluate(f, x[:, order], grid), dtype=np.float64)
             if np.abs(moved - y[:, order]).max(initial=0.0) > EQUIVARIANCE_TOLERANCE * scale:
                 raise NotEquivariantError(x, y, x[:, order], moved)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,19 @@ import torch
 from exactformer.blueprint.sequence import SequenceBlueprint
 from exactformer.blueprint.sequence_storing import load_sequence
 from exactformer.blueprint.sequence_table import Class, Grid, GridTable
+from exactformer.certificates.sequence_errors import Modulus, bound_sequence_error
 from exactformer.certificates.sequences import certify_sequence
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.errors import CertificationError, InputError
 from exactformer.model.compiling import choose
+from exactformer.model.sequence_errors import equal_column_norm, estimate_modulus
 from exactformer.model.sequence_model import EXECUTORS, SequenceModel
 from exactformer.model.sequence_sizes import check_sequence_size
+from exactformer.model.sequence_soft_model import reload_softened, soften_model
 from exactformer.model.sequence_targets import SAMPLES, SequenceMap, given, tabulate
 
 Table = Mapping[Class, Iterable[Iterable[Any]]]
+REALISATIONS = ("hard", "softmax-relu")
 
 
 def compile_sequence(
@@ -38,6 +43,11 @@ def compile_sequence(
     sample: str = "centre",
     executor: str | None = None,
     device: torch.device | str | None = None,
+    sharpness: Fraction | float | None = None,
+    ramp: int | None = None,
+    modulus: Modulus | str | None = None,
+    largest: float | None = None,
+    p: float = 2,
 ) -> SequenceModel:
     """Compile a sequence-to-sequence map into a transformer that equals it on a grid.
 
@@ -51,13 +61,21 @@ def compile_sequence(
         positional: whether the map may depend on the order of the tokens. Without it the map has to be
             permutation equivariant, which is checked on the grid.
         support: the interval that every coordinate lies in; outside, the model is 0.
-        realisation: ``"hard"``: hard maximum and piecewise-linear activations, exact on the grid.
+        realisation: ``"hard"``: hard maximum and piecewise-linear activations, exact on the grid;
+            ``"softmax-relu"``: softmax and ReLUs, as sharp as ``tolerance`` asks for.
+        tolerance: how far the softened model may be from the hard one in d_p.
         table: in place of f, values by class: ``{ids of the columns: (d, n) array}``, ids in ascending
             order, or by position. The id of a column is q_1 + N q_2 + … for its cells q.
             Classes left out go to 0.
         sample: where in its cell f is evaluated, ``"centre"`` or ``"corner"`` (the lower).
         executor: ``"fused"`` (default), ``"literal"`` or ``"exact"``.
         device: where the module lives.
+        sharpness: λ, the inverse temperature of the softmax, in place of one from the tolerance.
+        ramp: k for ramps of the quantiser that are 2^(−k) of a cell wide, likewise.
+        modulus: a number L with ‖f(X) − f(Y)‖_p ≤ L‖X − Y‖_p, or ω with ω(‖X − Y‖_p), or
+            ``"estimate"``; the certificate then bounds d_p between f and the model.
+        largest: a bound on ‖f(X)‖_p where it is known; else it follows from table and modulus.
+        p: the exponent of d_p, at least 1.
 
     Raises:
         ExactformerError: if the input is wrong, too large, or anything cannot be proven.
@@ -70,15 +88,36 @@ def compile_sequence(
     """
     choose("form", form, tuple(SEQUENCE_FORMS))
     choose("sample", sample, SAMPLES)
-    choose("realisation", realisation, ("hard",))
+    choose("realisation", realisation, REALISATIONS)
     if executor is not None:
         choose("executor", executor, EXECUTORS)
-    if tolerance is not None:
-        raise InputError("tolerance= belongs to realisation='softmax-relu'; the hard one is exact")
+    if realisation == "hard" and not tolerance is sharpness is ramp is None:
+        raise InputError(
+            "tolerance=, sharpness= and ramp= belong to realisation='softmax-relu'; the hard one is "
+            "exact on the grid"
+        )
     grid = sequence_grid(tokens, dim, delta, form, positional, support)
     check_sequence_size(grid, form, exact_only=executor == "exact")
     target = sequence_table(f, table, grid, sample)
-    return prove_sequence(SEQUENCE_FORMS[form](target), target, executor, device)
+    blueprint = SEQUENCE_FORMS[form](target)
+    if realisation == "hard":
+        model = prove_sequence(blueprint, target, executor)
+    else:
+        model = soften_model(blueprint, target, sharpness, ramp, tolerance, p, executor)
+        check_sweeps(model)
+    if modulus is not None:
+        estimated = modulus == "estimate"
+        if estimated:
+            if not callable(f):
+                raise InputError("modulus='estimate' needs a function to be estimated from")
+            modulus = estimate_modulus(f, grid, p, sample)
+        if isinstance(modulus, str):
+            raise InputError(f"modulus={modulus!r}: give a number, a function, or 'estimate'")
+        softness = model.certificate.softness
+        norm = equal_column_norm(f, grid, p, sample) if callable(f) else None
+        bound = bound_sequence_error(target, modulus, p, largest, sample, softness, estimated, norm)
+        model.certificate = replace(model.certificate, error=bound.to_dict())
+    return model if device is None else model.to(device)
 
 
 def prove_sequence(
@@ -122,7 +161,12 @@ def load_sequence_model(
     """Load a saved sequence model, proving it anew against the table in its file."""
     blueprint, table = load_sequence(path)
     check_sequence_size(table.grid, blueprint.form, exact_only=executor == "exact")
-    return prove_sequence(blueprint, table, executor, device)
+    if blueprint.realisation == "hard":
+        return prove_sequence(blueprint, table, executor, device)
+    choose("realisation", blueprint.realisation, REALISATIONS)
+    model = reload_softened(blueprint, SEQUENCE_FORMS[blueprint.form](table), table, executor)
+    check_sweeps(model)
+    return model if device is None else model.to(device)
 
 
 def sequence_grid(

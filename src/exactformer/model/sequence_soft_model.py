@@ -1,0 +1,207 @@
+"""Sequence models of ordinary parts: softmax and ReLUs, as sharp as a tolerance asks for.
+
+The tolerance is on d_p between the softened model and its hard limit, which is exact on the grid. It is
+shared out: half of its p-th power to the ramps of the quantiser, half to leakage, after a quarter has
+been kept for rounding.
+
+* ramps: width 2^(−k) of a cell, k the smallest with (1 − (1 − 2^(−k))^(nd))^(1/p)·span ≤ its share;
+* leakage: the smallest λ by the recursion of :mod:`exactformer.certificates.sequence_leakage`, raised
+  to where float64 no longer tells softmax from the hard maximum on integers, since sharpness is free.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, inf, isfinite, log
+
+from exactformer.blueprint.sequence import SequenceBlueprint
+from exactformer.blueprint.sequence_table import GridTable
+from exactformer.certificates.sequence_leakage import PRECISION, Leakage
+from exactformer.certificates.sequence_softness import (
+    ALLOWED,
+    float_bits,
+    literal_rounding,
+    output_spans,
+    reject_margin,
+)
+from exactformer.certificates.sequences import SequenceCertificate, certify_softened
+from exactformer.constructions.sequence_softening import cell, soften
+from exactformer.errors import CertificationError, ExecutionError, InputError, SizeError
+from exactformer.execution.sequence_literal import LiteralSequence
+from exactformer.model.sequence_model import SequenceModel
+
+DEFAULT_RAMP = 20
+MOST_LAYERS = 20_000
+"""Layers that are run one after another; more would take minutes for a batch."""
+LITERAL_ROUNDING = 1e-6
+"""What cancelling ReLUs may lose where no tolerance is given."""
+
+
+class SoftSequenceModel(SequenceModel):
+    """A sequence model whose layers are softmax attention and ReLUs.
+
+    ``executor="fused"`` (default) evaluates every group of ReLUs as the continuous piecewise-linear
+    function it is; ``"literal"`` evaluates each ReLU. :meth:`quantise`, :meth:`codes` and the three
+    stages are those of :attr:`limit`, the hard model that this one approaches.
+    """
+
+    def __init__(
+        self,
+        blueprint: SequenceBlueprint,
+        limit: SequenceBlueprint,
+        table: GridTable,
+        certificate: SequenceCertificate,
+        executor: str | None = None,
+    ) -> None:
+        super().__init__(limit, table, certificate, "fused")
+        self.limit = limit
+        self.blueprint = blueprint
+        self.executor = executor or "fused"
+        sharpness, ramp = stored_softness(blueprint)
+        layers = (
+            blueprint if executor == "literal" else soften(limit, table, sharpness, ramp, False)
+        )
+        self.literal = LiteralSequence(layers)
+
+    def exact(self, x: object) -> tuple[tuple[Fraction, ...], ...]:
+        """Softmax is not rational: there is nothing exact to run."""
+        raise ExecutionError(
+            "softmax is not rational; run the hard model, realisation='hard', in exact arithmetic"
+        )
+
+
+def soften_model(
+    limit: SequenceBlueprint,
+    table: GridTable,
+    sharpness: Fraction | float | None = None,
+    ramp: int | None = None,
+    tolerance: float | None = None,
+    p: float = 2,
+    executor: str | None = None,
+) -> SoftSequenceModel:
+    """Soften a hard blueprint, prove the result against it, and return its module."""
+    if executor == "exact":
+        raise InputError("executor='exact' needs realisation='hard': softmax is not rational")
+    if tolerance is not None and not (isfinite(tolerance) and tolerance > 0):
+        raise InputError(f"tolerance={tolerance!r} must be a positive number")
+    chosen_ramp = _ramp(table, tolerance, p) if ramp is None else ramp
+    if not isinstance(chosen_ramp, int) or isinstance(chosen_ramp, bool) or chosen_ramp < 2:
+        raise InputError(
+            f"ramp={ramp!r} must be an integer, at least 2: widths are 2^(-ramp) cells"
+        )
+    chosen = _sharpness(limit, tolerance, p) if sharpness is None else _number(sharpness)
+    check_soft_size(limit, chosen_ramp)
+    soft = soften(limit, table, chosen, chosen_ramp)
+    return prove_softened(soft, limit, table, executor, tolerance, p)
+
+
+def prove_softened(
+    soft: SequenceBlueprint,
+    limit: SequenceBlueprint,
+    table: GridTable,
+    executor: str | None = None,
+    tolerance: float | None = None,
+    p: float = 2,
+) -> SoftSequenceModel:
+    """Return the module of a softened blueprint with its certificate; raise what is not proven."""
+    check_soft_size(limit, stored_softness(soft)[1])
+    if executor == "literal":
+        _check_literal(soft, tolerance, p)
+    certificate = certify_softened(soft, limit, table)
+    return SoftSequenceModel(soft, limit, table, certificate, executor)
+
+
+def reload_softened(
+    soft: SequenceBlueprint, limit: SequenceBlueprint, table: GridTable, executor: str | None
+) -> SoftSequenceModel:
+    """Return the module of a stored softened blueprint; raise unless it is what its names say."""
+    if executor == "exact":
+        raise InputError("executor='exact' needs realisation='hard': softmax is not rational")
+    if soften(limit, table, *stored_softness(soft)) != soft:
+        raise CertificationError("the file's layers are not those of its sharpness and ramp")
+    return prove_softened(soft, limit, table, executor)
+
+
+def stored_softness(blueprint: SequenceBlueprint) -> tuple[Fraction, int]:
+    """Return λ and k as a softened blueprint names them."""
+    try:
+        return Fraction(blueprint.metadata["sharpness"]), int(blueprint.metadata["ramp"])
+    except (KeyError, ValueError, ZeroDivisionError):
+        raise InputError("this is no softened blueprint: it names no sharpness and ramp") from None
+
+
+def check_soft_size(limit: SequenceBlueprint, ramp: int) -> None:
+    """Refuse what float64 or patience does not allow, with the figures."""
+    depth = sum(len(stage) for stage in limit.stages)
+    if depth > MOST_LAYERS:
+        raise SizeError(
+            f"the softened model has {depth:,} layers to be run one after another, and the limit is "
+            f"{MOST_LAYERS:,}; use a larger delta, form='four-layer', or realisation='hard'"
+        )
+    bits = float_bits(limit)
+    if bits > PRECISION:
+        raise SizeError(
+            f"keys of {limit.key_bits} bits need {bits} with the fractions that ramps read, and "
+            f"float64 has {PRECISION}; use a larger delta, form='four-layer', or realisation='hard'"
+        )
+    finest = PRECISION - 3 - (limit.cells * limit.tokens).bit_length()
+    if ramp > finest:
+        raise SizeError(
+            f"ramps of 2^-{ramp} of a cell are narrower than float64 resolves here (2^-{finest}); "
+            "use a smaller ramp or a larger tolerance"
+        )
+
+
+def _ramp(table: GridTable, tolerance: float | None, p: float) -> int:
+    if tolerance is None:
+        return DEFAULT_RAMP
+    grid = table.grid
+    span = (grid.tokens * sum(s**p for s in output_spans(table))) ** (1 / p)
+    if span == 0:
+        return 2
+    allowed = (_share(tolerance, p) / span) ** p
+    return max(2, ceil(-log(min(allowed, 0.5) / (grid.tokens * grid.dim), 2)))
+
+
+def _sharpness(limit: SequenceBlueprint, tolerance: float | None, p: float) -> Fraction:
+    """Return an integer λ that meets the tolerance and that float64 cannot tell from ∞."""
+    leakage, unit = Leakage.of(limit), float(cell(limit))
+    allowed = ALLOWED
+    if limit.form == "paper":
+        allowed = min(allowed, reject_margin(limit))
+        if tolerance is not None:
+            share = _share(tolerance, p) / limit.tokens ** (1 / p)
+            allowed = min(allowed, share / unit)
+    needed = leakage.sharpness_for(allowed)
+    if needed == inf:
+        raise SizeError(
+            f"codes can not be kept within {allowed:.2g} of a cell in float64: keys have "
+            f"{limit.key_bits} bits, and delta = {limit.delta} is no binary number; use "
+            "form='compact', a larger tolerance, or delta = 1/2^m"
+        )
+    return Fraction(ceil(max(needed, leakage.float_exact()) / unit**2))
+
+
+def _share(tolerance: float, p: float) -> float:
+    return 0.75 * tolerance / 2 ** (1 / p)
+
+
+def _number(sharpness: Fraction | float) -> Fraction:
+    try:
+        value = Fraction(sharpness)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"sharpness={sharpness!r} must be a positive number") from None
+    if value <= 0:
+        raise InputError(f"sharpness={sharpness!r} must be a positive number")
+    return value
+
+
+def _check_literal(soft: SequenceBlueprint, tolerance: float | None, p: float) -> None:
+    found = literal_rounding(soft) * (soft.tokens * soft.dim) ** (1 / p)
+    limit = LITERAL_ROUNDING if tolerance is None else tolerance / 4
+    if found > limit:
+        raise SizeError(
+            f"ReLUs as large as a key of {soft.key_bits} bits cancel in every value layer: in float64 "
+            f"the output may be off by {found:.2g}, and {limit:.2g} is allowed; use executor='fused', "
+            "which evaluates the same function without them"
+        )
