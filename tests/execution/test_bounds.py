@@ -18,7 +18,7 @@ from exactformer.algebra.ridge import ridge_form
 from exactformer.blueprint import Activation, Block, Blueprint, Matrix, Rule
 from exactformer.certificates import SLACK, certify_blueprint
 from exactformer.certificates.selection import prove_selection
-from exactformer.constructions import CONSTRUCTIONS, scaled
+from exactformer.constructions import CONSTRUCTIONS, paper, scaled
 from exactformer.errors import CertificationError
 from exactformer.execution.bounds import RoundingBound, rounding_bound
 from exactformer.execution.exact import run_exact
@@ -401,3 +401,19 @@ def test_every_format_is_bounded_for_the_constant_and_for_zero() -> None:
             assert bound.executed is not None
             assert Fraction(bound.executed) >= abs(exact - p.constant)
             assert bound.executed <= 2 * FORMATS[name].unit
+
+
+def test_errors_that_a_layer_turns_round_are_not_counted_thrice() -> None:
+    """The paper's feed-forward layer takes z to z − 2z: bounds grow with the blocks, not as 3^q."""
+    bounds = {}
+    for q in (4, 16):
+        polynomial = Polynomial.parse(f"x^{q} + y^{q} - x y")
+        blueprint = paper(ridge_form(polynomial), Fraction(1))
+        bounds[q] = certify_blueprint(blueprint, polynomial).bound(torch.float64, "literal")
+        module, rng = LiteralTransformer(blueprint), np.random.default_rng(q)
+        angles = rng.uniform(0, 2 * np.pi, 4000)
+        points = 0.999 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        exact = polynomial.evaluate(points.astype(np.longdouble))
+        worst = np.abs(module(torch.from_numpy(points)).numpy() - exact).max()
+        assert worst <= bounds[q] <= 200 * worst
+    assert bounds[16] <= 8 * bounds[4]

@@ -68,6 +68,11 @@ class Entries:
         """Bounds of what is computed: size plus error."""
         return up(self.size + self.error)
 
+    @property
+    def clean(self) -> Entries:
+        """What is computed, taken as given: for errors that arise from here on."""
+        return Entries(self.computed, np.zeros_like(self.error), self.unit, self.safe)
+
     def columns(self, kept: Mask) -> Entries:
         """Return some of the columns."""
         size, error = self.size[:, kept], self.error[:, kept]
@@ -306,12 +311,17 @@ class Analysis:
         layer = self.run.blueprint.blocks[b].feed_forward
         raw = self.linear(layer.w1, stream, layer.b1)
         hidden = self.entries(block.hidden, self._activate(layer, block, raw))
-        change = self.linear(layer.w2, hidden)
+        # Units that follow their input carry its errors as a matrix would: z − 2z errs as −z does.
+        follows = self._follows(layer, block, raw)
+        arising = self.linear(layer.w1, stream.clean, layer.b1)
+        own = np.where(follows, arising, hidden.error)
+        change = self.linear(layer.w2, Entries(hidden.computed, own, hidden.unit, hidden.safe))
+        carried = _carried(layer, follows, stream.error)
         weights = np.zeros((self.width, layer.w1.rows))
         for i, j, value in layer.w2:
             weights[i, j] = self.weight(value)[0]
         product = times(hidden.computed[:, None, :], weights[None, :, :])
-        error, absolute = stream.error + change, stream.computed + product.sum(axis=2)
+        error, absolute = carried + change, stream.computed + product.sum(axis=2)
         count = (stream.computed > 0).astype(float) + (product > 0).sum(axis=2)
         for dimension, _, value in layer.b2:
             bias, wrong, _ = self.weight(value)
@@ -335,6 +345,17 @@ class Analysis:
                 if high < 0 and below(-high) > error[i, unit]:
                     error[i, unit] = 0.0
         return error
+
+    def _follows(self, layer: FeedForward, block: BlockRun, error: Array) -> Mask:
+        """Return which units are σ(s) = s for sure, in exact arithmetic and as computed."""
+        if layer.activation is not Activation.RELU:
+            return np.ones(error.shape, dtype=bool)
+        follows = np.zeros(error.shape, dtype=bool)
+        for i, token in enumerate(block.hidden):
+            for unit, entry in token.items():
+                low, _ = value_range(entry, self.run.sizes.reach[i])
+                follows[i, unit] = below(low) > error[i, unit]
+        return follows
 
     def readout(self, readout: Readout, stream: Entries) -> RoundingBound:
         """Bound one output."""
@@ -368,6 +389,21 @@ class Analysis:
             return RoundingBound(min(executed, any_order), any_order)
         reason = f"in some order a sum of {terms:,} terms leaves no digit of {self.format.name}"
         return RoundingBound(executed, None, reason)
+
+
+def _carried(layer: FeedForward, follows: Mask, error: Array) -> Array:
+    """Return |I + W_2 D W_1| times the errors of every token, D the units that follow their input."""
+    carried = error.copy()
+    for pattern in np.unique(follows, axis=0):
+        tokens = (follows == pattern).all(axis=1)
+        for row, units in layer.w2.by_row.items():
+            entries = {row: Fraction(1)}
+            for unit, outer in units:
+                for column, inner in layer.w1.by_row.get(unit, []) if pattern[unit] else ():
+                    entries[column] = entries.get(column, Fraction(0)) + outer * inner
+            terms = [times(error[tokens, c], np.asarray(above(v))) for c, v in entries.items()]
+            carried[tokens, row] = up(np.sum(terms, axis=0), len(terms))
+    return carried
 
 
 def _largest(values: list[float | None]) -> float | None:
