@@ -17,6 +17,10 @@ _MODULES: dict[str, str] = {
     "fang-figure-3": "exactformer.experiments.fang_figure_3",
     "fang-noise": "exactformer.experiments.fang_noise",
     "fang-outside": "exactformer.experiments.fang_outside",
+    "yun-contextual": "exactformer.experiments.yun_contextual",
+    "yun-rate": "exactformer.experiments.yun_rate",
+    "yun-positions": "exactformer.experiments.yun_positions",
+    "yun-sizes": "exactformer.experiments.yun_sizes",
     "yun-alternatives": "exactformer.experiments.yun_alternatives",
 }
 

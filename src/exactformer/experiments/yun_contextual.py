@@ -1,0 +1,260 @@
+"""The lemma on contextual mappings, checked on every input of small grids, and its integers.
+
+A contextual mapping gives the tokens of one input different codes, and no code of one input to a token
+of an input that is not a permutation of it. In units of a cell, for sorted ids k_1 < … < k_n < K:
+
+    k̃_1 = k_1 + K (k_n − k_1),   k̃_j = k_j + K (k̃_{j−1} − k_j),   key_j = k̃_j + K^(n+1) k̃_n,
+    k̃_n = K^n (k_n − k_1) − Σ_{j<n} K^(n−j) (k_{j+1} − k_j) + k_n.
+
+These are compared with what the attention layers make of every input. Before the last layer, the
+global shift, three tokens do not have codes of their own: the check has to notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from exactformer.experiments.engine.cell import Cell
+    from exactformer.experiments.engine.summary import Summary
+    from exactformer.model import SequenceModel
+
+FORMS = ("paper", "compact", "four-layer")
+SIZES = ((1, 2, 4), (1, 3, 4), (1, 2, 8), (2, 2, 3), (2, 3, 2), (3, 2, 2))
+"""(d, n, N)."""
+LARGER = ((1, 3, 8), (1, 4, 6), (2, 2, 4), (1, 2, 32))
+DRAWN = (1, 3, 4)
+ENDS = {(1, 2, 4): (836, 2535), (1, 3, 4): (28168, 43947)}
+"""Smallest and largest key, t_l/δ and t_r/δ, worked out by hand from the formula."""
+
+
+def cells(scale: Scale) -> list[dict[str, Any]]:
+    """One cell for every size and form, with and without positions."""
+    smoke = scale is Scale.SMOKE
+    sizes, most = (SIZES, 20) if smoke else (SIZES + LARGER, 600)
+    return [
+        {"d": d, "n": n, "cells": cells, "form": form, "positional": positional}
+        for d, n, cells in sizes
+        for form in FORMS
+        for positional in (False, True)
+        if not positional or cells ** (d * n) <= most
+    ]
+
+
+def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """Compile a map and put every input of the grid to its contextual mapping."""
+    from exactformer.model import compile_sequence
+    from exactformer.probing import is_contextual_mapping
+    from exactformer.probing.inputs import Grid
+
+    d, n, cells = (parameters[name] for name in ("d", "n", "cells"))
+    form, positional = parameters["form"], parameters["positional"]
+    model = compile_sequence(
+        lambda x: x, tokens=n, dim=d, delta=Fraction(1, cells), form=form, positional=positional
+    ).to(device)
+    distinct = form != "four-layer" and not positional
+    inputs = Grid(n, d, cells, distinct_columns=distinct).inputs()
+    middles = (inputs + 0.5) / cells
+
+    def shifted(x: Any) -> Any:
+        mapping = model.contextual_mapping
+        return mapping.shifted(mapping.ids(model.quantise(x)))
+
+    found = is_contextual_mapping(model.codes, middles, positional=positional, tolerance=0.0)
+    metrics = {
+        "inputs": found.inputs,
+        "tokens": found.tokens,
+        "collisions": found.collisions,
+        "separation": found.separation,
+        "smallest key": model.certificate.smallest_key,
+        "largest key": model.certificate.largest_key,
+    }
+    if form == "four-layer":
+        return metrics
+    before = is_contextual_mapping(shifted, middles, positional=positional, tolerance=0.0)
+    codes = model.codes(middles).tolist()
+    wrong = sum(
+        int(code) != key
+        for x, row in zip(inputs.tolist(), codes, strict=True)
+        for code, key in zip(row, keys(x, cells, form, positional), strict=True)
+    )
+    metrics |= {"collisions before the global shift": before.collisions, "wrong keys": wrong}
+    if (d, n, cells) == DRAWN and not positional and form == "compact":
+        metrics |= _stages(model)
+    return metrics
+
+
+def keys(x: Sequence[Sequence[int]], cells: int, form: str, positional: bool) -> list[int]:
+    """Return the keys of columns by the formula; of the last one in closed form."""
+    d, n = len(x[0]), len(x)
+    ids = [sum(q * cells**r for r, q in enumerate(column)) for column in x]
+    K = cells**d
+    if positional:
+        # The paper adds the position to every coordinate; compact models keep it beside them.
+        stride = cells * sum(cells**r for r in range(d)) if form == "paper" else K
+        ids, K = [k + stride * i for i, k in enumerate(ids)], n * stride
+    k = sorted(ids)
+    moved = [k[0] + K * (k[-1] - k[0])]
+    for own in k[1:]:
+        moved.append(own + K * (moved[-1] - own))
+    last = K**n * (k[-1] - k[0]) + k[-1]
+    last -= sum(K ** (n - j) * (k[j] - k[j - 1]) for j in range(1, n))
+    return [moved[k.index(own)] + K ** (n + 1) * last for own in ids]
+
+
+def _stages(model: SequenceModel) -> dict[str, Any]:
+    """Return the codes of every class, ascending, after each of the three stages."""
+    import numpy as np
+
+    n, cells = model.blueprint.tokens, model.blueprint.cells
+    middles = np.array([[(k + 0.5) / cells for k in ids] for ids in model.table.values])
+    mapping = model.contextual_mapping
+    ids = mapping.ids(model.quantise(middles.reshape(-1, n, 1)))
+    return {
+        "ids": ids.tolist(),
+        "shifted": mapping.shifted(ids).tolist(),
+        "keys": model.codes(middles.reshape(-1, n, 1)).tolist(),
+    }
+
+
+def _quantities() -> tuple[Quantity, ...]:
+    rows = []
+    for (d, n, N), ends in ENDS.items():
+        for name, sign, value in zip(("smallest key", "largest key"), "lr", ends, strict=True):
+            where = {"d": d, "n": n, "cells": N, "form": "paper", "positional": False}
+            rows.append(
+                Quantity(
+                    f"t_{sign}/δ for (d, n, 1/δ) = ({d}, {n}, {N})", name, where,
+                    printed=value, place="formula, by hand", within=0.0,
+                )
+            )  # fmt: skip
+    rows += [
+        Quantity(f"{form}: tokens compared", _total("tokens"), {"form": form}) for form in FORMS
+    ]
+    rows += [
+        Quantity(f"{form}: collisions", _total("collisions"), {"form": form}) for form in FORMS
+    ]
+    name = "collisions before the global shift"
+    rows.append(
+        Quantity(f"(1, 3, 4): {name}", name, _where(1, 3, 4) | {"form": "compact"}),
+    )
+    return tuple(rows)
+
+
+def _where(d: int, n: int, cells: int) -> dict[str, Any]:
+    return {"d": d, "n": n, "cells": cells, "positional": False}
+
+
+def _total(name: str) -> Any:
+    def metric(cells: Sequence[Cell]) -> float:
+        return float(sum(cell.metrics[name] for cell in cells))
+
+    return metric
+
+
+def _contextual(summary: Summary) -> bool:
+    return all(cell.metrics["collisions"] == 0 for cell in summary.cells)
+
+
+def _whole_cells(summary: Summary) -> bool:
+    return all(cell.metrics["separation"] >= 1 for cell in summary.cells)
+
+
+def _keys_agree(summary: Summary) -> bool:
+    counted = [cell.metrics["wrong keys"] for cell in summary.cells if "wrong keys" in cell.metrics]
+    return len(counted) > 0 and not any(counted)
+
+
+def _ends_agree(summary: Summary) -> bool:
+    return all(
+        (cell.metrics["smallest key"], cell.metrics["largest key"]) == ends
+        for size, ends in ENDS.items()
+        for form in ("paper", "compact")
+        for cell in summary.select(**_where(*size), form=form)
+    )
+
+
+def _global_shift_needed(summary: Summary) -> bool:
+    name = "collisions before the global shift"
+    three = [c for c in summary.select(positional=False) if c.parameters["n"] > 2]
+    return all(c.metrics[name] > 0 for c in three if name in c.metrics)
+
+
+def draw(summary: Summary) -> Figure:
+    """Draw the codes of one grid stage by stage, and the separation of all."""
+    from matplotlib.figure import Figure
+
+    from exactformer.figures.style import exactformer_style
+
+    _, n, N = DRAWN
+    (cell,) = summary.select(**_where(*DRAWN), form="compact")
+    with exactformer_style():
+        figure = Figure(figsize=(13, 4.2), layout="constrained")
+        panels = figure.subplots(1, 4, gridspec_kw={"width_ratios": [1, 1, 1, 1.5]})
+        titles = ("quantised", "after the selective shifts", "after the global shift")
+        for axes, name, title in zip(panels, ("ids", "shifted", "keys"), titles, strict=False):
+            _codes(axes, cell.metrics[name], title)
+        panels[0].set_ylabel(f"context: {n} of {N} cells")
+        _separations(panels[3], summary)
+    return figure
+
+
+def _codes(axes: Axes, codes: Sequence[Sequence[float]], title: str) -> None:
+    from exactformer.figures.style import BLUE, ORANGE
+
+    flat = [code for row in codes for code in row]
+    for y, row in enumerate(codes, start=1):
+        for code in row:
+            met = flat.count(code) > 1
+            axes.plot(code, y, "|", color=ORANGE if met else BLUE, markersize=13, markeredgewidth=2)
+    axes.set_yticks(range(1, len(codes) + 1))
+    axes.margins(x=0.12, y=0.2)
+    shared = sum(flat.count(code) > 1 for code in flat)
+    axes.set_title(title)
+    axes.set_xlabel(f"code, in cells; {shared} of {len(flat)} met elsewhere")
+    axes.xaxis.get_major_formatter().set_useOffset(False)  # type: ignore[attr-defined]
+    axes.tick_params(axis="x", labelrotation=30 if max(flat) > 9999 else 0)
+
+
+def _separations(axes: Axes, summary: Summary) -> None:
+    from exactformer.figures.style import BLUE, GREEN, INK, ORANGE
+
+    look = {"paper": (ORANGE, "o"), "compact": (BLUE, "x"), "four-layer": (GREEN, "s")}
+    for form, (colour, marker) in look.items():
+        mine = summary.select(form=form)
+        axes.plot(
+            [cell.metrics["tokens"] for cell in mine],
+            [cell.metrics["separation"] for cell in mine],
+            marker, color=colour, label=form, fillstyle="none", markersize=7,
+        )  # fmt: skip
+    axes.axhline(1, color=INK, lw=0.8, ls=":")
+    axes.set(xscale="log", yscale="log", xlabel="tokens in context, all of a grid")
+    axes.set_ylabel("smallest distance of two codes, in cells")
+    axes.set_title("all grids")
+    axes.legend(loc="upper left")
+
+
+EXPERIMENT = Experiment(
+    name="yun-contextual",
+    title="Contextual mappings, checked on every input of small grids",
+    claim="Shifts by hard attention give every token in every context a code of its own.",
+    source="Yun et al. 2020, lemma on contextual mappings",
+    cells=cells,
+    run=run,
+    quantities=_quantities(),
+    statements=(
+        Statement("no two codes that must differ are equal, on any grid in any form", _contextual),
+        Statement("codes that must differ are at least a cell apart", _whole_cells),
+        Statement("the layers' codes are the formula's integers, every one", _keys_agree),
+        Statement("smallest and largest key are t_l and t_r", _ends_agree),
+        Statement("without the global shift, three tokens or more collide", _global_shift_needed),
+    ),
+    figure=draw,
+)
