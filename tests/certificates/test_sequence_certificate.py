@@ -19,6 +19,7 @@ from exactformer.blueprint import (
 )
 from exactformer.blueprint.layers import BiasedHead
 from exactformer.certificates.sequences import certify_sequence, fits
+from exactformer.constructions import sequence_keys, sequences
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.errors import CertificationError
 from tests.cases.sequences import FORMS, SIZES, grid, random_table
@@ -115,6 +116,7 @@ TAMPERED: dict[str, Change] = {
     "a half key": units_changed("values", 0, "b1", Fraction(1, 2)),
     "a cell's edge": units_changed("quantise", 0, "b1", Fraction(1, 10**9)),
     "what a cell collapses to": units_changed("quantise", 0, "w2", Fraction(1, 10**9)),
+    "a cell not quite collapsed": units_changed("quantise", 0, "w2", -Fraction(1, 10**9)),
     "a shift's factor": head_changed(1, "value", 1),
     "a shift's bias": head_changed(1, "bias", -1),
     "the global shift": head_changed(-1, "value", 1),
@@ -182,6 +184,86 @@ def test_a_reject_layer_that_is_too_weak_is_not_certified() -> None:
     assert not certify_sequence(weakened(Fraction(1, 2)), table).outside
     with pytest.raises(CertificationError, match="class"):
         certify_sequence(weakened(Fraction(1, 100)), table)
+
+
+def test_outsiders_that_are_not_far_enough_are_not_certified(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sequences.Layout, "far", property(lambda layout: 1))
+    table = random_table(grid((1, 2, 4), "compact"))
+    assert not certify_sequence(SEQUENCE_FORMS["compact"](table), table).outside
+
+
+def test_numbers_of_outsiders_must_make_every_sum_negative() -> None:
+    table = random_table(grid((1, 2, 4), "four-layer"))
+
+    def nearer(parts: list[object]) -> list[object]:
+        number = parts[0]
+        assert isinstance(number, PiecewiseFeedForward)
+        far = -number.b2[2, 0] - 1
+        write = Matrix.of(*number.w2.shape, {p: v - far for p, v in number.w2.entries.items()})
+        return [replace(number, w2=write, b2=nudged(number.b2, far)), *parts[1:]]
+
+    near = staged("contextual mapping", nearer)(SEQUENCE_FORMS["four-layer"](table))
+    assert not certify_sequence(near, table).outside
+
+
+def test_values_within_reach_of_keys_are_not_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that is another's key is found although every single layer is as it should be."""
+    where = grid((1, 2, 4), "paper")
+    taken = Fraction(sequence_keys.keys((1, 3), 4, 64)[0], 4)
+    table = GridTable.of(where, {(0, 1): [[taken, 0]]})
+    assert certify_sequence(SEQUENCE_FORMS["paper"](table), table).zero_error
+    monkeypatch.setattr(sequences, "global_shift", lambda layout, largest: 64)
+    careless = SEQUENCE_FORMS["paper"](table)
+    with pytest.raises(CertificationError, match=r"class \(0, 1\): a later value layer"):
+        certify_sequence(careless, table, exhaustive_work=0)
+
+
+def test_codes_must_differ_even_where_values_do_not() -> None:
+    where = grid((1, 1, 4), "compact")
+    table = GridTable.of(where, {ids: [[1]] for ids in where.classes()})
+    flat = head_changed(-1, "value", -17)(SEQUENCE_FORMS["compact"](table))  # z + (16 − 17)z = 0
+    with pytest.raises(CertificationError, match="the same code"):
+        certify_sequence(flat, table, exhaustive_work=0)
+
+
+def test_two_units_with_one_key_are_refused() -> None:
+    table = random_table(grid((1, 2, 4), "compact"))
+
+    def doubled(parts: list[object]) -> list[object]:
+        units = parts[0].units  # type: ignore[attr-defined]
+        return [Successive(replace(units, b1=nudged(units.b1, units.b1[1, 0] - units.b1[0, 0])))]
+
+    with pytest.raises(CertificationError, match="two units fire"):
+        certify_sequence(staged("values", doubled)(SEQUENCE_FORMS["compact"](table)), table)
+
+
+def test_averages_that_are_no_integers_are_refused() -> None:
+    table = random_table(grid((1, 2, 4), "compact"))
+
+    def uniform(parts: list[object]) -> list[object]:
+        last = parts[-1]
+        assert isinstance(last, Attention)
+        nothing = Matrix.of(1, 2, {})
+        head = replace(last.heads[0], query=nothing, value=nudged(last.heads[0].value, 1))
+        return [*parts[:-1], Attention((head,), last.selection)]
+
+    mean = staged("contextual mapping", uniform)(SEQUENCE_FORMS["compact"](table))
+    with pytest.raises(CertificationError, match="unequal columns"):
+        certify_sequence(mean, table, exhaustive_work=0)
+
+
+def test_a_count_of_cells_that_slopes_is_refused() -> None:
+    table = random_table(grid((1, 2, 4), "four-layer"))
+
+    def sloping(parts: list[object]) -> list[object]:
+        count = parts[0]
+        assert isinstance(count, PiecewiseFeedForward)
+        return [replace(count, activation=PiecewiseLinear.of((0,), ((0, 0), (1, 1))))]
+
+    with pytest.raises(CertificationError, match="whole cell"):
+        certify_sequence(staged("quantise", sloping)(SEQUENCE_FORMS["four-layer"](table)), table)
 
 
 def test_another_table_is_not_certified() -> None:

@@ -2,6 +2,7 @@
 
 import random
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,11 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exactformer.blueprint import PiecewiseLinear, SequenceBlueprint
+from exactformer.blueprint import PiecewiseLinear, Rule, Selection, SequenceBlueprint
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.errors import ExecutionError, InputError
 from exactformer.execution.sequence_exact import run_sequence
-from exactformer.execution.sequence_literal import LiteralSequence, Piecewise
+from exactformer.execution.sequence_literal import LiteralSequence, Piecewise, mixed
 from exactformer.execution.sequence_sweeps import (
     Quantiser,
     SequenceSweeps,
@@ -93,6 +94,27 @@ def test_outside_is_zero_in_floats_as_well(form: str) -> None:
     assert not SequenceSweeps(plan)(x).any()
     assert not LiteralSequence(plan)(x).any() or form == "paper"
     assert float(LiteralSequence(plan)(x).abs().max()) < 1e-6
+
+
+@pytest.mark.parametrize("form", ["compact", "four-layer"])
+def test_codes_of_outsiders_are_those_of_the_layers(form: str) -> None:
+    plan = blueprint((1, 3, 3), form)
+    places = [0.25, 0.5, 0.75, -1.0]
+    x = torch.tensor(list(product(places, repeat=3)), dtype=torch.float64).unsqueeze(-1)
+    streams: dict[str, torch.Tensor] = {}
+    literal, sweeps = LiteralSequence(plan), SequenceSweeps(plan)
+    literal(x, streams.__setitem__)
+    codes = streams[f"contextual mapping {len(plan.stage('contextual mapping'))}"] @ literal.code[0]
+    assert torch.equal(sweeps.contextual_mapping(sweeps.quantiser(x)), codes)
+
+
+def test_the_average_of_equal_integers_is_that_integer() -> None:
+    """A seventh of each, added up, would not be: 1/7 is no float. Sums stay below 2^53."""
+    values = (torch.arange(1, 2000, dtype=torch.float64) * 2.0**38 + 1).reshape(-1, 1, 1)
+    values = values.expand(-1, 7, 1)
+    assert torch.equal(
+        mixed(torch.zeros(len(values), 7, 7).double(), values, Selection(Rule.HARD_MAX)), values
+    )
 
 
 def test_forty_seven_bits_are_exact() -> None:

@@ -69,6 +69,17 @@ def test_executors_agree(executor: str) -> None:
     assert compiled(executor=executor)(x).tolist() == expected
 
 
+@pytest.mark.parametrize("executor", ["fused", "literal", "exact"])
+@pytest.mark.parametrize("form", FORMS)
+def test_with_positions_outside_is_zero_whatever_the_form(form: str, executor: str) -> None:
+    """The paper's layers alone would take 1.125 for a token at the next position."""
+    model = compiled(form, f=lambda x: x + 1, positional=True, executor=executor)
+    outside = [[1.125], [-0.375]]
+    assert not model(outside).any()
+    assert model.exact(outside) == ((0,), (0,))
+    assert model([[0.625], [0.125]]).all()
+
+
 def test_the_stages_compose_to_the_model() -> None:
     model = compiled()
     x = torch.rand(20, 2, 1, dtype=torch.float64)
