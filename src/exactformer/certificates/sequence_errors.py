@@ -126,7 +126,8 @@ def soft_parts(softness: Softness | None, tokens: int, p: float) -> tuple[float,
         return 0.0, 0.0
     whole = span(softness, tokens, p)
     ramps = softness.ramp_mass ** (1 / p) * whole
-    leakage = tokens ** (1 / p) * softness.stream_error if softness.selects else whole
+    moved = softness.stream_error if softness.selects else None
+    leakage = whole if moved is None else min(whole, tokens ** (1 / p) * moved)
     return ramps, leakage
 
 

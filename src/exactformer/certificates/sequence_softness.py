@@ -50,11 +50,11 @@ class Softness:
     """The λ from which every code is proven to be off by a quarter of a cell at most."""
     ramp_mass: float
     """The part of the inputs that has a coordinate on a ramp; only boundedness is proven there."""
-    code_error: float
-    """How far codes may be off, in cells; ∞ where nothing is proven (λ too small)."""
+    code_error: float | None
+    """How far codes may be off, in cells; None where nothing is proven (λ too small)."""
     clearance: float
     """How far codes may be off for values to be unchanged."""
-    stream_error: float
+    stream_error: float | None
     """What is left of the leakage in an output of the paper's form; 0 in the others."""
     rejects: bool
     """Whether columns that the hard limit sends to 0 are proven to go there."""
@@ -64,7 +64,7 @@ class Softness:
     @property
     def selects(self) -> bool:
         """Whether all codes are proven to be near enough to those of the hard limit."""
-        return self.code_error <= self.clearance
+        return self.code_error is not None and self.code_error <= self.clearance
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -78,7 +78,7 @@ class Softness:
         past = "past" if self.selects else "below"
         codes = (
             f"codes off by at most {self.code_error:.2g} of a cell"
-            if self.code_error < inf
+            if self.code_error is not None
             else "no bound on the codes"
         )
         return {
@@ -135,9 +135,9 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
         sharpness=float(sharpness),
         threshold=leakage.sharpness_for(ALLOWED) / cell**2,
         ramp_mass=1 - kept,
-        code_error=error,
+        code_error=error if error < inf else None,
         clearance=float(clearance),
-        stream_error=error * cell if in_place else 0.0,
+        stream_error=None if error == inf else error * cell if in_place else 0.0,
         # The reject layer is as strong as the largest key takes where codes are integers.
         rejects=error <= (reject_margin(limit) if in_place else clearance),
         spans=tuple(_spans(soft.stage("clip"), table) if in_place else output_spans(table)),
@@ -207,9 +207,9 @@ def literal_rounding(soft: SequenceBlueprint) -> float:
     return units.w1.rows * largest * soft.largest_key * unit * 2.0**-PRECISION
 
 
-def float_bits(soft: SequenceBlueprint) -> int:
+def float_bits(key_bits: int, tokens: int) -> int:
     """Return the significant bits that codes need, three of them for the ramps."""
-    return soft.key_bits + 3 + ceil(log2(soft.tokens))
+    return key_bits + 3 + ceil(log2(tokens))
 
 
 def _same_heads(part: Attention, other: Part) -> Fraction:

@@ -60,13 +60,17 @@ class MeasuredSequenceError(MeasuredError):
 
 
 def measure_sequence_error(
-    model: SequenceModel, f: SequenceMap, p: float = 2, samples: int = 10_000, seed: int = 0
+    model: SequenceModel,
+    f: SequenceMap | SequenceModel,
+    p: float = 2,
+    samples: int = 10_000,
+    seed: int = 0,
 ) -> MeasuredSequenceError:
-    """Measure d_p between a map and a model on random inputs.
+    """Measure d_p between a map and a model, or between two models, on random inputs.
 
     Args:
         model: what :func:`compile_sequence` returned.
-        f: the map: takes a (d, n) array, one column a token, and returns one.
+        f: the map: takes a (d, n) array, one column a token, and returns one; or another model.
         p: the exponent, at least 1.
         samples: how many inputs are drawn, uniformly from the support's cube.
         seed: of the draw.
@@ -85,9 +89,12 @@ def measure_sequence_error(
     powers, parts = [], []
     for done in range(0, samples, _BATCH):
         x = draw(grid, min(_BATCH, samples - done), generator)
-        wanted = np.stack([np.asarray(evaluate(f, sequence.T, grid)).T for sequence in x])
         with torch.no_grad():
             found = model(x).cpu().numpy()
+            if isinstance(f, SequenceModel):
+                wanted = f(x).cpu().numpy()
+            else:
+                wanted = np.stack([np.asarray(evaluate(f, s.T, grid)).T for s in x])
         powers.append((np.abs(found - wanted) ** p).sum(axis=(1, 2)))
         parts.append(_parts(model, x))
     power, part = np.concatenate(powers), np.concatenate(parts)

@@ -90,7 +90,7 @@ def soften_model(
             f"ramp={ramp!r} must be an integer, at least 2: widths are 2^(-ramp) cells"
         )
     chosen = _sharpness(limit, tolerance, p) if sharpness is None else _number(sharpness)
-    check_soft_size(limit, chosen_ramp)
+    _check_ramp(limit, chosen_ramp)
     soft = soften(limit, table, chosen, chosen_ramp)
     return prove_softened(soft, limit, table, executor, tolerance, p)
 
@@ -104,7 +104,9 @@ def prove_softened(
     p: float = 2,
 ) -> SoftSequenceModel:
     """Return the module of a softened blueprint with its certificate; raise what is not proven."""
-    check_soft_size(limit, stored_softness(soft)[1])
+    depth = sum(len(stage) for stage in limit.stages)
+    check_soft_size(depth, limit.key_bits, limit.tokens)
+    _check_ramp(limit, stored_softness(soft)[1])
     if executor == "literal":
         _check_literal(soft, tolerance, p)
     certificate = certify_softened(soft, limit, table)
@@ -130,20 +132,22 @@ def stored_softness(blueprint: SequenceBlueprint) -> tuple[Fraction, int]:
         raise InputError("this is no softened blueprint: it names no sharpness and ramp") from None
 
 
-def check_soft_size(limit: SequenceBlueprint, ramp: int) -> None:
+def check_soft_size(depth: int, key_bits: int, tokens: int) -> None:
     """Refuse what float64 or patience does not allow, with the figures."""
-    depth = sum(len(stage) for stage in limit.stages)
     if depth > MOST_LAYERS:
         raise SizeError(
             f"the softened model has {depth:,} layers to be run one after another, and the limit is "
             f"{MOST_LAYERS:,}; use a larger delta, form='four-layer', or realisation='hard'"
         )
-    bits = float_bits(limit)
+    bits = float_bits(key_bits, tokens)
     if bits > PRECISION:
         raise SizeError(
-            f"keys of {limit.key_bits} bits need {bits} with the fractions that ramps read, and "
+            f"keys of {key_bits} bits need {bits} with the fractions that ramps read, and "
             f"float64 has {PRECISION}; use a larger delta, form='four-layer', or realisation='hard'"
         )
+
+
+def _check_ramp(limit: SequenceBlueprint, ramp: int) -> None:
     finest = PRECISION - 3 - (limit.cells * limit.tokens).bit_length()
     if ramp > finest:
         raise SizeError(

@@ -21,7 +21,7 @@ from exactformer.model.compiling import choose
 from exactformer.model.sequence_errors import equal_column_norm, estimate_modulus
 from exactformer.model.sequence_model import EXECUTORS, SequenceModel
 from exactformer.model.sequence_sizes import check_sequence_size
-from exactformer.model.sequence_soft_model import reload_softened, soften_model
+from exactformer.model.sequence_soft_model import check_soft_size, reload_softened, soften_model
 from exactformer.model.sequence_targets import SAMPLES, SequenceMap, given, tabulate
 
 Table = Mapping[Class, Iterable[Iterable[Any]]]
@@ -97,7 +97,9 @@ def compile_sequence(
             "exact on the grid"
         )
     grid = sequence_grid(tokens, dim, delta, form, positional, support)
-    check_sequence_size(grid, form, exact_only=executor == "exact")
+    size = check_sequence_size(grid, form, exact_only=executor == "exact")
+    if realisation != "hard":
+        check_soft_size(size.depth, size.key_bits, tokens)
     target = sequence_table(f, table, grid, sample)
     blueprint = SEQUENCE_FORMS[form](target)
     if realisation == "hard":

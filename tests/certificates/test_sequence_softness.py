@@ -1,0 +1,154 @@
+"""Softened blueprints are proven against their limit: codes stay near, tampering is found."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations_with_replacement
+
+import pytest
+import torch
+
+import exactformer as ef
+from exactformer.blueprint.layers import Attention, Rule, Selection
+from exactformer.blueprint.matrix import Matrix
+from exactformer.blueprint.sequence import Stage, Successive
+from exactformer.certificates.sequence_leakage import Leakage
+from exactformer.certificates.sequence_softness import check_softened
+from exactformer.constructions.sequence_softening import cell, soften
+from exactformer.errors import CertificationError
+
+
+def compiled(form, tokens=2, dim=1, cells=4, positional=False):
+    return ef.compile_sequence(
+        lambda X: X,
+        tokens=tokens,
+        dim=dim,
+        delta=Fraction(1, cells),
+        form=form,
+        positional=positional,
+    )
+
+
+@pytest.mark.parametrize("extra", [0, 3, 10])
+@pytest.mark.parametrize(
+    ("form", "tokens", "dim", "cells", "positional"),
+    [
+        ("compact", 2, 1, 4, False),
+        ("compact", 3, 1, 4, False),
+        ("compact", 2, 2, 2, False),
+        ("compact", 2, 1, 3, True),
+        ("paper", 2, 1, 4, False),
+        ("paper", 3, 1, 3, False),
+    ],
+)
+def test_codes_of_every_class_are_off_by_no_more_than_the_recursion_says(
+    form, tokens, dim, cells, positional, extra
+):
+    model = compiled(form, tokens, dim, cells, positional)
+    unit = cell(model.blueprint)
+    threshold = Leakage.of(model.blueprint).sharpness_for(0.25)
+    sharpness = Fraction(threshold + extra) / unit**2
+    soft = ef.compile_sequence(
+        table={},
+        tokens=tokens,
+        dim=dim,
+        delta=Fraction(1, cells),
+        form=form,
+        positional=positional,
+        realisation="softmax-relu",
+        sharpness=sharpness,
+    )
+    grid = model.table.grid
+    every = (
+        grid.classes() if positional else combinations_with_replacement(range(grid.points), tokens)
+    )
+    inputs = torch.tensor([[[float(v) for v in grid.centre(k)] for k in ids] for ids in every])
+    inputs = inputs.to(torch.float64)
+    streams = {}
+    soft.literal(inputs, lambda name, stream: streams.update({name.rstrip(" 0123456789"): stream}))
+    codes = (streams["contextual mapping"] @ soft.literal.code.T).squeeze(-1)
+    off = float((codes - soft.codes(inputs)).abs().max())
+    bound = soft.certificate.softness.code_error
+    assert off <= bound
+    assert bound <= 20 * off
+    assert soft.certificate.softness.selects
+
+
+def changed(blueprint, place, change):
+    """Return a blueprint with one part replaced."""
+    stages = []
+    for stage in blueprint.stages:
+        parts = list(stage.parts)
+        if stage.name == place[0]:
+            parts[place[1]] = change(parts[place[1]])
+        stages.append(Stage(stage.name, tuple(parts)))
+    return replace(blueprint, stages=tuple(stages))
+
+
+def nudge(name, row, column, amount=Fraction(1, 1000)):
+    """Return a change of one weight."""
+
+    def change(part):
+        units = part.units if isinstance(part, Successive) else part
+        matrix = getattr(units, name)
+        entries = {**matrix.entries, (row, column): matrix[row, column] + amount}
+        units = replace(units, **{name: Matrix.of(matrix.rows, matrix.columns, entries)})
+        return replace(part, units=units) if isinstance(part, Successive) else units
+
+    return change
+
+
+@pytest.mark.parametrize("form", ["compact", "paper", "four-layer"])
+@pytest.mark.parametrize(
+    ("stage", "name", "row", "column"),
+    [
+        ("quantise", "w1", 0, 0),
+        ("quantise", "b1", 1, 0),
+        ("quantise", "w2", 0, 2),
+        ("quantise", "b2", 0, 0),
+        ("values", "w1", 5, 0),
+        ("values", "b1", 6, 0),
+        ("values", "w2", -1, 4),
+    ],
+)
+def test_no_weight_of_a_relu_can_be_changed(form, stage, name, row, column):
+    model = compiled(form)
+    soft = soften(model.blueprint, model.table, Fraction(10**4), 4)
+    check_softened(soft, model.blueprint, model.table)
+    row = row if row >= 0 else model.blueprint.width - 1
+    wrong = changed(soft, (stage, 0), nudge(name, row, column))
+    with pytest.raises(CertificationError):
+        check_softened(wrong, model.blueprint, model.table)
+
+
+def test_clipping_may_not_touch_the_values_of_the_table():
+    model = compiled("paper")
+    soft = soften(model.blueprint, model.table, Fraction(10**4), 4)
+    wrong = changed(soft, ("clip", 0), nudge("b1", 0, 0, Fraction(1, 10)))
+    with pytest.raises(CertificationError, match="clip"):
+        check_softened(wrong, model.blueprint, model.table)
+
+
+def test_attention_keeps_its_heads_and_one_temperature():
+    model = compiled("compact")
+    soft = soften(model.blueprint, model.table, Fraction(100), 4)
+    place = ("contextual mapping", 1)
+
+    def warm(part):
+        return Attention(part.heads, Selection(Rule.SOFTMAX, Fraction(1, 50)))
+
+    def still_hard(part):
+        return Attention(part.heads, Selection(Rule.HARD_MAX))
+
+    def one_head(part):
+        return Attention(part.heads[:1], part.selection)
+
+    for change in (warm, still_hard, one_head):
+        with pytest.raises(CertificationError):
+            check_softened(changed(soft, place, change), model.blueprint, model.table)
+
+
+def test_a_softened_blueprint_is_compared_with_its_own_limit():
+    model, other = compiled("compact"), compiled("compact", cells=3)
+    soft = soften(model.blueprint, model.table, Fraction(100), 4)
+    with pytest.raises(CertificationError, match="differ in"):
+        check_softened(soft, other.blueprint, other.table)
