@@ -17,7 +17,7 @@ def test_what_was_built_is_said(call):
     assert "sort: every coordinate sorted over the tokens" in words
     assert "with positions" in words
     assert re.search(r"46: quantise 5, contextual mapping 9, values 32", words)
-    assert "all 16 classes exactly: error zero" in words
+    assert "all 16 classes exactly, error zero" in words
     assert re.search(r"1 0\.9 [\d,]+ 0\.125 0\.1 0\.025", words)
 
 
@@ -27,6 +27,8 @@ def test_the_measured_error_of_sorting_is_its_closed_form(call):
     for name, value in closed.items():
         measured = found["error"][name]
         assert abs(measured["value"] - value) <= 3 * measured["standard_error"]
+        assert measured["samples"] == 20_000
+    assert found["certificate"]["error"]["d_2"] == pytest.approx(closed["d_2"], rel=1e-3)
     assert found["layers"] == {"quantise": 5, "contextual mapping": 9, "values": 32}
     assert found["certificate"]["zero_error"] is True
     assert found["saved"] is None
@@ -37,6 +39,22 @@ def test_every_map_is_compiled_with_the_positions_it_needs(call, name):
     found = call("sequence", name, *SMALL, "--samples", "0", "--json").json
     assert found["positional"] is not SEQUENCE_MAPS[name].equivariant
     assert found["error"] == {}
+
+
+def test_ordinary_layers_come_as_near_as_asked_for(call):
+    options = ["--realisation", "softmax-relu", "--tolerance", "0.01", "--at", "0.1 0.9"]
+    found = call("sequence", "mean-subtract", *SMALL, *options, "--json").json
+    assert found["example"]["output"] == [[pytest.approx(-0.375)], [pytest.approx(0.375)]]
+    assert found["certificate"]["softness"]["ramp_mass"] > 0
+    words = call("sequence", "mean-subtract", *SMALL, *options, "--samples", "0").out
+    assert "past the threshold" in " ".join(words.split())
+
+
+def test_an_estimate_is_not_called_a_bound(call):
+    words = call("sequence", "softmax-attention", *SMALL, "--samples", "0").out
+    assert "being estimated" in " ".join(words.split()).replace("│ │ ", "")
+    assert "d_2 ≤" not in words
+    assert "d_2 ≤" in call("sequence", "identity", *SMALL, "--samples", "0").out
 
 
 def test_every_form_gives_the_same_example(call):

@@ -11,6 +11,7 @@ from exactformer.experiments import (
     yun_positions,
     yun_rate,
     yun_sizes,
+    yun_softmax,
 )
 
 
@@ -113,7 +114,7 @@ def test_closed_forms_are_the_moments_of_the_difference(name, kept):
 
 def test_an_error_off_its_closed_form_or_beyond_its_bound_is_noticed():
     honest = {"d_2": 1.0, "d_2 closed form": 1.0, "d_2 standard error": 0.01, "bound": 1.0}
-    for words in ("closed forms", "no d_2 passes"):
+    for words in ("closed forms", "certified bound"):
         assert holds(yun_rate.EXPERIMENT, words, ({}, honest))
         assert not holds(yun_rate.EXPERIMENT, words, ({}, {**honest, "d_2": 1.1}))
 
@@ -131,3 +132,29 @@ def test_a_pair_that_shows_nothing_is_seen_through():
     assert yun_positions.shows_it([x, moved], [x, x])
     assert not yun_positions.shows_it([x, [0.2, 0.1, 0.4]], [x, x])  # not the same columns
     assert not yun_positions.shows_it([[0.1, 0.1], [0.1, 0.1]], [[0, 1], [1, 0]])
+
+
+def test_codes_of_a_sharp_softmax_are_integers_and_those_of_a_blunt_one_are_not():
+    sharp, blunt = (
+        yun_softmax.run({"sweep": "sharpness", "half": half}, "cpu") for half in (40, 1)
+    )
+    assert sharp["error"] <= sharp["bound"] + 1e-9 < 1e-8
+    assert blunt["error"] > 1
+    assert blunt["bound"] is None
+
+
+def test_another_rate_of_decay_is_noticed():
+    from math import exp
+
+    for rate, right in ((1.0, True), (0.5, False)):
+        cells = [
+            ({"sweep": "sharpness", "half": h}, {"error": 1e3 * exp(-rate * h), "bound": None})
+            for h in range(2, 26, 2)
+        ]
+        assert holds(yun_softmax.EXPERIMENT, "past the threshold", *cells) is right
+
+
+def test_a_tolerance_that_is_missed_is_noticed():
+    for distance, right in ((0.09, True), (0.11, False)):
+        cell = ({"sweep": "tolerance", "tolerance": 0.1}, {"d_2": distance, "standard error": 0.0})
+        assert holds(yun_softmax.EXPERIMENT, "tolerance", cell) is right

@@ -65,6 +65,16 @@ def test_the_codes_drawn_are_those_of_the_model():
     assert {(-0.375,), (0.375,), (-0.4,), (0.4,)} <= drawn
 
 
+def test_a_softened_model_is_drawn_with_its_own_codes():
+    f = sequence_map("identity")
+    model = ef.compile_sequence(
+        f, tokens=2, dim=1, delta=Fraction(1, 4), realisation="softmax-relu", sharpness=4
+    )
+    shift = sequence_journey_figure(model, [[0.1], [0.9]], f).axes[1]
+    ends = {float(line.get_ydata()[-1]) for line in shift.lines}
+    assert not set(model.codes(np.array([[0.1], [0.9]])).tolist()) & ends
+
+
 def test_equal_cells_are_said_to_have_no_key():
     model, f = build(*CASES["one dimension"])
     for x in ([[0.1], [0.2]], [[0.1], [1.5]]):

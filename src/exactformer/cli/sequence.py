@@ -46,10 +46,16 @@ def sequence(
         ),
     ] = None,
     realisation: Annotated[
-        str, typer.Option(help="hard: hard maximum, exact on the grid.")
+        str, typer.Option(help="hard, exact on the grid, or softmax-relu for ordinary layers.")
     ] = "hard",
     tolerance: Annotated[
-        float | None, typer.Option(help="For realisations that are not exact on the grid.")
+        float | None, typer.Option(help="softmax-relu: how far it may be from hard, in d_2.")
+    ] = None,
+    sharpness: Annotated[
+        float | None, typer.Option(help="softmax-relu: the inverse temperature.")
+    ] = None,
+    ramp: Annotated[
+        int | None, typer.Option(help="softmax-relu: k for ramps of 2^-k of a cell.")
     ] = None,
     support: Annotated[
         str, typer.Option(help="The interval in which every coordinate lies.")
@@ -79,7 +85,7 @@ def sequence(
 
     The construction of Yun et al. (2020): quantise the tokens, give every token in every context a
     key of its own, look up its value. On the grid the transformer equals the map; between, the
-    error is measured on random inputs.
+    error is bounded where the map's Lipschitz constant is known, and measured on random inputs.
     """
     from exactformer.model import compile_sequence
     from exactformer.targets import sequence_map
@@ -104,9 +110,13 @@ def sequence(
             support=(low, high),
             realisation=realisation,
             tolerance=tolerance,
+            sharpness=sharpness,
+            ramp=ramp,
+            modulus=_modulus(target, tokens),
         )
     example = _example(at, model)
-    measured = _measure(model, target, samples)
+    with _waiting(f"Measure the error on {samples:,} random inputs"):
+        measured = _measure(model, target, samples)
     if out is not None:
         model.save(out)
     if plot is not None:
@@ -211,21 +221,26 @@ def _example(at: str | None, model: SequenceModel) -> NDArray[np.float64]:
     return np.array(numbers).reshape(n, d)
 
 
-def _measure(model: SequenceModel, target: NamedMap, samples: int) -> dict[int, Any]:
-    from exactformer.cli.progress import progress
-    from exactformer.targets import measure_sequence
+def _modulus(target: NamedMap, tokens: int) -> float | str | None:
+    """Return the Lipschitz constant; where it is not known, that it has to be estimated."""
+    if target.lipschitz is not None and tokens >= 1:
+        return target.lipschitz(tokens)
+    return "estimate" if target.continuous else None
+
+
+def _measure(model: SequenceModel, target: NamedMap, samples: int) -> dict[str, Any]:
+    from exactformer.model import measure_sequence_error
 
     if not samples:
         return {}
-    with progress("Measure the error", samples) as advance:
-        return dict(measure_sequence(model, target, samples, advance=advance))
+    return {f"d_{p}": measure_sequence_error(model, target, p, samples).to_dict() for p in (1, 2)}
 
 
 def _facts(
     model: SequenceModel,
     target: NamedMap,
     example: NDArray[np.float64],
-    measured: dict[int, Any],
+    measured: dict[str, Any],
 ) -> dict[str, Any]:
     blueprint = model.blueprint
     counts = blueprint.counts()
@@ -249,7 +264,7 @@ def _facts(
             "output": model(example).tolist(),
             "map": target(example.T).T.tolist(),
         },
-        "error": {f"d_{p}": found.to_dict() for p, found in measured.items()},
+        "error": measured,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -23,7 +23,7 @@ _METHODS = {
 
 
 def sequence_panel(
-    model: SequenceModel, target: NamedMap, errors: Mapping[str, Mapping[str, float]], saved: str
+    model: SequenceModel, target: NamedMap, errors: Mapping[str, Any], saved: str
 ) -> Panel:
     """Return what was built, what is proven and what was measured, in a frame."""
     blueprint, certificate = model.blueprint, model.certificate
@@ -44,7 +44,9 @@ def sequence_panel(
     row("weights", f"{counts.weights:,} that are not zero; keys of {counts.key_bits} bits")
     rows.add_row("", "", "")
     how = _METHODS[certificate.method]
-    row("table", f"all {certificate.classes:,} classes exactly: error zero on the grid", PROVEN)
+    limit = "" if certificate.softness is None else "as sharpness grows: "
+    all_classes = f"{limit}all {certificate.classes:,} classes exactly, error zero on the grid"
+    row("table", all_classes, PROVEN)
     row("", Text(how, style="dim"))
     if certificate.rejected:
         row("equal cells", f"{certificate.rejected:,} classes go to 0", PROVEN)
@@ -55,14 +57,23 @@ def sequence_panel(
     formats = [name for name, holds in certificate.float_exact.items() if holds]
     exact = f"exact in {', '.join(formats)}" if formats else "beyond every float format"
     row("keys", f"{certificate.smallest_key:,} to {certificate.largest_key:,}, {exact}", PROVEN)
-    for name, value in (certificate.error or {}).items():
-        row(name, str(value), PROVEN)
+    if certificate.softness is not None:
+        mark = PROVEN if certificate.softness.selects else NOT_PROVEN
+        for name, words in certificate.softness.lines().items():
+            row(name, words, mark)
+    if certificate.error is not None:
+        rows.add_row("", "", "")
+        _bound(row, dict(certificate.error))
     if errors:
         rows.add_row("", "", "")
         samples = next(iter(errors.values()))["samples"]
         row("measured", Text(f"on {samples:,} random inputs, ± one standard error", style="dim"))
         for name, found in errors.items():
-            row(name, f"{found['value']:.4g} ± {found['standard_error']:.1g}")
+            parts = [
+                f"{part} {by['value']:.3g}" for part, by in found["parts"].items() if by["value"]
+            ]
+            split = f"  ({', '.join(parts)})" if len(parts) > 1 else ""
+            row(name, f"{found['value']:.4g} ± {found['standard_error']:.1g}{split}")
     rows.add_row("", "", "")
     row("saved", saved)
     return Panel(
@@ -74,6 +85,18 @@ def sequence_panel(
         padding=(1, 2),
         expand=False,
     )
+
+
+def _bound(row: Callable[..., None], error: dict[str, Any]) -> None:
+    """Add the bound on d_2 with its parts, or what was estimated in its place."""
+    estimated = error.pop("modulus").startswith("estimated")
+    name, total = next(iter(error.items()))
+    parts = [f"{part} {value:.3g}" for part, value in error.items() if part != name]
+    split = f"  ({', '.join(parts)})" if len(parts) > 1 else ""
+    if estimated:
+        row(f"{name} about", f"{total:.4g}{split}, the Lipschitz constant being estimated")
+    else:
+        row(f"{name} ≤", f"{total:.4g}{split}", PROVEN)
 
 
 def example_table(example: Mapping[str, Any]) -> Table:

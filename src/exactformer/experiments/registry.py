@@ -20,6 +20,7 @@ _MODULES: dict[str, str] = {
     "yun-contextual": "exactformer.experiments.yun_contextual",
     "yun-rate": "exactformer.experiments.yun_rate",
     "yun-positions": "exactformer.experiments.yun_positions",
+    "yun-softmax": "exactformer.experiments.yun_softmax",
     "yun-sizes": "exactformer.experiments.yun_sizes",
     "yun-alternatives": "exactformer.experiments.yun_alternatives",
 }

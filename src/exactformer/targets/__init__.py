@@ -1,6 +1,5 @@
 """What there is to approximate: sequence maps by name."""
 
-from exactformer.targets.sequence_errors import SequenceError, measure_sequence
 from exactformer.targets.sequence_maps import (
     SEQUENCE_MAPS,
     NamedMap,
@@ -11,8 +10,6 @@ from exactformer.targets.sequence_maps import (
 __all__ = [
     "SEQUENCE_MAPS",
     "NamedMap",
-    "SequenceError",
-    "measure_sequence",
     "sequence_map",
     "softmax_attention",
 ]

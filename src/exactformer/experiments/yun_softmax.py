@@ -1,0 +1,259 @@
+"""What ordinary layers cost: softmax for the hard maximum, ReLU ramps for steps.
+
+* **λ.** With inverse temperature λ and codes one unit apart, softmax leaves e^(−λ/2) beside the
+  maximum (half a unit is the margin of a selective shift, in units of a cell; λδ²/2 in the paper's).
+  Codes are off by a multiple of that, once it is small against what the keys multiply it with:
+  λ/2 ≈ (2n + 1)·ln D. From a quarter of a cell on, the values do not change at all.
+* **Ramps.** A step becomes a ramp of width 2^(−k) cells. At most 1 − (1 − 2^(−k))^(nd) of the inputs
+  have a coordinate on one, and only those are spoilt: d_2 to the hard model falls as 2^(−k/2).
+* **Tolerance.** Asked for a distance, both are chosen to meet it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import exp, log, log2, sqrt
+from typing import TYPE_CHECKING, Any
+
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from exactformer.experiments.engine.cell import Cell
+    from exactformer.experiments.engine.summary import Summary
+    from exactformer.model import SequenceModel
+
+MAP, TOKENS, CELLS = "mean-subtract", 2, 4
+THRESHOLD = (2 * TOKENS + 1) * log(CELLS)
+"""λ/2 from which codes are off by less than about a cell."""
+
+
+def cells(scale: Scale) -> list[dict[str, Any]]:
+    """Three sweeps: over sharpness, over ramps, over tolerances."""
+    smoke = scale is Scale.SMOKE
+    halves = range(2, 29, 4) if smoke else range(1, 29)
+    ramps = (3, 5, 7) if smoke else range(2, 10)
+    tolerances = (0.1, 0.01) if smoke else (0.3, 0.1, 0.03, 0.01)
+    samples = 20_000 if smoke else 200_000
+    grid: list[dict[str, Any]] = [{"sweep": "sharpness", "half": h} for h in halves]
+    draws = {"samples": samples, "seed": 0}
+    grid += [{"sweep": "ramp", "ramp": k, **draws} for k in ramps]
+    return grid + [{"sweep": "tolerance", "tolerance": t, **draws} for t in tolerances]
+
+
+def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """Soften one model and compare it with its hard limit."""
+    sweep = parameters["sweep"]
+    if sweep == "sharpness":
+        model = _model(sharpness=2 * parameters["half"], realisation="softmax-relu")
+        softness = model.certificate.softness
+        assert softness is not None
+        return {
+            "error": _code_error(model),
+            "bound": softness.code_error,
+            "threshold": softness.threshold / 2,
+        }
+    chosen = {sweep: parameters[sweep]}
+    soft = _model(realisation="softmax-relu", **chosen).to(device)
+    distance, error = _distance(soft, _model().to(device), parameters)
+    softness = soft.certificate.softness
+    assert softness is not None
+    span = sqrt(TOKENS * sum(s**2 for s in softness.spans))
+    return {
+        "d_2": distance,
+        "standard error": error,
+        "mass": softness.ramp_mass,
+        "bound": sqrt(softness.ramp_mass) * span,
+    }
+
+
+def _model(**options: Any) -> SequenceModel:
+    from exactformer.model import compile_sequence
+    from exactformer.targets import sequence_map
+
+    f = sequence_map(MAP)
+    return compile_sequence(f, tokens=TOKENS, dim=1, delta=Fraction(1, CELLS), **options)
+
+
+def _code_error(model: SequenceModel) -> float:
+    """Return how far any code is from its integer, in cells, over the centres of all classes."""
+    import numpy as np
+
+    read = np.zeros(model.blueprint.width)
+    for _, row, weight in model.blueprint.code:
+        read[row] = float(weight)
+    largest = 0.0
+    for ids in model.table.values:
+        x = np.array([[(k + 0.5) / CELLS] for k in ids])
+        soft = model.trace(x)["contextual mapping"].numpy() @ read
+        largest = max(largest, float(np.abs(soft - model.codes(x).numpy()).max()))
+    return largest
+
+
+def _distance(
+    soft: SequenceModel, hard: SequenceModel, parameters: Mapping[str, Any]
+) -> tuple[float, float]:
+    """Return d_2 between two models with its standard error."""
+    import numpy as np
+    import torch
+
+    generator = np.random.default_rng(parameters["seed"])
+    squares = []
+    with torch.no_grad():
+        for _ in range(parameters["samples"] // 2_000):
+            x = generator.random((2_000, TOKENS, 1))
+            squares.append(((soft(x) - hard(x)) ** 2).sum(dim=(1, 2)).cpu().numpy())
+    powers = np.concatenate(squares)
+    mean, deviation = float(powers.mean()), float(powers.std(ddof=1)) / len(powers) ** 0.5
+    return sqrt(mean), deviation / (2 * sqrt(mean)) if mean else 0.0
+
+
+def _past(cells: Sequence[Cell]) -> list[tuple[float, float]]:
+    """Return λ/2 and code errors from the threshold on, as long as they are well above rounding."""
+    found = [(c.parameters["half"], c.metrics["error"]) for c in cells]
+    return [(half, error) for half, error in found if half >= THRESHOLD + 3 and error > 1e-8]
+
+
+def _rate(cells: Sequence[Cell]) -> float:
+    """Return −d ln(error)/d(λ/2) past the threshold, by least squares."""
+    points = _past(cells)
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(log(y) for _, y in points) / len(points)
+    slope = sum((x - mean_x) * (log(y) - mean_y) for x, y in points)
+    return float(-slope / sum((x - mean_x) ** 2 for x, _ in points))
+
+
+def _ramp_rate(cells: Sequence[Cell]) -> float:
+    """Return −d log₂(d_2)/dk between the widest ramp and the narrowest."""
+    first, *_, last = sorted(cells, key=lambda cell: cell.parameters["ramp"])
+    steps = last.parameters["ramp"] - first.parameters["ramp"]
+    return float(log2(first.metrics["d_2"] / last.metrics["d_2"]) / steps)
+
+
+def _falls(summary: Summary) -> bool:
+    return abs(_rate(summary.select(sweep="sharpness")) - 1) <= 0.05
+
+
+def _order_one_before(summary: Summary) -> bool:
+    early = [c for c in summary.select(sweep="sharpness") if c.parameters["half"] <= THRESHOLD - 3]
+    return len(early) > 0 and all(cell.metrics["error"] > 1 for cell in early)
+
+
+def _codes_bounded(summary: Summary) -> bool:
+    bounded = [
+        m for c in summary.select(sweep="sharpness") if (m := c.metrics)["bound"] is not None
+    ]
+    return len(bounded) > 0 and all(m["error"] <= m["bound"] + 1e-9 for m in bounded)
+
+
+def _ramps_fall(summary: Summary) -> bool:
+    return abs(_ramp_rate(summary.select(sweep="ramp")) - 0.5) <= 0.1
+
+
+def _ramps_bounded(summary: Summary) -> bool:
+    return all(
+        cell.metrics["d_2"] <= cell.metrics["bound"] for cell in summary.select(sweep="ramp")
+    )
+
+
+def _tolerances_met(summary: Summary) -> bool:
+    return all(
+        cell.metrics["d_2"] + 3 * cell.metrics["standard error"] <= cell.parameters["tolerance"]
+        for cell in summary.select(sweep="tolerance")
+    )
+
+
+def draw(summary: Summary) -> Figure:
+    """Draw the error of the codes against λ, and d_2 against ramps and tolerances."""
+    from matplotlib.figure import Figure
+
+    from exactformer.figures.style import exactformer_style
+
+    with exactformer_style():
+        figure = Figure(figsize=(13, 4), layout="constrained")
+        sharpness, ramps, tolerances = figure.subplots(1, 3)
+        _draw_sharpness(sharpness, summary)
+        _draw_distances(ramps, summary, "ramp")
+        ramps.set(xlabel="k, ramps of 2^−k of a cell", ylabel=r"$d_2$ to the hard model")
+        ramps.set_title("narrower ramps")
+        _draw_distances(tolerances, summary, "tolerance")
+        tolerances.set(
+            xscale="log", xlabel="tolerance asked for", ylabel=r"$d_2$ to the hard model"
+        )
+        tolerances.set_title("a tolerance, met")
+    return figure
+
+
+def _draw_sharpness(axes: Axes, summary: Summary) -> None:
+    from exactformer.figures.style import BLUE, GREY, ORANGE
+
+    mine = sorted(summary.select(sweep="sharpness"), key=lambda cell: cell.parameters["half"])
+    x = [cell.parameters["half"] for cell in mine]
+    axes.semilogy(x, [c.metrics["error"] for c in mine], "o", color=BLUE, label="largest, measured")
+    bounded = [c for c in mine if c.metrics["bound"] is not None]
+    axes.semilogy(
+        [c.parameters["half"] for c in bounded], [c.metrics["bound"] for c in bounded],
+        color=ORANGE, label="certified",
+    )  # fmt: skip
+    (start, value), *_ = _past(mine)
+    line = [value * exp(start - half) for half in x]
+    axes.semilogy(x, line, ":", color=GREY, label=r"slope of $e^{-\lambda/2}$")
+    axes.axvline(THRESHOLD, color=GREY, lw=0.8)
+    axes.text(THRESHOLD + 0.4, 1e-8, "(2n + 1) ln D", color=GREY, fontsize=8)
+    axes.axhline(0.25, color=GREY, lw=0.8, ls="--")
+    axes.text(28, 0.35, "values exact below", color=GREY, fontsize=8, ha="right")
+    axes.set(xlabel="λ/2", ylabel="codes off by, in cells", ylim=(1e-10, 1e6))
+    axes.set_title("sharper softmax")
+    axes.legend(loc="upper right")
+
+
+def _draw_distances(axes: Axes, summary: Summary, sweep: str) -> None:
+    from exactformer.figures.style import BLUE, ORANGE
+
+    mine = sorted(summary.select(sweep=sweep), key=lambda cell: cell.parameters[sweep])
+    x = [cell.parameters[sweep] for cell in mine]
+    limits = x if sweep == "tolerance" else [cell.metrics["bound"] for cell in mine]
+    axes.semilogy(
+        x, limits, color=ORANGE, label="asked for" if sweep == "tolerance" else "certified"
+    )
+    axes.semilogy(x, [c.metrics["d_2"] for c in mine], "o", color=BLUE, label="measured")
+    axes.legend()
+
+
+EXPERIMENT = Experiment(
+    name="yun-softmax",
+    title="Softmax and ReLUs in place of hard maxima and steps",
+    claim="The error of softmax falls as e^(−λδ²/2) past a threshold, that of ramps as 2^(−k/2).",
+    source="Yun et al. 2020, the step from the modified to the ordinary transformer",
+    cells=cells,
+    run=run,
+    quantities=(
+        Quantity(
+            "decay of the codes' error by λ/2", _rate, {"sweep": "sharpness"}, printed=1.0,
+            place="e^(−λδ²/2)", within=0.05, drift=0.01,
+        ),
+        Quantity(
+            "decay of d_2 by k, in powers of 2", _ramp_rate, {"sweep": "ramp"}, printed=0.5,
+            place="2^(−k/2)", within=0.1, drift=0.05,
+        ),
+        Quantity("d_2 for ramps of 2^−5", "d_2", {"sweep": "ramp", "ramp": 5}, drift=0.05),
+        Quantity(
+            "d_2, tolerance 0.1", "d_2", {"sweep": "tolerance", "tolerance": 0.1}, drift=0.5
+        ),
+        Quantity(
+            "d_2, tolerance 0.01", "d_2", {"sweep": "tolerance", "tolerance": 0.01}, drift=2.0
+        ),
+    ),
+    statements=(
+        Statement("past the threshold codes err as e^(−λδ²/2), exponent 1 ± 0.05", _falls),
+        Statement("well below it, by more than a cell", _order_one_before),
+        Statement("never by more than certified", _codes_bounded),
+        Statement("ramps: d_2 to the hard model falls as 2^(−k/2), exponent ± 0.1", _ramps_fall),
+        Statement("and is at most what their share of the inputs can cost", _ramps_bounded),
+        Statement("a tolerance asked for is met", _tolerances_met),
+    ),
+    figure=draw,
+)  # fmt: skip
