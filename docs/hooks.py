@@ -4,9 +4,10 @@ A fenced block ``console`` is executed, line by line (lines that start with ``$`
 folder a page, and shown with its real output; so is one ``python run``, as a script.
 ``{{ table: NAME }}`` is the table of
 ``results/NAME.json``, ``{{ figure: NAME }}`` its figure, ``{{ benchmark: NAME }}`` the table of
-``benchmarks/NAME.md``.
+``benchmarks/NAME.md``; ``{{ drawn: FILE.svg }}`` is a figure that a command of the page has drawn.
 """
 
+import base64
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SCRIPT = re.compile(r"^```python run\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+DRAWN = re.compile(r"\{\{ drawn: ([\w-]+\.svg) \}\}")
 MACRO = re.compile(r"\{\{ (table|figure|benchmark): ([\w-]+) \}\}")
 
 
@@ -27,6 +29,7 @@ def on_page_markdown(markdown, page, config, files):
     with tempfile.TemporaryDirectory() as folder:
         markdown = CONSOLE.sub(lambda match: _session(match[1], Path(folder)), markdown)
         markdown = SCRIPT.sub(lambda match: _script(match[1], Path(folder)), markdown)
+        markdown = DRAWN.sub(lambda match: _drawn(Path(folder) / match[1]), markdown)
     depth = page.file.dest_uri.count("/")
     return MACRO.sub(lambda match: _result(match[1], match[2], depth), markdown)
 
@@ -80,6 +83,11 @@ def _python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
 def _lines(text: str) -> str:
     lines = text.replace("```", "'''").splitlines()
     return "\n".join(line.rstrip() for line in lines).strip("\n")
+
+
+def _drawn(figure: Path) -> str:
+    data = base64.b64encode(figure.read_bytes()).decode()
+    return f'<img src="data:image/svg+xml;base64,{data}" alt="figure: {figure.stem}">'
 
 
 def _result(kind: str, name: str, depth: int) -> str:

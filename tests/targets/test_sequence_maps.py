@@ -34,6 +34,13 @@ def test_a_map_is_equivariant_exactly_where_it_says_so(name, d):
     assert f.equivariant == (deviation < 1e-13)
 
 
+def test_of_two_tokens_reversing_is_equivariant_and_sorting_is_not():
+    stack = inputs(1, 2)
+    for name, equivariant in (("reverse", True), ("sort", False)):
+        f = sequence_map(name)
+        assert np.array_equal(f(stack[..., ::-1]), f(stack)[..., ::-1]) is equivariant
+
+
 @pytest.mark.parametrize("name", [n for n, f in SEQUENCE_MAPS.items() if f.lipschitz])
 @pytest.mark.parametrize(("d", "n"), [(1, 1), (1, 2), (1, 3), (2, 3), (1, 5)])
 def test_no_pair_of_inputs_is_taken_further_apart_than_the_constant_allows(name, d, n):

@@ -1,7 +1,8 @@
 """A small library of sequence-to-sequence maps: (d, n) array to (d, n) array, one column a token.
 
 A map is *equivariant* if it takes XP to f(X)P for every permutation P; a transformer computes such maps
-without knowing positions, and no others. All functions also take stacks (…, d, n).
+without knowing positions, and no others. What is said of a map holds for three tokens or more: of two,
+reversing is a permutation like any other, and equivariant. All functions also take stacks (…, d, n).
 
 Lipschitz constants are in the Frobenius norm, ‖f(X) − f(Y)‖ ≤ L ‖X − Y‖, for n tokens:
 
