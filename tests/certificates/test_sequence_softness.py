@@ -13,6 +13,7 @@ from exactformer.blueprint.matrix import Matrix
 from exactformer.blueprint.sequence import Stage, Successive
 from exactformer.certificates.sequence_leakage import Leakage
 from exactformer.certificates.sequence_softness import check_softened
+from exactformer.constructions import sequence_softening as softening
 from exactformer.constructions.sequence_softening import cell, soften
 from exactformer.errors import CertificationError
 
@@ -152,3 +153,20 @@ def test_a_softened_blueprint_is_compared_with_its_own_limit():
     soft = soften(model.blueprint, model.table, Fraction(100), 4)
     with pytest.raises(CertificationError, match="differ in"):
         check_softened(soft, other.blueprint, other.table)
+
+
+@pytest.mark.parametrize("form", ["compact", "four-layer"])
+def test_neighbouring_look_ups_may_not_add_up_to_more_than_one(form, monkeypatch):
+    """Ramps outside their jumps would let a code between two keys have both values."""
+
+    def outside(function, width, steep):
+        if steep:
+            return centred(function, width, steep)
+        return tuple((b - width, b) if b < 0 else (b, b + width) for b in function.breaks)
+
+    centred = softening.ramps
+    monkeypatch.setattr(softening, "ramps", outside)
+    model = compiled(form)
+    soft = soften(model.blueprint, model.table, Fraction(100), 4)
+    with pytest.raises(CertificationError, match="overlap"):
+        check_softened(soft, model.blueprint, model.table)

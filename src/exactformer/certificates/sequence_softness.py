@@ -55,7 +55,7 @@ class Softness:
     clearance: float
     """How far codes may be off for values to be unchanged."""
     stream_error: float | None
-    """What is left of the leakage in an output of the paper's form; 0 in the others."""
+    """What is left of leakage and of key-sized roundings in the paper's form; 0 in the others."""
     rejects: bool
     """Whether columns that the hard limit sends to 0 are proven to go there."""
     spans: tuple[float, ...]
@@ -129,6 +129,8 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
     leakage, cell = Leakage.of(limit), float(unit)
     error = leakage.code_error(float(sharpness) * cell**2)
     in_place = limit.form == "paper"
+    # A value is added to a column as large as its key: four roundings of that size.
+    left_over = cell * (error + limit.largest_key * 4 * 2.0**-PRECISION)
     if in_place:
         _check_margin(limit, table, unit)
     return Softness(
@@ -137,7 +139,7 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
         ramp_mass=1 - kept,
         code_error=error if error < inf else None,
         clearance=float(clearance),
-        stream_error=None if error == inf else error * cell if in_place else 0.0,
+        stream_error=None if error == inf else left_over if in_place else 0.0,
         # The reject layer is as strong as the largest key takes where codes are integers.
         rejects=error <= (reject_margin(limit) if in_place else clearance),
         spans=tuple(_spans(soft.stage("clip"), table) if in_place else output_spans(table)),

@@ -181,7 +181,7 @@ def _sharpness(limit: SequenceBlueprint, tolerance: float | None, p: float) -> F
         raise SizeError(
             f"codes can not be kept within {allowed:.2g} of a cell in float64: keys have "
             f"{limit.key_bits} bits, and delta = {limit.delta} is no binary number; use "
-            "form='compact', a larger tolerance, or delta = 1/2^m"
+            "form='compact', or delta = 1/2^m"
         )
     return Fraction(ceil(max(needed, leakage.float_exact()) / unit**2))
 
