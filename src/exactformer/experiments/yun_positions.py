@@ -163,7 +163,7 @@ def _rates(axes: Axes, summary: Summary) -> None:
         axes.plot(x, [closed_form(name, N) for N in x], color=colour, lw=0.9)
     axes.set_xscale("log", base=2)
     axes.set(yscale="log", xlabel="cells a side, 1/δ", ylabel=r"$d_2$; lines: closed forms")
-    axes.set_title("with positions: error of order δ")
+    axes.set_title("with positions: error of order δ; without:")
     axes.legend()
 
 
@@ -184,8 +184,8 @@ def _pair(axes: Axes, name: str, cell: Cell) -> None:
         axes.plot([0] * len(x), x, "o", color="#6b7280", markersize=3)
     axes.set(xlim=(-0.45, 1.15), ylim=(0, max(map(max, outputs)) * 1.1))
     axes.set_xticks([0, 1], ["input", "output"])
-    axes.set_title(f"{name}: refused without")
-    axes.set_xlabel("one order of the tokens, and another (dotted)")
+    axes.set_title(f"{name}: refused")
+    axes.set_xlabel("two orders: solid, dotted")
     axes.grid(axis="x")
 
 
