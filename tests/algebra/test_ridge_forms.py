@@ -110,7 +110,7 @@ def test_lattice_coefficients_are_those_of_an_exact_linear_solve(d: int, q: int)
 
 
 def test_amplification_of_the_lattice_is_what_facts_says_and_spread_is_lower() -> None:
-    """Measured in the setting of FACTS (random dense form) but smaller: d = 5, q = 5."""
+    """In the setting of the known figures (random dense form) but smaller: d = 5, q = 5."""
     rng = random.Random(1)
     terms = {a: Fraction(rng.gauss(0, 1)) for a in monomials(5, 5) if sum(a) == 5}
     p = Polynomial.from_terms(terms, names(5))
