@@ -141,7 +141,7 @@ def test_bounds_follow_the_scale_of_the_ball(exponent: int, q: int, name: str) -
 def test_the_rounding_table_of_the_paper_and_of_scaled(
     radius: int, float32_paper: float, float64_paper: float
 ) -> None:
-    """Known figures: largest error / B^q for n = 8, q = 5, t uniform in [−B, B]; scaled stays at row one.
+    """Known: largest error / B^q for n = 8, q = 5, t uniform in [−B, B]; scaled stays at row one.
 
     One coordinate at a time, so that every point lies in the ball of radius B and M = B.
     """

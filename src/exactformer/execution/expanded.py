@@ -1,4 +1,8 @@
-"""An expansion on the CPU: monomials and their sums, block by block in a core's cache."""
+"""An expansion on the CPU: monomials and their sums, block by block.
+
+Blocks are larger than a core's own cache: calls of NumPy, which several threads make in turn, cost more
+than what the shared cache is slower.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from exactformer.execution.fused_blocks import one_thread
 from exactformer.execution.fusing import SHORT
 from exactformer.execution.weights import dense
 
-_BYTES, _FEWEST, _MOST = 2**21, 128, 2**13  # of a block's monomials; points of a block
+_BYTES, _FEWEST, _MOST = 2**23, 128, 2**14  # of a block's monomials; points of a block
 
 
 class Expanded:
