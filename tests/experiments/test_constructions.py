@@ -143,9 +143,10 @@ def test_a_transformer_that_errs_otherwise_is_noticed():
 
 
 def test_what_has_no_guarantee_is_left_out():
-    cell = {"target": "dense", "construction": "paper", "degree": 10, "radius": "1"}
+    """In float16 the paper's blocks overflow on a ball of radius 10; the closed form does not."""
+    cell = {"target": "dense", "construction": "paper", "degree": 5, "radius": "10"}
     found = accuracy_by_construction.run(
-        {**cell, "format": "float32", "points": 5, "rounds": 1, "seed": 0}, "cpu"
+        {**cell, "format": "float16", "points": 5, "rounds": 1, "seed": 0}, "cpu"
     )
     assert "literal" not in found
     assert 0 < found["fused"] <= found["fused bound"]
