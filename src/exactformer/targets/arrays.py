@@ -1,0 +1,34 @@
+"""One formula for NumPy and PyTorch: which of the two an array belongs to."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def namespace(array: Any) -> Any:
+    """Return ``torch`` for a tensor, else ``numpy``; torch is not imported for asking."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(array, torch.Tensor) else np
+
+
+def as_array(values: Any) -> Any:
+    """Return a tensor as it is and anything else as a float64 array."""
+    return values if namespace(values) is not np else np.asarray(values, dtype=np.float64)
+
+
+def like(values: Any, array: Any) -> Any:
+    """Return ``values`` as an array of the kind, precision and device of ``array``."""
+    if namespace(array) is np:
+        return np.asarray(values, dtype=np.float64)
+    return sys.modules["torch"].as_tensor(values, dtype=array.dtype, device=array.device)
+
+
+def softmax(scores: Any) -> Any:
+    """Return the softmax over the last axis."""
+    if namespace(scores) is not np:
+        return scores.softmax(-1)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
