@@ -1,4 +1,4 @@
-"""What there is to approximate: sequence maps by name, couplings, linear kernels, and their order in time."""
+"""What there is to approximate: sequence maps by name, couplings, tasks, linear kernels, time."""
 
 from exactformer.targets.coupling import Coupling, ProductKernel, sine_family
 from exactformer.targets.linear import LinearTarget, exponential_kernel, random_kernel
@@ -8,6 +8,10 @@ from exactformer.targets.sequence_maps import (
     sequence_map,
     softmax_attention,
 )
+from exactformer.targets.tasks import AttentionTask, attend, soft_attention, soft_error_bound
+from exactformer.targets.tasks_gravity import CentreOfGravity
+from exactformer.targets.tasks_nearest import NearestPoint
+from exactformer.targets.tasks_selection import EQUATION_66, AverageBySelection
 from exactformer.targets.temporal import (
     Rewired,
     mix,
@@ -18,12 +22,18 @@ from exactformer.targets.temporal import (
 )
 
 __all__ = [
+    "EQUATION_66",
     "SEQUENCE_MAPS",
+    "AttentionTask",
+    "AverageBySelection",
+    "CentreOfGravity",
     "Coupling",
     "LinearTarget",
     "NamedMap",
+    "NearestPoint",
     "ProductKernel",
     "Rewired",
+    "attend",
     "exponential_kernel",
     "mix",
     "mixing_matrix",
@@ -32,6 +42,8 @@ __all__ = [
     "reorder",
     "sequence_map",
     "sine_family",
+    "soft_attention",
+    "soft_error_bound",
     "softmax_attention",
     "swap_ends",
 ]
