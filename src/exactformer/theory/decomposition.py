@@ -1,0 +1,149 @@
+"""What a proper orthogonal decomposition gives: ρ(u, v) = Σ_k σ_k φ_k(u) ψ_k(v).
+
+φ_k and ψ_k are orthonormal, σ_k descends; cutting after m terms is the best approximation of rank m
+in L², off by the tail (Σ_{k>m} σ_k²)^½ (Schmidt; Eckart and Young). Values at any point come from those
+at the nodes by Nyström's formula, the definition of a singular function read as a recipe:
+
+    φ_k(u) = (1/σ_k) ∫ ρ(u, v) ψ_k(v) dv,        ψ_k(v) = (1/σ_k) ∫ ρ(u, v) φ_k(u) du.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import floor, log10
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exactformer.errors import InputError
+from exactformer.theory.quadrature import Rule
+
+if TYPE_CHECKING:
+    from exactformer.theory.decay import Decay
+
+Array = NDArray[np.float64]
+Kernel = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """The terms of ρ that were resolved; what lies below the error is in ``remainder``."""
+
+    singular_values: Array
+    """σ_1 ≥ σ_2 ≥ …, those above ``error``."""
+    error: float
+    """Estimated |σ_k − computed|, for every k."""
+    remainder: float
+    """(Σ σ_k²)^½ over the values not listed."""
+    kernel: Kernel | None
+    """ρ itself; None if only samples of it are known."""
+    u: Rule
+    v: Rule
+    left_values: Array
+    """φ_k at the nodes u: (n, r)."""
+    right_values: Array
+    """ψ_k at the nodes v: (n', r)."""
+
+    @property
+    def rank(self) -> int:
+        """The number of terms listed."""
+        return len(self.singular_values)
+
+    @property
+    def digits(self) -> int:
+        """Digits after the leading one of σ_1 that hold, in every σ_k: |error| ≤ 10^(−digits) σ_1."""
+        if not self.rank:
+            return 0
+        return max(0, floor(-log10(max(self.error / self.singular_values[0], 1e-16))))
+
+    def left(self, u: Any) -> Array:
+        """Return φ_1 … φ_r at points (…) (of vectors (…, d)): (…, r)."""
+        return self._extend(u, self.u, self.v, self.left_values, self.right_values, swap=False)
+
+    def right(self, v: Any) -> Array:
+        """Return ψ_1 … ψ_r at points (…) (of vectors (…, d)): (…, r)."""
+        return self._extend(v, self.v, self.u, self.right_values, self.left_values, swap=True)
+
+    def __call__(self, u: Any, v: Any) -> Array:
+        """Return Σ σ_k φ_k(u) ψ_k(v) over the terms listed; u and v broadcast."""
+        return np.asarray((self.left(u) * self.singular_values * self.right(v)).sum(-1))
+
+    def matrix(self, u: Any, v: Any) -> Array:
+        """Return Σ σ_k φ_k(u_i) ψ_k(v_j): (…, a, b)."""
+        return (self.left(u) * self.singular_values) @ self.right(v).swapaxes(-1, -2)
+
+    def truncate(self, terms: int) -> Decomposition:
+        """Keep the first ``terms``; the rest joins the remainder."""
+        if terms < 0:
+            raise InputError(f"a decomposition cannot keep {terms} terms")
+        return replace(
+            self,
+            singular_values=self.singular_values[:terms],
+            remainder=self.tail(terms),
+            left_values=self.left_values[:, :terms],
+            right_values=self.right_values[:, :terms],
+        )
+
+    def tail(self, terms: int) -> float:
+        """Return (Σ_{k>terms} σ_k²)^½, the L² distance to the truncation."""
+        return float(np.hypot(np.linalg.norm(self.singular_values[terms:]), self.remainder))
+
+    def decay(self) -> Decay:
+        """Say how the σ_k fall: as a power, exponentially, or to zero after finitely many."""
+        from exactformer.theory.decay import fit_decay
+
+        return fit_decay(self.singular_values, self.error)
+
+    def __str__(self) -> str:
+        """Return the leading values and how far to trust them."""
+        shown = ", ".join(f"{s:.{min(12, max(self.digits, 1))}g}" for s in self.singular_values[:8])
+        more = ", …" if self.rank > 8 else ""
+        return f"{self.rank} singular values, {self.digits} digits hold: {shown}{more}"
+
+    def _extend(
+        self, points: Any, here: Rule, there: Rule, own: Array, other: Array, swap: bool
+    ) -> Array:
+        points = np.asarray(points, dtype=np.float64)
+        if self.kernel is None:
+            return _interpolated(points, here.nodes, own)
+        vector = here.nodes.ndim == 2
+        flat = points.reshape(-1, points.shape[-1]) if vector else points.reshape(-1)
+        smoothing = there.weights[:, None] * other / self.singular_values
+        rows = [
+            evaluate(self.kernel, block, there.nodes, swap) @ smoothing
+            for block in np.array_split(flat, max(1, len(flat) * len(there) // 2**22 + 1))
+        ]
+        shape = points.shape[:-1] if vector else points.shape
+        return np.concatenate(rows).reshape(*shape, self.rank)
+
+
+def evaluate(kernel: Kernel, first: Array, second: Array, swap: bool = False) -> Array:
+    """Return ρ(first_i, second_j), or ρ(second_j, first_i) if ``swap``: (a, b), checked."""
+    u, v = (second, first) if swap else (first, second)
+    if hasattr(kernel, "matrix") and u.ndim == 1:
+        values = np.asarray(kernel.matrix(u, v), dtype=np.float64)
+    else:
+        values = np.asarray(kernel(u[:, None], v[None, :]), dtype=np.float64)
+    if values.shape != (len(u), len(v)):
+        try:
+            values = np.broadcast_to(values, (len(u), len(v)))
+        except ValueError:
+            raise InputError(
+                f"ρ(u, v) must work elementwise: for points {u[:, None].shape} and "
+                f"{v[None].shape} it gave {values.shape}"
+            ) from None
+    if not np.isfinite(values).all():
+        i, j = np.argwhere(~np.isfinite(values))[0]
+        raise InputError(f"ρ is not finite: ρ({u[i]}, {v[j]}) = {values[i, j]}")
+    return values.T if swap else values
+
+
+def _interpolated(points: Array, nodes: Array, values: Array) -> Array:
+    if (points < nodes[0]).any() or (points > nodes[-1]).any():
+        raise InputError(
+            f"samples say nothing of ρ outside their nodes, [{nodes[0]:g}, {nodes[-1]:g}]"
+        )
+    columns = [np.interp(points, nodes, column) for column in values.T]
+    return np.stack(columns, axis=-1) if columns else np.zeros((*points.shape, 0))
