@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exactformer.errors import InputError
+from exactformer.targets.arrays import as_array, like, namespace
 
 Array = NDArray[np.float64]
 
@@ -78,8 +79,11 @@ class LinearTarget:
 
     def __call__(self, x: Any) -> Any:
         """Return T x for the sequences along the last axis."""
-        if x.shape[-1] != self.tau:
-            raise InputError(f"this target takes sequences of length {self.tau}, not {x.shape[-1]}")
+        x = as_array(x)
+        if x.ndim == 0 or x.shape[-1] != self.tau:
+            raise InputError(
+                f"this target takes sequences (…, {self.tau}), not of shape {tuple(x.shape)}"
+            )
         return along_time(self.matrix, x)
 
     def sample(self, count: int, seed: int = 0) -> Array:
@@ -96,11 +100,9 @@ def toeplitz(kernel: ArrayLike) -> Array:
 
 def along_time(matrix: Array, x: Any, axis: int = -1) -> Any:
     """Return ``matrix`` applied along the time axis of ``x``: a NumPy array or a torch tensor."""
-    if isinstance(x, np.ndarray):
-        return np.moveaxis(np.moveaxis(x, axis, -1) @ matrix.T, -1, axis)
-    import torch
-
-    weights = torch.tensor(matrix.T, dtype=x.dtype, device=x.device)
+    weights = like(matrix.T, x)
+    if namespace(x) is np:
+        return np.moveaxis(np.moveaxis(x, axis, -1) @ weights, -1, axis)
     return (x.movedim(axis, -1) @ weights).movedim(-1, axis)
 
 

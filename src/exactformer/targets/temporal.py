@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exactformer.errors import InputError
+from exactformer.targets.arrays import as_array
 from exactformer.targets.linear import LinearTarget, along_time
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class Rewired:
 
     def __call__(self, x: Any) -> Any:
         """Return H(A x); ``x`` is (…, τ), or (…, τ, d) where the coupling takes vectors."""
-        axis = -1 if self.target.sample(1).ndim == 2 else -2
-        return self.target(along_time(self.inputs, x, axis))
+        axis = -1 if self.target.dim is None else -2
+        return self.target(along_time(self.inputs, as_array(x), axis))
 
     def sample(self, count: int, seed: int = 0) -> Any:
         """Return input sequences, drawn as for the target that was changed."""
