@@ -1,0 +1,51 @@
+"""What training takes, known before any of it is allocated."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from exactformer.errors import SizeError
+from exactformer.learning.ensemble.base import Ensemble
+
+_COPIES = 8  # weights, gradient, two moments, the best so far, and what a step needs in between
+_BACKWARD = 1.5  # beside what is kept, the backward pass holds the gradients of a layer or two
+
+
+def sequence_bytes(ensemble: Ensemble, tau: int) -> int:
+    """Return what one more sequence in a batch takes, for all models together."""
+    size = next(ensemble.parameters()).element_size()
+    return int(_BACKWARD * size * ensemble.models * ensemble.activations(tau))
+
+
+def weight_bytes(ensemble: Ensemble) -> int:
+    """Return what weights, gradients and the optimiser take."""
+    return _COPIES * sum(p.numel() * p.element_size() for p in ensemble.parameters())
+
+
+def available_bytes(device: torch.device) -> int:
+    """Return what a device has left; of a processor, all its memory."""
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + unused
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def rows_that_fit(ensemble: Ensemble, tau: int, batch: int, limit: int | None) -> int:
+    """Return how many sequences fit at once, or refuse if ``batch`` of them do not."""
+    if limit is None:
+        limit = available_bytes(next(ensemble.parameters()).device)
+    weights, each = weight_bytes(ensemble), sequence_bytes(ensemble, tau)
+    rows = (limit - weights) // each
+    if rows < batch:
+        hint = f"a batch_size of {rows}" if rows > 0 else "fewer models"
+        raise SizeError(
+            f"{ensemble.models} models and a batch of {batch} sequences of {tau} tokens take about "
+            f"{_readable(weights + batch * each)}, and there are {_readable(limit)}; {hint} would fit."
+        )
+    return rows
+
+
+def _readable(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"

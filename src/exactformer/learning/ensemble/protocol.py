@@ -1,0 +1,87 @@
+"""How an ensemble is trained, and the learning rate of every step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from exactformer.errors import InputError
+
+
+@dataclass(frozen=True)
+class EnsembleProtocol:
+    """How to train.
+
+    ``rate`` is the largest learning rate, of all models or of each. A "one-cycle" rises to it from a
+    25th over the share ``rise`` of the steps and falls to a 250,000th, as PyTorch's ``OneCycleLR`` with
+    a constant momentum; "cosine" only falls, to zero. ``clip`` is the largest norm of a model's
+    gradient; ``weight_decay`` makes Adam into AdamW.
+
+    The losses are looked at ``reports`` times. With ``patience``, a model stops after so many looks
+    in a row that did not lower its best loss by the share ``least_gain``: the loss of the validation
+    set, or without one the mean training loss since the last look.
+
+    ``finish`` = "lbfgs" adds up to ``finish_steps`` steps of L-BFGS on the first ``finish_rows``
+    training sequences (all, unless said), from ``finish_memory`` pairs of curvature.
+
+    ``precision`` "highest" multiplies float32 as such, "high" lets a GPU round factors to TF32.
+    """
+
+    steps: int = 10_000
+    batch_size: int = 256
+    rate: float | tuple[float, ...] = 1e-3
+    schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
+    rise: float = 0.3
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    clip: float | None = None
+    reports: int = 50
+    patience: int | None = None
+    least_gain: float = 0.0
+    seed: int = 0
+    finish: Literal["lbfgs"] | None = None
+    finish_steps: int = 200
+    finish_memory: int = 10
+    finish_rows: int | None = None
+    precision: Literal["highest", "high"] = "highest"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with."""
+        for name in ("steps", "batch_size", "reports", "finish_memory"):
+            least = 0 if name == "steps" else 1
+            if getattr(self, name) < least:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
+        if self.schedule not in ("one-cycle", "cosine", "constant"):
+            raise InputError(f"schedule {self.schedule!r} is none of one-cycle, cosine, constant.")
+        if self.finish not in (None, "lbfgs"):
+            raise InputError(f"finish {self.finish!r} is neither 'lbfgs' nor None.")
+
+    def rate_table(self, models: int) -> Tensor:
+        """Return the learning rate of every step and model, (steps, M) in float64."""
+        rates = self.rate if isinstance(self.rate, tuple) else (self.rate,) * models
+        if len(rates) != models:
+            raise InputError(f"rate has {len(rates)} entries for {models} models.")
+        shares = [self._share(step) for step in range(max(1, self.steps))]
+        return torch.tensor(shares, dtype=torch.float64)[:, None] * torch.tensor(
+            rates, dtype=torch.float64
+        )
+
+    def _share(self, step: int) -> float:
+        """Return the share of the largest rate at a step, from 0."""
+        if self.schedule == "constant":
+            return 1.0
+        if self.schedule == "cosine":
+            return _cosine(1.0, 0.0, step / self.steps)
+        top, end = self.rise * self.steps - 1, self.steps - 1
+        if step <= top:
+            return _cosine(1 / 25, 1.0, step / top) if top > 0 else 1.0
+        return _cosine(1.0, 1 / 25e4, (step - top) / (end - top))
+
+
+def _cosine(start: float, stop: float, share: float) -> float:
+    return stop + (start - stop) * (1 + math.cos(math.pi * share)) / 2
