@@ -1,40 +1,59 @@
-"""Theorem 4.1 of Jiang & Li 2023, carried out: functions at knots become a transformer.
+"""Theorem 4.1 of Jiang & Li 2023, carried out: a decomposed coupling becomes a transformer.
 
-The proof in three steps. The coupling is cut after m_h terms of its decomposition,
-ρ ≈ ρ_m = Σ_{k ≤ m_h} σ_k φ_k(u) ψ_k(v). One feed-forward network f̂ computes all of
+    H_t(x) = F( Σ_s softmax_s(ρ(x(t), x(s))) · f(x(s)) ),     ρ(u, v) = Σ_k σ_k φ_k(u) ψ_k(v)
+
+The coupling is cut after m_h terms; one feed-forward network f̂ computes
 
     √σ_k φ_k,  √σ_k ψ_k  (k ≤ m_h)  and  f,
 
-another F̂; here both are piecewise-linear interpolants on ``ff_width`` pieces, for which (13) holds with
-β = 2:  sup|g − ĝ| ≤ h²/8 · sup|g''|. Then W_Q, W_K, W_V select rows, and ⟨W_Q ĥ(t), W_K ĥ(s)⟩ ≈ ρ.
-
-With positions e(t) a token lives on I_t = domain + e(t), and the pieces are shared among the τ
-intervals. A softmax mean lies between the least and the largest value, so F̂ is needed there only.
+another F̂. Both are piecewise-linear interpolants on ``ff_width`` pieces, for which (13) holds with
+β = 2:  sup|g − ĝ| ≤ h²/8 · sup|g''|  for pieces of length h. W_Q, W_K, W_V select rows, so that
+⟨W_Q ĥ(t), W_K ĥ(s)⟩ ≈ ρ(x(t), x(s)). Sharing σ_k evenly keeps queries and keys of one size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from fractions import Fraction
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.blueprint.coupling_interpolant import Floats, Interpolant, Interval, Knots
-from exactformer.blueprint.coupling_kuhn import KuhnInterpolant
+from exactformer.blueprint.coupling_drawing import Function, draw_coupling
+from exactformer.blueprint.coupling_interpolant import Floats
 from exactformer.errors import InputError
 
-Function = Callable[[Any], Any]
 
-SAMPLES = 16
-"""Points a piece at which the range of f is looked for."""
+class Decomposed(Protocol):
+    """What is needed of a decomposition: σ_1 ≥ σ_2 ≥ …, and φ_k, ψ_k as functions."""
+
+    @property
+    def singular_values(self) -> Floats:
+        """σ, (r,)."""
+
+    def left(self, u: Any) -> Floats:
+        """Return φ at points: (…) to (…, r)."""
+
+    def right(self, v: Any) -> Floats:
+        """Return ψ at points: (…) to (…, r)."""
+
+
+def shared(decomposition: Decomposed, head_dim: int) -> tuple[Function, Function]:
+    """Return √σ_k φ_k and √σ_k ψ_k for k ≤ head_dim; beyond the rank they are zero."""
+    root = np.sqrt(decomposition.singular_values[:head_dim])
+    missing = head_dim - len(root)
+
+    def phi(u: Any) -> Floats:
+        return _filled(root * decomposition.left(u)[..., : len(root)], missing)
+
+    def psi(v: Any) -> Floats:
+        return _filled(root * decomposition.right(v)[..., : len(root)], missing)
+
+    return phi, psi
 
 
 def coupling(
-    phi: Function,
-    psi: Function,
+    decomposition: Decomposed,
     f: Function,
     F: Function,
     *,
@@ -42,90 +61,24 @@ def coupling(
     head_dim: int,
     ff_width: int,
     domain: tuple[float, float] = (0.0, 1.0),
-    positions: Sequence[float] | NDArray[np.float64] | None = None,
+    positions: Sequence[float] | Floats | None = None,
 ) -> CouplingBlueprint:
-    """Return the blueprint of equation (5) for functions of one number.
-
-    Args:
-        phi: points ``(k,)`` to ``(k, head_dim)``: √σ φ.
-        psi: the same for √σ ψ.
-        f: points ``(k,)`` to values ``(k,)`` or ``(k, m_v)``.
-        F: values ``(k,)`` or ``(k, m_v)`` to ``(k,)``, as f gives them.
-        tau: the number of tokens.
-        head_dim: m_h.
-        ff_width: the number of pieces of every interpolant.
-        domain: where tokens live.
-        positions: e(1) … e(τ), or None.
-    """
-    knots = token_knots(domain, positions, tau, ff_width)
-    low, high = (Fraction(end) for end in domain)
-    points = knots.points
-    values = columns(f(points), len(points), "f")
-    rows = [columns(phi(points), len(points), "phi"), columns(psi(points), len(points), "psi")]
-    if any(part.shape[1] != head_dim for part in rows):
-        raise InputError(f"phi and psi must give head_dim={head_dim} columns")
-    features = Interpolant(knots, np.concatenate([*rows, values], axis=1))
-    scalar = np.ndim(f(points[:1])) == 1
-    fine = columns(f(knots.refined(SAMPLES)), len(knots.refined(SAMPLES)), "f")
-    return CouplingBlueprint(
+    """Return the blueprint of a coupling of scalar tokens, cut after ``head_dim`` terms."""
+    if head_dim < 1:
+        raise InputError(f"head_dim={head_dim}: a head has one dimension at least")
+    phi, psi = shared(decomposition, head_dim)
+    return draw_coupling(
+        phi,
+        psi,
+        f,
+        F,
         tau=tau,
-        domain=(low, high),
-        positions=None if positions is None else tuple(Fraction(float(e)) for e in positions),
         head_dim=head_dim,
-        features=features,
-        outer=outer(F, value_box(fine), ff_width, scalar),
+        ff_width=ff_width,
+        domain=domain,
+        positions=positions,
     )
 
 
-def token_knots(
-    domain: tuple[float, float],
-    positions: Sequence[float] | NDArray[np.float64] | None,
-    tau: int,
-    ff_width: int,
-) -> Knots:
-    """Return the knots that ``ff_width`` pieces have on the domain, or on its τ copies."""
-    low, high = (Fraction(float(end)) for end in domain)
-    if positions is None:
-        return Knots(((low, high),), ff_width)
-    if ff_width < tau:
-        raise InputError(
-            f"ff_width={ff_width} pieces cannot be shared among {tau} intervals; use {tau} or more"
-        )
-    offsets = [Fraction(float(e)) for e in positions]
-    return Knots(tuple((low + e, high + e) for e in offsets), ff_width // tau)
-
-
-def outer(
-    F: Function, box: tuple[Interval, ...], ff_width: int, scalar: bool
-) -> Interpolant | KuhnInterpolant:
-    """Return F̂ on a box: ``ff_width`` pieces in one dimension, as many knots or fewer in several."""
-    if len(box) == 1:
-        knots = Knots(box, ff_width)
-        points = knots.points if scalar else knots.points[:, None]
-        return Interpolant(knots, columns(F(points), len(knots), "F"))
-    pieces = max(1, int(round(ff_width ** (1 / len(box)), 9)) - 1)
-    axes = [Knots((interval,), pieces).points for interval in box]
-    points = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], axis=-1)
-    return KuhnInterpolant(box, pieces, columns(F(points), len(points), "F"))
-
-
-def value_box(values: Floats) -> tuple[Interval, ...]:
-    """Return the least intervals that hold the columns of ``values``; a point is widened by 1/2."""
-    box = []
-    for column in values.T:
-        low, high = Fraction(float(column.min())), Fraction(float(column.max()))
-        box.append((low, high) if low < high else (low - Fraction(1, 2), high + Fraction(1, 2)))
-    return tuple(box)
-
-
-def columns(values: Any, count: int, name: str) -> Floats:
-    """Return what a function gave at ``count`` points as ``(count, n)`` float64."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or len(array) != count or not np.isfinite(array).all():
-        raise InputError(
-            f"{name} must give a finite number, or a row of them, at each of {count} points; it gave "
-            f"the shape {np.shape(values)}"
-        )
-    return array
+def _filled(values: Floats, missing: int) -> Floats:
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)])

@@ -1,0 +1,124 @@
+"""Functions at knots become a blueprint of equation (5).
+
+All of φ̂_k, ψ̂_k and f̂ are interpolants on ``ff_width`` pieces of the domain, or of the τ disjoint
+intervals domain + e(t), which share the pieces among them. A softmax mean lies between the least and
+the largest value, so F̂ is needed there only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exactformer.blueprint.coupling import CouplingBlueprint
+from exactformer.blueprint.coupling_interpolant import Floats, Interpolant, Interval, Knots
+from exactformer.blueprint.coupling_kuhn import KuhnInterpolant
+from exactformer.errors import InputError
+
+Function = Callable[[Any], Any]
+
+SAMPLES = 16
+"""Points a piece at which the range of f is looked for."""
+
+
+def draw_coupling(
+    phi: Function,
+    psi: Function,
+    f: Function,
+    F: Function,
+    *,
+    tau: int,
+    head_dim: int,
+    ff_width: int,
+    domain: tuple[float, float] = (0.0, 1.0),
+    positions: Sequence[float] | NDArray[np.float64] | None = None,
+) -> CouplingBlueprint:
+    """Return the blueprint of equation (5) for functions of one number.
+
+    Args:
+        phi: points ``(k,)`` to ``(k, head_dim)``; scores are ⟨phi(x(t)), psi(x(s))⟩.
+        psi: the same for keys.
+        f: points ``(k,)`` to values ``(k,)`` or ``(k, m_v)``.
+        F: values ``(k,)`` or ``(k, m_v)`` to ``(k,)``, as f gives them.
+        tau: the number of tokens.
+        head_dim: m_h.
+        ff_width: the number of pieces of every interpolant.
+        domain: where tokens live.
+        positions: e(1) … e(τ), or None.
+    """
+    knots = token_knots(domain, positions, tau, ff_width)
+    low, high = (Fraction(end) for end in domain)
+    points = knots.points
+    values = columns(f(points), len(points), "f")
+    rows = [columns(phi(points), len(points), "phi"), columns(psi(points), len(points), "psi")]
+    if any(part.shape[1] != head_dim for part in rows):
+        raise InputError(f"phi and psi must give head_dim={head_dim} columns")
+    features = Interpolant(knots, np.concatenate([*rows, values], axis=1))
+    scalar = np.ndim(f(points[:1])) == 1
+    fine = columns(f(knots.refined(SAMPLES)), len(knots.refined(SAMPLES)), "f")
+    return CouplingBlueprint(
+        tau=tau,
+        domain=(low, high),
+        positions=None if positions is None else tuple(Fraction(float(e)) for e in positions),
+        head_dim=head_dim,
+        features=features,
+        outer=outer(F, value_box(fine), ff_width, scalar),
+    )
+
+
+def token_knots(
+    domain: tuple[float, float],
+    positions: Sequence[float] | NDArray[np.float64] | None,
+    tau: int,
+    ff_width: int,
+) -> Knots:
+    """Return the knots that ``ff_width`` pieces have on the domain, or on its τ copies."""
+    low, high = (Fraction(float(end)) for end in domain)
+    if positions is None:
+        return Knots(((low, high),), ff_width)
+    if ff_width < tau:
+        raise InputError(
+            f"ff_width={ff_width} pieces cannot be shared among {tau} intervals; use {tau} or more"
+        )
+    offsets = [Fraction(float(e)) for e in positions]
+    return Knots(tuple((low + e, high + e) for e in offsets), ff_width // tau)
+
+
+def outer(
+    F: Function, box: tuple[Interval, ...], ff_width: int, scalar: bool
+) -> Interpolant | KuhnInterpolant:
+    """Return F̂ on a box: ``ff_width`` pieces in one dimension, as many knots or fewer in several."""
+    if len(box) == 1:
+        knots = Knots(box, ff_width)
+        points = knots.points if scalar else knots.points[:, None]
+        return Interpolant(knots, columns(F(points), len(knots), "F"))
+    pieces = max(1, int(round(ff_width ** (1 / len(box)), 9)) - 1)
+    axes = [Knots((interval,), pieces).points for interval in box]
+    points = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], axis=-1)
+    return KuhnInterpolant(box, pieces, columns(F(points), len(points), "F"))
+
+
+def value_box(values: Floats) -> tuple[Interval, ...]:
+    """Return the least intervals that hold the columns of ``values``; a point is widened by 1/2."""
+    box = []
+    for column in values.T:
+        low, high = Fraction(float(column.min())), Fraction(float(column.max()))
+        box.append((low, high) if low < high else (low - Fraction(1, 2), high + Fraction(1, 2)))
+    return tuple(box)
+
+
+def columns(values: Any, count: int, name: str) -> Floats:
+    """Return what a function gave at ``count`` points as ``(count, n)`` float64."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or len(array) != count or not np.isfinite(array).all():
+        raise InputError(
+            f"{name} must give a finite number, or a row of them, at each of {count} points; it gave "
+            f"the shape {np.shape(values)}"
+        )
+    return array
