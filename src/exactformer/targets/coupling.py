@@ -47,7 +47,7 @@ class ProductKernel:
         return (left * like(self.sigma, left) * right).sum(-1)
 
     def matrix(self, u: Any, v: Any) -> Any:
-        """Return ρ(u_i, v_j) for points u (…, a) and v (…, b): (…, a, b), by one matrix product."""
+        """Return ρ(u_i, v_j) for tokens u (…, a[, d]) and v (…, b[, d]), a product: (…, a, b)."""
         left, right = self.phi(as_array(u)), self.psi(as_array(v))
         return (left * like(self.sigma, left)) @ right.swapaxes(-1, -2)
 
@@ -159,7 +159,7 @@ class Coupling:
         return replace(self, rho=rho)
 
     def _scores(self, tokens: Any) -> Any:
-        if self.dim is None and hasattr(self.rho, "matrix"):
+        if hasattr(self.rho, "matrix"):
             return self.rho.matrix(tokens, tokens)
         if self.dim is None:
             return self.rho(tokens[..., :, None], tokens[..., None, :])

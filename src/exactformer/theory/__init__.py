@@ -1,12 +1,14 @@
 """What sets the error: decompositions of couplings, complexity measures, bounds, recurrent networks."""
 
+from exactformer.theory.decay import Decay, fit_decay
 from exactformer.theory.decomposition import Decomposition
-from exactformer.theory.floors import Floor, causal_floor
 from exactformer.theory.pod import pod
+from exactformer.theory.sampling import Box
 
 __all__ = [
+    "Box",
+    "Decay",
     "Decomposition",
-    "Floor",
-    "causal_floor",
+    "fit_decay",
     "pod",
 ]

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Kernel = Callable[[Any, Any], Any]
 
+BLOCK = 2**22
+"""Kernel values held at once when functions are extended."""
+
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
@@ -94,7 +97,8 @@ class Decomposition:
         """Say how the σ_k fall: as a power, exponentially, or to zero after finitely many."""
         from exactformer.theory.decay import fit_decay
 
-        return fit_decay(self.singular_values, self.error)
+        below = min([self.remainder, *self.singular_values[-1:]])
+        return fit_decay([*self.singular_values, below], self.error)
 
     def __str__(self) -> str:
         """Return the leading values and how far to trust them."""
@@ -111,10 +115,8 @@ class Decomposition:
         vector = here.nodes.ndim == 2
         flat = points.reshape(-1, points.shape[-1]) if vector else points.reshape(-1)
         smoothing = there.weights[:, None] * other / self.singular_values
-        rows = [
-            evaluate(self.kernel, block, there.nodes, swap) @ smoothing
-            for block in np.array_split(flat, max(1, len(flat) * len(there) // 2**22 + 1))
-        ]
+        blocks = np.array_split(flat, len(flat) * len(there) // BLOCK + 1)
+        rows = [evaluate(self.kernel, block, there.nodes, swap) @ smoothing for block in blocks]
         shape = points.shape[:-1] if vector else points.shape
         return np.concatenate(rows).reshape(*shape, self.rank)
 
@@ -122,7 +124,7 @@ class Decomposition:
 def evaluate(kernel: Kernel, first: Array, second: Array, swap: bool = False) -> Array:
     """Return ρ(first_i, second_j), or ρ(second_j, first_i) if ``swap``: (a, b), checked."""
     u, v = (second, first) if swap else (first, second)
-    if hasattr(kernel, "matrix") and u.ndim == 1:
+    if hasattr(kernel, "matrix"):
         values = np.asarray(kernel.matrix(u, v), dtype=np.float64)
     else:
         values = np.asarray(kernel(u[:, None], v[None, :]), dtype=np.float64)

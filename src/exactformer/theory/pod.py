@@ -20,13 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.errors import InputError, SizeError, ToleranceError
-from exactformer.theory.decomposition import Decomposition, Kernel, evaluate
+from exactformer.theory.decomposition import Decomposition, Kernel
+from exactformer.theory.factorisation import (
+    factorise,
+    is_product,
+    listed,
+    settling_error,
+    weighted_svd,
+)
 from exactformer.theory.quadrature import Intervals, Rule, cells, gauss_legendre, intervals_of
+from exactformer.theory.sampling import Box, sampled_error, scrambled
 
 Array = NDArray[np.float64]
 Measure = Literal["lebesgue", "probability"]
-Factors = tuple[Array, Array, Array]
-"""U (n, r), σ (r,), V (n', r) of the weighted matrix."""
 
 FIRST = 8
 """Nodes on every interval to begin with."""
@@ -48,35 +54,43 @@ def pod(
 ) -> Decomposition:
     """Decompose ρ(u, v) = Σ σ_k φ_k(u) ψ_k(v).
 
-    ``rho`` is a function of two broadcasting arrays or a matrix of samples; a domain is an interval or
-    a list of intervals. Samples lie at ``nodes``, a pair of ascending arrays, or at the midpoints of
-    equal cells. With ``measure="probability"`` the uniform probability on the domain takes the place
-    of length. ``tolerance`` (relative to σ_1) is met or refused; without it the best within
-    ``max_nodes`` nodes a side (1024; 16384 for a sum of products) is given, and ``.digits`` says how
-    good that is.
+    ``rho`` is a function of two broadcasting arrays or a matrix of samples; a domain is an interval,
+    a list of intervals, or for vectors a :class:`Box` (by points, not quadrature). Samples lie at
+    ``nodes``, a pair of ascending arrays, or at the midpoints of equal cells. With
+    ``measure="probability"`` the uniform probability on the domain takes the place of length.
+    ``tolerance`` (relative to σ_1) is met or refused; without it the best within ``max_nodes`` nodes a
+    side (1024; 512 on a box; 16384 for a sum of products) is given, and ``.digits`` says how good
+    that is.
 
     >>> pod(lambda u, v: np.minimum(u, v)).digits >= 5
     True
     """
     if measure not in ("lebesgue", "probability"):
         raise InputError(f'the measure is "lebesgue" or "probability", not {measure!r}')
+    normal = measure == "probability"
+    if isinstance(domain_u, Box):
+        found = _of_points(rho, domain_u, domain_v or domain_u, normal, max_nodes or 512)
+        return _within(tolerance, found)
     left = intervals_of(domain_u)
     right = left if domain_v is None else intervals_of(domain_v)
-    normal = measure == "probability"
     if callable(rho):
-        most = max_nodes or (16384 if _is_product(rho) else 1024)
+        most = max_nodes or (16384 if is_product(rho) else 1024)
         found = _of_function(rho, left, right, normal, tolerance, most)
     else:
         found = _of_samples(rho, left, right, normal, nodes)
-    if tolerance is not None and found.rank and found.error > tolerance * found.singular_values[0]:
-        reached = found.error / found.singular_values[0]
-        raise ToleranceError(
-            f"with {len(found.u)} nodes the singular values hold to {reached:.1e}, not to "
-            f"{tolerance:.1e}: raise max_nodes, or end intervals where ρ has kinks or jumps",
-            error=reached,
-            degree=len(found.u),
-        )
-    return found
+    return _within(tolerance, found)
+
+
+def _within(tolerance: float | None, found: Decomposition) -> Decomposition:
+    if tolerance is None or not found.rank or found.error <= tolerance * found.singular_values[0]:
+        return found
+    reached = float(found.error / found.singular_values[0])
+    raise ToleranceError(
+        f"with {len(found.u)} nodes the singular values hold to {reached:.1e}, not to "
+        f"{tolerance:.1e}: raise max_nodes, or end intervals where ρ has kinks or jumps",
+        error=reached,
+        degree=len(found.u),
+    )
 
 
 def _of_function(
@@ -88,21 +102,18 @@ def _of_function(
             f"{widest} intervals need at least {widest * 4 * FIRST} nodes to see the values settle; "
             f"max_nodes is {most}"
         )
-    if 4 * 8 * most**2 > MEMORY and not _is_product(rho):
-        raise SizeError(
-            f"{most} nodes a side would take {4 * 8 * most**2 / 2**30:.1f} GiB; the limit is "
-            f"{MEMORY / 2**30:g} GiB: max_nodes at most {int((MEMORY / 32) ** 0.5)}"
-        )
+    if not is_product(rho):
+        _refuse_large(most)
     goal = SETTLED if tolerance is None else tolerance
     history: list[Array] = []
     each = FIRST
     while True:
         u, v = (_rule(part, each, normal) for part in (left, right))
-        factors = _factorise(rho, u, v)
+        factors = factorise(rho, u, v)
         history.append(factors[1])
         error = settling_error(history, len(u))
         if widest * 2 * each > most or error <= goal * factors[1][0]:
-            return _listed(rho, u, v, factors, error)
+            return listed(rho, u, v, factors, error)
         each *= 2
 
 
@@ -129,32 +140,27 @@ def _of_samples(
     for step in (4, 2, 1):
         rules = cells(u[step // 2 :: step], left[0]), cells(v[step // 2 :: step], right[0])
         here, there = (_normalised(rule) if normal else rule for rule in rules)
-        factors = _svd(values[step // 2 :: step, step // 2 :: step], here, there)
+        factors = weighted_svd(values[step // 2 :: step, step // 2 :: step], here, there)
         history.append(factors[1])
-    return _listed(None, here, there, factors, settling_error(history, len(u)))
+    return listed(None, here, there, factors, settling_error(history, len(u)))
 
 
-def settling_error(history: list[Array], nodes: int) -> float:
-    """Return the error of the last of a sequence of doubled discretisations (see the module)."""
-    largest = float(history[-1][0])
-    if len(history) < 3:
-        return largest
-    before, last = (
-        max(_change(coarse, fine), 1e-300)
-        for coarse, fine in zip(history[-3:], history[-2:], strict=False)
-    )
-    gain = min(max(before / last - 1, 0.3), 3.0)
-    rounding = 4 * float(np.finfo(np.float64).eps) * nodes**0.5 * largest
-    return 2 * last / gain + rounding
+def _of_points(rho: Any, left: Box, right: Box, normal: bool, most: int) -> Decomposition:
+    if not callable(rho) or not isinstance(right, Box):
+        raise InputError("on a box ρ is a function, and the other domain is a box too")
+    _refuse_large(most)
+    points = 2 ** (max(most, 16).bit_length() - 1)
+    u, v = scrambled(left, right, points, normal, number=0)
+    error = sampled_error(rho, left, right, points, normal)
+    return listed(rho, u, v, factorise(rho, u, v), error)
 
 
-def _change(coarse: Array, fine: Array) -> float:
-    width = max(len(coarse), len(fine))
-    return float(
-        np.abs(
-            np.pad(fine, (0, width - len(fine))) - np.pad(coarse, (0, width - len(coarse)))
-        ).max()
-    )
+def _refuse_large(nodes: int) -> None:
+    if 32 * nodes**2 > MEMORY:
+        raise SizeError(
+            f"{nodes} nodes a side would take {32 * nodes**2 / 2**30:.1f} GiB; the limit is "
+            f"{MEMORY / 2**30:g} GiB: max_nodes at most {int((MEMORY / 32) ** 0.5)}"
+        )
 
 
 def _rule(intervals: Intervals, each: int, normal: bool) -> Rule:
@@ -168,50 +174,3 @@ def _normalised(rule: Rule) -> Rule:
 
 def _midpoints(count: int, low: float, high: float) -> Array:
     return low + (high - low) * (np.arange(count) + 0.5) / count
-
-
-def _is_product(rho: Kernel) -> bool:
-    return all(hasattr(rho, name) for name in ("sigma", "phi", "psi"))
-
-
-def _factorise(rho: Kernel, u: Rule, v: Rule) -> Factors:
-    if _is_product(rho) and len(rho.sigma) < len(u):  # type: ignore[attr-defined]
-        return _product_svd(rho, u, v)
-    return _svd(evaluate(rho, u.nodes, v.nodes), u, v)
-
-
-def _svd(values: Array, u: Rule, v: Rule) -> Factors:
-    weighted = np.sqrt(u.weights)[:, None] * values * np.sqrt(v.weights)
-    left, sigma, right = np.linalg.svd(weighted, full_matrices=False)
-    return left, sigma, right.T
-
-
-def _product_svd(rho: Any, u: Rule, v: Rule) -> Factors:
-    """Factorise Φ diag(σ) Ψᵀ by two thin QR factorisations; the n × n' matrix is never formed."""
-    q_left, r_left = np.linalg.qr(np.sqrt(u.weights)[:, None] * rho.phi(u.nodes))
-    q_right, r_right = np.linalg.qr(np.sqrt(v.weights)[:, None] * rho.psi(v.nodes))
-    left, sigma, right = np.linalg.svd((r_left * rho.sigma) @ r_right.T)
-    return q_left @ left, sigma, q_right @ right.T
-
-
-def _listed(
-    kernel: Kernel | None, u: Rule, v: Rule, factors: Factors, error: float
-) -> Decomposition:
-    left, sigma, right = factors
-    kept = int((sigma > error).sum())
-    left_values = left[:, :kept] / np.sqrt(u.weights)[:, None]
-    right_values = right[:, :kept] / np.sqrt(v.weights)[:, None]
-    sign = _signs(left_values)
-    remainder = float(np.linalg.norm(sigma[kept:]))
-    return Decomposition(
-        sigma[:kept], error, remainder, kernel, u, v, left_values * sign, right_values * sign
-    )
-
-
-def _signs(values: Array) -> Array:
-    """Return ±1 a column so that its first value of more than half the largest size is positive."""
-    if not values.size:
-        return np.ones(values.shape[1])
-    size = np.abs(values)
-    first = (size > size.max(axis=0) / 2).argmax(axis=0)
-    return np.asarray(np.sign(values[first, np.arange(values.shape[1])]))
