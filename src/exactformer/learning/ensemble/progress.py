@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from time import monotonic
 
 _PATIENCE = 2.0
@@ -11,22 +12,37 @@ _PATIENCE = 2.0
 
 @contextmanager
 def progress(models: int, total: int) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how many steps are done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
+    """Give a function that is told how many steps are done; in a terminal it draws a bar."""
+    begin, update = monotonic(), None
+    with ExitStack() as stack:
 
-    screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
-    bar = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
-    task, begin = bar.add_task(f"{models} models", total=total), monotonic()
+        def tell(done: int) -> None:
+            nonlocal update
+            if update is None and sys.stderr.isatty() and monotonic() - begin >= _PATIENCE:
+                update = stack.enter_context(_bar(f"{models} models", total))
+            if update is not None:
+                update(done)
 
-    def tell(done: int) -> None:
-        bar.update(task, completed=done)
-        if not bar.live.is_started and monotonic() - begin >= _PATIENCE:
-            bar.start()
-
-    try:
         yield tell
-    finally:
-        bar.stop()
+
+
+@contextmanager
+def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
