@@ -2,6 +2,17 @@
 
 from exactformer.theory.decay import Decay, fit_decay
 from exactformer.theory.decomposition import Decomposition
+from exactformer.theory.floors import Floor, causal_floor
+from exactformer.theory.hankel import (
+    Realisation,
+    ResponseError,
+    balanced_truncation,
+    hankel_bounds,
+    hankel_singular_values,
+    response_error,
+    shift_register,
+)
+from exactformer.theory.hankel_horizon import fit_on_horizon, horizon_bound
 from exactformer.theory.pod import pod
 from exactformer.theory.sampling import Box
 
@@ -9,6 +20,17 @@ __all__ = [
     "Box",
     "Decay",
     "Decomposition",
+    "Floor",
+    "Realisation",
+    "ResponseError",
+    "balanced_truncation",
+    "causal_floor",
     "fit_decay",
+    "fit_on_horizon",
+    "hankel_bounds",
+    "hankel_singular_values",
+    "horizon_bound",
     "pod",
+    "response_error",
+    "shift_register",
 ]

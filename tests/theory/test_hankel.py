@@ -1,0 +1,154 @@
+"""Realisations by n states: exact ones, best ones, and limits that none passes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exactformer.errors import InputError
+from exactformer.targets import LinearTarget, exponential_kernel, random_kernel
+from exactformer.theory.hankel import (
+    Realisation,
+    balanced_truncation,
+    hankel,
+    hankel_bounds,
+    hankel_singular_values,
+    response_error,
+    shift_register,
+)
+from exactformer.theory.hankel_horizon import fit_on_horizon, horizon_bound
+
+
+@st.composite
+def kernels_and_states(draw: st.DrawFn) -> tuple[np.ndarray, int]:
+    tau = draw(st.integers(2, 16))
+    kernel = np.random.default_rng(draw(st.integers(0, 2**32))).normal(size=tau)
+    return kernel, draw(st.integers(1, tau))
+
+
+def random_rnn(states: int, seed: int, radius: float) -> Realisation:
+    rng = np.random.default_rng(seed)
+    w = rng.normal(size=(states, states))
+    w *= radius / np.abs(np.linalg.eigvals(w)).max()
+    return Realisation(w, rng.normal(size=states), rng.normal(size=states))
+
+
+def test_the_exponential_kernel_needs_one_state() -> None:
+    kernel = exponential_kernel(32)
+    cut_off = np.sqrt(sum((s + 1) * np.exp(-2.0 * s) for s in range(32, 400)))
+    sigma = hankel_singular_values(kernel)
+    assert sigma[0] > 1
+    assert sigma[1] <= cut_off + 32 * 2.0**-52
+    model = fit_on_horizon(kernel, 1)
+    assert np.abs(model.kernel(32) - kernel).max() <= 1e-15
+    assert abs(model.W[0, 0] - np.exp(-1)) <= 1e-14
+
+
+@given(kernels_and_states(), st.integers(0, 99))
+def test_a_shift_register_is_exact(problem: tuple[np.ndarray, int], seed: int) -> None:
+    kernel, _ = problem
+    model = shift_register(kernel)
+    assert model.states == len(kernel)
+    assert np.array_equal(model.kernel(len(kernel)), kernel)
+    assert not model.kernel(2 * len(kernel))[len(kernel) :].any()
+    target = LinearTarget(kernel)
+    x = target.sample(2, seed)
+    assert np.abs(model(x) - target(x)).max() <= 1e-14 * np.abs(kernel).sum()
+
+
+def test_table_3_kernels_are_within_reach_of_32_states() -> None:
+    """The paper prints an error of 5.58 for RNNs with 128 of them."""
+    kernel = random_kernel(32, seed=0)
+    model = balanced_truncation(kernel, 32)
+    assert np.abs(model.kernel(64) - np.pad(kernel, (0, 32))).max() <= 1e-12
+    assert response_error(kernel, shift_register(kernel)).energy == 0
+
+
+@settings(deadline=None)
+@given(kernels_and_states())
+def test_balanced_truncation_lies_between_its_bounds(problem: tuple[np.ndarray, int]) -> None:
+    kernel, states = problem
+    model = balanced_truncation(kernel, states)
+    lower, upper = hankel_bounds(kernel, states)
+    error = response_error(kernel, model)
+    rounding = 1e-10 * hankel_singular_values(kernel)[0]
+    assert model.states <= states
+    assert model.spectral_radius < 1 + 1e-12
+    assert error.gain <= upper + rounding
+    assert error.horizon <= error.energy <= upper + rounding
+    longer = np.concatenate([kernel, np.zeros(200)]) - model.kernel(len(kernel) + 200)
+    assert np.linalg.svd(hankel(longer), compute_uv=False)[0] >= lower - rounding
+
+
+@settings(deadline=None)
+@given(st.integers(1, 4), st.integers(0, 999), st.integers(6, 12), st.integers(0, 999))
+def test_no_rnn_errs_less_than_the_lower_bounds(
+    states: int, seed: int, tau: int, other: int
+) -> None:
+    kernel = np.random.default_rng(other).normal(size=tau)
+    model = random_rnn(states, seed, radius=0.9)
+    lower, _ = hankel_bounds(kernel, states)
+    longer = np.concatenate([kernel, np.zeros(400)]) - model.kernel(tau + 400)
+    assert np.linalg.svd(hankel(longer), compute_uv=False)[0] >= lower - 1e-10
+    weights = np.random.default_rng(seed).uniform(0.1, 2, tau)
+    wild = random_rnn(states, seed, radius=1.2)
+    for rnn in (model, wild):
+        error = weights @ (kernel - rnn.kernel(tau)) ** 2
+        assert error >= horizon_bound(kernel, states, weights) - 1e-10
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(4, 12), st.integers(1, 3), st.integers(0, 9999))
+def test_fits_on_the_horizon_keep_between_bound_and_truncation(
+    tau: int, states: int, seed: int
+) -> None:
+    kernel = np.random.default_rng(seed).normal(size=tau)
+    error = np.sum((kernel - fit_on_horizon(kernel, states).kernel(tau)) ** 2)
+    truncated = np.sum((kernel - balanced_truncation(kernel, states).kernel(tau)) ** 2)
+    assert horizon_bound(kernel, states) - 1e-10 <= error <= truncated + 1e-10
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(1, 3), st.integers(0, 999))
+def test_kernels_of_small_rnns_are_found_again(states: int, seed: int) -> None:
+    kernel = random_rnn(states, seed, radius=0.8).kernel(12)
+    again = fit_on_horizon(kernel, states).kernel(12)
+    assert np.abs(again - kernel).max() <= 1e-6 * np.abs(kernel).max()
+
+
+def test_half_as_many_states_as_values_suffice_on_the_horizon() -> None:
+    kernel = random_kernel(16, seed=2)
+    model = fit_on_horizon(kernel, 8)
+    assert np.abs(model.kernel(16) - kernel).max() <= 1e-12
+    assert horizon_bound(kernel, 7) > 0
+    assert horizon_bound(kernel, 8) == 0
+
+
+def test_energy_is_the_sum_over_all_times() -> None:
+    kernel, model = np.array([1.0, 0.5]), random_rnn(3, 5, radius=0.8)
+    all_times = np.pad(kernel, (0, 498)) - model.kernel(500)
+    assert response_error(kernel, model).energy == pytest.approx(
+        np.linalg.norm(all_times), rel=1e-9
+    )
+
+
+def test_unstable_realisations_have_no_error_over_all_times() -> None:
+    with pytest.raises(InputError, match="not stable"):
+        response_error([1.0], random_rnn(2, 0, radius=1.1))
+
+
+@pytest.mark.parametrize("states", [0, 4])
+def test_impossible_numbers_of_states_are_refused(states: int) -> None:
+    for realise in (balanced_truncation, fit_on_horizon):
+        with pytest.raises(InputError, match="1 to 3 states"):
+            realise([1.0, 2.0, 3.0], states)
+
+
+def test_what_is_no_kernel_is_refused() -> None:
+    for wrong in ([], [[1.0]], [np.nan]):
+        with pytest.raises(InputError):
+            hankel_singular_values(wrong)
+        with pytest.raises(InputError):
+            horizon_bound(wrong, 1)
+    with pytest.raises(InputError, match="positive"):
+        horizon_bound([1.0, 2.0], 1, weights=[1.0, 0.0])
