@@ -41,8 +41,11 @@ Layer = tuple[Array, Array]
 FLOOR = -20.0
 """Logarithm of the weight that stands for none."""
 
-SMALLEST_SUM = 1e-6
+SMALLEST_SUM = 0.01
 """Of c, a unit vector: scores are divided by its sum and lose as many digits."""
+
+TRIALS = 32
+"""Weights below e^FLOOR are as good as none, so c may be had for several choices of them."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +90,9 @@ def _average(T: Array, depth: int) -> LinearAttention | None:
     """Return None where a row is an average of others and has no gate, or no c of use is there."""
     tau, row_sums = len(T), T.sum(axis=1)
     with np.errstate(divide="ignore"):
-        logarithms = np.maximum(np.log(T / row_sums[:, None]), FLOOR)
-    differences = logarithms @ _zero_sum_basis(tau)
-    c = np.linalg.svd(differences.T)[2][-1]
+        logarithms = np.log(T / row_sums[:, None])
+    trials = (_null_vector(logarithms, trial) for trial in range(TRIALS))
+    c, logarithms = max(trials, key=lambda found: abs(found[0].sum()))
     if abs(c.sum()) < SMALLEST_SUM:
         return None
     scores = logarithms - np.outer(logarithms @ c, np.ones(tau)) / c.sum()
@@ -113,6 +116,14 @@ def _average(T: Array, depth: int) -> LinearAttention | None:
             (row_sums[None], np.zeros(1)),
         ),
     )
+
+
+def _null_vector(logarithms: Array, trial: int) -> tuple[Array, Array]:
+    """Return c and L; entries of no weight lie at ``FLOOR``, in later trials up to 8 below it."""
+    tau = len(logarithms)
+    below = np.random.default_rng(trial).uniform(0, 8, (tau, tau)) if trial else 0.0
+    logarithms = np.maximum(logarithms, FLOOR - below)
+    return np.linalg.svd((logarithms @ _zero_sum_basis(tau)).T)[2][-1], logarithms
 
 
 def _pass_on(T: Array, depth: int) -> LinearAttention:

@@ -23,7 +23,8 @@ def like(values: Any, array: Any) -> Any:
     """Return ``values`` as an array of the kind, precision and device of ``array``."""
     if namespace(array) is np:
         return np.asarray(values, dtype=np.float64)
-    return sys.modules["torch"].as_tensor(values, dtype=array.dtype, device=array.device)
+    own = values.copy() if isinstance(values, np.ndarray) else values  # it may be read-only
+    return sys.modules["torch"].as_tensor(own, dtype=array.dtype, device=array.device)
 
 
 def softmax(scores: Any) -> Any:
