@@ -5,8 +5,9 @@ With Δ the largest step between neighbouring knots and V the largest value of a
 
     table     a place is off by N u(2κ + 4), κ = (|low| + |high|)/(high − low); its value by that
               times Δ, and 6u V for reading
-    layers    each hat is off by u(8X/h + 2), X the largest input, h the least piece or gap; four may
-              be met, and encoding adds a step:  u V(40X/h + 16)
+    layers    with η what rounding the weights and biases of the first layer, and its products where
+              weights are no powers of two, does to a unit: hats are off by 2η + 4u each, and four
+              may be met: 4V(2η + 4u); reading adds 8u V, and adding positions u X Δ/h
     scores    Σ_k (Q_k δK_k + K_k δQ_k + m u Q_k K_k), Q and K the largest queries and keys;
               S = Σ_k Q_k K_k
     softmax   ‖p̃ − p‖₁ ≤ δ_score + u(4S + 9 + τ): shifted by the maximum, exp to two units, summed
@@ -15,13 +16,16 @@ With Δ the largest step between neighbouring knots and V the largest value of a
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import torch
 
 from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.blueprint.coupling_interpolant import Floats, Interpolant
+from exactformer.blueprint.coupling_interpolant import Affine, Floats, Interpolant, Interval
 from exactformer.blueprint.coupling_kuhn import KuhnInterpolant
 from exactformer.blueprint.coupling_slopes import largest_steps, lipschitz
+from exactformer.execution.formats import float_format
 
 MARGIN = 1.1
 
@@ -30,7 +34,7 @@ def rounding_bound(blueprint: CouplingBlueprint, dtype: torch.dtype, executor: s
     """Return the bound for a format and a way of running."""
     u = torch.finfo(dtype).eps / 2
     m, tau = blueprint.head_dim, blueprint.tau
-    rows = _interpolation(blueprint.features, u, executor == "literal", blueprint.domain)
+    rows = _interpolation(blueprint.features, dtype, executor == "literal", blueprint.domain)
     sizes = np.abs(blueprint.features.values).max(axis=0)
     query, key = sizes[:m], sizes[m : 2 * m]
     score = float(query @ key)
@@ -40,26 +44,49 @@ def rounding_bound(blueprint: CouplingBlueprint, dtype: torch.dtype, executor: s
     largest = float(sizes[2 * m :].max())
     weights = min(2.0, score_error + u * (4 * score + 9 + tau))
     mean = largest * weights + float(rows[2 * m :].max()) + tau * u * largest
-    outer = _interpolation(blueprint.outer, u, executor == "literal", None)
+    outer = _interpolation(blueprint.outer, dtype, executor == "literal", None)
     return MARGIN * (lipschitz(blueprint.outer) * mean + float(outer.max()))
 
 
 def _interpolation(
-    function: Interpolant | KuhnInterpolant, u: float, literal: bool, domain: object
+    function: Interpolant | KuhnInterpolant,
+    dtype: torch.dtype,
+    literal: bool,
+    domain: Interval | None,
 ) -> Floats:
-    """Return how far each of the n functions may be off, (n,)."""
-    values = np.abs(function.values).max(axis=0)
+    """Return how far each of the n functions may be off, (n,); ``domain``: of tokens, for f̂."""
+    u = torch.finfo(dtype).eps / 2
+    values, steps = np.abs(function.values).max(axis=0), largest_steps(function)
     box = function.knots.intervals if isinstance(function, Interpolant) else function.box
     pieces = function.knots.pieces if isinstance(function, Interpolant) else function.pieces
     d = 1 if isinstance(function, Interpolant) else len(box)
     size = max(max(abs(float(a)), abs(float(b))) for a, b in box)
     length = min(float(b - a) for a, b in box)
     if literal:
-        least = length / pieces
-        if isinstance(function, Interpolant):
-            least = float(np.diff(np.sort(function.knots.points)).min())
-        return np.asarray(d * u * values * (40 * size / least + 16))
+        hats = 4 * (2 * _unit_error(function.layers()[0], dtype, size) + 4 * u)
+        encoding = 0.0 if domain is None else u * size * pieces / length
+        return np.asarray(d * (values * (hats + 8 * u) + encoding * steps))
     if domain is not None:  # tables read a token before its position is added
-        size = max(abs(float(end)) for end in domain)  # type: ignore[attr-defined]
+        size = max(abs(float(end)) for end in domain)
     place = pieces * u * (4 * size / length + 4)
-    return np.asarray(d * (place * largest_steps(function) + 6 * u * values))
+    return np.asarray(d * (place * steps + 6 * u * values))
+
+
+def _unit_error(layer: Affine, dtype: torch.dtype, size: float) -> float:
+    """Return how far off a unit of the first layer can be, for inputs up to ``size``."""
+    u, largest = torch.finfo(dtype).eps / 2, 0.0
+    for row, _, weight in layer.weight:
+        stored = _rounding(weight, dtype) * size + _rounding(layer.bias[row, 0], dtype)
+        product = 0.0 if _is_power_of_two(weight) else u * size * abs(float(weight))
+        largest = max(largest, stored + product)
+    return largest
+
+
+def _rounding(value: Fraction, dtype: torch.dtype) -> float:
+    stored = float_format(dtype).round(value)
+    return float("inf") if stored is None else abs(float(stored - value))
+
+
+def _is_power_of_two(value: Fraction) -> bool:
+    above, below = abs(value.numerator), value.denominator
+    return above & (above - 1) == 0 and below & (below - 1) == 0

@@ -1,0 +1,242 @@
+"""The module of a coupling: one attention layer between two feed-forward networks, with its bound."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from exactformer.blueprint.coupling import CouplingBlueprint
+from exactformer.blueprint.coupling_storing import save_coupling
+from exactformer.errors import ExecutionError, InputError, WeightMismatchError
+from exactformer.execution.coupling_fused import FusedCoupling
+from exactformer.execution.coupling_literal import LiteralCoupling
+from exactformer.execution.coupling_rounding import rounding_bound
+from exactformer.model.coupling_bound import CouplingBound
+from exactformer.model.coupling_errors import Floats, Function, MeasuredCouplingError, measure_error
+from exactformer.targets import Coupling
+from exactformer.theory import Decomposition
+
+EXECUTORS = ("fused", "literal")
+SAMPLES = 2048
+_PIECE_NUMBERS = 2**24  # that a literal module keeps at a time
+
+
+class CouplingModel(nn.Module):
+    """Sequences ``(..., τ)`` to ``(..., τ)``.
+
+    ``executor="fused"`` reads the feed-forward networks from tables, ``"literal"`` carries out every
+    matrix of equation (5). Weights are parameters: a model may be trained on, and then has no bound.
+    """
+
+    def __init__(
+        self,
+        blueprint: CouplingBlueprint,
+        target: Coupling | None = None,
+        decomposition: Decomposition | None = None,
+        executor: str = EXECUTORS[0],
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        super().__init__()
+        if executor not in EXECUTORS:
+            raise InputError(f"executor={executor!r}; choose one of {', '.join(EXECUTORS)}")
+        self.blueprint = blueprint
+        self.target = target
+        self.decomposition = decomposition
+        self.executor = executor
+        self.network = _network(blueprint, executor, dtype)
+
+    def forward(self, x: Any) -> Tensor:
+        """Evaluate sequences given as tensor, array or nested list, of numbers of the domain."""
+        return torch.as_tensor(self.network(self._sequences(x)))
+
+    def attention(self, x: Any) -> Tensor:
+        """Return the attention matrices, ``(..., τ, τ)``, one row a query."""
+        return self.network.attention(self._sequences(x))
+
+    @property
+    def bound(self) -> CouplingBound:
+        """The bound on E Σ_t |H_t − Ĥ_t|, in the number format that the model has now."""
+        if self.is_trained():
+            raise WeightMismatchError(
+                "the weights have been trained: the bound was that of the constructed ones; "
+                "measure() says how good these are"
+            )
+        stored = self.blueprint.metadata.get("bound")
+        if stored is None:
+            raise WeightMismatchError("these weights were trained before they were saved: no bound")
+        rounding = rounding_bound(self.blueprint, self._home().dtype, self.executor)
+        return replace(CouplingBound.of_dict(json.loads(stored)), rounding=rounding)
+
+    def measure(
+        self, samples: int = SAMPLES, seed: int = 0, target: Coupling | None = None
+    ) -> MeasuredCouplingError:
+        """Measure the distance to the target, and its parts, on random inputs.
+
+        A loaded model knows no target: give one. Parts need the decomposition of the construction.
+        """
+        target = target or self.target
+        if target is None:
+            raise InputError("a file holds no functions: give the target, measure(target=…)")
+        if samples < 2:
+            raise InputError(f"samples={samples} must be at least 2")
+        dtype, home = self._home().dtype, self._home()
+        low, high = (float(end) for end in self.blueprint.domain)
+        x = (
+            torch.as_tensor(target.sample(samples, seed))
+            .to(dtype)
+            .double()
+            .clamp(low, high)
+            .numpy()
+        )
+
+        def run(network: nn.Module, points: Floats) -> Floats:
+            with torch.no_grad():
+                inputs = torch.as_tensor(points).to(_home(network))
+                return np.asarray(network(inputs).double().cpu())
+
+        way: dict[str, Function] = {"target": lambda points: np.asarray(target(points))}
+        known = target is self.target and self.decomposition is not None and not self.is_trained()
+        if known and self.decomposition is not None:
+            cut = target.with_kernel(self.decomposition.truncate(self.blueprint.head_dim))
+            way["truncation"] = lambda points: np.asarray(cut(points))
+            exact = FusedCoupling.of(self.blueprint, torch.float64).to(home.device)
+            way["interpolation"] = lambda points: run(exact, points)
+        way["rounding" if known else "model"] = lambda points: run(self.network, points)
+        return measure_error(way, x, self._piece(), seed)
+
+    def is_trained(self) -> bool:
+        """Whether any weight differs from the constructed one."""
+        if isinstance(self.network, FusedCoupling):
+            return not (
+                _same(self.network.features.values, self.blueprint.features.values)
+                and _same(self._outer_values(), self.blueprint.outer.values)
+            )
+        fresh = _network(self.blueprint, self.executor, self._home().dtype).state_dict()
+        own = self.network.state_dict()
+        return any(not torch.equal(own[name].cpu(), fresh[name]) for name in fresh)
+
+    def save(self, path: str | Path) -> None:
+        """Write the blueprint; trained tables are written as they are, without bound."""
+        if not self.is_trained():
+            return save_coupling(self.blueprint, path)
+        if not isinstance(self.network, FusedCoupling):
+            raise WeightMismatchError(
+                "trained layers are not interpolants any more; save model.network.state_dict()"
+            )
+        features = replace(self.blueprint.features, values=_numbers(self.network.features.values))
+        outer = replace(self.blueprint.outer, values=_numbers(self._outer_values()))
+        metadata = {k: v for k, v in self.blueprint.metadata.items() if k != "bound"}
+        trained = replace(self.blueprint, features=features, outer=outer, metadata=metadata)
+        return save_coupling(trained, path)
+
+    def extra_repr(self) -> str:
+        """Describe the model in ``repr``."""
+        b = self.blueprint
+        return f"τ = {b.tau}, head_dim = {b.head_dim}, ff_width = {self._width()}, {self.executor}"
+
+    def __str__(self) -> str:
+        """Explain: what it is made of, and how far off it can be."""
+        b, counts = self.blueprint, self.blueprint.counts()
+        places = "no positions" if b.positions is None else f"{b.tau} positions"
+        text = (
+            f"equation (5) for {b.tau} tokens of [{float(b.domain[0]):g}, {float(b.domain[1]):g}], "
+            f"{places}\n"
+            f"  f̂: {_widths(1, *counts.hidden, counts.features)}, rows {', '.join(_named(b))}\n"
+            f"  attention: one head of dimension {b.head_dim}, {b.value_dim} value row(s)\n"
+            f"  F̂: {_widths(b.value_dim, *counts.outer_hidden, 1)}\n"
+        )
+        constructed = "bound" in b.metadata and not self.is_trained()
+        return text + (str(self.bound) if constructed else "trained: no bound holds")
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise ExecutionError(
+            "models are not pickled; use model.save(path) and exactformer.load(path)"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CouplingModel:
+        home = self._home()
+        parts = (self.blueprint, self.target, self.decomposition, self.executor, home.dtype)
+        copy = CouplingModel(*parts).to(home.device)
+        copy.network.load_state_dict(self.network.state_dict())
+        memo[id(self)] = copy
+        return copy
+
+    def _home(self) -> Tensor:
+        return _home(self.network)
+
+    def _outer_values(self) -> Tensor:
+        assert isinstance(self.network, FusedCoupling)
+        assert self.network.outer is not None
+        return self.network.outer.values
+
+    def _width(self) -> int:
+        knots = self.blueprint.features.knots
+        return knots.pieces * len(knots.intervals)
+
+    def _piece(self) -> int:
+        if self.executor == "fused":
+            return SAMPLES
+        hidden = sum(self.blueprint.features.hidden) + sum(self.blueprint.outer.hidden)
+        return max(1, _PIECE_NUMBERS // (hidden * self.blueprint.tau))
+
+    def _sequences(self, x: Any) -> Tensor:
+        home = self._home()
+        try:
+            sequences = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x, dtype=float))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"sequences must be numbers: {error}") from None
+        if sequences.dim() < 1 or sequences.shape[-1] != self.blueprint.tau:
+            raise InputError(
+                f"sequences have {self.blueprint.tau} numbers each, (…, {self.blueprint.tau}); the "
+                f"shape is {tuple(sequences.shape)}"
+            )
+        if sequences.is_complex() or sequences.dtype == torch.bool:
+            raise InputError(f"sequences must be real numbers, not {sequences.dtype}")
+        sequences = sequences.to(home)
+        low, high = (float(end) for end in self.blueprint.domain)
+        room = torch.finfo(home.dtype).eps * max(abs(low), abs(high))
+        inside = (sequences >= low - room) & (sequences <= high + room)
+        if not bool(inside.all()):
+            wrong = sequences.detach()[~inside].flatten()[0].item()
+            raise InputError(
+                f"the model holds on [{low:g}, {high:g}] only, and {wrong:g} is outside; compile the "
+                "target on a larger domain"
+            )
+        return sequences
+
+
+def _network(
+    blueprint: CouplingBlueprint, executor: str, dtype: torch.dtype
+) -> FusedCoupling | LiteralCoupling:
+    if executor == "literal":
+        return LiteralCoupling(blueprint, dtype)
+    return FusedCoupling.of(blueprint, dtype)
+
+
+def _home(network: nn.Module) -> Tensor:
+    """A tensor of the format and on the device that a network computes in."""
+    return next(network.parameters())
+
+
+def _same(values: Tensor, constructed: Floats) -> bool:
+    rounded = torch.as_tensor(constructed).to(values.dtype)
+    return torch.equal(values.detach().cpu(), rounded)
+
+
+def _numbers(values: Tensor) -> Floats:
+    return np.asarray(values.detach().double().cpu())
+
+
+def _widths(*sizes: int) -> str:
+    return " → ".join(f"{size:,}" for size in sizes)
+
+
+def _named(blueprint: CouplingBlueprint) -> list[str]:
+    names = list(blueprint.dimensions)
+    return names if len(names) <= 9 else [*names[:3], "…", *names[-2:]]
