@@ -1,5 +1,6 @@
 """What sets the error: decompositions of couplings, complexity measures, bounds, recurrent networks."""
 
+from exactformer.theory.complexity import Complexity, complexity
 from exactformer.theory.decay import Decay, fit_decay
 from exactformer.theory.decomposition import Decomposition
 from exactformer.theory.floors import Floor, causal_floor
@@ -14,17 +15,23 @@ from exactformer.theory.hankel import (
 )
 from exactformer.theory.hankel_horizon import fit_on_horizon, horizon_bound
 from exactformer.theory.pod import pod
+from exactformer.theory.rates import PrintedForm, RateBound, bound
 from exactformer.theory.sampling import Box
 
 __all__ = [
     "Box",
+    "Complexity",
     "Decay",
     "Decomposition",
     "Floor",
+    "PrintedForm",
+    "RateBound",
     "Realisation",
     "ResponseError",
     "balanced_truncation",
+    "bound",
     "causal_floor",
+    "complexity",
     "fit_decay",
     "fit_on_horizon",
     "hankel_bounds",

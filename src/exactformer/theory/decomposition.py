@@ -115,9 +115,13 @@ class Decomposition:
         vector = here.nodes.ndim == 2
         flat = points.reshape(-1, points.shape[-1]) if vector else points.reshape(-1)
         smoothing = there.weights[:, None] * other / self.singular_values
+        shape = points.shape[:-1] if vector else points.shape
+        if is_product(self.kernel):
+            return _through_features(self.kernel, flat, there.nodes, smoothing, swap).reshape(
+                *shape, -1
+            )
         blocks = np.array_split(flat, len(flat) * len(there) // BLOCK + 1)
         rows = [evaluate(self.kernel, block, there.nodes, swap) @ smoothing for block in blocks]
-        shape = points.shape[:-1] if vector else points.shape
         return np.concatenate(rows).reshape(*shape, self.rank)
 
 
@@ -140,6 +144,18 @@ def evaluate(kernel: Kernel, first: Array, second: Array, swap: bool = False) ->
         i, j = np.argwhere(~np.isfinite(values))[0]
         raise InputError(f"ρ is not finite: ρ({u[i]}, {v[j]}) = {values[i, j]}")
     return values.T if swap else values
+
+
+def is_product(kernel: Kernel) -> bool:
+    """Say whether a kernel is given as Σ σ_k φ_k(u) ψ_k(v)."""
+    return all(hasattr(kernel, name) for name in ("sigma", "phi", "psi"))
+
+
+def _through_features(
+    kernel: Any, points: Array, nodes: Array, smoothing: Array, swap: bool
+) -> Array:
+    own, other = (kernel.psi, kernel.phi) if swap else (kernel.phi, kernel.psi)
+    return np.asarray((own(points) * kernel.sigma) @ (other(nodes).T @ smoothing))
 
 
 def _interpolated(points: Array, nodes: Array, values: Array) -> Array:

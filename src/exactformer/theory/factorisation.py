@@ -11,17 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.theory.decomposition import Decomposition, Kernel, evaluate
+from exactformer.theory.decomposition import Decomposition, Kernel, evaluate, is_product
 from exactformer.theory.quadrature import Rule
 
 Array = NDArray[np.float64]
 Factors = tuple[Array, Array, Array]
 """U (n, r), σ (r,), V (n', r) of the weighted matrix."""
-
-
-def is_product(rho: Kernel) -> bool:
-    """Say whether a kernel is given as Σ σ_k φ_k(u) ψ_k(v)."""
-    return all(hasattr(rho, name) for name in ("sigma", "phi", "psi"))
 
 
 def factorise(rho: Kernel, u: Rule, v: Rule) -> Factors:

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.errors import InputError, SizeError, ToleranceError
-from exactformer.theory.decomposition import Decomposition, Kernel
+from exactformer.theory.decomposition import Decomposition, Kernel, is_product
 from exactformer.theory.factorisation import (
     factorise,
-    is_product,
     listed,
     settling_error,
     weighted_svd,
