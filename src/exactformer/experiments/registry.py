@@ -23,6 +23,7 @@ _MODULES: dict[str, str] = {
     "yun-softmax": "exactformer.experiments.yun_softmax",
     "yun-sizes": "exactformer.experiments.yun_sizes",
     "yun-alternatives": "exactformer.experiments.yun_alternatives",
+    "jiang-figure-1": "exactformer.experiments.jiang_figure_1",
 }
 
 _registered: dict[str, Experiment] = {}
