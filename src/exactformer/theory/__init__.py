@@ -16,6 +16,14 @@ from exactformer.theory.hankel import (
 from exactformer.theory.hankel_horizon import fit_on_horizon, horizon_bound
 from exactformer.theory.pod import pod
 from exactformer.theory.rates import PrintedForm, RateBound, bound
+from exactformer.theory.recurrent import (
+    ExponentialKernel,
+    PowerKernel,
+    RecurrentComplexity,
+    mixing_constant,
+    rnn_complexity,
+    why_no_kernel,
+)
 from exactformer.theory.sampling import Box
 
 __all__ = [
@@ -23,10 +31,13 @@ __all__ = [
     "Complexity",
     "Decay",
     "Decomposition",
+    "ExponentialKernel",
     "Floor",
+    "PowerKernel",
     "PrintedForm",
     "RateBound",
     "Realisation",
+    "RecurrentComplexity",
     "ResponseError",
     "balanced_truncation",
     "bound",
@@ -37,7 +48,10 @@ __all__ = [
     "hankel_bounds",
     "hankel_singular_values",
     "horizon_bound",
+    "mixing_constant",
     "pod",
     "response_error",
+    "rnn_complexity",
     "shift_register",
+    "why_no_kernel",
 ]
