@@ -52,6 +52,7 @@ def measure(size: Size, device: str) -> dict[str, Any]:
     """Time the three ways in turn and compare their losses."""
     import torch
 
+    from exactformer.learning.ensemble import EnsembleProtocol
     from exactformer.learning.ensemble.memory import sequence_bytes, weight_bytes
 
     began = time.perf_counter()
@@ -85,7 +86,8 @@ def measure(size: Size, device: str) -> dict[str, Any]:
         "TFLOP/s": {way: rate * operations / 1e12 for way, rate in rates.items()},
         "TFLOP/s of batched products": product_rate(size, len(models), device),
         "bytes": {
-            "predicted": weight_bytes(made) + size.batch * sequence_bytes(made, size.tau),
+            "predicted": weight_bytes(made, EnsembleProtocol())
+            + size.batch * sequence_bytes(made, size.tau),
             "measured": peak,
         },
         "loss difference": compare(size, models, x, y),

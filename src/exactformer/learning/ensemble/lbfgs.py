@@ -6,7 +6,7 @@ conditions, found by doubling and bisection (Lewis and Overton), which also hold
 
     ℓ(θ + t d) ≤ ℓ(θ) + c₁ t gᵀd   (else t is too long),      g(θ + t d)ᵀd ≥ c₂ gᵀd   (else too short).
 
-A row that finds no step forgets its pairs and tries steepest descent; if that fails too, it has ended,
+A row that finds no step to a lower loss forgets its pairs and tries steepest descent; if that fails too, it has ended,
 and its weights stay.
 """
 
@@ -158,7 +158,8 @@ def _search(
         if not bool(pending.any()):
             break
         step = torch.where(high.isfinite(), (low + high) / 2, 2 * low)
-    return best, low > 0
+    moved = best.losses < here.losses
+    return best.where(moved, here), moved
 
 
 def _evaluated(objective: Objective, weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,8 +8,10 @@ import torch
 
 from exactformer.errors import SizeError
 from exactformer.learning.ensemble.base import Ensemble
+from exactformer.learning.ensemble.protocol import EnsembleProtocol
 
-_COPIES = 8  # weights, gradient, two moments, the best so far, and what a step needs in between
+_COPIES = 10  # weights, gradient, two moments, the best so far, and what a step needs in between
+_SHARE = 0.8  # of what is free: allocators round sizes up and leave gaps
 _BACKWARD = 1.5  # beside what is kept, the backward pass holds the gradients of a layer or two
 
 
@@ -19,24 +21,27 @@ def sequence_bytes(ensemble: Ensemble, tau: int) -> int:
     return int(_BACKWARD * size * ensemble.models * ensemble.activations(tau))
 
 
-def weight_bytes(ensemble: Ensemble) -> int:
-    """Return what weights, gradients and the optimiser take."""
-    return _COPIES * sum(p.numel() * p.element_size() for p in ensemble.parameters())
+def weight_bytes(ensemble: Ensemble, protocol: EnsembleProtocol) -> int:
+    """Return what weights, gradients and the optimisers take."""
+    pairs = 2 * protocol.finish_memory + _COPIES if protocol.finish else 0
+    return (_COPIES + pairs) * sum(p.numel() * p.element_size() for p in ensemble.parameters())
 
 
 def available_bytes(device: torch.device) -> int:
-    """Return what a device has left; of a processor, all its memory."""
+    """Return what may be used of what a device has left; of a processor, of all its memory."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + unused
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return int(_SHARE * (torch.cuda.mem_get_info(device)[0] + unused))
+    return int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
-def rows_that_fit(ensemble: Ensemble, tau: int, batch: int, limit: int | None) -> int:
+def rows_that_fit(
+    ensemble: Ensemble, protocol: EnsembleProtocol, tau: int, batch: int, limit: int | None
+) -> int:
     """Return how many sequences fit at once, or refuse if ``batch`` of them do not."""
     if limit is None:
         limit = available_bytes(next(ensemble.parameters()).device)
-    weights, each = weight_bytes(ensemble), sequence_bytes(ensemble, tau)
+    weights, each = weight_bytes(ensemble, protocol), sequence_bytes(ensemble, tau)
     rows = (limit - weights) // each
     if rows < batch:
         hint = f"a batch_size of {rows}" if rows > 0 else "fewer models"

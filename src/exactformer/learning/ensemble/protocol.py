@@ -66,7 +66,7 @@ class EnsembleProtocol:
         rates = self.rate if isinstance(self.rate, tuple) else (self.rate,) * models
         if len(rates) != models:
             raise InputError(f"rate has {len(rates)} entries for {models} models.")
-        shares = [self._share(step) for step in range(max(1, self.steps))]
+        shares = [self._share(step) for step in range(self.steps)]
         return torch.tensor(shares, dtype=torch.float64)[:, None] * torch.tensor(
             rates, dtype=torch.float64
         )

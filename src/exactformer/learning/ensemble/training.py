@@ -22,12 +22,15 @@ from exactformer.learning.ensemble.adam import RowAdam
 from exactformer.learning.ensemble.base import Ensemble
 from exactformer.learning.ensemble.capture import repeated
 from exactformer.learning.ensemble.data import Sequences, sequences
+from exactformer.learning.ensemble.evaluating import mean_losses
+from exactformer.learning.ensemble.finishing import finish
 from exactformer.learning.ensemble.history import EnsembleHistory
-from exactformer.learning.ensemble.lbfgs import minimise
+from exactformer.learning.ensemble.judging import Judge
 from exactformer.learning.ensemble.memory import rows_that_fit
 from exactformer.learning.ensemble.packing import PackedWeights
 from exactformer.learning.ensemble.progress import progress
 from exactformer.learning.ensemble.protocol import EnsembleProtocol
+from exactformer.learning.ensemble.rows import RowOrder
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def train(
         vx, vy, *vmask = validation
         held_out = sequences(ensemble, vx, vy, vmask[0] if vmask else None, choice)
     batch = min(protocol.batch_size, data.count)
-    rows = rows_that_fit(ensemble, data.tau, batch, memory_limit)
+    rows = rows_that_fit(ensemble, protocol, data.tau, batch, memory_limit)
     total = protocol.steps + (protocol.finish_steps if protocol.finish else 0)
     with _precision(protocol.precision), progress(ensemble.models, total) as tell:
         run = _Run(ensemble, data, held_out, protocol, rows)
@@ -87,20 +90,6 @@ def train(
             return run.history()
         finally:
             run.packed.release()
-
-
-@torch.no_grad()
-def evaluate(
-    ensemble: Ensemble,
-    x: Any,
-    y: Any,
-    *,
-    mask: Any = None,
-    choice: Sequence[int] | None = None,
-    rows: int = 1024,
-) -> Tensor:
-    """Return each model's mean squared error, (M,), ``rows`` sequences at a time."""
-    return _mean_losses(ensemble, sequences(ensemble, x, y, mask, choice), rows)
 
 
 class _Run:
@@ -117,15 +106,9 @@ class _Run:
         self.ensemble, self.data, self.held_out = ensemble, data, held_out
         self.protocol, self.rows = protocol, rows
         self.packed = PackedWeights(ensemble)
-        weights, models = self.packed.values, ensemble.models
-        self.adam = RowAdam(weights, protocol)
-        self.total = weights.new_zeros(models, dtype=torch.float64)
-        self.counted = torch.zeros_like(self.total)
-        self.best = torch.full_like(self.total, torch.inf)
-        self.milestone = self.best.clone()
-        self.waiting = torch.zeros_like(self.adam.steps)
-        self.best_weights = None if held_out is None else weights.clone()
-        self.reports: list[tuple[int, Tensor, Tensor]] = []
+        self.adam = RowAdam(self.packed.values, protocol)
+        self.judge = Judge(ensemble, self.packed.values, held_out, protocol)
+        self.seen: list[tuple[int, Tensor, Tensor]] = []
         self.finish_losses: Tensor | None = None
         self.seconds = 0.0
 
@@ -137,8 +120,11 @@ class _Run:
     ) -> None:
         """Take all steps of Adam, looking at the losses in between."""
         steps, device = self.protocol.steps, self.packed.values.device
-        every = max(1, -(-steps // self.protocol.reports))
-        order = _RowOrder(self.data.count, self.protocol)
+        if not steps:
+            return
+        every = -(-steps // self.protocol.reports)
+        batch_size = min(self.protocol.batch_size, self.data.count)
+        order = RowOrder(self.data.count, batch_size, self.protocol.seed)
         rows = order.next(every).to(device)
         place = torch.zeros(1, dtype=torch.long, device=device)
 
@@ -146,159 +132,69 @@ class _Run:
             batch = self.data.take(rows.index_select(0, place.remainder(every)).squeeze(0))
             losses = batch.losses(self.ensemble(batch.x, batch.mask))
             self.packed.differentiate(losses)
-            losses = losses.detach()
-            self.adam.step(self.packed.values, self.packed.gradient, losses)
-            self.total.add_(torch.where(self.adam.alive, losses, 0))
-            self.counted.add_(self.adam.alive)
+            self.adam.step(self.packed.values, self.packed.gradient, losses.detach())
+            self.judge.hear(losses.detach(), self.adam.alive)
             place.add_(1)
 
-        changed = [self.packed.values, self.packed.gradient, place, self.total, self.counted]
-        advance = repeated(step, [*changed, *self.adam.state], capture and steps > 0)
+        state = [*self.packed.state, *self.adam.state, *self.judge.state, place]
+        advance = repeated(step, state, capture)
         began = time.perf_counter()
-        for done in range(0, steps, every):
-            if done:
+        for start in range(0, steps, every):
+            if start:
                 rows.copy_(order.next(every))
-                place.zero_()
-            count = min(every, steps - done)
-            advance(count)
-            losses, training = self._look(done + count)
+            done = min(start + every, steps)
+            advance(done - start)
+            trained, judged = self.judge.look(self.packed.values, self.adam, self.rows)
+            trained, judged, training = torch.stack([trained, judged, self.adam.alive]).cpu()
+            self.seen.append((done, trained, judged))
             self.seconds = time.perf_counter() - began
-            tell(done + count)
+            tell(done)
             if report is not None:
-                report(EnsembleProgress(done + count, steps, losses, training, self.seconds))
+                report(EnsembleProgress(done, steps, judged, training > 0, self.seconds))
             if not bool(training.any()):
                 break
-        if self.best_weights is not None and self.reports:
-            self.packed.values.copy_(self.best_weights)
-
-    @torch.no_grad()
-    def _look(self, step: int) -> tuple[Tensor, Tensor]:
-        """Note the losses; keep what is best; stop models that no longer gain."""
-        loss = self.total / self.counted  # not a number where a model has stopped
-        judged = loss
-        if self.held_out is not None:
-            judged = _mean_losses(self.ensemble, self.held_out, self.rows).double()
-            judged = torch.where(self.counted > 0, judged, torch.nan)
-        better = judged < self.best
-        self.best = torch.where(better, judged, self.best)
-        if self.best_weights is not None:
-            column = better.unsqueeze(1)
-            self.best_weights = torch.where(column, self.packed.values, self.best_weights)
-        gained = judged < self.milestone * (1 - self.protocol.least_gain)
-        self.milestone = torch.where(gained, judged, self.milestone)
-        self.waiting = torch.where(gained, 0, self.waiting + 1)
-        if self.protocol.patience is not None:
-            self.adam.alive.logical_and_(self.waiting < self.protocol.patience)
-        self.total.zero_()
-        self.counted.zero_()
-        seen = torch.stack([loss, judged, self.adam.alive.to(loss)]).cpu()
-        self.reports.append((step, seen[0], seen[1]))
-        return seen[1], seen[2] > 0
+        if self.judge.best_weights is not None:
+            self.packed.values.copy_(self.judge.best_weights)
 
     def finish(self, capture: bool, tell: Callable[[int], None]) -> None:
-        """Minimise the full loss by L-BFGS; with a validation set keep the better of the two."""
-        weights, gradient = self.packed.values, self.packed.gradient
-        losses, total = weights.new_zeros(len(weights)), torch.zeros_like(gradient)
-        limit = self.protocol.finish_rows or self.data.count
-        parts = list(_parts(self.data, self.rows, limit))
-
-        def full_loss() -> None:
-            losses.zero_()
-            total.zero_()
-            for rows, share in parts:
-                batch = self.data.take(rows)
-                with torch.enable_grad():
-                    part = share * batch.losses(self.ensemble(batch.x, batch.mask))
-                    self.packed.differentiate(part)
-                losses.add_(part.detach())
-                total.add_(gradient)
-
-        evaluated = repeated(full_loss, [losses, total, gradient], capture)
-
-        def objective(at: Tensor) -> tuple[Tensor, Tensor]:
-            weights.copy_(at)
-            evaluated(1)
-            return losses, total
-
-        before = weights.clone()
-        found = minimise(
-            objective,
-            before,
-            self.protocol.finish_steps,
-            self.protocol.finish_memory,
+        """Minimise the full loss; with a validation set, keep what is better there."""
+        before, loss_before = self.packed.values.clone(), self._losses()
+        found = finish(
+            self.ensemble,
+            self.packed,
+            self.data,
+            self.protocol,
             self.adam.finite,
+            self.rows,
+            capture,
             lambda done: tell(self.protocol.steps + done),
         )
         self.finish_losses = found.losses.double().cpu()
-        kept = found.weights
+        self.packed.values.copy_(found.weights)
         if self.held_out is not None:
-            after = self._losses_at(found.weights)
-            kept = torch.where((after < self._losses_at(before)).unsqueeze(1), kept, before)
-        weights.copy_(kept)
-
-    def _losses_at(self, weights: Tensor) -> Tensor:
-        self.packed.values.copy_(weights)
-        return _mean_losses(self.ensemble, self.held_out or self.data, self.rows)
+            worse = ~(self._losses() < loss_before).unsqueeze(1)
+            self.packed.values.copy_(torch.where(worse, before, found.weights))
 
     def history(self) -> EnsembleHistory:
         """Return what was seen."""
-        final = _mean_losses(self.ensemble, self.held_out or self.data, self.rows).double()
-        empty = torch.zeros(self.ensemble.models, 0, dtype=torch.float64)
-        trained = torch.stack([r[1] for r in self.reports], dim=1) if self.reports else empty
-        judged = torch.stack([r[2] for r in self.reports], dim=1) if self.reports else empty
+        none = torch.zeros(self.ensemble.models, 0, dtype=torch.float64)
+        trained = torch.stack([s[1] for s in self.seen], dim=1) if self.seen else none
+        judged = torch.stack([s[2] for s in self.seen], dim=1) if self.seen else none
         return EnsembleHistory(
             losses=trained.numpy(),
             validation=None if self.held_out is None else judged.numpy(),
-            report_steps=torch.tensor([r[0] for r in self.reports]).numpy(),
+            report_steps=torch.tensor([s[0] for s in self.seen], dtype=torch.long).numpy(),
             steps=self.adam.steps.cpu().numpy(),
-            best=self.best.cpu().numpy(),
-            final=final.cpu().numpy(),
+            best=self.judge.best.cpu().numpy(),
+            final=self._losses().double().cpu().numpy(),
             diverged=~self.adam.finite.cpu().numpy(),
             finish=None if self.finish_losses is None else self.finish_losses.numpy(),
             seconds=self.seconds,
         )
 
-
-class _RowOrder:
-    """One permutation of the rows after another, cut into batches of one size."""
-
-    def __init__(self, count: int, protocol: EnsembleProtocol) -> None:
-        self.count, self.batch = count, min(protocol.batch_size, count)
-        self.source = torch.Generator().manual_seed(protocol.seed)
-        self.left = torch.empty(0, dtype=torch.long)
-
-    def next(self, steps: int) -> Tensor:
-        """Return the rows of the next steps, (steps, batch)."""
-        needed = steps * self.batch
-        parts, size = [self.left], len(self.left)
-        while size < needed:
-            parts.append(torch.randperm(self.count, generator=self.source))
-            size += self.count
-        rows = torch.cat(parts)
-        self.left = rows[needed:]
-        return rows[:needed].reshape(steps, self.batch)
-
-
-def _parts(data: Sequences, rows: int, limit: int) -> Iterator[tuple[Tensor, float]]:
-    """Yield the rows of pieces of the data, each with its share of the tokens."""
-    count = min(limit, data.count)
-    device = data.x.device
-    whole = count * data.tau if data.mask is None else int(data.mask[:count].sum())
-    for start in range(0, count, rows):
-        stop = min(start + rows, count)
-        size = (stop - start) * data.tau if data.mask is None else int(data.mask[start:stop].sum())
-        yield torch.arange(start, stop, device=device), size / whole
-
-
-@torch.no_grad()
-def _mean_losses(ensemble: Ensemble, data: Sequences, rows: int) -> Tensor:
-    total: Tensor | None = None
-    for piece, share in _parts(data, rows, data.count):
-        batch = data.take(piece)
-        losses = share * batch.losses(ensemble(batch.x, batch.mask))
-        total = losses if total is None else total + losses
-    assert total is not None
-    return total
+    def _losses(self) -> Tensor:
+        """Return the losses of the weights as they are, of validation if there is any."""
+        return mean_losses(self.ensemble, self.held_out or self.data, self.rows)
 
 
 @contextmanager
