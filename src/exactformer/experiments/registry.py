@@ -24,6 +24,8 @@ _MODULES: dict[str, str] = {
     "yun-sizes": "exactformer.experiments.yun_sizes",
     "yun-alternatives": "exactformer.experiments.yun_alternatives",
     "jiang-figure-1": "exactformer.experiments.jiang_figure_1",
+    "jiang-table-2": "exactformer.experiments.jiang_table_2",
+    "jiang-table-3": "exactformer.experiments.jiang_table_3",
 }
 
 _registered: dict[str, Experiment] = {}
