@@ -23,9 +23,7 @@ def ensemble(*heads, seeds=None, **changes):
 
 
 def inputs(*shape, seed=0):
-    return torch.rand(
-        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def assert_equal_up_to_rounding(a, b):
@@ -43,9 +41,7 @@ def assert_equal_up_to_rounding(a, b):
 )
 @settings(max_examples=30, deadline=None)
 def test_every_model_is_the_plain_transformer_of_equation_5(heads, d, o, depth, act, causal):
-    made = ensemble(
-        *heads, input_dim=d, output_dim=o, depth=depth, activation=act, causal=causal
-    )
+    made = ensemble(*heads, input_dim=d, output_dim=o, depth=depth, activation=act, causal=causal)
     x = inputs(3, 4) if d == 1 else inputs(3, 4, d)
     activation = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}[act]
     for model, output in enumerate(made(x)):
@@ -88,7 +84,9 @@ def test_weights_start_uniform_within_one_over_the_root_of_fan_in():
     for name, fan_in in (("inner.weights.1", 64), ("query", 64), ("key", 64), ("value", 64)):
         largest = weights[name].abs().max().item() * fan_in**0.5
         assert 0.99 < largest <= 1, name
-        assert abs(weights[name].mean().item()) * fan_in**0.5 < 5 / (3 * weights[name].numel()) ** 0.5
+        assert (
+            abs(weights[name].mean().item()) * fan_in**0.5 < 5 / (3 * weights[name].numel()) ** 0.5
+        )
     reference = nn.Linear(64, 64).weight
     assert weights["query"].std().item() == pytest.approx(reference.std().item(), rel=0.05)
 

@@ -10,6 +10,8 @@ before that step, and so does one that was told to stop: its weights no longer c
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -49,10 +51,10 @@ class RowAdam:
         first, second = protocol.betas
         self.mean.lerp_(gradient, 1 - first)
         self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        # Powers of β in float64: in float32, 1 − β₂ alone would lose four digits.
+        # 1 − β^k in float64: in float32, 1 − β₂ alone would lose four digits.
         time = self.clock.double()
-        step_size = (rate / (1 - first**time)).to(weights)
-        spread = (1 - second**time).sqrt().to(weights)
+        step_size = (rate / -torch.expm1(time * math.log(first))).to(weights)
+        spread = (-torch.expm1(time * math.log(second))).sqrt().to(weights)
         change = self.mean / (self.square.sqrt().div_(spread).add_(protocol.epsilon))
         change.mul_(step_size)
         if protocol.weight_decay:

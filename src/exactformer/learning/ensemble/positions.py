@@ -7,6 +7,7 @@ one-hot      d' = d + τ, A = (I, 0)ᵀ and e(t) = (0, δ_t): nothing is learnt,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -64,18 +65,17 @@ class PositionEnsemble(nn.Module):
         mapped = torch.bmm(rows, self.matrix.mT).view(len(rows), *x.shape[-3:-1], -1)
         if self.kind == "learned":
             return mapped + self.offset[:, None, :tau]
-        return mapped + sinusoids(tau, self.output_dim).to(mapped)
+        return mapped + sinusoids(tau, self.output_dim, x.device).to(x.dtype)
 
 
-def sinusoids(tau: int, dimension: int) -> Tensor:
-    """Return e(0), …, e(τ − 1), an array (τ, d') of float64.
+def sinusoids(tau: int, dimension: int, device: torch.device | None = None) -> Tensor:
+    """Return e(0), …, e(τ − 1), (τ, d') in float64.
 
     >>> sinusoids(2, 2)
     tensor([[0.0000, 1.0000],
             [0.8415, 0.5403]], dtype=torch.float64)
     """
-    time = torch.arange(tau, dtype=torch.float64)[:, None]
-    frequency = 10000.0 ** (-torch.arange(0, dimension, 2, dtype=torch.float64) / dimension)
-    return torch.stack([(time * frequency).sin(), (time * frequency).cos()], dim=2).flatten(1)[
-        :, :dimension
-    ]
+    time = torch.arange(tau, dtype=torch.float64, device=device)
+    even = torch.arange(0, dimension, 2, dtype=torch.float64, device=device)
+    angle = time[:, None] * (-math.log(10000) / dimension * even).exp()
+    return torch.stack([angle.sin(), angle.cos()], dim=2).flatten(1)[:, :dimension]
