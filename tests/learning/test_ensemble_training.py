@@ -366,7 +366,14 @@ def test_data_that_do_not_fit_the_models_are_refused(arguments, options, message
 
 
 @pytest.mark.parametrize(
-    "option", [{"batch_size": 0}, {"schedule": "linear"}, {"finish": "newton"}, {"reports": 0}]
+    "option",
+    [
+        {"batch_size": 0},
+        {"schedule": "linear"},
+        {"finish": "newton"},
+        {"reports": 0},
+        {"betas": (0, 0.9)},
+    ],
 )
 def test_protocols_that_make_no_sense_are_refused(option):
     with pytest.raises(InputError, match=next(iter(option))):

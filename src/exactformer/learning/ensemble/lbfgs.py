@@ -6,8 +6,8 @@ conditions, found by doubling and bisection (Lewis and Overton), which also hold
 
     ℓ(θ + t d) ≤ ℓ(θ) + c₁ t gᵀd   (else t is too long),      g(θ + t d)ᵀd ≥ c₂ gᵀd   (else too short).
 
-A row that finds no step to a lower loss forgets its pairs and tries steepest descent; if that fails too, it has ended,
-and its weights stay.
+A row that finds no step to a lower loss forgets its pairs and tries steepest descent; if that fails
+too, it has ended, and its weights stay.
 """
 
 from __future__ import annotations

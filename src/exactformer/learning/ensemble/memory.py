@@ -11,6 +11,7 @@ from exactformer.learning.ensemble.base import Ensemble
 from exactformer.learning.ensemble.protocol import EnsembleProtocol
 
 _COPIES = 10  # weights, gradient, two moments, the best so far, and what a step needs in between
+_PIECE = 2**30
 _SHARE = 0.8  # of what is free: allocators round sizes up and leave gaps
 _BACKWARD = 1.5  # beside what is kept, the backward pass holds the gradients of a layer or two
 
@@ -38,7 +39,10 @@ def available_bytes(device: torch.device) -> int:
 def rows_that_fit(
     ensemble: Ensemble, protocol: EnsembleProtocol, tau: int, batch: int, limit: int | None
 ) -> int:
-    """Return how many sequences fit at once, or refuse if ``batch`` of them do not."""
+    """Return how many sequences to take at once where order does not matter.
+
+    Refuses a ``batch`` that does not fit; more than fill a piece of memory would gain nothing.
+    """
     if limit is None:
         limit = available_bytes(next(ensemble.parameters()).device)
     weights, each = weight_bytes(ensemble, protocol), sequence_bytes(ensemble, tau)
@@ -49,7 +53,7 @@ def rows_that_fit(
             f"{ensemble.models} models and a batch of {batch} sequences of {tau} tokens take about "
             f"{_readable(weights + batch * each)}, and there are {_readable(limit)}; {hint} would fit."
         )
-    return rows
+    return min(rows, max(batch, _PIECE // each))
 
 
 def _readable(size: int) -> str:

@@ -56,6 +56,8 @@ class EnsembleProtocol:
             least = 0 if name == "steps" else 1
             if getattr(self, name) < least:
                 raise InputError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
+        if not all(0 < beta < 1 for beta in self.betas):
+            raise InputError(f"betas are {self.betas}; both must lie between 0 and 1.")
         if self.schedule not in ("one-cycle", "cosine", "constant"):
             raise InputError(f"schedule {self.schedule!r} is none of one-cycle, cosine, constant.")
         if self.finish not in (None, "lbfgs"):
