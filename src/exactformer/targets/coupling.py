@@ -99,7 +99,10 @@ class Coupling:
     name: str = ""
 
     def __post_init__(self) -> None:
-        box = np.asarray(self.domain, dtype=np.float64)
+        try:
+            box = np.asarray(self.domain, dtype=np.float64)
+        except (TypeError, ValueError):
+            box = np.empty(0)
         if box.shape[-1:] != (2,) or box.ndim not in (1, 2) or not np.isfinite(box).all():
             raise InputError(f"a domain is an interval or a list of them, not {self.domain!r}")
         if (box[..., 0] >= box[..., 1]).any():

@@ -132,14 +132,15 @@ def evaluate(kernel: Kernel, first: Array, second: Array, swap: bool = False) ->
         values = np.asarray(kernel.matrix(u, v), dtype=np.float64)
     else:
         values = np.asarray(kernel(u[:, None], v[None, :]), dtype=np.float64)
-    if values.shape != (len(u), len(v)):
-        try:
-            values = np.broadcast_to(values, (len(u), len(v)))
-        except ValueError:
-            raise InputError(
-                f"ρ(u, v) must work elementwise: for points {u[:, None].shape} and "
-                f"{v[None].shape} it gave {values.shape}"
-            ) from None
+    shape = (len(u), len(v))
+    if values.ndim not in (0, 2) or any(
+        n not in (1, m) for n, m in zip(values.shape, shape, strict=False)
+    ):
+        raise InputError(
+            f"ρ(u, v) must work elementwise: for points {u[:, None].shape} and {v[None].shape} it gave "
+            f"{values.shape}"
+        )
+    values = np.broadcast_to(values, shape)
     if not np.isfinite(values).all():
         i, j = np.argwhere(~np.isfinite(values))[0]
         raise InputError(f"ρ is not finite: ρ({u[i]}, {v[j]}) = {values[i, j]}")
