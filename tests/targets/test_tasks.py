@@ -23,7 +23,7 @@ TASKS = [
     CentreOfGravity(),
     CentreOfGravity(tau=17, dim=1, shortest=3),
     AverageBySelection(),
-    AverageBySelection(tau=12, dim=3, k=2),
+    AverageBySelection(tau=12, dim=3, k=2, unit_indices=False),
 ]
 seeds = st.integers(0, 2**32 - 1)
 

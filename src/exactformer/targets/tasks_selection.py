@@ -8,8 +8,10 @@ The answer is the mean of the vectors it names,
 with f(v, s) = v and F = id. Equation (64) calls these weights ρ; they are σ[ρ], with ρ the logarithm of
 the counts and −∞ where s is not named.
 
-A key must know its own place, so `encode` adds it as a unit vector. The scores are polynomials in the
-key's place s whose coefficients are the query's business: with S the set of indices named,
+A key must know its own place, so `encode` adds it as a unit vector. Indices are names, not amounts:
+they become unit vectors too, unless ``unit_indices`` is false and they stay the k numbers of the text's
+x ∈ R^((d + k) × τ). The scores are polynomials in the key's place s whose coefficients are the query's
+business: with S the set of indices named,
 
     p_t(s) = q(s) − λ Π_{j ∈ S} (s − j)²,        q = the interpolant of log(counts) on S.
 
@@ -41,6 +43,7 @@ class AverageBySelection:
     tau: int = 8
     dim: int = 2
     k: int = 3
+    unit_indices: bool = True
 
     def __post_init__(self) -> None:
         if min(self.tau, self.dim, self.k) < 1:
@@ -48,8 +51,8 @@ class AverageBySelection:
 
     @property
     def token_dim(self) -> int:
-        """A token is its vector, its indices as shares of τ − 1, the unit vector of its place."""
-        return self.dim + self.k + self.tau
+        """A token is its vector, its indices, and the unit vector of its place."""
+        return self.dim + self.k * (self.tau if self.unit_indices else 1) + self.tau
 
     @property
     def output_dim(self) -> int:
@@ -77,10 +80,13 @@ class AverageBySelection:
         return np.asarray(taken.mean(axis=-2))
 
     def encode(self, x: Any) -> Array:
-        """Return tokens that know their place, with indices scaled to [0, 1]."""
+        """Return tokens that know their place; indices are unit vectors, or scaled to [0, 1]."""
         vectors, named = self.split(x)
-        place = np.broadcast_to(np.eye(self.tau), (*vectors.shape[:-2], self.tau, self.tau))
-        return np.concatenate([vectors, named / max(self.tau - 1, 1), place], axis=-1)
+        units = np.eye(self.tau)
+        place = np.broadcast_to(units, (*vectors.shape[:-2], self.tau, self.tau))
+        scaled = named / max(self.tau - 1, 1)
+        code = units[named].reshape(*named.shape[:-1], -1) if self.unit_indices else scaled
+        return np.concatenate([vectors, code, place], axis=-1)
 
     def attention(self, x: Any) -> Array:
         """Return how often s is among the indices of t, over k."""
