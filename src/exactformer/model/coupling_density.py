@@ -14,9 +14,9 @@ where ψ_{q,s}(x) = ξ_{q,s} x. All that follows in the proof is carried out:
     F       reads t from the last slot, halves the slots of t, adds up over s, applies g_q^(t).
 
 The text of the proof is looser than its theorem. (26) adds up the ψ_{q,s} of all s in *one* slot
-for each q, and (28) then subtracts ψ_{q,t}(x_t), which F cannot see: ψ_{q,t}(x_t) + Σ_s ψ_{q,s}(x_s) does not
-determine Σ_s ψ_{q,s}(x_s). With a slot for each q and s, τ(2τd + 1) + 1 in all, which is the n that the
-theorem states, F sees every ψ_{q,s}(x_s).
+for each q, and (28) then subtracts ψ_{q,t}(x_t), which F cannot see: the sum over s with that of t
+counted twice does not determine the sum itself. With a slot for each q and s, τ(2τd + 1) + 1 in all,
+which is the n that the theorem states, F sees every ψ_{q,s}(x_s).
 """
 
 from __future__ import annotations
