@@ -20,6 +20,8 @@ from exactformer.targets.temporal import (
     reorder,
     swap_ends,
 )
+from exactformer.targets.temporal_effect import Effect, effect_of
+from exactformer.targets.temporal_pieces import relabel
 
 __all__ = [
     "EQUATION_66",
@@ -28,17 +30,20 @@ __all__ = [
     "AverageBySelection",
     "CentreOfGravity",
     "Coupling",
+    "Effect",
     "LinearTarget",
     "NamedMap",
     "NearestPoint",
     "ProductKernel",
     "Rewired",
     "attend",
+    "effect_of",
     "exponential_kernel",
     "mix",
     "mixing_matrix",
     "random_filter",
     "random_kernel",
+    "relabel",
     "reorder",
     "sequence_map",
     "sine_family",

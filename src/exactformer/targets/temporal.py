@@ -9,7 +9,7 @@ with (θ∗x)(t) = Σ_s θ(s) x(t + s) as printed in section 6.2, which looks *a
 causal filter under which proposition 6.3 makes sense. Outside the sequence x is 0.
 
 A linear target stays linear: its matrix becomes T Pᵀ or T Θ. A coupling does not stay a coupling: the
-query of H̃_t is token t of Pᵀz, not of z. See :func:`reorder` for the case in which it does.
+query of H̃_t is token t of Pᵀz, not of z. :mod:`exactformer.targets.temporal_pieces` has what does.
 """
 
 from __future__ import annotations
