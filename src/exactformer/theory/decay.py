@@ -4,8 +4,9 @@ The first two are straight lines, in log σ against log k and against k; both ha
 the difference of Akaike's criterion is n·log of the ratio of their residual sums. Decay is a matter of
 the tail: of n values the first n/8 are left out. Singular values are not noise: residuals of neighbours
 agree in sign, and n points say less than n independent ones would. With a the correlation of
-neighbouring residuals, n (1 − a)/(1 + a) takes the place of n, in the criterion and in the confidence
-interval of the rate, to which is added what the error of the σ_k can do to the slope.
+neighbouring residuals, n (1 − a)/(1 + a), but no less than 4, takes the place of n, in the criterion
+and in the confidence interval of the rate, to which is added what the error of the σ_k can do to the
+slope.
 
 *Finite rank* is a gap: after the last value that is resolved comes a fall, at least as far as the
 resolution, more than three times as deep (in logarithms) as any fall before it, and at least 10⁴.
@@ -156,8 +157,9 @@ def _effective(residuals: Array) -> float:
     n, square = len(residuals), float(residuals @ residuals)
     if square == 0:
         return float(n)
-    together = float(residuals[1:] @ residuals[:-1]) / square
-    return max(3.0, n * (1 - max(together, 0.0)) / (1 + max(together, 0.0)))
+    seen = float(residuals[1:] @ residuals[:-1]) / square
+    together = min(max(seen + (2 + 4 * seen) / n, 0.0), 1.0)  # a fitted line takes some of it away
+    return min(float(n), max(4.0, n * (1 - together) / (1 + together)))
 
 
 def _evidence(power: Line, exponential: Line) -> float:
