@@ -26,6 +26,10 @@ _MODULES: dict[str, str] = {
     "jiang-figure-1": "exactformer.experiments.jiang_figure_1",
     "jiang-table-2": "exactformer.experiments.jiang_table_2",
     "jiang-table-3": "exactformer.experiments.jiang_table_3",
+    "jiang-figure-4": "exactformer.experiments.jiang_figure_4",
+    "jiang-figure-5": "exactformer.experiments.jiang_figure_5",
+    "jiang-figure-6": "exactformer.experiments.jiang_figure_6",
+    "jiang-mixing": "exactformer.experiments.jiang_mixing",
 }
 
 _registered: dict[str, Experiment] = {}
