@@ -198,7 +198,7 @@ def test_hats_keep_float32_accuracy_where_one_hidden_layer_loses_it():
 
 
 def test_dense_layers_that_would_not_fit_are_refused_with_figures():
-    with pytest.raises(SizeError, match=r"72\.0 GiB as dense matrices; the limit is 1"):
+    with pytest.raises(SizeError, match=r"36\.0 GiB as dense matrices; the limit is 1"):
         LiteralCoupling(drawn(width=3 * 2**14))
 
 

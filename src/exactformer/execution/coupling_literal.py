@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import cast
 
@@ -17,7 +17,7 @@ from exactformer.execution.precision import full_precision
 from exactformer.execution.weights import dense
 
 MOST_BYTES = 1 << 30
-"""Of weights as dense matrices; the second layer of an interpolant grows as the square of its width."""
+"""Of a network's weights as dense matrices; the second layer's grow as the square of the width."""
 
 
 class LiteralCoupling(nn.Module):
@@ -27,13 +27,8 @@ class LiteralCoupling(nn.Module):
 
     def __init__(self, blueprint: CouplingBlueprint, dtype: torch.dtype = torch.float64) -> None:
         super().__init__()
-        size = literal_bytes(blueprint, dtype)
-        if size > MOST_BYTES:
-            raise SizeError(
-                f"hidden layers of {blueprint.features.hidden} and {blueprint.outer.hidden} units take "
-                f"{size / 2**30:,.1f} GiB as dense matrices; the limit is {MOST_BYTES / 2**30:g}. Use "
-                "executor='fused', which reads the same functions from tables, or a smaller ff_width"
-            )
+        check_layers((1, *blueprint.features.hidden, blueprint.features.outputs), dtype)
+        check_layers((blueprint.value_dim, *blueprint.outer.hidden, 1), dtype)
         offsets = blueprint.positions or (0,) * blueprint.tau
         self.register_buffer("positions", torch.tensor([float(e) for e in offsets], dtype=dtype))
         self.feed_forward = _network(blueprint.features.layers(), "f", dtype)
@@ -63,14 +58,15 @@ class LiteralCoupling(nn.Module):
         return torch.softmax(scores, dim=-1)
 
 
-def literal_bytes(blueprint: CouplingBlueprint, dtype: torch.dtype) -> int:
-    """Return what the dense weights take."""
-    widths = [
-        (1, *blueprint.features.hidden, blueprint.features.outputs),
-        (blueprint.value_dim, *blueprint.outer.hidden, 1),
-    ]
-    entries = sum(a * b + b for w in widths for a, b in pairwise(w))
-    return entries * dtype.itemsize
+def check_layers(widths: Sequence[int], dtype: torch.dtype) -> None:
+    """Refuse a feed-forward network whose dense weights would not fit, with figures."""
+    size = sum(a * b + b for a, b in pairwise(widths)) * dtype.itemsize
+    if size > MOST_BYTES:
+        raise SizeError(
+            f"layers of {', '.join(f'{width:,}' for width in widths)} units take "
+            f"{size / 2**30:,.1f} GiB as dense matrices; the limit is {MOST_BYTES / 2**30:g}. Use "
+            "executor='fused', which reads the same functions from tables, or a smaller ff_width"
+        )
 
 
 def _network(layers: Iterable[Affine], name: str, dtype: torch.dtype) -> nn.Sequential:

@@ -11,6 +11,7 @@ import torch
 from exactformer.blueprint.coupling_storing import load_coupling
 from exactformer.constructions.coupling import coupling
 from exactformer.errors import InputError, SizeError
+from exactformer.execution.coupling_literal import check_layers
 from exactformer.model.coupling_bound import bound_coupling
 from exactformer.model.coupling_model import EXECUTORS, CouplingModel
 from exactformer.targets import Coupling
@@ -63,11 +64,14 @@ def compile_coupling(
     for name, size in (("head_dim", head_dim), ("ff_width", ff_width)):
         if size < 1:
             raise InputError(f"{name}={size} must be at least 1")
-    values = (ff_width + len(target.intervals)) * (2 * head_dim + 1)
+    knots, rows = ff_width + len(target.intervals), 2 * head_dim + 1
+    if executor == "literal":
+        check_layers((1, 2 * (knots - 1), knots, rows), dtype)
+    values = knots * rows
     if values > MOST_VALUES:
         raise SizeError(
             f"head_dim={head_dim} and ff_width={ff_width:,} need {values:,} values at knots; the limit "
-            f"is {MOST_VALUES:,}. Feasible: ff_width={MOST_VALUES // (2 * head_dim + 1) // 2:,}"
+            f"is {MOST_VALUES:,}. Feasible: ff_width={MOST_VALUES // rows // 2:,}"
         )
     decomposition = decomposition or pod(target.rho, target.intervals, measure="probability")
     low, high = target.domain

@@ -1,0 +1,73 @@
+"""The corrected Theorem 4.1 is never violated by a constructed model, and says something."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import exactformer as ef
+from exactformer.targets import Coupling
+from tests.cases.couplings import random_case
+
+
+def ratios(seed: int) -> tuple[float, float, float]:
+    """Measured over bounded: E Σ|H − Ĥ|, the mean square, and what rounding does."""
+    rng = np.random.default_rng(seed)
+    case = random_case(rng)
+    model = ef.compile_coupling(
+        case.target,
+        case.head_dim,
+        case.ff_width,
+        decomposition=case.decomposition,
+        executor=str(rng.choice(["fused", "literal"])),
+        dtype=torch.float64 if rng.random() < 0.5 else torch.float32,
+    )
+    error, bound = model.measure(64, seed), model.bound
+    rounding = error.parts["rounding"].l1 / bound.terms["rounding"]
+    return error.l1 / bound.total, error.mean_squared / bound.mean_squared, rounding
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=25, deadline=None)
+def test_no_random_coupling_violates_the_bound(seed):
+    assert max(ratios(seed)) <= 1
+
+
+@pytest.mark.slow
+def test_no_coupling_of_two_thousand_violates_the_bound_which_says_something():
+    """Half of the bounds are within a factor 60 of what is measured, some within 2."""
+    found = np.array([ratios(seed) for seed in range(2000)])
+    assert (found <= 1).all()
+    assert np.median(found[:, 0]) > 1 / 60
+    assert found[:, 0].max() > 1 / 2
+
+
+def test_the_weights_of_a_softmax_move_no_further_than_their_scores():
+    """‖σ(a) − σ(b)‖₁ ≤ max|a − b|, with equality in the limit: two tokens whose scores part."""
+    rng = np.random.default_rng(0)
+
+    def softmax(a):
+        weights = np.exp(a - a.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True)
+
+    a, step = rng.normal(size=(2000, 5)) * 3, rng.uniform(-1, 1, (2000, 5))
+    assert (np.abs(softmax(a) - softmax(a + step)).sum(-1) <= np.abs(step).max(-1)).all()
+    small = np.array([1e-6, -1e-6])
+    assert np.abs(softmax(small) - softmax(np.zeros(2))).sum() == pytest.approx(1e-6, rel=1e-6)
+
+
+def test_gentle_couplings_have_bounds_that_do_not_grow_with_the_root_of_the_tokens():
+    """No weight exceeds w = 1/(1 + (τ − 1)e^(−ω)): √(w B_t) stays where √B_t grows like √τ."""
+
+    def bound(tau: int) -> float:
+        target = Coupling(lambda h: h, lambda u: u, lambda u, v: np.cos(3 * u * v) / 4, tau)
+        return ef.compile_coupling(target, 1, 512).bound.terms["truncation"] / tau
+
+    assert bound(64) < 1.1 * bound(8)
+
+
+def test_a_bound_never_exceeds_what_holds_for_any_weights():
+    target = Coupling(lambda h: 3 * h, lambda u: u, lambda u, v: 50 * np.cos(20 * u * v), 4)
+    bound = ef.compile_coupling(target, 1, 64).bound
+    assert bound.terms["truncation"] <= 4 * 3 * 1.0 + 1e-9  # τ K (max f − min f)

@@ -1,0 +1,251 @@
+"""``ef.compile_coupling``: couplings in, transformers with bounds out."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import exactformer as ef
+from exactformer.errors import (
+    ExecutionError,
+    InputError,
+    SizeError,
+    WeightMismatchError,
+)
+from exactformer.targets import Coupling, sine_family
+from exactformer.theory import bound, pod
+
+ROUND = torch.finfo(torch.float32).eps / 2
+
+
+def waves(tau: int = 4, positions=None) -> Coupling:
+    return Coupling(
+        np.tanh,
+        lambda u: np.cos(2 * u),
+        lambda u, v: 2 * np.exp(-((u - v) ** 2) / 2),
+        tau,
+        positions=positions,
+        name="waves",
+    )
+
+
+@pytest.mark.parametrize(("rank", "ff_width"), [(2, 16384), (6, 65536)])
+def test_a_coupling_of_finite_rank_reaches_the_float32_floor_at_its_rank(rank, ff_width):
+    """The floor: the error of the target itself, evaluated in float32."""
+    target = sine_family(1 / np.arange(1, rank + 1.0), tau=16)
+    found = pod(target.rho, measure="probability")
+    model = ef.compile_coupling(target, rank, ff_width, decomposition=found, dtype=torch.float32)
+    x = torch.tensor(target.sample(500), dtype=torch.float32)
+    exact = target(x.double())
+    floor = float((target(x) - exact).square().mean())
+    with torch.no_grad():
+        error = float((model(x) - exact).square().mean())
+    assert error < 2 * floor
+    assert floor < (2 * ROUND) ** 2
+    one_less = ef.compile_coupling(target, rank - 1, 256, decomposition=found)
+    assert one_less.measure(200).mean_squared > 1e4 * floor
+
+
+@pytest.mark.parametrize("rank", [2, 6])
+def test_in_float64_the_error_falls_as_the_square_of_the_width(rank):
+    target = sine_family(1 / np.arange(1, rank + 1.0), tau=8)
+    found = pod(target.rho, measure="probability")
+    errors = [
+        ef.compile_coupling(target, rank, n, decomposition=found).measure(200).l1
+        for n in (256, 1024, 4096)
+    ]
+    assert errors[0] / errors[1] == pytest.approx(16, rel=0.2)
+    assert errors[1] / errors[2] == pytest.approx(16, rel=0.2)
+
+
+@pytest.mark.parametrize("executor", ["fused", "literal"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_measured_errors_stay_within_their_terms(executor, dtype):
+    model = ef.compile_coupling(waves(), 3, 64, executor=executor, dtype=dtype)
+    error, terms = model.measure(500), model.bound.terms
+    assert error.l1 <= model.bound.total
+    assert error.mean_squared <= model.bound.mean_squared
+    assert error.parts["truncation"].l1 <= terms["truncation"]
+    middle = sum(value for name, value in terms.items() if "interpolation" in name)
+    assert error.parts["interpolation"].l1 <= middle
+    assert error.parts["rounding"].l1 <= terms["rounding"]
+    assert sum(terms.values()) == pytest.approx(model.bound.total)
+
+
+def test_the_bound_predicted_from_the_target_holds_for_the_model_too():
+    target = waves()
+    model = ef.compile_coupling(target, 3, 64)
+    assert model.measure(500).l1 <= bound(target, 3, 64).total
+    assert model.bound.tail == pytest.approx(bound(target, 3, 64).tail, rel=0.01)
+
+
+def test_parts_shrink_with_what_mends_them():
+    target = waves()
+    small = ef.compile_coupling(target, 1, 16).measure(500).parts
+    longer = ef.compile_coupling(target, 4, 16).measure(500).parts
+    wider = ef.compile_coupling(target, 1, 64).measure(500).parts
+    assert longer["truncation"].l1 < 0.2 * small["truncation"].l1
+    assert wider["interpolation"].l1 < 0.2 * small["interpolation"].l1
+    assert wider["truncation"].l1 == pytest.approx(small["truncation"].l1)
+
+
+def test_without_positions_the_model_is_equivariant_and_with_them_it_need_not_be():
+    x = torch.tensor(waves().sample(5))
+    order = torch.tensor([2, 0, 3, 1])
+    plain = ef.compile_coupling(waves(), 2, 64)
+    assert torch.allclose(plain(x[:, order]), plain(x)[:, order], atol=1e-14)
+    placed = ef.compile_coupling(waves(positions=np.array([0.0, 2, 6, 4])), 2, 64)
+    assert not torch.allclose(placed(x[:, order]), placed(x)[:, order], atol=1e-3)
+
+
+def test_positions_are_no_hindrance():
+    target = waves(positions=np.array([0.0, 2, 6, 4]))
+    for executor in ("fused", "literal"):
+        model = ef.compile_coupling(target, 8, 256, executor=executor)
+        error = model.measure(500)
+        assert error.l1 <= model.bound.total
+        assert error.l1 < 0.01
+
+
+def test_attention_is_that_of_the_target():
+    target = sine_family([1.0, 0.5], tau=5)
+    model = ef.compile_coupling(target, 2, 4096)
+    x = target.sample(20)
+    assert np.abs(model.attention(x).detach().numpy() - target.attention(x)).max() < 1e-5
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 3, 4), (0, 4)])
+def test_any_number_of_leading_axes(shape):
+    model = ef.compile_coupling(waves(), 2, 16)
+    x = np.random.default_rng(0).uniform(size=shape)
+    assert model(x).shape == shape
+    assert model(x.tolist() or np.zeros(shape)).shape == shape
+    assert model.attention(x).shape == (*shape, 4)
+
+
+def test_two_values_are_averaged_and_read_by_a_function_of_two_numbers():
+    target = Coupling(
+        lambda h: h[..., 1] - h[..., 0] ** 2,  # the variance under attention
+        lambda u: np.stack([u, u**2], axis=-1),
+        lambda u, v: 2 * u * v,
+        3,
+    )
+    for executor in ("fused", "literal"):
+        model = ef.compile_coupling(target, 1, 256, executor=executor)
+        error = model.measure(300)
+        assert error.l1 <= model.bound.total < 0.05
+    assert model.blueprint.dimensions == ("phi_1", "psi_1", "value_1", "value_2")
+
+
+def test_one_value_may_come_as_a_vector_of_one():
+    target = Coupling(lambda h: h[..., 0] * 2, lambda u: u[..., None], lambda u, v: u * v, 3)
+    model = ef.compile_coupling(target, 1, 16)
+    assert model.measure(50).l1 <= model.bound.total < 0.02
+
+
+@pytest.mark.parametrize("executor", ["fused", "literal"])
+def test_saved_models_come_back_with_their_bound(tmp_path, executor):
+    target = waves(positions=np.array([0.0, 2, 6, 4]))
+    model = ef.compile_coupling(target, 2, 32, executor=executor)
+    model.save(tmp_path / "model.safetensors")
+    loaded = ef.load(tmp_path / "model.safetensors", executor=executor)
+    x = target.sample(10)
+    assert torch.equal(loaded(x), model(x))
+    assert loaded.bound == model.bound
+    assert loaded.measure(100, target=target).l1 == model.measure(100).l1
+    with pytest.raises(InputError, match="holds no functions"):
+        loaded.measure(100)
+
+
+def test_the_bound_follows_the_number_format():
+    model = ef.compile_coupling(waves(), 2, 32)
+    exact = model.bound.rounding
+    assert model.float().bound.rounding > 1e6 * exact
+    assert model(waves().sample(2)).dtype == torch.float32
+
+
+def test_trained_weights_have_no_bound_and_are_saved_as_they_are(tmp_path):
+    target = waves()
+    model = ef.compile_coupling(target, 1, 16)
+    x = torch.tensor(target.sample(256))
+    y = target(x.numpy())
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.03)
+    before = model.measure(500).mean_squared
+    for _ in range(60):
+        optimiser.zero_grad()
+        (model(x) - torch.tensor(y)).square().mean().backward()
+        optimiser.step()
+    assert model.measure(500).mean_squared < 0.5 * before
+    assert list(model.measure(500).parts) == ["model"]
+    with pytest.raises(WeightMismatchError, match="trained"):
+        _ = model.bound
+    assert "no bound holds" in str(model)
+    model.save(tmp_path / "model.safetensors")
+    loaded = ef.load(tmp_path / "model.safetensors")
+    assert torch.equal(loaded(x), model(x))
+    with pytest.raises(WeightMismatchError, match="no bound"):
+        _ = loaded.bound
+
+
+def test_trained_layers_are_not_passed_off_as_interpolants(tmp_path):
+    model = ef.compile_coupling(waves(), 1, 16, executor="literal")
+    with torch.no_grad():
+        model.network.feed_forward[0].bias[3] += 1
+    with pytest.raises(WeightMismatchError, match="not interpolants any more"):
+        model.save(tmp_path / "model.safetensors")
+
+
+def test_copies_are_equal_and_pickles_refused():
+    model = ef.compile_coupling(waves(), 2, 16, dtype=torch.float32)
+    x = waves().sample(3)
+    assert torch.equal(copy.deepcopy(model)(x), model(x))
+    with pytest.raises(ExecutionError, match="not pickled"):
+        pickle.dumps(model)
+
+
+def test_printing_explains():
+    text = str(ef.compile_coupling(waves(), 2, 32))
+    for part in (
+        "phi_1, phi_2, psi_1, psi_2, value_1",
+        "1 → 64 → 33 → 5",
+        "truncation",
+        "rounding",
+    ):
+        assert part in text
+    assert "E Σ_t |·|" in str(ef.compile_coupling(waves(), 2, 32).measure(10))
+
+
+def test_what_cannot_be_done_is_said():
+    model = ef.compile_coupling(waves(), 2, 16)
+    with pytest.raises(InputError, match=r"holds on \[0, 1\] only, and 1.5 is outside"):
+        model([0.0, 0.5, 1.0, 1.5])
+    with pytest.raises(InputError, match="4 numbers each"):
+        model([0.0, 0.5])
+    with pytest.raises(InputError, match="outside"):
+        model([0.0, 0.5, float("nan"), 0.1])
+    with pytest.raises(InputError, match="must be numbers"):
+        model("abcd")
+    vectors = Coupling(np.sin, lambda u: u[..., 0], lambda u, v: u @ v, 3, [(0, 1), (0, 1)])
+    with pytest.raises(InputError, match="scalar tokens"):
+        ef.compile_coupling(vectors, 2, 16)
+    with pytest.raises(InputError, match="head_dim=0"):
+        ef.compile_coupling(waves(), 0, 16)
+    with pytest.raises(InputError, match="ff_width=0"):
+        ef.compile_coupling(waves(), 1, 0)
+    with pytest.raises(InputError, match="choose one of fused, literal"):
+        ef.compile_coupling(waves(), 1, 4, executor="quantum")
+    with pytest.raises(InputError, match="samples=1"):
+        model.measure(1)
+    with pytest.raises(InputError, match="a coupling is wanted"):
+        ef.compile_coupling(np.sin, 1, 4)
+
+
+def test_sizes_are_predicted_and_refused_with_figures():
+    with pytest.raises(
+        SizeError, match="need 11,000,000,011 values at knots; the limit is 67,108,864"
+    ):
+        ef.compile_coupling(waves(), 5, 10**9)
+    with pytest.raises(SizeError, match="GiB as dense matrices"):
+        ef.compile_coupling(waves(), 1, 2**14, executor="literal")
