@@ -17,7 +17,7 @@ from exactformer.targets import (
     reorder,
     swap_ends,
 )
-from exactformer.theory.floors import Floor, Offset, causal_floor
+from exactformer.theory.floors import Floor, Offset, causal_floor, constant_error
 
 OFFSETS: tuple[Offset, ...] = ("none", "constant", "free")
 MEAN, VARIANCE = 1 / 2, 1 / 12
@@ -165,6 +165,28 @@ def test_other_readings_of_the_reordering_leave_room_for_the_printed_value() -> 
     errors = [floor.error for floor in floors]
     assert errors == pytest.approx([0.0355323, 0.0301176, 0.0296463], rel=1e-5)
     assert max(errors) < 3.57e-2
+
+
+def test_table_3_is_what_a_constant_has() -> None:
+    """Printed for RNNs: 5.58, and 5.24 reordered. Linear RNNs can have 0, and 0.26 to 0.55."""
+    kernels = [LinearTarget(random_kernel(TAU, seed)) for seed in range(40)]
+    constants = np.array([constant_error(kernel.matrix) for kernel in kernels])
+    for printed in (5.58, 5.24):
+        assert abs(constants.mean() - printed) <= constants.std()
+    floors = [
+        causal_floor(reorder(kernel, swap_ends(TAU, 10)).matrix, time_invariant=True).error
+        for kernel in kernels
+    ]
+    assert min(floors) > 0.26
+    assert max(floors) < 0.55
+
+
+@given(st.integers(1, 8), st.integers(0, 999))
+def test_constants_err_by_the_spread_of_all_outputs(tau: int, seed: int) -> None:
+    target = np.random.default_rng(seed).normal(size=(tau, tau))
+    middle = MEAN * target.sum(axis=1)
+    spread = VARIANCE * (target**2).sum() / tau + np.mean((middle - middle.mean()) ** 2)
+    assert constant_error(target) == pytest.approx(spread, rel=1e-9)
 
 
 def test_floors_agree_with_sampled_errors() -> None:

@@ -3,7 +3,7 @@
 from exactformer.theory.complexity import Complexity, complexity
 from exactformer.theory.decay import Decay, fit_decay
 from exactformer.theory.decomposition import Decomposition
-from exactformer.theory.floors import Floor, causal_floor
+from exactformer.theory.floors import Floor, causal_floor, constant_error
 from exactformer.theory.hankel import (
     Realisation,
     ResponseError,
@@ -43,6 +43,7 @@ __all__ = [
     "bound",
     "causal_floor",
     "complexity",
+    "constant_error",
     "fit_decay",
     "fit_on_horizon",
     "hankel_bounds",

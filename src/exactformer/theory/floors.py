@@ -86,6 +86,17 @@ def causal_floor(
     return Floor(float(per_time.mean()), per_time, model, offsets)
 
 
+def constant_error(
+    matrix: ArrayLike,
+    mean: ArrayLike = UNIFORM_MEAN,
+    covariance: ArrayLike = UNIFORM_VARIANCE,
+) -> float:
+    """Return the error of the best constant on y = T x: that of a model that learnt nothing else."""
+    target = _square(matrix, "target")
+    outputs = target @ _moments(mean, covariance, len(target))
+    return float((outputs[:, :-1] ** 2).sum() / len(target) + outputs[:, -1].var())
+
+
 def _time_varying(wanted: Array, given: Array, constant: bool) -> tuple[Array, float]:
     """Fit every output to the inputs up to it; one constant may serve all outputs."""
     tau, width = wanted.shape
