@@ -9,6 +9,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 SAID = {
     "certify_a_file": ["error zero", "refused: the model does not compute the target"],
     "compile_and_use": ["float64", "gradient"],
+    "couple_tokens": ["3 singular values", "truncation", "head_dim 3: measured"],
     "look_inside": ["block 1 scores", "output"],
 }
 
