@@ -245,6 +245,31 @@ def test_on_a_box_the_stated_error_covers_smooth_kernels_too() -> None:
     assert found.digits >= 1
 
 
+def test_the_spread_between_scramblings_covers_chance() -> None:
+    """Of rank one, σ is the product of two norms, without bias and with nothing but chance."""
+    for power in np.linspace(0.3, 6, 20):
+        found = pod(
+            lambda u, v, p=power: ((u * v) ** p).prod(-1), Box((0, 1), (0, 1)), max_nodes=64
+        )
+        assert abs(found.singular_values[0] - (2 * power + 1) ** -2) <= found.error
+
+
+@pytest.mark.parametrize("width", [0.2, 0.02, 0.006])
+def test_a_bump_between_the_nodes_is_not_overlooked(width: float) -> None:
+    """1 + h(u)h(v) with a tent h of integral w/2 and square integral w/3: two by two."""
+
+    def tent(x):
+        return np.maximum(0, 1 - np.abs(x - 0.371) / (width / 2))
+
+    found = pod(lambda u, v: 1 + tent(u) * tent(v), max_nodes=512)
+    mean, square = width / 2, width / 3
+    gram = np.linalg.cholesky([[1, mean], [mean, square]])
+    exact = np.linalg.svd(gram.T @ gram, compute_uv=False)
+    off = np.abs(found.singular_values[:2] - exact[: found.rank][:2]).max()
+    assert off <= found.error
+    assert found.rank >= 1
+
+
 def test_a_tolerance_is_met_or_refused() -> None:
     assert pod(np.minimum, tolerance=1e-3).error <= 1e-3 * 0.41
     with pytest.raises(ToleranceError, match="end intervals where") as refused:

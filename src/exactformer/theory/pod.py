@@ -9,7 +9,7 @@ r the factor by which d fell, what is still to come is a geometric series, and
     error = 2 d / (r − 1),      r − 1 taken between 0.3 and 3,
 
 plus the rounding of the factorisation. A kernel with a kink has r ≈ 4, with a jump r ≈ 2: few digits,
-but digits that hold.
+but digits that hold. What has settled is compared with ρ at fresh points before it is believed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from exactformer.theory.factorisation import (
     settling_error,
     weighted_svd,
 )
+from exactformer.theory.probing import unseen
 from exactformer.theory.quadrature import Intervals, Rule, cells, gauss_legendre, intervals_of
 from exactformer.theory.sampling import Box, sampled_error, scrambled
 
@@ -111,8 +112,12 @@ def _of_function(
         factors = factorise(rho, u, v)
         history.append(factors[1])
         error = settling_error(history, len(u))
-        if widest * 2 * each > most or error <= goal * factors[1][0]:
-            return listed(rho, u, v, factors, error)
+        last = widest * 2 * each > most
+        if last or error <= goal * factors[1][0]:
+            found = listed(rho, u, v, factors, error)
+            missed = unseen(found, left, right)
+            if last or not missed:
+                return listed(rho, u, v, factors, max(error, missed))
         each *= 2
 
 
