@@ -94,6 +94,15 @@ def test_mean_and_spread_are_over_seeds():
     assert (row.mean, row.spread, row.ratio) == (2.0, 1.0, 0.5)
 
 
+def test_a_cell_may_hold_several_seeds():
+    of = cells([[1.0, 2.0, 6.0]])
+    row = summary_of(Quantity("error", "error", {}), of=of).row("error")
+    assert row.values == (1.0, 2.0, 6.0)
+    assert row.mean == 3.0
+    doubled = Quantity("twice", lambda c: [2 * v for v in c[0].metrics["error"]], {})
+    assert summary_of(doubled, of=of).row("twice").values == (2.0, 4.0, 12.0)
+
+
 def test_one_seed_shows_no_spread():
     assert summary_of(Quantity("e", "error", {}), of=cells([1.0])).row("e").spread is None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ HE = 6**0.5
 def learn(
     targets: Mapping[str, LinearTarget], parameters: Mapping[str, Any], device: str
 ) -> dict[str, Any]:
-    """Train one model for each version, all at once; return their test errors by version."""
+    """Train one model for each version and seed, all at once; return test errors by version."""
     pool, test = (
         torch.tensor(next(iter(targets.values())).sample(count, seed), device=device)
         for count, seed in (
@@ -50,7 +51,9 @@ def learn(
     attention = parameters["model"] == TRANSFORMER
     scale = outputs.std(dim=(1, 2), keepdim=True)
     centre = outputs.mean(dim=(1, 2), keepdim=True) * attention
-    ensemble = _ensemble(parameters, len(targets), device)
+    first, seeds = parameters["seed"], parameters["seeds"]
+    choice = [version for version in range(len(targets)) for _ in range(seeds)]
+    ensemble = _ensemble(parameters, [*range(first, first + seeds)] * len(targets), device)
     protocol = EnsembleProtocol(
         steps=parameters["steps" if attention else "rnn_steps"],
         batch_size=parameters["batch"],
@@ -59,11 +62,12 @@ def learn(
         betas=(0.9, 0.99),
         epsilon=1e-10,
         clip=1.0,
-        seed=parameters["seed"],
+        seed=first,
     )
-    history = train(ensemble, pool, (outputs - centre) / scale, protocol)
-    errors = evaluate(ensemble, test, (wanted - centre) / scale) * scale.flatten().square()
-    return dict(zip(targets, errors.tolist(), strict=True)) | {
+    history = train(ensemble, pool, (outputs - centre) / scale, protocol, choice=choice)
+    errors = evaluate(ensemble, test, (wanted - centre) / scale, choice=choice)
+    squares = errors.double().view(-1, seeds) * scale[:, 0].square()
+    return dict(zip(targets, squares.tolist(), strict=True)) | {
         "training_seconds": history.seconds,
         "diverged": int(history.diverged.sum()),
     }
@@ -99,20 +103,21 @@ class TimedReadoutEnsemble(LinearRNNEnsemble):
         return torch.diagonal(super().forward(x, mask), dim1=-2, dim2=-1)
 
 
-def _ensemble(parameters: Mapping[str, Any], models: int, device: str) -> Ensemble:
-    """Return equal models, all from the cell's seed."""
-    seed, tau, model = parameters["seed"], parameters["tau"], parameters["model"]
+def _ensemble(parameters: Mapping[str, Any], seeds: Sequence[int], device: str) -> Ensemble:
+    """Return equal models but for their seeds."""
+    tau, model = parameters["tau"], parameters["model"]
     if model == TRANSFORMER:
         attention = AttentionConfiguration(
             head_dim=tau,
-            seed=seed,
             width=parameters["width"],
             features=tau,
             value_dim=tau,
-            positions="sinusoidal",
-            position_dim=tau,
+            positions="one-hot",
+            tokens=tau,
         )
-        ensemble = AttentionEnsemble([attention] * models, device=device)
+        ensemble = AttentionEnsemble(
+            [replace(attention, seed=seed) for seed in seeds], device=device
+        )
         with torch.no_grad():
             for net in (ensemble.inner, ensemble.outer):
                 for weight in list(net.weights)[:-1]:
@@ -120,11 +125,10 @@ def _ensemble(parameters: Mapping[str, Any], models: int, device: str) -> Ensemb
         return ensemble
     timed = model == TIMED_RNN
     recurrent = LinearRNNConfiguration(
-        seed=seed,
         states=parameters["states"],
         output_dim=tau if timed else 1,
         bias=True,
         start="default" if model == PLAIN_RNN else "orthogonal",
     )
     kind = TimedReadoutEnsemble if timed else LinearRNNEnsemble
-    return kind([recurrent] * models, device=device)
+    return kind([replace(recurrent, seed=seed) for seed in seeds], device=device)

@@ -31,7 +31,8 @@ class Quantity:
 
     ``where`` selects cells by their parameters; they are grouped by ``seed``. ``metric`` names the
     metric to take from the one cell of each seed, or is a function of a seed's cells (a slope over
-    a sweep, say). ``printed`` is the paper's figure, at ``place``; a row without it is ours alone.
+    a sweep, say). A cell that trains several seeds as one ensemble has a list of values, one for each.
+    ``printed`` is the paper's figure, at ``place``; a row without it is ours alone.
 
     Ours counts as *reproduced* within the relative tolerance ``within`` or within two spreads of
     the seeds; beyond that, on the side ``better`` names, as *better*. ``note`` tells the reader why
@@ -40,7 +41,7 @@ class Quantity:
     """
 
     label: str
-    metric: str | Callable[[Sequence[Cell]], float]
+    metric: str | Callable[[Sequence[Cell]], float | Sequence[float]]
     where: Mapping[str, Any]
     printed: float | None = None
     place: str = ""

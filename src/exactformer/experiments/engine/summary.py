@@ -97,16 +97,21 @@ def _row(quantity: Quantity, scale: Scale, cells: Sequence[Cell]) -> Row:
     for cell in cells:
         if cell.matches(quantity.where):
             by_seed.setdefault(cell.seed, []).append(cell)
-    values = tuple(_value(quantity, of_seed) for of_seed in by_seed.values())
+    values = tuple(value for of_seed in by_seed.values() for value in _values(quantity, of_seed))
     verdict, why = judge(quantity, values, scale)
     return Row(
         quantity.label, values, quantity.printed, quantity.place, verdict, why, quantity.drift
     )
 
 
-def _value(quantity: Quantity, cells: Sequence[Cell]) -> float:
+def _values(quantity: Quantity, cells: Sequence[Cell]) -> tuple[float, ...]:
+    found = _metric(quantity, cells)
+    return tuple(map(float, found)) if isinstance(found, Sequence) else (float(found),)
+
+
+def _metric(quantity: Quantity, cells: Sequence[Cell]) -> float | Sequence[float]:
     if callable(quantity.metric):
-        return float(quantity.metric(cells))
+        return quantity.metric(cells)
     (cell,) = cells
     metrics = cell.metrics
     if quantity.metric not in metrics:
@@ -114,4 +119,5 @@ def _value(quantity: Quantity, cells: Sequence[Cell]) -> float:
             f"The row {quantity.label!r} wants the metric {quantity.metric!r}; the cell has "
             f"{', '.join(sorted(metrics)) or 'none'}."
         )
-    return float(metrics[quantity.metric])
+    value: float | Sequence[float] = metrics[quantity.metric]
+    return value
