@@ -128,7 +128,7 @@ def least_constant(found: Decomposition, alpha: float) -> float:
     """Return C₁^(α) = max σ_k k^α over the values resolved; infinite unless α > 1/2."""
     if not alpha > 0.5:
         return inf
-    order = np.arange(1, found.rank + 1)
+    order = np.arange(1, found.rank + 1, dtype=np.float64)
     return float((found.singular_values * order**alpha).max(initial=0.0))
 
 

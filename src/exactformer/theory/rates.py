@@ -3,20 +3,21 @@
 ρ is cut after m terms, ρ_m; φ, ψ, f and F are replaced by straight pieces. Tokens are independent and
 uniform. Let a, b be the rows of the true and the computed scores at place t, p and q their softmax.
 
-1. ‖p − q‖₁ ≤ ‖a − b‖_∞: the derivative of the softmax takes v to p_i (v_i − v̄), and Σ p_i |v_i − v̄|
-   is convex in v, so largest on |v_i| ≤ 1 at signs; with P the weight of the positive ones it is
-   4P(1 − P) ≤ 1.
+1. The derivative of the softmax takes v to p_i (v_i − v̄). Σ p_i |v_i − v̄| is convex in v, so largest on
+   |v_i| ≤ 1 at signs; with P₊ the weight of the positive ones it is 4P₊(1 − P₊) ≤ 1. It is also at most
+   (Σ p_i v_i²)^½ ≤ √P (Σ v_i²)^½ with P the largest weight. Hence, for a − b = v + w,
+   ‖p − q‖₁ ≤ √P ‖v‖₂ + ‖w‖_∞, with P that of all scores between a and b.
 2. Σ_s (p_s − q_s) f_s does not change when a constant is taken from f: at most R_f ‖p − q‖₁, with R_f
    the radius of the values of f about their centre. Σ_s q_s (f_s − f̂_s) is at most ε_f.
-3. ‖a − b‖_∞ ≤ (Σ_s |ρ − ρ_m|²(x_t, x_s))^½ + ε_ρ. In the mean of squares x_t and x_s are independent
-   for s ≠ t and *equal* for s = t, so one term of the sum is not the L² norm but the diagonal's:
+3. Take v_s = (ρ − ρ_m)(x_t, x_s) and w, at most ε_ρ, for the pieces. In the mean of ‖v‖₂² the tokens
+   x_t, x_s are independent for s ≠ t and *equal* for s = t: one term is the diagonal's, not the L² norm,
 
        B_t² = Σ_{s≠t} E|ρ − ρ_m|²(x_t, x_s) + E|ρ − ρ_m|²(x_t, x_t),
 
    which on one interval is (τ − 1) T² + D².
 4. By Minkowski's inequality, for the root mean square, hence for the mean,
 
-       (E|H_t − Ĥ_t|²)^½ ≤ K_F ( R_f (B_t + ε_ρ) + ε_f ) + ε_F.
+       (E|H_t − Ĥ_t|²)^½ ≤ K_F ( R_f (√P B_t + ε_ρ) + ε_f ) + ε_F.
 
 Summed over t this bounds the left side of (17); squared it bounds the mean squared error. Feature
 vectors √σ_k φ_k, √σ_k ψ_k give ε_ρ ≤ sup‖φ − φ̂‖ sup‖ψ‖ + sup‖φ‖ sup‖ψ − ψ̂‖, by Cauchy and Schwarz.
@@ -39,7 +40,7 @@ from exactformer.theory.decomposition import Decomposition
 from exactformer.theory.outer import outer_function
 from exactformer.theory.quadrature import Intervals, intervals_of
 from exactformer.theory.smoothness import smoothness
-from exactformer.theory.truncation import truncation_errors
+from exactformer.theory.truncation import largest_weight, truncation_errors
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -76,6 +77,8 @@ class RateBound:
     """D = (E|ρ − ρ_m|²(x, x))^½."""
     truncation: tuple[float, ...]
     """B_t for every place t."""
+    largest_weight: float
+    """P, which no softmax weight exceeds."""
     eps_rho: float
     """ε_ρ = sup|ρ_m − ρ̂|."""
     eps_inner: float
@@ -93,7 +96,7 @@ class RateBound:
     @property
     def per_token(self) -> Array:
         """The bound on the root mean square error at every place: (τ,)."""
-        scores = np.asarray(self.truncation) + self.eps_rho
+        scores: Array = self.largest_weight**0.5 * np.array(self.truncation) + self.eps_rho
         return self.lipschitz * (self.radius_f * scores + self.eps_inner) + self.eps_outer
 
     @property
@@ -109,13 +112,13 @@ class RateBound:
     def __str__(self) -> str:
         """Return both forms, every term on its line."""
         steep, tau = self.lipschitz, self.tau
-        weight = steep * self.radius_f
+        weight, passed = steep * self.radius_f, self.largest_weight**0.5
         lines = [
             f"Theorem 4.1 for m_h = {self.head_dim}, m_FF = {self.ff_width}, τ = {tau}",
             f"corrected: E Σ|H − Ĥ| ≤ {self.total:.4g}, mean squared error ≤ {self.mean_squared:.4g}",
             f"  K_F = {steep:.4g}, R_f = {self.radius_f:.4g}, σ to {self.digits} digits",
-            f"  tail       {weight * sum(self.truncation):.3e}   T = {self.tail:.4g}, diagonal "
-            f"D = {self.diagonal:.4g}, B = {max(self.truncation):.4g}",
+            f"  tail       {weight * passed * sum(self.truncation):.3e}   T = {self.tail:.4g}, "
+            f"diagonal D = {self.diagonal:.4g}, B = {max(self.truncation):.4g}, √P = {passed:.4g}",
             f"  ρ pieces   {tau * weight * self.eps_rho:.3e}   ε_ρ = {self.eps_rho:.4g}",
             f"  f pieces   {tau * steep * self.eps_inner:.3e}   ε_f = {self.eps_inner:.4g}",
             f"  F pieces   {tau * self.eps_outer:.3e}   ε_F = {self.eps_outer:.4g}",
@@ -155,6 +158,7 @@ def bound(
     outer = outer_function(target.F, inner)
     truncation, diagonal = truncation_errors(target.intervals, target.tau, kept)
     measures = complexity(target, head_dim, alpha=alpha, beta=beta, decomposition=found)
+    eps_rho = _features_error(kept, pieces, intervals)
     return RateBound(
         tau=target.tau,
         head_dim=head_dim,
@@ -162,7 +166,8 @@ def bound(
         tail=kept.remainder,
         diagonal=diagonal,
         truncation=tuple(truncation.tolist()),
-        eps_rho=_features_error(kept, pieces, intervals),
+        largest_weight=largest_weight(target.tau, kept, eps_rho),
+        eps_rho=eps_rho,
         eps_inner=inner.error(pieces),
         eps_outer=outer.error(ff_width),
         lipschitz=outer.lipschitz,

@@ -6,9 +6,14 @@ pairs as independent, but the τ pairs on the diagonal see ρ − ρ_m at (x, x)
     B_t² = Σ_{s≠t} E|ρ − ρ_m|²(x_t, x_s) + E|ρ − ρ_m|²(x_t, x_t)
 
 With disjoint intervals I_t the first part is a sum over the blocks I_t × I_s.
+
+How much of it a softmax passes on depends on its largest weight. A row of τ scores that vary by at most
+Ω gives no token more than P = 1/(1 + (τ − 1)e^(−Ω)).
 """
 
 from __future__ import annotations
+
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +42,22 @@ def truncation_errors(intervals: Intervals, tau: int, kept: Decomposition) -> tu
         others = np.where(rows, 0.0, mass)
         squares[t] = mass[rows] @ (difference**2 @ others + diagonal[rows])
     return np.sqrt(squares) + slack * tau**0.5, float((mass @ diagonal / tau) ** 0.5)
+
+
+def largest_weight(tau: int, kept: Decomposition, room: float) -> float:
+    """Return P for scores between ρ and the terms kept, which may be off by ``room``.
+
+    Rows are read on at most 512 nodes a side; what every other node changes is added.
+    """
+    rows, columns = (slice(None, None, -(-len(rule) // 512)) for rule in (kept.u, kept.v))
+    exact = evaluate(kept.kernel, kept.u.nodes[rows], kept.v.nodes[columns])  # type: ignore[arg-type]
+    cut = (kept.left_values[rows] * kept.singular_values) @ kept.right_values[columns].T
+    fine, coarse = (
+        max(float(np.ptp(scores[::step, ::step], axis=1).max()) for scores in (exact, cut))
+        for step in (1, 2)
+    )
+    variation = 2 * fine - coarse + 2 * room
+    return 1 / (1 + (tau - 1) * exp(-variation))
 
 
 def _diagonal_squares(kept: Decomposition) -> Array:
