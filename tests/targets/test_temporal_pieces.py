@@ -147,6 +147,16 @@ def test_where_the_query_is_its_place_moving_keys_is_reordering(p: list[int], se
     assert np.abs(moved(x[:, p]) - target(x)).max() <= 1e-12
 
 
+def test_sums_of_products_move_as_any_kernel_does() -> None:
+    target, p = coupling(4, seed=1, product=True), [2, 0, 3, 1]
+    plain = target.with_kernel(lambda u, v: target.rho(u, v))
+    x = target.sample(3)
+    for queries in (True, False):
+        moved, same = (relabel(t, p, queries)(x) for t in (target, plain))
+        assert np.abs(moved - same).max() <= 1e-12
+    assert np.abs(relabel(target, p)(x) - relabel(target, p, queries=False)(x)).max() > 1e-3
+
+
 def test_a_rewired_score_is_a_function_of_two_tokens_or_refused() -> None:
     target = coupling(3)
     positions = np.asarray(target.positions)
