@@ -21,8 +21,8 @@ from exactformer.errors import InputError
 
 Function = Callable[[Any], Any]
 
-SAMPLES = 16
-"""Points a piece at which the range of f is looked for."""
+SAMPLES = 512
+"""Points at which the range of f is looked for, at least; and at least sixteen a piece."""
 
 
 def draw_coupling(
@@ -59,14 +59,14 @@ def draw_coupling(
         raise InputError(f"phi and psi must give head_dim={head_dim} columns")
     features = Interpolant(knots, np.concatenate([*rows, values], axis=1))
     scalar = np.ndim(f(points[:1])) == 1
-    fine = columns(f(knots.refined(SAMPLES)), len(knots.refined(SAMPLES)), "f")
+    fine = knots.refined(max(16, SAMPLES // len(knots)))
     return CouplingBlueprint(
         tau=tau,
         domain=(low, high),
         positions=None if positions is None else tuple(Fraction(float(e)) for e in positions),
         head_dim=head_dim,
         features=features,
-        outer=outer(F, value_box(fine), ff_width, scalar),
+        outer=outer(F, value_box(columns(f(fine), len(fine), "f")), ff_width, scalar),
     )
 
 

@@ -41,6 +41,8 @@ from exactformer.theory.decomposition import evaluate
 
 FINE = 2**16
 """Points for suprema, as far as two to sixteen a piece allow."""
+LEAST = 512
+"""Points for suprema, however few the pieces."""
 GRID = 768
 """Points a side for expectations over pairs."""
 DIAGONAL = 4096
@@ -198,7 +200,7 @@ def _midpoints(intervals: tuple[Any, ...], count: int) -> Floats:
 
 
 def _parts(knots: int) -> int:
-    return min(16, max(2, FINE // knots))
+    return max(2, min(16, FINE // knots), LEAST // knots)
 
 
 def _largest(rows: Floats) -> float:
