@@ -72,5 +72,15 @@ def test_what_does_not_fit_together_is_refused():
         )
     with pytest.raises(InputError, match="phi and psi must give head_dim=2"):
         draw_coupling(np.sin, np.sin, np.sin, np.sin, tau=3, head_dim=2, ff_width=2)
+    with pytest.raises(InputError, match="F takes 4 numbers"):
+        draw_coupling(
+            np.sin,
+            np.sin,
+            lambda u: np.stack([u] * 4, -1),
+            lambda h: h[..., 0],
+            tau=3,
+            head_dim=1,
+            ff_width=9,
+        )
     with pytest.raises(InputError, match="f must give a finite number"):
         draw_coupling(np.sin, np.sin, lambda u: u * np.nan, np.sin, tau=3, head_dim=1, ff_width=2)

@@ -21,6 +21,8 @@ from exactformer.errors import InputError
 
 Function = Callable[[Any], Any]
 
+MOST_COORDINATES = 3
+"""Of the values that F takes: its knots are a grid in so many dimensions."""
 SAMPLES = 512
 """Points at which the range of f is looked for, at least; and at least sixteen a piece."""
 
@@ -96,6 +98,11 @@ def outer(
         knots = Knots(box, ff_width)
         points = knots.points if scalar else knots.points[:, None]
         return Interpolant(knots, columns(F(points), len(knots), "F"))
+    if len(box) > MOST_COORDINATES:
+        raise InputError(
+            f"F takes {len(box)} numbers; it is interpolated on a grid in {MOST_COORDINATES} dimensions "
+            "at most. Where F depends on few of them, or on sums, let f give these"
+        )
     pieces = max(1, int(round(ff_width ** (1 / len(box)), 9)) - 1)
     axes = [Knots((interval,), pieces).points for interval in box]
     points = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], axis=-1)
