@@ -14,6 +14,7 @@ but digits that hold. What has settled is compared with ρ at fresh points befor
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -109,7 +110,8 @@ def _of_function(
     each = FIRST
     while True:
         u, v = (_rule(part, each, normal) for part in (left, right))
-        factors = factorise(rho, u, v)
+        with _announced(len(u) if not is_product(rho) else 0):
+            factors = factorise(rho, u, v)
         history.append(factors[1])
         error = settling_error(history, len(u))
         last = widest * 2 * each > most
@@ -165,6 +167,15 @@ def _refuse_large(nodes: int) -> None:
             f"{nodes} nodes a side would take {32 * nodes**2 / 2**30:.1f} GiB; the limit is "
             f"{MEMORY / 2**30:g} GiB: max_nodes at most {int((MEMORY / 32) ** 0.5)}"
         )
+
+
+def _announced(nodes: int) -> AbstractContextManager[Any]:
+    """Show on the terminal what takes longer than a moment."""
+    if nodes < 2048:
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(f"decomposing ρ on {nodes} nodes a side")
 
 
 def _rule(intervals: Intervals, each: int, normal: bool) -> Rule:

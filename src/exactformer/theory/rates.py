@@ -10,7 +10,7 @@ uniform. Let a, b be the rows of the true and the computed scores at place t, p 
 2. Σ_s (p_s − q_s) f_s does not change when a constant is taken from f: at most R_f ‖p − q‖₁, with R_f
    the radius of the values of f about their centre. Σ_s q_s (f_s − f̂_s) is at most ε_f.
 3. Take v_s = (ρ − ρ_m)(x_t, x_s) and w, at most ε_ρ, for the pieces. In the mean of ‖v‖₂² the tokens
-   x_t, x_s are independent for s ≠ t and *equal* for s = t: one term is the diagonal's, not the L² norm,
+   x_t, x_s are independent for s ≠ t but *equal* for s = t: one term is the diagonal's, not L²'s,
 
        B_t² = Σ_{s≠t} E|ρ − ρ_m|²(x_t, x_s) + E|ρ − ρ_m|²(x_t, x_t),
 
