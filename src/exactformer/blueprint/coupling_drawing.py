@@ -100,8 +100,8 @@ def outer(
         return Interpolant(knots, columns(F(points), len(knots), "F"))
     if len(box) > MOST_COORDINATES:
         raise InputError(
-            f"F takes {len(box)} numbers; it is interpolated on a grid in {MOST_COORDINATES} dimensions "
-            "at most. Where F depends on few of them, or on sums, let f give these"
+            f"F takes {len(box)} numbers; it is interpolated on a grid in {MOST_COORDINATES} "
+            "dimensions at most. Where F depends on few of them, or on sums, let f give these"
         )
     pieces = max(1, int(round(ff_width ** (1 / len(box)), 9)) - 1)
     axes = [Knots((interval,), pieces).points for interval in box]
