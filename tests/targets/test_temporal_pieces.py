@@ -15,7 +15,7 @@ from exactformer.targets import (
     relabel,
     reorder,
 )
-from exactformer.targets.coupling import Sines, identity
+from exactformer.targets.coupling import identity
 from exactformer.theory import complexity
 from exactformer.theory.complexity import decompose
 
@@ -25,7 +25,11 @@ permutations = st.integers(2, 5).flatmap(lambda n: st.permutations(range(n)))
 def coupling(tau: int, seed: int = 0, product: bool = False) -> Coupling:
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=2)
-    rho = ProductKernel(np.array([1.0, 0.5]), Sines(2), lambda v: np.stack([a * v, v**2], -1))
+    rho = ProductKernel(
+        np.array([1.0, 0.5]),
+        lambda u: np.stack([np.sin(b * u), np.cos(u)], -1),
+        lambda v: np.stack([a * v, np.cos(a * v)], -1),
+    )
     return Coupling(
         F=lambda h: h**2,
         f=lambda u: np.cos(b * u),
