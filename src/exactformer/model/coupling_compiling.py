@@ -13,6 +13,7 @@ from exactformer.constructions.coupling import coupling
 from exactformer.errors import InputError, SizeError
 from exactformer.execution.coupling_literal import check_layers
 from exactformer.model.coupling_bound import bound_coupling
+from exactformer.model.coupling_centring import centred
 from exactformer.model.coupling_model import EXECUTORS, CouplingModel
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition, pod
@@ -26,6 +27,7 @@ def compile_coupling(
     head_dim: int,
     ff_width: int = 256,
     *,
+    centre: bool = False,
     decomposition: Decomposition | None = None,
     executor: str = EXECUTORS[0],
     dtype: torch.dtype = torch.float64,
@@ -38,8 +40,10 @@ def compile_coupling(
         head_dim: m_h; the coupling is cut after so many terms of its decomposition.
         ff_width: pieces of the interpolants that the feed-forward networks are; with positions they
             are shared among the τ intervals. Powers of two lose least to rounding.
+        centre: take out of ρ(u, v) what depends on u alone, which no softmax sees; the theorem does
+            not, but the same accuracy may then need a smaller head.
         decomposition: that of ``target.rho``, where it is at hand: ``pod(target.rho,
-            target.intervals, measure="probability")``.
+            target.intervals, measure="probability")``; with ``centre`` that of the centred one.
         executor: ``"fused"`` (default): tables in place of layers; ``"literal"``: every matrix.
         dtype: the number format of the weights.
         device: where the module lives.
@@ -73,6 +77,7 @@ def compile_coupling(
             f"head_dim={head_dim} and ff_width={ff_width:,} need {values:,} values at knots; the limit "
             f"is {MOST_VALUES:,}. Feasible: ff_width={MOST_VALUES // rows // 2:,}"
         )
+    target = centred(target) if centre else target
     decomposition = decomposition or pod(target.rho, target.intervals, measure="probability")
     low, high = target.domain
     blueprint = coupling(
