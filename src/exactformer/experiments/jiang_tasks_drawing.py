@@ -24,10 +24,11 @@ Panel = Callable[["Axes", "Metrics"], None]
 def task_figure(summary: Summary, name: str, relation: Panel, composition: Panel) -> Figure:
     """Draw the best model of the first ensemble, and the errors of all."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     (first, *_) = summary.select(kind="trained")
     with exactformer_style():
-        figure = Figure(figsize=(9.6, 8.2), layout="constrained")
+        figure = Figure(figsize=(9.6, 8.2), layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1))
         (matrix, related), (composed, errors) = figure.subplots(2, 2)
         attention_matrix(matrix, first.metrics)
         relation(related, first.metrics)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from exactformer.experiments.jiang_tasks_drawing import weights_map
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
@@ -49,46 +48,36 @@ def nearest_points(axes: Axes, best: Metrics) -> None:
 
 
 def segments(axes: Axes, best: Metrics) -> None:
-    """Draw the sequence in a row, prediction tokens above; a line's colour is the weight."""
+    """Draw the sequence in a row, its prediction tokens' answers above; colours are weights."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    x, weights = np.array(best["x"]), np.array(best["attention"])
-    predicting = x[:, -1] == 0
-    segment = np.cumsum(predicting) - 1
-    colours = (BLUE, ORANGE, GREEN)
-    heads = {
-        t: float(np.flatnonzero(segment == segment[t]).mean())
-        for t in np.flatnonzero(predicting).tolist()
-    }
-    for t, middle in heads.items():
+    x, weights, meant = (np.array(best[name]) for name in ("x", "attention", "meant"))
+    predicting, segment = x[:, -1] == 0, np.cumsum(x[:, -1] == 0) - 1
+    shades, colours = weights_map(), (BLUE, ORANGE, GREEN)
+    for t in np.flatnonzero(predicting).tolist():
+        middle, colour = float(np.flatnonzero(segment == segment[t]).mean()), colours[segment[t]]
         for s in np.flatnonzero(weights[t] >= _VISIBLE).tolist():
-            end = (middle, 1.0) if s == t else (float(s), 0.0)
-            axes.plot(
-                (middle, end[0]), (1, end[1]), lw=2.2, color=weights_map()(0.1 + weights[t, s]),
-                zorder=1, solid_capstyle="round",
-            )  # fmt: skip
-            axes.text(s, -0.30, f"{weights[t, s]:.2f}", ha="center", fontsize=7, color=INK)
-        axes.scatter(middle, 1, s=150, marker="s", color=colours[segment[t]], zorder=3)
-        axes.text(middle, 1.12, f"y({t})", ha="center", fontsize=9, color=colours[segment[t]])
-    for s in np.flatnonzero(~predicting).tolist():
-        axes.scatter(s, 0, s=40 + 160 * x[s, -1], color=colours[segment[s]], zorder=3)
-        axes.text(s, -0.18, f"x({s})", ha="center", fontsize=8, color=GREY)
-        axes.text(s, -0.42, f"{_mass(x, segment, s):.2f}", ha="center", fontsize=7, color=ORANGE)
-    axes.text(-0.1, -0.30, "learnt", ha="right", fontsize=7, color=INK)
-    axes.text(-0.1, -0.42, "mass / total", ha="right", fontsize=7, color=ORANGE)
-    axes.set(xlim=(-1.2, len(x) - 0.4), ylim=(-0.55, 1.3), xticks=[], yticks=[])
-    axes.grid(False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+            axes.plot((middle, s), (1, 0), lw=2.2, color=shades(0.1 + weights[t, s]), zorder=1)
+        axes.scatter(middle, 1, s=150, marker="s", color=colour, zorder=3)
+        axes.text(middle, 1.1, f"y({t})", ha="center", fontsize=9, color=colour)
+        for s in np.flatnonzero(segment == segment[t]).tolist():
+            axes.text(s, -0.29, f"{weights[t, s]:.2f}", ha="center", fontsize=7, color=INK)
+            axes.text(s, -0.40, f"{meant[t, s]:.2f}", ha="center", fontsize=7, color=GREY)
+    for s, (*_, mass) in enumerate(x):
+        look = {"marker": "s", "s": 60, "color": "white"} if mass == 0 else {"s": 40 + 160 * mass}
+        axes.scatter(
+            s, 0, **{"color": colours[segment[s]], **look}, ec=colours[segment[s]], zorder=3
+        )
+        axes.text(s, -0.17, f"x({s})", ha="center", fontsize=8, color=INK)
+    for height, word, colour in ((-0.29, "learnt", INK), (-0.40, "meant", GREY)):
+        axes.text(-0.6, height, word, ha="right", fontsize=7, color=colour)
+    axes.set(xlim=(-1.6, len(x) - 0.5), ylim=(-0.5, 1.25))
+    _bare(axes)
     axes.figure.colorbar(
-        ScalarMappable(Normalize(0, 0.9), weights_map()), ax=axes, label="weight", shrink=0.7
+        ScalarMappable(Normalize(0, 0.9), shades), ax=axes, label="weight", shrink=0.7
     )
-    axes.set_title("(b) segments and their prediction tokens")
-
-
-def _mass(x: NDArray[Any], segment: NDArray[Any], s: int) -> float:
-    return float(x[s, -1] / x[segment == segment[s], -1].sum())
+    axes.set_title("(b) segments; squares: prediction tokens")
 
 
 def selections(axes: Axes, best: Metrics) -> None:
@@ -102,10 +91,13 @@ def selections(axes: Axes, best: Metrics) -> None:
         axes.scatter(range(tau), [row] * tau, s=70, color=colour, zorder=3, edgecolor="white")
         for i in range(tau):
             axes.text(i, 1.07 if row else -0.07, f"{name}({i})", ha="center", va=align, fontsize=8)
-    axes.set(xlim=(-0.6, tau - 0.4), ylim=(-0.25, 1.25), xticks=[])
-    axes.set_yticks([0, 1], ["inputs", "outputs"])
+    axes.set(xlim=(-0.6, tau - 0.4), ylim=(-0.25, 1.25))
+    _bare(axes)
+    axes.set_title("(b) outputs, green, and the inputs they rely on")
+
+
+def _bare(axes: Axes) -> None:
+    axes.set(xticks=[], yticks=[])
     axes.grid(False)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.tick_params(length=0)
-    axes.set_title("(b) outputs and the inputs they rely on")

@@ -50,8 +50,7 @@ def learn(
     best = int(np.nanargmin(history.final))
     found = measure(task, ensemble, fresh)
     alone = {f"best_{name}": values[best] for name, values in found.items()}
-    tokens = task.sample(_TOKENS, seed + SHOWN)
-    at, learnt = composition(task, ensemble, tokens)
+    at, learnt = composition(task, ensemble, task.sample(_TOKENS, seed + SHOWN))
     return {
         **found,
         **alone,
@@ -61,8 +60,8 @@ def learn(
         "x": shown,
         "attention": attention(task, ensemble, shown[None])[best, 0],
         "meant": task.attention(shown),
-        "at": at,
-        "learnt": learnt[best],
+        "at": at[:_TOKENS],
+        "learnt": learnt[best, :_TOKENS],
     }
 
 

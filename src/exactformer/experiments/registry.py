@@ -29,6 +29,7 @@ _MODULES: dict[str, str] = {
     "jiang-figure-4": "exactformer.experiments.jiang_figure_4",
     "jiang-figure-5": "exactformer.experiments.jiang_figure_5",
     "jiang-figure-6": "exactformer.experiments.jiang_figure_6",
+    "jiang-equivariance": "exactformer.experiments.jiang_equivariance",
     "jiang-mixing": "exactformer.experiments.jiang_mixing",
 }
 
