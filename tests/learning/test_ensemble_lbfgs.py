@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.optimize import rosen, rosen_der
 
-from exactformer.learning.ensemble.lbfgs import minimise
+from exactformer.learning.ensemble.lbfgs import _Curvature, minimise
 
 
 def quadratics(*conditions, size=6):
@@ -103,3 +103,20 @@ def test_a_minimum_is_left_alone():
     found = minimise(objective, centre, steps=10)
     assert torch.equal(found.weights, centre)
     assert found.losses.shape[1] < 11
+
+
+def test_the_inverse_hessian_obeys_the_secant_equation():
+    """H y = s for the newest pair; across all pairs it is the multiple sᵀy / yᵀy of the identity."""
+    s, y = torch.zeros(2, 3, 8, dtype=torch.float64)
+    curvature = _Curvature(s, memory=4)
+    source = torch.Generator().manual_seed(0)
+    for _ in range(6):  # more than there is room for
+        s[:, :6] = torch.randn(3, 6, generator=source, dtype=torch.float64)
+        y[:, :6] = s[:, :6] + 0.3 * torch.randn(3, 6, generator=source, dtype=torch.float64)
+        curvature.add(s, y, torch.tensor([True, True, False]))
+    torch.testing.assert_close(curvature.solve(y)[:2], s[:2], rtol=0, atol=1e-13)
+    across = torch.eye(8, dtype=torch.float64)[[6, 7, 6]]
+    scale = (s * y).sum(dim=1) / (y * y).sum(dim=1)
+    scale[2] = 1  # no pair was ever taken
+    torch.testing.assert_close(curvature.solve(across), scale[:, None] * across)
+    assert torch.equal(curvature.solve(y)[2], y[2])

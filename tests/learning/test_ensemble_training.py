@@ -21,7 +21,7 @@ from exactformer.learning.ensemble import (
 )
 from exactformer.learning.ensemble import training as training_module
 from exactformer.learning.ensemble.capture import repeated
-from exactformer.learning.ensemble.memory import weight_bytes
+from exactformer.learning.ensemble.memory import sequence_bytes, weight_bytes
 from exactformer.learning.ensemble.rows import RowOrder
 from tests.learning.plain_attention import PlainAttention
 
@@ -338,7 +338,7 @@ def test_precision_is_set_for_training_alone():
 
 def test_what_does_not_fit_is_refused_before_it_is_allocated():
     made, (x, y) = ensemble(2, 3), sample()
-    fitting = weight_bytes(made, SHORT) + 20_000
+    fitting = weight_bytes(made, SHORT) + 3 * sequence_bytes(made, tau=4)
     with pytest.raises(SizeError, match="a batch_size of 3 would fit"):
         train(made, x, y, SHORT, memory_limit=fitting)
     train(made, x, y, replace(SHORT, batch_size=3), memory_limit=fitting)

@@ -109,27 +109,28 @@ class AttentionEnsemble(Ensemble):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return Ĥ (M, B, τ[, o]); ``mask`` (B, τ) is true at tokens that are there."""
-        h, shape = self._features(x)
-        values = torch.bmm(h, self.value.mT).view(self.models, *shape, -1)
-        attended = self._attention(h, shape, mask) @ values
+        query, key, value = self._project(x)
+        attended = self._weigh(query, key, mask) @ value
         outputs: Tensor = self.outer(attended.flatten(1, 2))
-        return self.write(outputs.view(self.models, *shape, -1))
+        return self.write(outputs.view(*value.shape[:3], -1))
 
     def attention(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return the attention matrices (M, B, τ, τ), one row for each query t."""
-        return self._attention(*self._features(x), mask)
+        query, key, _ = self._project(x)
+        return self._weigh(query, key, mask)
 
-    def _features(self, x: Tensor) -> tuple[Tensor, tuple[int, int]]:
-        """Return h = f̂(x) as rows (M, B·τ, n), and (B, τ)."""
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return W_Q h, W_K h, W_V h, each (M, B, τ, ·), by one product with all three matrices."""
         tokens = self.positions(self.read(x))
-        batch, tau = tokens.shape[-3:-1]
-        return self.inner(tokens.flatten(-3, -2)), (batch, tau)
+        h = self.inner(tokens.flatten(-3, -2))
+        matrices = (self.query, self.key, self.value)
+        projected = torch.bmm(h, torch.cat(matrices, dim=1).mT)
+        rows = projected.view(self.models, *tokens.shape[-3:-1], -1)
+        query, key, value = torch.split(rows, [matrix.shape[1] for matrix in matrices], dim=-1)
+        return query, key, value
 
-    def _attention(self, h: Tensor, shape: tuple[int, int], mask: Tensor | None) -> Tensor:
-        query, key = (
-            torch.bmm(h, weight.mT).view(self.models, *shape, -1)
-            for weight in (self.query, self.key)
-        )
+    def _weigh(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the softmax of the scores over s, (M, B, τ, τ)."""
         scores: Tensor = query @ key.mT
         if mask is not None:
             scores = scores.masked_fill(~mask[:, None, :], -torch.inf)

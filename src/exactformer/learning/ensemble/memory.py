@@ -13,7 +13,7 @@ from exactformer.learning.ensemble.protocol import EnsembleProtocol
 _COPIES = 10  # weights, gradient, two moments, the best so far, and what a step needs in between
 _PIECE = 2**30
 _SHARE = 0.8  # of what is free: allocators round sizes up and leave gaps
-_BACKWARD = 1.5  # beside what is kept, the backward pass holds the gradients of a layer or two
+_BACKWARD = 2.25  # beside what is kept, the backward pass holds gradients of some layers; measured
 
 
 def sequence_bytes(ensemble: Ensemble, tau: int) -> int:
