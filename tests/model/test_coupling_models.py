@@ -159,11 +159,17 @@ def test_saved_models_come_back_with_their_bound(tmp_path, executor):
         loaded.measure(100)
 
 
-def test_the_bound_follows_the_number_format():
-    model = ef.compile_coupling(waves(), 2, 32)
-    exact = model.bound.rounding
+@pytest.mark.parametrize("executor", ["fused", "literal"])
+def test_the_bound_follows_the_number_format(executor):
+    model = ef.compile_coupling(waves(), 2, 37, executor=executor)
+    exact, x = model.bound.rounding, waves().sample(5)
+    outputs = model(x)
     assert model.float().bound.rounding > 1e6 * exact
-    assert model(waves().sample(2)).dtype == torch.float32
+    assert model(x).dtype == torch.float32
+    direct = ef.compile_coupling(waves(), 2, 37, executor=executor, dtype=torch.float32)
+    assert torch.equal(model(x), direct(x))
+    assert model.double().bound.rounding == exact
+    assert torch.equal(model(x), outputs)  # nothing was lost on the way
 
 
 def test_trained_weights_have_no_bound_and_are_saved_as_they_are(tmp_path):

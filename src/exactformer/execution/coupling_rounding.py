@@ -17,6 +17,7 @@ With Δ the largest step between neighbouring knots and V the largest value of a
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ from exactformer.execution.formats import float_format
 MARGIN = 1.1
 
 
+@lru_cache(maxsize=8)
 def rounding_bound(blueprint: CouplingBlueprint, dtype: torch.dtype, executor: str) -> float:
     """Return the bound for a format and a way of running."""
     u = torch.finfo(dtype).eps / 2

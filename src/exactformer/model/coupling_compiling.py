@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,19 +81,23 @@ def compile_coupling(
             f"is {MOST_VALUES:,}. Feasible: ff_width={MOST_VALUES // rows // 2:,}"
         )
     target = centred(target) if centre else target
-    decomposition = decomposition or pod(target.rho, target.intervals, measure="probability")
+    if decomposition is None:
+        with _doing("decomposing the coupling"):
+            decomposition = pod(target.rho, target.intervals, measure="probability")
     low, high = target.domain
-    blueprint = coupling(
-        decomposition,
-        target.f,
-        target.F,
-        tau=target.tau,
-        head_dim=head_dim,
-        ff_width=ff_width,
-        domain=(float(low), float(high)),  # type: ignore[arg-type]
-        positions=target.positions,
-    )
-    bound = json.dumps(bound_coupling(blueprint, target, decomposition).to_dict())
+    with _doing(f"interpolating on {ff_width:,} pieces"):
+        blueprint = coupling(
+            decomposition.truncate(head_dim),
+            target.f,
+            target.F,
+            tau=target.tau,
+            head_dim=head_dim,
+            ff_width=ff_width,
+            domain=(float(low), float(high)),  # type: ignore[arg-type]
+            positions=target.positions,
+        )
+    with _doing("bounding the error"):
+        bound = json.dumps(bound_coupling(blueprint, target, decomposition).to_dict())
     blueprint = replace(blueprint, metadata={"bound": bound, "target": target.name})
     model = CouplingModel(blueprint, target, decomposition, executor, dtype)
     return model if device is None else model.to(device)
@@ -106,3 +113,15 @@ def load_coupling_model(
     """Load a saved model. Its bound is the one that was computed from the functions it approximates."""
     model = CouplingModel(load_coupling(path), executor=executor, dtype=dtype)
     return model if device is None else model.to(device)
+
+
+@contextmanager
+def _doing(what: str) -> Iterator[None]:
+    """Say in a terminal what is being done, while it is."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,7 @@ class CouplingModel(nn.Module):
         self.decomposition = decomposition
         self.executor = executor
         self.network = _network(blueprint, executor, dtype)
+        self._constructed = _fingerprint(self.network)
 
     def forward(self, x: Any) -> Tensor:
         """Evaluate sequences given as tensor, array or nested list, of numbers of the domain."""
@@ -112,14 +115,7 @@ class CouplingModel(nn.Module):
 
     def is_trained(self) -> bool:
         """Whether any weight differs from the constructed one."""
-        if isinstance(self.network, FusedCoupling):
-            return not (
-                _same(self.network.features.values, self.blueprint.features.values)
-                and _same(self._outer_values(), self.blueprint.outer.values)
-            )
-        fresh = _network(self.blueprint, self.executor, self._home().dtype).state_dict()
-        own = self.network.state_dict()
-        return any(not torch.equal(own[name].cpu(), fresh[name]) for name in fresh)
+        return self._constructed != _fingerprint(self.network)
 
     def save(self, path: str | Path) -> None:
         """Write the blueprint; trained tables are written as they are, without bound."""
@@ -166,6 +162,18 @@ class CouplingModel(nn.Module):
         copy.network.load_state_dict(self.network.state_dict())
         memo[id(self)] = copy
         return copy
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> CouplingModel:
+        """Move or convert; constructed weights are rounded from the blueprint, whatever they were."""
+        trained, before = self.is_trained(), self._home().dtype
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        after = self._home().dtype
+        if not trained:
+            if after != before:
+                fresh = _network(self.blueprint, self.executor, after)
+                self.network.load_state_dict(fresh.state_dict())
+            self._constructed = _fingerprint(self.network)
+        return self
 
     def _home(self) -> Tensor:
         return _home(self.network)
@@ -224,9 +232,12 @@ def _home(network: nn.Module) -> Tensor:
     return next(network.parameters())
 
 
-def _same(values: Tensor, constructed: Floats) -> bool:
-    rounded = torch.as_tensor(constructed).to(values.dtype)
-    return torch.equal(values.detach().cpu(), rounded)
+def _fingerprint(network: nn.Module) -> str:
+    """Return a digest of all weights as they are."""
+    content = hashlib.sha256()
+    for parameter in network.parameters():
+        content.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return content.hexdigest()
 
 
 def _numbers(values: Tensor) -> Floats:
