@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -76,6 +77,7 @@ def measure(size: Size, device: str) -> dict[str, Any]:
     }
     operations = 6 * made.multiplications(size.tau) * size.batch
     return {
+        "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "device": torch.cuda.get_device_name() if device == "cuda" else processor_name(),
         "gpu": device == "cuda",
@@ -268,6 +270,13 @@ def profile(size: Size) -> None:
     print(torch.cuda.get_device_name())
 
 
+def commit() -> str:
+    """Return the commit that is measured, where there is a repository."""
+    words = ["git", "rev-parse", "--short", "HEAD"]
+    found = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parent)
+    return found.stdout.strip() or "unknown"
+
+
 def processor_name() -> str:
     from benchmarks.tables import processor
 
@@ -283,7 +292,7 @@ WAYS = {
 
 def table(results: dict[str, Any], stored: bool = True) -> None:
     """Show what was measured, and store it."""
-    from benchmarks.tables import keep, markdown, provenance, show
+    from benchmarks.tables import keep, markdown, show
 
     rates, operations = results["model steps/s"], results["TFLOP/s"]
     columns = ("way", "model steps a second", "against one by one", "TFLOP/s")
@@ -315,10 +324,9 @@ def table(results: dict[str, Any], stored: bool = True) -> None:
             f"{measured / 2**30:.2g} GiB at most in use."
         )
     name = "ensembles" if results["gpu"] else "ensembles-cpu"
-    commit = provenance("ensembles", ())["commit"]
     origin = (
-        f"`python -m benchmarks.ensembles`, {results['date']}, commit {commit}, {results['device']}; "
-        f"torch {results['torch']}."
+        f"`python -m benchmarks.ensembles`, {results['date']}, commit {results['commit']}, "
+        f"{results['device']}; torch {results['torch']}."
     )
     if stored:
         keep(name, title, [note, "", *markdown(columns, cells), "", origin], results)
