@@ -244,6 +244,8 @@ def test_what_cannot_be_done_is_said():
         ef.compile_coupling(waves(), 1, 4, executor="quantum")
     with pytest.raises(InputError, match="samples=1"):
         model.measure(1)
+    with pytest.raises(InputError, match=r"5 tokens of \(0.0, 1.0\), the model 4"):
+        model.measure(10, target=waves(5))
     with pytest.raises(InputError, match="a coupling is wanted"):
         ef.compile_coupling(np.sin, 1, 4)
 

@@ -56,7 +56,8 @@ class CouplingModel(nn.Module):
 
     def forward(self, x: Any) -> Tensor:
         """Evaluate sequences given as tensor, array or nested list, of numbers of the domain."""
-        return torch.as_tensor(self.network(self._sequences(x)))
+        output: Tensor = self.network(self._sequences(x))
+        return output
 
     def attention(self, x: Any) -> Tensor:
         """Return the attention matrices, ``(..., τ, τ)``, one row a query."""
@@ -88,15 +89,15 @@ class CouplingModel(nn.Module):
             raise InputError("a file holds no functions: give the target, measure(target=…)")
         if samples < 2:
             raise InputError(f"samples={samples} must be at least 2")
-        dtype, home = self._home().dtype, self._home()
         low, high = (float(end) for end in self.blueprint.domain)
-        x = (
-            torch.as_tensor(target.sample(samples, seed))
-            .to(dtype)
-            .double()
-            .clamp(low, high)
-            .numpy()
-        )
+        if target.tau != self.blueprint.tau or tuple(target.domain) != (low, high):
+            raise InputError(
+                f"the target has {target.tau} tokens of {target.domain}, the model "
+                f"{self.blueprint.tau} of {(low, high)}"
+            )
+        home = self._home()
+        drawn = torch.as_tensor(target.sample(samples, seed)).to(home.dtype)
+        x = drawn.double().clamp(low, high).numpy()
 
         def run(network: nn.Module, points: Floats) -> Floats:
             with torch.no_grad():
