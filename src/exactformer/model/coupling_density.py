@@ -11,7 +11,8 @@ where ψ_{q,s}(x) = ξ_{q,s} x. All that follows in the proof is carried out:
     ρ(u, v) = ln 2 where u and v lie in the same interval, else 0: a token weighs itself 2/(τ + 1), any
               other 1/(τ + 1), and equation (8) reads F of the mean of f(x(t)), f(x(1)), …, f(x(τ)).
     f(x(s)) = ψ_{1,s}(x(s)), ψ_{2,s}(x(s)), … in the slots of s, zeros in those of others; and b_s = s.
-    F       reads t from the last slot, halves the slots of t, adds up over s, applies g_q^(t).
+    F       reads t from the last slot, halves the slots of t, adds up over s, applies g_q^(t); between
+            the values that the last slot can have it passes from one t to the next, continuously.
 
 The text of the proof is looser than its theorem. (26) adds up the ψ_{q,s} of all s in *one* slot
 for each q, and (28) then subtracts ψ_{q,t}(x_t), which F cannot see: the sum over s with that of t
@@ -110,15 +111,15 @@ class _ReadSlots:
     def __call__(self, h: Any) -> Any:
         tau, terms = self.superposition.tau, len(self.superposition.inner)
         u = (tau + 1) * h
-        t = (u[..., -1] - tau * (tau + 1) / 2).round() - 1  # b_t + Σ b_s is known, b_s = s
+        t = u[..., -1:] - tau * (tau + 1) / 2 - 1  # b_t + Σ b_s is shown, b_s = s
+        near = (1.5 - 2 * abs(t - like(np.arange(tau), u))).clip(0, 1)
         slots = u[..., :-1].reshape(*u.shape[:-1], terms, tau)
-        own = t[..., None, None] == like(np.arange(tau), u)
-        sums = namespace(u).where(own, slots / 2, slots).sum(-1)
-        total = 0.0
-        for place, row in enumerate(self.superposition.outer):
-            value = sum(g(sums[..., q]) for q, g in enumerate(row))
-            total = total + namespace(u).where(t == place, value, 0.0)
-        return total
+        sums = (slots / (1 + near[..., None, :])).sum(-1)
+        outputs = [
+            near[..., place] * sum(g(sums[..., q]) for q, g in enumerate(row))
+            for place, row in enumerate(self.superposition.outer)
+        ]
+        return sum(outputs)
 
 
 def density_coupling(
