@@ -65,8 +65,8 @@ _SIZES: dict[Scale, dict[str, dict[str, Any]]] = {
             "sequences": 65536, "steps": 6000, "batch": 256, "rate": 5e-3,
         },
         "scratch": {
-            "starts": 3, "width": 128, "depth": 3, "features": 32,
-            "sequences": 65536, "steps": 10_000, "batch": 256, "rate": 1e-3,
+            "starts": 4, "width": 128, "depth": 3, "features": 32,
+            "sequences": 65536, "steps": 10_000, "batch": 256, "rate": 5e-3,
         },
     },
 }  # fmt: skip
