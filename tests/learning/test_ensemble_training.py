@@ -306,6 +306,17 @@ def test_a_second_order_finish_learns_the_exponential_kernel_to_rounding():
     np.testing.assert_allclose(history.final, history.finish[:, -1], rtol=1e-6, atol=1e-30)
 
 
+def test_a_finish_in_pieces_is_that_of_the_whole():
+    x, y = sample()
+    protocol = replace(SHORT, steps=0, finish="lbfgs", finish_steps=3)
+    whole, pieces = ensemble(2, 3), ensemble(2, 3)
+    expected = train(whole, x, y, protocol)
+    limit = weight_bytes(pieces, protocol) + 8 * sequence_bytes(pieces, tau=4)  # 8, 8, 8 and 6 rows
+    found = train(pieces, x, y, protocol, memory_limit=limit)
+    # Three steps of length one at most, each with gradients that differ by a few roundings.
+    np.testing.assert_allclose(found.finish, expected.finish, rtol=0, atol=1e3 * 2**-53)
+
+
 def test_a_finish_that_is_worse_on_the_validation_set_is_not_kept():
     x, y = sample()
     made = ensemble(2, 3)
