@@ -197,6 +197,30 @@ def test_vector_values_are_bounded_too() -> None:
     assert 0 < measured(target, model).sum(-1).mean() <= limit.total
 
 
+@pytest.mark.slow
+def test_over_a_thousand_random_couplings_none_violates_the_bound() -> None:
+    ratios = []
+    for seed in range(1000):
+        head_dim, ff_width = 1 + seed % 5, (8, 24, 120)[seed % 3]
+        target = random_target(seed)
+        nodes = 32 * len(target.intervals)
+        found = pod(target.rho, target.intervals, measure="probability", max_nodes=nodes)
+        limit = bound(target, head_dim, ff_width, decomposition=found)
+        errors = measured(target, construct(target, found.truncate(head_dim), ff_width))
+        ratios.append(errors.sum(-1).mean() / limit.total)
+        assert (errors**2).mean() < limit.mean_squared
+    assert 0.25 < max(ratios) < 1
+
+
+def test_a_decomposition_of_something_else_is_refused() -> None:
+    target = Coupling(identity, identity, lambda u, v: u * v, 2, domain=(0, 2))
+    for wrong in (pod(target.rho, (0, 2)), pod(target.rho), pod(np.ones((8, 8)), (0, 2))):
+        with pytest.raises(InputError, match="not that of the target"):
+            bound(target, 1, decomposition=wrong)
+    known = pod(target.rho, (0, 2), measure="probability")
+    assert bound(target, 1, decomposition=known) == bound(target, 1)
+
+
 def test_refusals() -> None:
     with pytest.raises(InputError, match="head_dim"):
         bound(sine_family([1.0]), 0)

@@ -23,7 +23,7 @@ from exactformer.errors import InputError
 from exactformer.theory.decomposition import Decomposition
 from exactformer.theory.outer import outer_function
 from exactformer.theory.pod import pod
-from exactformer.theory.quadrature import Intervals, intervals_of
+from exactformer.theory.quadrature import Intervals, Rule, intervals_of
 from exactformer.theory.smoothness import Smoothness, components, smoothness
 
 
@@ -82,11 +82,30 @@ class Complexity:
         )
 
 
-def decompose(target: Target) -> Decomposition:
-    """Return the decomposition of a target's ρ for uniform tokens."""
+def decompose(target: Target, known: Decomposition | None = None) -> Decomposition:
+    """Return the decomposition of a target's ρ for uniform tokens, or ``known`` if it is one."""
     if getattr(target, "dim", None) is not None:
         raise InputError("rates are computed for scalar tokens; decompose ρ on a Box for vectors")
-    return pod(target.rho, sorted(target.intervals), measure="probability")
+    intervals = intervals_of(target.intervals)
+    if known is None:
+        return pod(target.rho, intervals, measure="probability")
+    if known.kernel is None or not _is_uniform(known.u, intervals):
+        raise InputError(
+            "this decomposition is not that of the target's ρ for uniform tokens: "
+            f'pod(target.rho, {list(intervals)}, measure="probability")'
+        )
+    return known
+
+
+def _is_uniform(rule: Rule, intervals: Intervals) -> bool:
+    """Say whether a rule gives every interval its share of 1, with the middle for a mean."""
+    total = sum(high - low for low, high in intervals)
+    shares = []
+    for low, high in intervals:
+        inside = (rule.nodes > low) & (rule.nodes < high)
+        about_middle = rule.weights[inside] @ (rule.nodes[inside] - (low + high) / 2)
+        shares += [rule.weights[inside].sum() - (high - low) / total, about_middle / (high - low)]
+    return float(np.abs(shares).max()) < 1e-9
 
 
 def complexity(
@@ -98,7 +117,7 @@ def complexity(
     decomposition: Decomposition | None = None,
 ) -> Complexity:
     """Return the complexity measures with k = ``terms``; ``alpha`` is fitted unless given."""
-    found = decompose(target) if decomposition is None else decomposition
+    found = decompose(target, decomposition)
     intervals = intervals_of(target.intervals)
     inner = smoothness(target.f, intervals)
     outer = outer_function(target.F, inner)

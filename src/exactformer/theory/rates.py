@@ -150,7 +150,7 @@ def bound(
             f"a model needs head_dim ≥ 1 and a piece for each of {len(target.intervals)} intervals, "
             f"not head_dim={head_dim}, ff_width={ff_width}"
         )
-    found = decompose(target) if decomposition is None else decomposition
+    found = decompose(target, decomposition)
     kept, intervals = found.truncate(head_dim), intervals_of(target.intervals)
     # Pieces are shared evenly; what does not divide is not used.
     pieces = ff_width // len(intervals) * len(intervals)
