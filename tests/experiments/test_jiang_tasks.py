@@ -135,7 +135,7 @@ def test_the_nearest_equivariant_map_is_the_mean_over_all_orders(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_equivariant_polynomial_goes_below_the_floor(target):
-    """Least squares over x(t), the mean, their squares and products: the floor, to 4 standard errors."""
+    """Least squares over x(t), the mean, squares and products: the floor, to 4 standard errors."""
     T, rng = jiang_equivariance.matrix(target, 5), np.random.default_rng(0)
     x = rng.random((20_000, 5))
     mean = np.repeat(x.mean(axis=1, keepdims=True), 5, axis=1)

@@ -108,8 +108,9 @@ def norm_contours(axes: Axes, best: Metrics) -> None:
 def error_panel(axes: Axes, summary: Summary) -> None:
     """Draw mean squared errors: constructions by sharpness, trained models as lines."""
     built = constructed(summary)
+    sharpness = [cell.parameters["sharpness"] for cell in built]
     axes.plot(
-        [cell.parameters["sharpness"] for cell in built],
+        sharpness,
         [cell.metrics["mse"] for cell in built],
         "o-", color=ORANGE, label=f"constructed, head size {built[0].metrics['rank']:.0f}",
     )  # fmt: skip
@@ -120,6 +121,8 @@ def error_panel(axes: Axes, summary: Summary) -> None:
             label = _trained_label(cell.parameters) if i == 0 else None
             axes.axhline(value, color=colour, lw=0.9, ls=style, alpha=0.8, label=label)
     axes.set(xscale="log", yscale="log", xlabel="sharpness λ", ylabel="mean squared error")
+    axes.set_xticks(sharpness, [f"{value:g}" for value in sharpness])
+    axes.minorticks_off()
     axes.set_title("(d) what is possible, what was found")
     axes.legend()
 
