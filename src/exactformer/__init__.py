@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from exactformer.errors import ExactformerError
 
 if TYPE_CHECKING:
+    from exactformer import targets, theory
     from exactformer.algebra import Polynomial
     from exactformer.algebra.ridge import RidgeForm, ridge_form
     from exactformer.blueprint import Blueprint, SequenceBlueprint
@@ -85,11 +86,17 @@ __all__ = [
 ]
 
 
+# Packages that are part of the public face: ef.targets.Coupling, ef.theory.pod.
+_PACKAGES = ("targets", "theory")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"exactformer.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'exactformer' has no attribute {name!r}")
     return getattr(import_module(f"exactformer.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_PACKAGES])
