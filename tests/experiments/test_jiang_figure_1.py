@@ -57,10 +57,10 @@ def test_no_constructed_model_passes_its_bound(alpha, rank, head, pieces, seed):
 
 
 @pytest.mark.parametrize("alpha", rates.ALPHAS)
-def test_the_bound_is_that_of_the_theory(alpha):
-    general = bound(models.target(alpha, "6"), head_dim=3, ff_width=rates.TAU * 10_000)
-    ours = rates.bound(rates.singular_values(alpha, "6"), 3, rates.TAU * 10_000)
-    assert general.mean_squared == pytest.approx(ours, rel=1e-6)
+def test_the_theory_knows_only_a_little_more_than_the_closed_form(alpha):
+    general = bound(models.target(alpha, "6"), head_dim=3, ff_width=160_000).mean_squared
+    closed = rates.bound(rates.singular_values(alpha, "6"), 3, 160_000)
+    assert 0.8 * closed <= general <= closed * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("head", [1, 3])

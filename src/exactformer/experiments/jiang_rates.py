@@ -11,6 +11,8 @@ absolute values, and f is within ½ of its midrange. Interpolation on N pieces m
 ε = Σ_{k≤m} σ_k (2πk)²/(2N²) and leaves F and f as they are. Hence, for the constructed model,
 
     E|H_t − Ĥ_t|² ≤ ¼ (√((τ−1) T² + D²) + ε)².
+
+``theory.bound`` says the same of any target, and a little more: it weighs scores by the largest weight.
 """
 
 from __future__ import annotations
