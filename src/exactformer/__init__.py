@@ -82,6 +82,8 @@ __all__ = [
     "measure_sequence_error",
     "reproduce",
     "ridge_form",
+    "targets",
+    "theory",
     "universality_curve",
 ]
 
@@ -99,4 +101,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_PACKAGES])
+    return sorted(__all__)
