@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from exactformer.certificates import Certificate
     from exactformer.experiments import reproduce
     from exactformer.learning import PolynomialAttentionRegressor
+    from exactformer.learning.recommending import Recommendation, recommend_architecture
     from exactformer.model import (
         CompiledModel,
         CouplingModel,
@@ -43,6 +44,7 @@ _HOMES = {
     "CouplingModel": "model",
     "Polynomial": "algebra",
     "PolynomialAttentionRegressor": "learning",
+    "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "blueprint",
     "SequenceModel": "model",
@@ -55,6 +57,7 @@ _HOMES = {
     "is_contextual_mapping": "probing",
     "load": "model.loading",
     "measure_sequence_error": "model",
+    "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
     "universality_curve": "approximation",
@@ -68,6 +71,7 @@ __all__ = [
     "ExactformerError",
     "Polynomial",
     "PolynomialAttentionRegressor",
+    "Recommendation",
     "RidgeForm",
     "SequenceBlueprint",
     "SequenceModel",
@@ -80,6 +84,7 @@ __all__ = [
     "is_contextual_mapping",
     "load",
     "measure_sequence_error",
+    "recommend_architecture",
     "reproduce",
     "ridge_form",
     "targets",

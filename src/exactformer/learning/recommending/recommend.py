@@ -1,0 +1,89 @@
+"""``recommend_architecture``: transformer or RNN, for a user's own sequences or for a target.
+
+Section 6 of Jiang and Li compares the two: RNNs suffer from a change of order that makes the
+relationship look ahead, and from memory that does not fade; transformers from mixing, which raises the
+rank of the score. All of that can be measured: the linear part by nested least squares
+(:mod:`.linear`), memory from its kernel (:mod:`.memory`), the coupling and its spectrum by an attention
+head in a basis (:mod:`.heads`), nonlinear recurrence by a gated network (:mod:`.gates`). The comparison
+is made on sequences held out (:mod:`.comparing`), and one rule decides (:mod:`.deciding`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from exactformer.errors import InputError
+from exactformer.learning.recommending.comparing import ATTENTION, compare, explained, turns_for
+from exactformer.learning.recommending.deciding import decide
+from exactformer.learning.recommending.describing import describe
+from exactformer.learning.recommending.evidence import gather
+from exactformer.learning.recommending.exact import known
+from exactformer.learning.recommending.linear import cross_validate
+from exactformer.learning.recommending.memory import memory
+from exactformer.learning.recommending.progress import progress
+from exactformer.learning.recommending.recommendation import Recommendation
+from exactformer.learning.recommending.samples import FOLDS, Samples, samples
+from exactformer.learning.threads import one_blas_thread
+
+DRAWN = 2000
+"""Sequences drawn from a target."""
+
+
+def recommend_architecture(
+    relationship: Any, outputs: Any = None, *, count: int = DRAWN, seed: int = 0
+) -> Recommendation:
+    """Say whether a transformer or an RNN suits a relationship between sequences.
+
+    ``relationship`` is one of
+
+    * input sequences (N, τ) or (N, τ, d), with ``outputs`` (N, τ), (N, τ, k), or (N,) for one value
+      after the last token;
+    * windows cut from a series by :func:`windows`;
+    * a target, that is anything with ``sample(count, seed)`` that can be called on what it samples:
+      ``count`` sequences are drawn from it.
+
+    It takes some seconds; a terminal shows a bar.
+    """
+    data = _samples(relationship, outputs, count, seed)
+    if data.count < FOLDS:
+        raise InputError(f"{data.count} sequences cannot be cut into {FOLDS} folds; give more")
+    if not np.ptp(data.outputs, axis=0).any():
+        raise InputError("the outputs are the same for all sequences: there is nothing to explain")
+    folds = data.folds(seed)
+    steps = 1 + turns_for(data) * (2 + len(ATTENTION))
+    with progress(steps) as tell, one_blas_thread():
+        tell("linear maps")
+        linear = cross_validate(data, folds)
+        remembered = memory(data, folds, linear)
+        comparison = compare(data, folds, seed, tell)
+    decision = decide(data, comparison, remembered)
+    exact, spectrum = known(relationship)
+    evidence = (*gather(data, linear, remembered, comparison), *exact)
+    return Recommendation(
+        verdict=decision.verdict,
+        confidence=decision.confidence,
+        reason=decision.reason,
+        shares=decision.shares,
+        evidence=evidence,
+        text=describe(decision, evidence, data.last_only),
+        kernel=remembered.kernel,
+        kernel_error=remembered.error,
+        hankel=remembered.hankel,
+        singular_values=comparison.head.singular_values() if spectrum is None else spectrum,
+        by_head_size={m: explained(e, comparison.total) for m, e in comparison.cut.items()},
+    )
+
+
+def _samples(relationship: Any, outputs: Any, count: int, seed: int) -> Samples:
+    if isinstance(relationship, Samples):
+        return relationship
+    if callable(relationship) and hasattr(relationship, "sample"):
+        inputs = relationship.sample(count, seed)
+        return samples(inputs, relationship(inputs))
+    if outputs is None:
+        raise InputError(
+            "give input and output sequences, windows(series, ...), or a target with .sample()"
+        )
+    return samples(relationship, outputs)
