@@ -31,6 +31,7 @@ _MODULES: dict[str, str] = {
     "jiang-figure-6": "exactformer.experiments.jiang_figure_6",
     "jiang-equivariance": "exactformer.experiments.jiang_equivariance",
     "jiang-mixing": "exactformer.experiments.jiang_mixing",
+    "jiang-recommend": "exactformer.experiments.jiang_recommend",
 }
 
 _registered: dict[str, Experiment] = {}
