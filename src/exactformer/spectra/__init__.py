@@ -1,0 +1,17 @@
+"""Spectra of real models: what attention multiplies, and how much of its head it needs."""
+
+from exactformer.spectra.adapters import Adapter, Call, register, unregister
+from exactformer.spectra.errors import ExtractionError
+from exactformer.spectra.primitives import Attention
+from exactformer.spectra.scores import Projection, Scores
+
+__all__ = [
+    "Adapter",
+    "Attention",
+    "Call",
+    "ExtractionError",
+    "Projection",
+    "Scores",
+    "register",
+    "unregister",
+]

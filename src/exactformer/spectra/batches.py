@@ -1,0 +1,128 @@
+"""Inputs as models take them: one tensor, named tensors, a tuple of tensors, or many such batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from exactformer.errors import InputError
+
+_KINDS = (
+    "give a tensor, a dictionary of tensors such as a tokenizer returns, a tuple of tensors, or a "
+    "list, generator or DataLoader of these"
+)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Arguments of one call of a model."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] | None = None
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on a device; only what is on the CPU travels."""
+        named = {} if self.kwargs is None else self.kwargs
+        return Batch(
+            tuple(_moved(value, device) for value in self.args),
+            {name: _moved(value, device) for name, value in named.items()},
+        )
+
+    def as_floats(self, dtype: torch.dtype) -> Batch:
+        """Return the batch with its floating-point tensors in the model's format."""
+
+        def cast(value: Any) -> Any:
+            return value.to(dtype) if _is_float(value) else value
+
+        named = {} if self.kwargs is None else self.kwargs
+        return Batch(tuple(map(cast, self.args)), {n: cast(v) for n, v in named.items()})
+
+    def call(self, model: nn.Module) -> Any:
+        """Run a model on it."""
+        return model(*self.args, **(self.kwargs or {}))
+
+    def named(self, name: str) -> Tensor | None:
+        """Return a tensor by its name, if the batch has it."""
+        value = None if self.kwargs is None else self.kwargs.get(name)
+        return value if isinstance(value, Tensor) else None
+
+
+def batches(inputs: Any) -> Iterator[Batch]:
+    """Yield the batches of whatever a user gives; refuse what is no input, and no input at all."""
+    empty = True
+    for batch in _batches(inputs):
+        empty = False
+        yield batch
+    if empty:
+        raise InputError(f"there are no inputs: {_KINDS}")
+
+
+def count(inputs: Any) -> int | None:
+    """Return how many batches there are, if that is known without running through them."""
+    if isinstance(inputs, Tensor | Mapping) or _is_call(inputs):
+        return 1
+    try:
+        return len(inputs)
+    except TypeError:
+        return None
+
+
+def _batches(inputs: Any) -> Iterator[Batch]:
+    if isinstance(inputs, str | bytes | int | float | None):
+        raise InputError(f"inputs are {type(inputs).__name__}: {_KINDS}")
+    if isinstance(inputs, Tensor | Mapping) or _is_call(inputs):
+        yield _batch(inputs)
+        return
+    try:
+        iterator = iter(inputs)
+    except TypeError:
+        raise InputError(f"inputs are {type(inputs).__name__}: {_KINDS}") from None
+    for item in iterator:
+        yield _batch(item)
+
+
+def _batch(item: Any) -> Batch:
+    if isinstance(item, Mapping):
+        if not any(isinstance(value, Tensor) for value in item.values()):
+            raise InputError(f"a batch names no tensor ({', '.join(map(str, item))}): {_KINDS}")
+        batch = Batch((), {str(name): value for name, value in item.items()})
+    elif isinstance(item, Tensor):
+        batch = Batch((item,))
+    elif _is_call(item):
+        batch = Batch(tuple(item))
+    else:
+        what = "text: tokenize it first, or give tokenizer=" if isinstance(item, str) else _KINDS
+        raise InputError(f"a batch is {type(item).__name__}: {what}")
+    for value in (*batch.args, *(batch.kwargs or {}).values()):
+        if isinstance(value, Tensor) and not value.numel():
+            raise InputError(f"a batch holds a tensor of shape {tuple(value.shape)}: nothing in it")
+        if _is_float(value) and not torch.isfinite(value[~torch.isinf(value)]).all():
+            raise InputError("a batch holds NaN")
+    return batch
+
+
+def _is_call(value: Any) -> bool:
+    """Whether a tuple is the arguments of one call: tensors, or None between them."""
+    return (
+        isinstance(value, tuple)
+        and any(isinstance(v, Tensor) for v in value)
+        and all(v is None or isinstance(v, Tensor) for v in value)
+    )
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    if not isinstance(value, Tensor) or value.device == device:
+        return value
+    if value.device.type == "cpu":
+        return value.to(device)
+    raise InputError(
+        f"an input is on {value.device} and the model on {device}: give inputs there, or on the CPU"
+    )

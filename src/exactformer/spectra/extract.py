@@ -1,0 +1,240 @@
+"""Queries and keys of every attention module, taken from the model while it runs normally.
+
+    with watching(model) as watch:
+        for layer in watch.run(batch): ...        # Scores, in the order of execution
+
+Hooks tell which module runs; primitives tell what it attends with. What ends in no primitive needs an
+adapter, and a softmax over three or more axes that nobody accounts for is refused by the name of its
+module: a model is read whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from exactformer.spectra.adapters import Adapter, Call, adapter_of
+from exactformer.spectra.batches import Batch
+from exactformer.spectra.errors import ExtractionError
+from exactformer.spectra.primitives import Attention, Primitives
+from exactformer.spectra.projections import (
+    Found,
+    Passed,
+    is_linear,
+    packed_projections,
+    projections,
+)
+from exactformer.spectra.scores import Scores, seen_keys
+from exactformer.spectra.switches import fused
+
+Each = Callable[[Scores, Attention], None]
+_MANY_AXES = 3
+
+
+@dataclass
+class _Running:
+    """A module that is being run."""
+
+    name: str
+    module: nn.Module
+    adapter: Adapter | None
+    layers: dict[str, Passed] = field(default_factory=dict)
+    inside: dict[str, Any] = field(default_factory=dict)
+    softmaxes: list[Tensor] = field(default_factory=list)
+
+
+class Watch:
+    """A model under observation; made by :func:`watching`."""
+
+    def __init__(self, model: nn.Module, whole: bool = False) -> None:
+        self._model, self._whole = model, whole
+        self._stack: list[_Running] = []
+        self._calls: dict[str, int] = {}
+        self._lengths: dict[tuple[int, int], Tensor] = {}
+        self._batch = Batch()
+        self._each: Each = lambda scores, attention: None
+        self._unread: dict[str, str] = {}
+        self._names = {module: name for name, module in model.named_modules()}
+
+    def run(self, batch: Batch, each: Each | None = None) -> list[Scores]:
+        """Run the model once; hand what each module attends with to ``each``, or return it all."""
+        kept: list[Scores] = []
+        self._each = each or (lambda scores, attention: kept.append(scores))
+        self._batch, self._calls, self._lengths, self._unread = batch, {}, {}, {}
+        self._stack.clear()
+        with torch.no_grad(), Primitives(self._attended, self._softmaxed, self._whole):
+            batch.call(self._model)
+        if self._unread:
+            name, kind = next(iter(self._unread.items()))
+            raise ExtractionError(
+                f"module {name!r} ({kind}) computes a softmax of its own, and nothing is known of the "
+                "queries and keys behind it; register an adapter for it (exactformer.spectra.register)"
+            )
+        return kept
+
+    def enter(self, module: nn.Module, args: Any) -> None:
+        """Note that a module begins to run."""
+        self._stack.append(_Running(self._names[module], module, adapter_of(module)))
+
+    def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """Note that a module has run; read it if an adapter does."""
+        running = self._stack.pop()
+        if self._stack:
+            self._remember(running, args, output)
+        if running.adapter is None or self._claimed() is not None:
+            return
+        with torch._C.DisableTorchFunction():
+            call = Call(args, kwargs, output, running.inside, tuple(running.softmaxes))
+            attention = running.adapter.attention(module, call)
+            own = running.adapter.probabilities(module, call)
+            self._found(running, replace(attention, probabilities=own), {})
+
+    def _remember(self, running: _Running, args: Any, output: Any) -> None:
+        parent = self._stack[-1]
+        if is_linear(running.module) and args and isinstance(output, Tensor):
+            short = running.name.rpartition(".")[2]
+            parent.layers[short] = Passed(running.name, running.module, args[0], output)
+        claimed = self._claimed()
+        if claimed is not None:
+            within = running.name.removeprefix(claimed.name).removeprefix(".")
+            claimed.inside[within] = output
+
+    def _claimed(self) -> _Running | None:
+        return next((running for running in self._stack if running.adapter is not None), None)
+
+    def _softmaxed(self, result: Tensor) -> None:
+        claimed = self._claimed()
+        if claimed is not None:
+            claimed.softmaxes.append(result)
+        elif result.ndim >= _MANY_AXES:
+            running = self._stack[-1]
+            self._unread.setdefault(running.name, type(running.module).__name__)
+
+    def _attended(self, attention: Attention) -> None:
+        if self._claimed() is not None:
+            return
+        running = self._stack[-1]
+        # A module that only wraps the primitive stands beside the layers that feed it.
+        holder = next((r for r in self._stack[:-3:-1] if r.layers), running)
+        self._found(running, attention, holder.layers)
+
+    def _found(self, running: _Running, attention: Attention, layers: dict[str, Passed]) -> None:
+        if attention.queries.ndim != 4 or attention.keys.ndim != 4:
+            raise ExtractionError(
+                f"module {running.name!r} attends with queries of shape "
+                f"{tuple(attention.queries.shape)}; (batch, heads, tokens, m) is understood"
+            )
+        turn = self._calls[running.name] = self._calls.get(running.name, 0) + 1
+        self._each(
+            self._scores(running, attention, layers, "" if turn == 1 else f"#{turn}"), attention
+        )
+
+    def _scores(
+        self, running: _Running, attention: Attention, layers: dict[str, Passed], turn: str
+    ) -> Scores:
+        found = self._projections(running, attention, layers)
+        keys, queries = attention.keys, attention.queries
+        groups = _key_heads(running.module, attention, found)
+        if keys.shape[1] != groups:
+            together = keys.reshape(keys.shape[0], groups, -1, *keys.shape[2:])
+            if not torch.equal(together, together[:, :, :1].expand_as(together)):
+                raise ExtractionError(
+                    f"module {running.name!r} has {groups} key heads by its weights, but its "
+                    f"{keys.shape[1]} query heads do not share them in groups"
+                )
+            keys = together[:, :, 0]
+        same = found[2] if found else queries.shape[2] == keys.shape[2] - attention.added_keys
+        query_tokens, key_tokens = self._tokens(attention, same)
+        return Scores(
+            name=running.name + turn,
+            module=running.module,
+            queries=queries * attention.scale,
+            keys=keys,
+            mask=attention.mask,
+            causal=attention.causal,
+            query_tokens=query_tokens,
+            key_tokens=key_tokens,
+            kind="self" if same else "cross",
+            scale=attention.scale,
+            query_projection=found[0] if found else None,
+            key_projection=found[1] if found else None,
+        )
+
+    def _projections(
+        self, running: _Running, attention: Attention, layers: dict[str, Passed]
+    ) -> Found | None:
+        if isinstance(running.module, nn.MultiheadAttention):
+            return packed_projections(running.name, running.module, attention)
+        return projections(attention, layers)
+
+    def _tokens(self, attention: Attention, same: bool) -> tuple[Tensor, Tensor]:
+        """Return the tokens that are there: those that the masks let some query see."""
+        batch, _, count, _ = attention.queries.shape
+        tokens = attention.keys.shape[2]
+        device = attention.queries.device
+        there = torch.ones(batch, tokens, dtype=torch.bool, device=device)
+        if attention.mask is not None:
+            there = there & seen_keys(attention.mask, batch, tokens)
+        there[:, tokens - attention.added_keys :] = False
+        given = self._batch.named("attention_mask")
+        decoder = self._batch.named("decoder_input_ids") is not None
+        if given is not None and given.shape == there.shape and not decoder:
+            there = there & given.bool()
+        own = there[:, : tokens - attention.added_keys]
+        if same and own.shape[1] == count:
+            self._lengths[batch, count] = own
+            return own, there
+        named = self._batch.named("decoder_attention_mask")
+        if named is not None and named.shape == (batch, count):
+            return named.bool(), there
+        everyone = torch.ones(batch, count, dtype=torch.bool, device=device)
+        return self._lengths.get((batch, count), everyone), there
+
+
+@contextmanager
+def watching(model: nn.Module, whole: bool = False) -> Iterator[Watch]:
+    """Watch a model with its attention fused; afterwards it is as it was.
+
+    ``whole`` asks ``torch.nn.MultiheadAttention`` for its probabilities too.
+    """
+    with fused(model), hooks(model, Watch(model, whole)) as watch:
+        yield watch
+
+
+class Hooked(Protocol):
+    """What is told when modules begin and end."""
+
+    def enter(self, module: nn.Module, args: Any) -> None:
+        """Note that a module begins to run."""
+
+    def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """Note that a module has run."""
+
+
+W = TypeVar("W", bound=Hooked)
+
+
+@contextmanager
+def hooks(model: nn.Module, watch: W) -> Iterator[W]:
+    """Tell ``watch`` about every module of a model that runs."""
+    with ExitStack() as stack:
+        for module in model.modules():
+            before = module.register_forward_pre_hook(watch.enter)
+            after = module.register_forward_hook(watch.leave, with_kwargs=True)
+            stack.callback(before.remove)
+            stack.callback(after.remove)
+        yield watch
+
+
+def _key_heads(module: nn.Module, attention: Attention, found: Found | None) -> int:
+    if found is not None:
+        return int(found[1].rows.shape[0])
+    shared = getattr(module, "num_key_value_groups", 1)
+    heads = attention.keys.shape[1]
+    grouped = heads == attention.queries.shape[1] and isinstance(shared, int) and shared > 1
+    return heads // shared if grouped else heads

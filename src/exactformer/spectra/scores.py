@@ -1,0 +1,132 @@
+"""What one attention module computes before its softmax, exactly.
+
+    scores[b, h, t, s] = queries[b, h, t] · keys[b, g(h), s] + additive[b, h, t, s]
+
+Queries and keys are those that meet in the product: after biases, rotary positions and norms, queries
+times the scale. The additive part holds what is no product of a token's query and a token's key: masks,
+padding, a relative bias. With grouped queries heads h of one group share the keys of g(h).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+HIDDEN = -9999.0
+"""An additive term at or below this hides a key (models use −10⁴, −10⁹, the least number, −∞)."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Where W_Q or W_K lives: rows of one weight matrix, in whatever order a model keeps them."""
+
+    module: str
+    """Dotted name of the module that holds the weight; ``""`` is the model itself."""
+    weight: str
+    bias: str | None
+    rows: Tensor
+    """(heads, m): the output feature that gives coordinate j of head h."""
+    transposed: bool
+    """The weight is (in, out), as in GPT-2."""
+    plain: bool
+    """Measured: the projection's output is the query or key; no rotation or norm comes in between."""
+    bias_start: int = 0
+    """Where the bias of row 0 stands: not at 0 where weights are kept apart and biases together."""
+
+    def matrix(self, model: nn.Module) -> Tensor:
+        """Return W (heads, m, in)."""
+        weight: Tensor = getattr(model.get_submodule(self.module), self.weight).detach()
+        return (weight.mT if self.transposed else weight)[self.rows.to(weight.device)]
+
+    def offset(self, model: nn.Module) -> Tensor | None:
+        """Return the bias (heads, m), if there is one."""
+        if self.bias is None:
+            return None
+        bias: Tensor = getattr(model.get_submodule(self.module), self.bias).detach()
+        return bias[self.bias_start + self.rows.to(bias.device)]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One call of one attention module on one batch."""
+
+    name: str
+    """The module; ``name#2`` when it runs a second time in one pass."""
+    module: nn.Module
+    queries: Tensor
+    """(B, heads, τ_q, m), times the scale."""
+    keys: Tensor
+    """(B, kv_heads, τ_k, m)."""
+    mask: Tensor | None
+    """Added to the scores, or true where a key is seen; broadcasts to (B, heads, τ_q, τ_k)."""
+    causal: bool
+    """Whether besides the mask a query sees only keys up to its own place."""
+    query_tokens: Tensor
+    """(B, τ_q): true at tokens that are there; padding is not."""
+    key_tokens: Tensor
+    kind: Literal["self", "cross"]
+    scale: float
+    query_projection: Projection | None = None
+    key_projection: Projection | None = None
+
+    @property
+    def heads(self) -> int:
+        """Query heads."""
+        return self.queries.shape[1]
+
+    @property
+    def kv_heads(self) -> int:
+        """Key heads: fewer than heads with grouped queries."""
+        return self.keys.shape[1]
+
+    @property
+    def head_dim(self) -> int:
+        """The m of queries and keys."""
+        return self.queries.shape[-1]
+
+    def key_head(self, head: int) -> int:
+        """Return the key head that a query head uses."""
+        return head // (self.heads // self.kv_heads)
+
+    def expanded_keys(self) -> Tensor:
+        """Return keys with a head for each query head (B, heads, τ_k, m)."""
+        return self.keys.repeat_interleave(self.heads // self.kv_heads, dim=1)
+
+    @property
+    def additive(self) -> Tensor | None:
+        """What is added to the products; −∞ hides. Causal masks are made here: τ_q × τ_k."""
+        added = None if self.mask is None else as_additive(self.mask, self.queries.dtype)
+        if self.causal:
+            shape = (self.queries.shape[-2], self.keys.shape[-2])
+            later = torch.ones(shape, dtype=torch.bool, device=self.queries.device).triu(1)
+            hidden = torch.zeros(shape, device=self.queries.device).masked_fill(later, -torch.inf)
+            added = hidden if added is None else added + hidden
+        return added
+
+    def scores(self) -> Tensor:
+        """Return the scores (B, heads, τ_q, τ_k): for checks, not for analysis."""
+        products = self.queries @ self.expanded_keys().mT
+        added = self.additive
+        return products if added is None else products + added
+
+    def probabilities(self) -> Tensor:
+        """Return the attention (B, heads, τ_q, τ_k): for checks, not for analysis."""
+        return self.scores().softmax(dim=-1)
+
+
+def as_additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a mask as what it adds: −∞ where a boolean one is false."""
+    if mask.dtype != torch.bool:
+        return mask.to(dtype)
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -torch.inf)
+
+
+def seen_keys(mask: Tensor, batch: int, tokens: int) -> Tensor:
+    """Return (B, τ_k): keys that a mask lets at least one query see."""
+    seen = mask if mask.dtype == torch.bool else mask > HIDDEN
+    while seen.ndim < 4:
+        seen = seen.unsqueeze(0)
+    return seen.any(dim=1).any(dim=1).expand(batch, tokens)
