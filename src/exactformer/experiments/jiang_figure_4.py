@@ -38,7 +38,7 @@ TASK = {
 TRAINING = {
     Scale.SMOKE: Training(2, 600, 64, 1e-2, 4000, 1000, 32, 16, 16, 8),
     Scale.DEFAULT: Training(2, 3000, 128, 5e-3, 20_000, 4000, 128),
-    Scale.PAPER: Training(8, 15_000, 256, 3e-3, 200_000, 10_000, 128),
+    Scale.PAPER: Training(8, 20_000, 256, 5e-3, 200_000, 10_000, 128),
 }
 SHARPNESS = (10.0, 100.0, 1e3, 1e4)
 
