@@ -18,6 +18,7 @@ from exactformer.cli.export import export
 from exactformer.cli.fit import fit
 from exactformer.cli.inspect import inspect
 from exactformer.cli.predict import predict
+from exactformer.cli.recommend import recommend
 from exactformer.cli.report import report
 from exactformer.cli.reproduce import reproduce
 from exactformer.cli.sequence import sequence
@@ -72,6 +73,11 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
         "sequence sort --tokens 3 --dim 1 --delta 1/8 --plot journey.png",
         'sequence softmax-attention --form four-layer --delta 1/16 --at "0.1,0.7,0.4"',
         "sequence mean-subtract --tokens 2 --dim 2 --delta 1/4 --support -1,1 -o mean.safetensors",
+    ],
+    recommend: [
+        "recommend sequences.npz",
+        "recommend readings.csv --target temperature --horizon 24 --plot evidence.png",
+        "recommend readings.csv --target temperature --columns load,wind --horizon 0 --json",
     ],
     reproduce: ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
     report: ["report", "report --results results -o page.html"],
