@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from exactformer.model.loading import load
     from exactformer.probing import check_equivariance, is_contextual_mapping
+    from exactformer.spectra import spectrum
 
 __version__ = "0.1.0"
 
@@ -60,6 +61,7 @@ _HOMES = {
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
+    "spectrum": "spectra",
     "universality_curve": "approximation",
 }
 

@@ -1,0 +1,80 @@
+"""Singular values of a score matrix Q Kᵀ that is never formed.
+
+With thin factorisations Q = U R and K = V S, Q Kᵀ = U (R Sᵀ) Vᵀ has the singular values of the m × m
+matrix R Sᵀ: τ m² operations and τ m numbers instead of τ³ and τ². Only rows of tokens that are there
+enter.
+
+Orthogonal factorisations are backward stable, so each value has an error of a few ε ‖Q‖‖K‖ in float64.
+Products QᵀQ would be cheaper, but their eigenvalues are squares: what lies below √ε of the largest is
+lost, and with it the rank. They are good enough for shares of energy, and for those they are used.
+
+Queries and keys carry the rounding of the model that made them, so a value is told from zero only above
+
+    max(τ, m) · ε · ‖Q‖₂ ‖K‖₂,    ε that of the model's number format,
+
+the usual rule for the rank of a matrix, with the norms of the factors in place of their product's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from exactformer.spectra.scores import Scores
+
+
+@dataclass(frozen=True)
+class SingularValues:
+    """Of the heads of one module on one input."""
+
+    values: Tensor
+    """(heads, m) float64, descending; zeros where there are fewer tokens than m."""
+    resolution: Tensor
+    """(heads,): what a value must exceed to be told from zero."""
+    tokens: int
+    """The lesser of the numbers of queries and keys."""
+
+    @property
+    def ranks(self) -> Tensor:
+        """(heads,): values above the resolution."""
+        return (self.values > self.resolution[:, None]).sum(dim=-1)
+
+
+def singular_values(queries: Tensor, keys: Tensor) -> SingularValues:
+    """Return the values for queries (heads, τ_q, m) and keys (kv_heads, τ_k, m) of one input."""
+    share = queries.shape[0] // keys.shape[0]
+    left, right = _triangle(queries), _triangle(keys)
+    values = torch.linalg.svdvals(left @ right.repeat_interleave(share, dim=0).mT)
+    norms = _norm(left) * _norm(right).repeat_interleave(share, dim=0)
+    m, longest = queries.shape[-1], max(*queries.shape[1:], keys.shape[1])
+    eps = torch.finfo(queries.dtype).eps
+    return SingularValues(
+        pad(values, (0, m - values.shape[-1])),
+        longest * eps * norms,
+        min(queries.shape[1], keys.shape[1]),
+    )
+
+
+def present(scores: Scores, index: int, centred: bool = False) -> tuple[Tensor, Tensor]:
+    """Return queries and keys of the tokens of one input that are there.
+
+    ``centred`` takes the mean key away: it adds to each query's scores a number that is the same for
+    all keys, which a softmax does not see.
+    """
+    queries = scores.queries[index][:, scores.query_tokens[index]]
+    keys = scores.keys[index][:, scores.key_tokens[index]]
+    return queries, keys - keys.mean(dim=1, keepdim=True) if centred else keys
+
+
+def _triangle(x: Tensor) -> Tensor:
+    """Return the R of a thin factorisation (heads, min(τ, m), m), in float64 on the CPU."""
+    triangle: Tensor = torch.linalg.qr(x.double(), mode="r").R
+    return triangle.cpu()
+
+
+def _norm(triangle: Tensor) -> Tensor:
+    norm: Tensor = torch.linalg.matrix_norm(triangle, ord=2)
+    return norm
