@@ -89,6 +89,7 @@ __all__ = [
     "recommend_architecture",
     "reproduce",
     "ridge_form",
+    "spectrum",
     "targets",
     "theory",
     "universality_curve",
