@@ -6,13 +6,13 @@ Families share what both can do:
     transformer    own token · all linear maps · attention by content, by content and place, and causal
     order-blind    own token · equivariant linear map · attention by content
 
-*Own token* is a function of the token itself: neither architecture is needed for it.
+*Own token* is a function of the token itself, linear or not: neither architecture is needed for it.
 
 Every sequence that is tested is predicted by models that were neither trained nor stopped on it; where
-sequences are few, or windows of a series, all of them are tested, a fifth at a time. Predictions are
-kept within the range of the outputs trained on. A family predicts by the combination of its models,
-none with negative weight, that is best on the other tested sequences, or by a model that both families
-share where that is better: combinations fail where the stretches of a series differ.
+sequences are few, or windows of a series, all of them are tested, a fifth at a time. Predictions that
+are not linear are kept within the range of the outputs trained on. A family predicts by the combination
+of its models, none with negative weight, that is best on the other tested sequences, or by a model that
+both families share where that is better: combinations fail where the stretches of a series differ.
 
 Shares of variance are 1 − Σ|y − ŷ|² / Σ|y − ȳ|²; their uncertainty is that of drawing other sequences
 (the bootstrap), windows of a series in runs that do not overlap.
@@ -35,8 +35,9 @@ from exactformer.learning.recommending.samples import FOLDS, Array, Samples, dra
 from exactformer.learning.threads import one_torch_thread
 
 RNN, TRANSFORMER, ORDER_BLIND = "rnn", "transformer", "order-blind"
-OWN_TOKEN, GATED = "own token", "gated network"
-EQUIVARIANT, INVARIANT = "linear, equivariant", "linear, time-invariant"
+OWN_TOKEN, CURVED, GATED = "own token", "own token, any function", "gated network"
+POINTWISE, EQUIVARIANT = "linear, pointwise", "linear, equivariant"
+INVARIANT = "linear, time-invariant"
 CAUSAL, ANY = "linear, causal", "linear, any"
 ATTENTION: dict[HeadKind, str] = {
     "any order": "attention",
@@ -44,11 +45,12 @@ ATTENTION: dict[HeadKind, str] = {
     "causal": "causal attention",
 }
 FAMILIES = {
-    RNN: (OWN_TOKEN, INVARIANT, GATED),
-    TRANSFORMER: (OWN_TOKEN, EQUIVARIANT, INVARIANT, CAUSAL, ANY, *ATTENTION.values()),
-    ORDER_BLIND: (OWN_TOKEN, EQUIVARIANT, ATTENTION["any order"]),
+    OWN_TOKEN: (POINTWISE, CURVED),
+    RNN: (POINTWISE, CURVED, INVARIANT, GATED),
+    TRANSFORMER: (POINTWISE, CURVED, EQUIVARIANT, INVARIANT, CAUSAL, ANY, *ATTENTION.values()),
+    ORDER_BLIND: (POINTWISE, CURVED, EQUIVARIANT, ATTENTION["any order"]),
 }
-SHARED = (OWN_TOKEN, INVARIANT)
+SHARED = (POINTWISE, CURVED, INVARIANT)
 SIZES = (1, 2, 4, 8)
 """Head sizes at which the best head is tried."""
 _MANY = 1500
@@ -127,7 +129,7 @@ def _turn(samples: Samples, parts: Parts, seed: int, tell: Tell) -> _Turn:
         for name, fit in fit_classes(samples, parts.train).items()
     }
     basis = TokenBasis.of(train.inputs, seed)
-    found[OWN_TOKEN] = _own_token(basis, train, test)
+    found[CURVED] = _own_token(basis, train, test)
     heads = {}
     for kind, name in ATTENTION.items():
         tell(name)
@@ -139,14 +141,15 @@ def _turn(samples: Samples, parts: Parts, seed: int, tell: Tell) -> _Turn:
     cut = {m: head.predict(test.inputs, m) for m in SIZES}
     low, high = train.outputs.min(axis=(0, 1)), train.outputs.max(axis=(0, 1))
 
-    def scaled(values: Array) -> Array:
-        return np.asarray((values - train.offset) / train.spread)
+    def scaled(values: Array, name: str = "") -> Array:
+        kept = values if name.startswith("linear") else np.clip(values, low, high)
+        return np.asarray((kept - train.offset) / train.spread)
 
     return _Turn(
-        wanted=scaled(test.outputs),
-        predicted={name: scaled(np.clip(values, low, high)) for name, values in found.items()},
+        wanted=np.asarray((test.outputs - train.offset) / train.spread),
+        predicted={name: scaled(values, name) for name, values in found.items()},
         head=head,
-        cut={m: scaled(np.clip(values, low, high)) for m, values in cut.items()},
+        cut={m: scaled(values) for m, values in cut.items()},
     )
 
 

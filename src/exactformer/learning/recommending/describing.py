@@ -22,11 +22,14 @@ def describe(decision: Decision, evidence: tuple[Evidence, ...], last_only: bool
     """Return the answer, the reasons, and how sure it is, as paragraphs."""
     numbers = {e.name: e for e in evidence}
     head = f"{HEADLINES[decision.verdict]} (confidence {_percent(decision.confidence)})."
-    reasons = [_because(decision.reason, numbers), *_details(decision, numbers, last_only)]
+    reasons = [
+        _because(decision.reason, numbers, last_only),
+        *_details(decision, numbers, last_only),
+    ]
     return "\n".join([head, "", *reasons, "", _uncertainty(decision, numbers)])
 
 
-def _because(reason: Reason, numbers: Numbers) -> str:
+def _because(reason: Reason, numbers: Numbers, last_only: bool) -> str:
     both = (
         f"On held-out sequences transformers explain {_share(numbers, 'transformer')} of the "
         f"variance, RNNs {_share(numbers, 'rnn')}"
@@ -42,7 +45,7 @@ def _because(reason: Reason, numbers: Numbers) -> str:
     if reason == "no memory":
         own = _share(numbers, "own token")
         return (
-            f"Each output follows from its own token, which explains {own}; {both[:1].lower()}"
+            f"The {'last' if last_only else 'own'} token explains {own} by itself; {both[:1].lower()}"
             f"{both[1:]}. No memory is needed: a feed-forward network does."
         )
     if reason in ("transformer better", "rnn better"):

@@ -12,6 +12,7 @@ from exactformer.learning.recommending.comparing import (
     ATTENTION,
     FAMILIES,
     ORDER_BLIND,
+    OWN_TOKEN,
     RNN,
     TRANSFORMER,
     Comparison,
@@ -68,7 +69,7 @@ def gather(
 
 
 def _shares(comparison: Comparison) -> Iterator[Evidence]:
-    for name in (TRANSFORMER, RNN, *(n for n in comparison.errors if n not in FAMILIES)):
+    for name in (TRANSFORMER, RNN, OWN_TOKEN, *(n for n in comparison.errors if n not in FAMILIES)):
         yield _interval(
             f"explained: {name}",
             comparison.share(name),
