@@ -108,6 +108,15 @@ def test_a_single_lag_takes_a_state_for_every_step_but_one_look(lag):
     assert remembered.lags == 1
 
 
+def test_states_that_would_grow_are_not_counted():
+    kernel = np.random.default_rng(7).normal(
+        size=16
+    )  # eight states do it, by a mode that grows tenfold
+    x = np.random.default_rng(8).normal(size=(300, 16))
+    _, found, data = unexplained(x, LinearTarget(kernel)(x))
+    assert memory(data, data.folds(0), found).states > 8
+
+
 def test_noise_does_not_add_states():
     rng = np.random.default_rng(6)
     x = rng.normal(size=(200, 24))

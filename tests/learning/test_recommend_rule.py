@@ -49,6 +49,12 @@ def test_of_two_at_most_one_is_clearly_better(one, other):
     assert not clearly_better(one, one)
 
 
+def test_clearly_is_measured_by_what_the_worse_one_leaves():
+    assert clearly_better(0.336, 0.3)
+    assert not clearly_better(0.334, 0.3)
+    assert not clearly_better(0.9991, 0.995)
+
+
 @given(shares, shares, shares, shares)
 def test_exchanging_the_families_exchanges_the_answer(one, other, invariant, own):
     swapped = {"transformer better": "rnn better", "rnn better": "transformer better"}
