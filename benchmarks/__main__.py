@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import compiling, ensembles, evaluating, learning, lengths, scaling
+from benchmarks import compiling, ensembles, evaluating, learning, lengths, scaling, spectra
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument("--quick", action="store_true", help="toy sizes, nothing written")
@@ -14,3 +14,4 @@ compiling.run(quick)
 scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
 ensembles.run(quick)
+spectra.run(quick)

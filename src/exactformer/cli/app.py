@@ -22,6 +22,7 @@ from exactformer.cli.recommend import recommend
 from exactformer.cli.report import report
 from exactformer.cli.reproduce import reproduce
 from exactformer.cli.sequence import sequence
+from exactformer.cli.spectrum import spectrum
 from exactformer.cli.usage import Command, Group
 
 app = typer.Typer(
@@ -78,6 +79,11 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
         "recommend sequences.npz",
         "recommend readings.csv --target temperature --horizon 24 --plot evidence.png",
         "recommend readings.csv --target temperature --columns load,wind --horizon 0 --json",
+    ],
+    spectrum: [
+        "spectrum path/to/model --texts sentences.txt",
+        "spectrum path/to/vit --images photos --heads --plot spectrum.svg",
+        "spectrum path/to/model --npz inputs.npz --control shuffled -o spectrum.safetensors",
     ],
     reproduce: ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
     report: ["report", "report --results results -o page.html"],

@@ -62,8 +62,9 @@ def spectrum(
     if batch_size < 1 or samples < 1:
         raise InputError("batch_size and samples must be at least 1")
     if isinstance(model, str | Path):
-        tokenizer = tokenizer_at(model) if tokenizer is None and are_texts(inputs) else tokenizer
-        model = load(model)
+        folder, model = model, load(model)
+        if tokenizer is None and are_texts(inputs):
+            tokenizer = tokenizer_at(folder)
     if are_texts(inputs):
         inputs = TokenizedTexts(inputs, tokenizer, model, batch_size)
     ready = prepared(model, device)

@@ -70,9 +70,8 @@ class Gathering:
         self._effective_square += change * (effective - self._effective)
         self._energy += (energy_shares(values) - self._energy) / self._inputs
         self._resolution += (found.resolution.numpy() - self._resolution) / self._inputs
-        for moment, x in (self._query_moment, queries), (self._key_moment, keys):
-            lifted = x.double()
-            moment += (lifted.mT @ lifted).cpu()
+        self._query_moment += found.left.mT @ found.left
+        self._key_moment += found.right.mT @ found.right
         self._keep(values)
 
     def _keep(self, values: Array) -> None:

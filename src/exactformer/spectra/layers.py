@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from exactformer.theory.decay import Decay, fit_decay
 
 Array = NDArray[np.float64]
+ENOUGH = 4
+"""Tokens in all, for each dimension of a head, that a verdict takes."""
 _SQUARED = 1e-7
 """What pooled values are known to, relative to the first: squares are summed in float64."""
 
@@ -84,10 +86,10 @@ class LayerSpectrum:
     def verdict(self, head: int) -> str:
         """Say in a few words how much of its dimension a head uses."""
         m = self.head_dim
-        if self.most_tokens < m:
-            return f"too few tokens ({self.most_tokens} < {m})"
-        if self.rank[head] < m:
+        if self.rank[head] < m <= self.most_tokens:
             return f"rank {self.rank[head]} of {m}"
+        if self.tokens * self.inputs < ENOUGH * m:
+            return "too few tokens"
         kept = self.shared(head, 0.999)
         if kept <= m // 4:
             return "low rank"

@@ -6,6 +6,8 @@ is to run elsewhere, are copied first: spectra of scores rounded to eight bits a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -53,10 +55,25 @@ def load(path: str | Path) -> nn.Module:
             "loading a model by its path needs transformers: pip install 'exactformer[models]'"
         ) from None
     try:
-        model: nn.Module = AutoModel.from_pretrained(folder, local_files_only=True)
+        with _quietly():
+            model: nn.Module = AutoModel.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: {error}") from error
     return model.eval()
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep the library's own progress bar off the terminal."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def float_dtype(model: nn.Module) -> torch.dtype:

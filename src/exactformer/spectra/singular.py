@@ -36,6 +36,10 @@ class SingularValues:
     """(heads,): what a value must exceed to be told from zero."""
     tokens: int
     """The lesser of the numbers of queries and keys."""
+    left: Tensor
+    """(heads, min(τ_q, m), m): R, so that RᵀR = QᵀQ."""
+    right: Tensor
+    """(kv_heads, min(τ_k, m), m): S, so that SᵀS = KᵀK."""
 
     @property
     def ranks(self) -> Tensor:
@@ -55,6 +59,8 @@ def singular_values(queries: Tensor, keys: Tensor) -> SingularValues:
         pad(values, (0, m - values.shape[-1])),
         longest * eps * norms,
         min(queries.shape[1], keys.shape[1]),
+        left,
+        right,
     )
 
 
@@ -70,9 +76,11 @@ def present(scores: Scores, index: int, centred: bool = False) -> tuple[Tensor, 
 
 
 def _triangle(x: Tensor) -> Tensor:
-    """Return the R of a thin factorisation (heads, min(τ, m), m), in float64 on the CPU."""
-    triangle: Tensor = torch.linalg.qr(x.double(), mode="r").R
-    return triangle.cpu()
+    """Return the R of a thin factorisation (heads, min(τ, m), m), in float64 on the CPU.
+
+    One head after the other: only one of them is ever held in float64.
+    """
+    return torch.stack([torch.linalg.qr(head.double(), mode="r").R.cpu() for head in x])
 
 
 def _norm(triangle: Tensor) -> Tensor:
