@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -258,6 +259,19 @@ def test_attention_that_runs_twice_has_two_names() -> None:
 
     names = [s.name for s in extracted(Twice().eval(), Batch((states(),)))]
     assert names == ["mixer", "mixer#2"]
+
+
+def test_layers_are_forgotten_as_they_pass() -> None:
+    model, batch = build(families.torch_encoder)
+    passed: list[weakref.ref[Tensor]] = []
+
+    def each(scores: Scores, attention: Attention) -> None:
+        assert all(earlier() is None for earlier in passed)
+        passed.append(weakref.ref(scores.queries))
+
+    with watching(model) as watch:
+        watch.run(batch, each)
+    assert len(passed) == 2
 
 
 def test_a_wrong_scale_would_be_noticed() -> None:

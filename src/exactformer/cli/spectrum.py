@@ -135,8 +135,7 @@ def _show(result: Spectrum, every_head: bool, written: list[str]) -> None:
     screen = console()
     first = result.layers[0]
     screen.print(
-        f"{result.model}: {len(result.table)} heads in {len(result.layers)} attention modules, "
-        f"{first.inputs} inputs of {first.tokens:.0f} tokens on average; attention rebuilt within "
+        f"{result.headline} of {first.tokens:.0f} tokens on average; attention rebuilt within "
         f"{result.agreement:.1e} of the model's own."
     )
     shown = shortened([layer.name for layer in result.layers])

@@ -139,13 +139,17 @@ class Spectrum:
             "control": None if self.control is None else self.control.to_dict(),
         }
 
+    @property
+    def headline(self) -> str:
+        """Say how much was looked at."""
+        modules = f"{len(self.layers)} attention module{'s' if len(self.layers) > 1 else ''}"
+        inputs = f"{self.layers[0].inputs} input{'s' if self.layers[0].inputs > 1 else ''}"
+        return f"{self.model}: {len(self.table)} heads in {modules}, {inputs}"
+
     def __str__(self) -> str:
         """Return a summary by layer."""
         size = max((len(layer.name) for layer in self.layers), default=0)
-        lines = [
-            f"{self.model}: {len(self.table)} heads in {len(self.layers)} attention modules, "
-            f"{self.layers[0].inputs} inputs; attention rebuilt within {self.agreement:.1e}"
-        ]
+        lines = [f"{self.headline}; attention rebuilt within {self.agreement:.1e}"]
         for layer in self.layers:
             heads = range(layer.heads)
             kept = [layer.shared(head, 0.999) for head in heads]
