@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from exactformer.model.loading import load
     from exactformer.probing import check_equivariance, is_contextual_mapping
     from exactformer.spectra import spectrum
+    from exactformer.spectra.shrink import shrink_heads
 
 __version__ = "0.1.0"
 
@@ -61,6 +62,7 @@ _HOMES = {
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
+    "shrink_heads": "spectra.shrink",
     "spectrum": "spectra",
     "universality_curve": "approximation",
 }
@@ -89,6 +91,7 @@ __all__ = [
     "recommend_architecture",
     "reproduce",
     "ridge_form",
+    "shrink_heads",
     "spectrum",
     "targets",
     "theory",
