@@ -62,5 +62,5 @@ def test_other_weights_are_refused(weights: object) -> None:
 
 
 def test_sequences_of_another_length_are_refused() -> None:
-    with pytest.raises(InputError, match="3.*not of shape .4,"):
+    with pytest.raises(InputError, match=r"3.*not of shape .4,"):
         LinearTarget([1, 2, 3])(np.zeros(4))
