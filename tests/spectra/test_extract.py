@@ -297,3 +297,32 @@ def test_attention_without_an_axis_for_heads_has_one_head() -> None:
 
 def states() -> Tensor:
     return families.states()
+
+
+class T5Attention(nn.Module):
+    """T5's attention as it was written before it used a primitive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_heads = 4
+        self.q, self.k, self.v = (nn.Linear(32, 24, bias=False) for _ in range(3))
+
+    def forward(self, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        q, k, v = (f(x).view(*x.shape[:2], 4, 6).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = q @ k.mT
+        scores += bias
+        mixed = functional.softmax(scores.float(), dim=-1) @ v
+        return mixed.transpose(1, 2).flatten(2), bias
+
+
+def test_attention_of_t5_written_out_is_read_too() -> None:
+    torch.manual_seed(0)
+    hidden = torch.zeros(3, 1, 1, 9).masked_fill(~families.padding()[:, None, None], -1e30)
+    batch = Batch((states(), torch.randn(1, 4, 9, 9) + hidden))
+    model = nn.ModuleDict({"layer": T5Attention()}).eval()
+    model.forward = lambda x, bias: model["layer"](x, bias)  # type: ignore[assignment]
+    assert verify(model, batch) < 1e-6
+    (scores,) = extracted(model, batch)
+    assert scores.key_tokens.sum(dim=1).tolist() == LENGTHS
+    assert scores.query_projection is not None
+    assert scores.query_projection.plain

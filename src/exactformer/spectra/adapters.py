@@ -76,7 +76,26 @@ class EnsembleAdapter(Adapter):
         return call.softmaxes[-1].transpose(0, 1)
 
 
-_registered: list[Adapter] = [EnsembleAdapter()]
+class T5Adapter(Adapter):
+    """T5 as it was before it used a primitive: its bias, with the mask in it, is what it returns."""
+
+    def matches(self, module: nn.Module) -> bool:
+        """Recognise T5's attention; one that has a ``scaling`` passes it to a primitive."""
+        return type(module).__name__ in ("T5Attention", "MT5Attention") and not hasattr(
+            module, "scaling"
+        )
+
+    def attention(self, module: Any, call: Call) -> Attention:
+        """Return the projections as they are: T5 does not scale."""
+        queries, keys = (
+            call.inside[name].unflatten(-1, (module.n_heads, -1)).transpose(1, 2)
+            for name in ("q", "k")
+        )
+        bias = next(x for x in call.output if isinstance(x, Tensor) and x.ndim == 4)
+        return Attention(queries, keys, bias)
+
+
+_registered: list[Adapter] = [EnsembleAdapter(), T5Adapter()]
 
 
 def register(adapter: Adapter) -> None:

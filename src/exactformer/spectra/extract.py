@@ -92,7 +92,7 @@ class Watch:
             call = Call(args, kwargs, output, running.inside, tuple(running.softmaxes))
             attention = running.adapter.attention(module, call)
             own = running.adapter.probabilities(module, call)
-            self._found(running, replace(attention, probabilities=own), {})
+            self._found(running, replace(attention, probabilities=own), running.layers)
 
     def _remember(self, running: _Running, args: Any, output: Any) -> None:
         parent = self._stack[-1]
