@@ -132,6 +132,19 @@ def test_the_decay_time_of_an_exponential_is_its_own(gamma):
     assert decay_time(kernel, kernel) == 0
 
 
+def test_the_decay_time_lies_in_its_interval():
+    gamma, inside = 3.0, 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(150, 12))
+        y = LinearTarget(exponential_kernel(12, 1 / gamma))(x)
+        _, found, data = unexplained(x, y + 0.3 * rng.normal(size=y.shape))
+        low, high = memory(data, data.folds(0), found).decay_interval
+        assert high < 3 * low
+        inside += low <= gamma <= high
+    assert inside >= 7  # of 10 intervals of 95 %, fewer with probability 0.001
+
+
 def test_a_kernel_that_does_not_fade_has_no_decay_time():
     assert decay_time(np.ones((12, 1, 1)), np.zeros((12, 1, 1))) == np.inf
 

@@ -29,7 +29,7 @@ _ENERGY = 0.99
 
 @dataclass(frozen=True)
 class Evidence:
-    """A number, its 95 % interval (for the decay time, its range over the folds), and its meaning.
+    """A number, its 95 % interval, and what it means.
 
     Where a number is a count or known exactly, both ends are the number itself.
     """

@@ -31,6 +31,9 @@ MISSED = 1e-3
 """The share of the variance, or of a kernel's energy, that may be missed."""
 MISSED_PART = 0.02
 """The part of what the full kernel leaves unexplained that may be missed besides."""
+_STUDENT = 2.78
+"""Half the width of a 95 % interval from five folds, in standard errors."""
+_TINY = 1e-300
 _CLEAR = 3.0
 """Standard errors by which a value must stand out."""
 
@@ -39,9 +42,9 @@ _CLEAR = 3.0
 class Memory:
     """A kernel κ (τ, d, k), its standard errors, and what follows from it.
 
-    ``decay_time`` is γ in tokens, infinite where nothing fades, and ``decay_interval`` its range over
-    the folds. ``doubt`` is Σ error² / Σ κ². ``complexity`` is C* of
-    :mod:`exactformer.theory.recurrent`, of the part of the kernel that stands clear of its errors.
+    ``decay_time`` is γ in tokens, infinite where nothing fades. ``doubt`` is Σ error² / Σ κ².
+    ``complexity`` is C* of :mod:`exactformer.theory.recurrent`, of the part of the kernel that
+    stands clear of its errors.
     ``hankel`` are the singular values of the kernel's Hankel matrix.
     """
 
@@ -63,13 +66,12 @@ def memory(samples: Samples, folds: NDArray[np.int64], evidence: LinearEvidence)
     count = len(by_fold)
     about = np.square(by_fold - by_fold.mean(axis=0)).sum(axis=0)
     error = np.sqrt((count - 1) / count * about)
-    doubt = float(np.square(error).sum() / max(np.square(kernel).sum(), 1e-300))
-    times = [decay_time(one, error) for one in by_fold]
+    doubt = float(np.square(error).sum() / max(np.square(kernel).sum(), _TINY))
     return Memory(
         kernel=kernel,
         error=error,
         decay_time=decay_time(kernel, error),
-        decay_interval=(min(times), max(times)),
+        decay_interval=_decay_interval(kernel, error, by_fold),
         states=states_needed(samples, folds, evidence),
         lags=lags_needed(kernel, min(max(MISSED, doubt), 0.5)),
         doubt=doubt,
@@ -83,10 +85,28 @@ def memory(samples: Samples, folds: NDArray[np.int64], evidence: LinearEvidence)
 def decay_time(kernel: Array, error: Array) -> float:
     """Return γ of κ*(s) ≈ C e^{−s/γ}; infinite if it does not fall, 0 if one token is all."""
     majorant = _clear_part(kernel, error)
-    if len(majorant) < 2:
-        return 0.0
-    slope = float(np.polyfit(np.arange(len(majorant)), np.log(majorant), 1)[0])
-    return -1 / slope if slope < -1 / (10 * len(kernel)) else float("inf")
+    return _time(decay_rate(majorant), len(kernel)) if len(majorant) > 1 else 0.0
+
+
+def decay_rate(majorant: Array) -> float:
+    """Return 1/γ by a line through the logarithms."""
+    return -float(np.polyfit(np.arange(len(majorant)), np.log(majorant), 1)[0])
+
+
+def _decay_interval(kernel: Array, error: Array, by_fold: Array) -> tuple[float, float]:
+    """Return the 95 % interval of γ that the rates of the folds' kernels give (the jackknife)."""
+    length = len(_clear_part(kernel, error))
+    if length < 2:
+        return 0.0, 0.0
+    middle = decay_rate(_majorant(kernel)[:length])
+    rates = np.array([decay_rate(np.maximum(_majorant(k)[:length], _TINY)) for k in by_fold])
+    half = _STUDENT * float(np.sqrt((len(rates) - 1) * rates.var()))
+    return _time(middle + half, len(kernel)), _time(middle - half, len(kernel))
+
+
+def _time(rate: float, length: int) -> float:
+    """Return 1/rate; infinite where ten lengths of the sequence would see no decay."""
+    return 1 / rate if rate > 1 / (10 * length) else float("inf")
 
 
 def states_needed(samples: Samples, folds: NDArray[np.int64], evidence: LinearEvidence) -> int:
@@ -147,10 +167,17 @@ def realisations(kernel: Array) -> Iterator[Array]:
 
 def _clear_part(kernel: Array, error: Array) -> Array:
     """Return the majorant κ*(s) as far as it stands clear of the kernel's errors."""
-    size, doubt = (np.sqrt(np.square(values).sum(axis=(1, 2))) for values in (kernel, error))
-    majorant = np.maximum.accumulate(size[::-1])[::-1]
-    hidden = majorant <= np.maximum(_CLEAR * doubt, 1e-6 * size.max(initial=0.0))
+    majorant, doubt = _majorant(kernel), _size(error)
+    hidden = majorant <= np.maximum(_CLEAR * doubt, 1e-6 * majorant[0])
     return np.asarray(majorant[: int(np.argmax(hidden))] if hidden.any() else majorant)
+
+
+def _majorant(kernel: Array) -> Array:
+    return np.asarray(np.maximum.accumulate(_size(kernel)[::-1])[::-1])
+
+
+def _size(kernel: Array) -> Array:
+    return np.asarray(np.sqrt(np.square(kernel).sum(axis=(1, 2))))
 
 
 def _complexity(kernel: Array, error: Array) -> float:

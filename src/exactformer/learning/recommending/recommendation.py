@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from exactformer.errors import InputError
@@ -12,6 +14,8 @@ from exactformer.learning.recommending.samples import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_WIDTH = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +53,12 @@ class Recommendation:
 
     def __str__(self) -> str:
         """Return the words and, below them, the numbers."""
-        width = max(len(one.name) for one in self.evidence)
-        rows = [f"  {one.name:{width}}  {one!s:24}  {one.meaning}" for one in self.evidence]
-        return "\n".join([self.text, "", *rows])
+        words = [fill(line, _WIDTH) for line in self.text.splitlines()]
+        name, number = (
+            max(len(text(one)) for one in self.evidence) for text in (attrgetter("name"), str)
+        )
+        rows = [f"  {one.name:{name}}  {one!s:{number}}  {one.meaning}" for one in self.evidence]
+        return "\n".join([*words, "", *rows])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
