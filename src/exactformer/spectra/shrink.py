@@ -28,6 +28,7 @@ from exactformer.spectra.shrink_layers import Layer, layers_of, read_inputs
 from exactformer.spectra.shrink_measuring import output_change
 from exactformer.spectra.shrink_report import ShrinkReport
 from exactformer.spectra.shrink_solving import Truncation
+from exactformer.spectra.shrink_storing import save_shrunk
 from exactformer.spectra.texts import TokenizedTexts, are_texts, tokenizer_at
 
 Metric = Callable[[nn.Module], float]
@@ -41,6 +42,10 @@ class Shrunk(NamedTuple):
     model: nn.Module
     report: ShrinkReport
     plans: tuple[Plan, ...]
+
+    def save(self, folder: str | Path) -> None:
+        """Write a Hugging Face model with its smaller heads; ``load_shrunk`` reads it."""
+        save_shrunk(self, folder)
 
 
 def shrink_heads(

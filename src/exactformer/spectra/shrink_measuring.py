@@ -14,6 +14,7 @@ from exactformer.spectra.batches import Batch
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.shrink_layers import Layer, paired
 from exactformer.spectra.shrink_moments import visible
+from exactformer.spectra.switches import fused
 
 _OUTPUTS = ("last_hidden_state", "logits", "prediction_logits")
 
@@ -61,7 +62,7 @@ def output_change(original: nn.Module, changed: nn.Module, inputs: Sequence[Batc
 
 def outputs(model: nn.Module, batch: Batch) -> Tensor:
     """Return the tensor that a model ends in: hidden states, logits, or its first output."""
-    with torch.no_grad():
+    with torch.no_grad(), fused(model):
         result = batch.call(model)
     found = _first_tensor(result)
     if found is None:
