@@ -13,7 +13,8 @@ HEADLINES = {
     "rnn": "An RNN suits this relationship",
     "undecided": "Undecided between transformer and RNN",
 }
-_NOTICEABLE = 0.005
+_NOTICEABLE, _SIZEABLE = 0.005, 0.03
+"""Shares of the variance. Places also tell a head its own token, which is worth something by itself."""
 
 Numbers = Mapping[str, Evidence]
 
@@ -84,12 +85,11 @@ def _details(decision: Decision, numbers: Numbers, last_only: bool) -> Iterator[
 
 def _ordering(numbers: Numbers, last_only: bool) -> str:
     order = numbers["order"]
-    matters = order.low > 0 and order.value >= _NOTICEABLE
-    words = f"Knowing the tokens' places adds {_points(order)}: order " + (
-        "matters."
-        if matters
-        else "does not matter as far as can be seen (permutation equivariance)."
-    )
+    if order.low <= 0 or order.value < _NOTICEABLE:
+        words = "does not matter as far as can be seen (permutation equivariance)"
+    else:
+        words = "matters" if order.value >= _SIZEABLE else "matters little, if at all"
+    words = f"Knowing the tokens' places adds {_points(order)}: order {words}."
     if last_only:
         return f"Ordering: everything is past when the output comes. {words}"
     future = max(
@@ -122,8 +122,8 @@ def _coupling(numbers: Numbers) -> str:
     spectrum = numbers.get("exact score rank")
     exact = f" (exactly: {int(spectrum.value)})" if spectrum else ""
     return (
-        f"Coupling: the score that was learnt has {_count(rank, 'singular value')} to speak of"
-        f"{exact}; a head of size {size} does as well."
+        f"Coupling: a head of size {size} does as well as the full score that was learnt, which has "
+        f"{_count(rank, 'singular value')} to speak of{exact}."
     )
 
 
