@@ -22,6 +22,7 @@ from exactformer.cli.recommend import recommend
 from exactformer.cli.report import report
 from exactformer.cli.reproduce import reproduce
 from exactformer.cli.sequence import sequence
+from exactformer.cli.shrink import shrink
 from exactformer.cli.spectrum import spectrum
 from exactformer.cli.usage import Command, Group
 
@@ -84,6 +85,11 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
         "spectrum path/to/model --texts sentences.txt",
         "spectrum path/to/vit --images photos --heads --plot spectrum.svg",
         "spectrum path/to/model --npz inputs.npz --control shuffled -o spectrum.safetensors",
+    ],
+    shrink: [
+        "shrink path/to/model --texts sentences.txt --head-dim 16 -o smaller",
+        "shrink path/to/vit --images photos --energy 0.99",
+        "shrink path/to/model --texts sentences.txt --max-loss 0.05 --json",
     ],
     reproduce: ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
     report: ["report", "report --results results -o page.html"],

@@ -62,8 +62,8 @@ def load_shrunk(folder: str | Path) -> nn.Module:
         kind = getattr(transformers, contents["model"], None)
         if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
             raise InputError(f"{folder / HEADS}: transformers has no model {contents['model']!r}")
-        config = kind.config_class.from_pretrained(folder)
-        model: nn.Module = kind(config).eval()
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        model: nn.Module = nn.Module.eval(kind(config))
         model.to(getattr(torch, contents["dtype"]))
         compact(model, [_plan(layer) for layer in contents["layers"]], contents["form"])
         load_model(model, str(folder / WEIGHTS))
