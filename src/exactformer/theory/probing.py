@@ -34,4 +34,5 @@ def _scattered(intervals: Intervals, random: np.random.Generator) -> Array:
     along = (np.arange(PARTS) + random.uniform(size=PARTS)) / PARTS * lengths.sum()
     starts = np.concatenate([[0.0], np.cumsum(lengths)])
     place = np.clip(np.searchsorted(starts, along, side="right") - 1, 0, len(lengths) - 1)
-    return np.asarray([low for low, _ in intervals])[place] + along - starts[place]
+    lows: Array = np.array([low for low, _ in intervals])
+    return np.asarray(lows[place] + along - starts[place])
