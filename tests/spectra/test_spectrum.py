@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from exactformer.errors import FileFormatError, InputError
 from exactformer.learning.mixers import SelfAttention
-from exactformer.spectra import ExtractionError, Spectrum, control_model, spectrum
+from exactformer.spectra import ExtractionError, Spectrum, analysing, control_model, spectrum
+from exactformer.spectra.batches import Batch
 from exactformer.spectra.preparing import prepared
 from tests.spectra import families
 from tests.spectra.conftest import hugging_face_is_here
@@ -156,9 +157,32 @@ def test_pooled_values_are_those_of_all_queries_against_all_keys() -> None:
 def test_kept_samples_are_bounded_and_evenly_drawn() -> None:
     torch.manual_seed(0)
     model, x = SelfAttention(8, 1).eval(), torch.randn(50, 9, 8)
-    result = spectrum(model, x, samples=10)
-    assert result.layers[0].samples.shape == (10, 1, 8)
-    assert result.layers[0].inputs == 50
+    layer = spectrum(model, x, samples=10).layers[0]
+    everyone = spectrum(model, x).layers[0].samples
+    assert layer.samples.shape == (10, 1, 8)
+    assert layer.inputs == 50
+    places = [int(np.abs(everyone - one).sum(axis=(1, 2)).argmin()) for one in layer.samples]
+    assert len(set(places)) == 10
+    assert max(places) > 25
+
+
+def test_large_batches_are_checked_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Batch] = []
+    monkeypatch.setattr(analysing, "CHECKED", 4 * 9 * 9 * 2)
+    monkeypatch.setattr(analysing, "verify", lambda model, batch: checked.append(batch) or 0.0)
+    spectrum(families.Mixed().eval(), (families.states(), families.padding()))
+    assert [len(value) for value in checked[0].args] == [2, 2]
+    model, batch = build(families.torch_decoder)  # tokens come first there: all of it is checked
+    spectrum(Named(model, batch.kwargs).eval(), batch.args)
+    assert [len(value) for value in checked[1].args] == [5, 9]
+
+
+def test_an_argument_given_twice_stays_one() -> None:
+    """So attention of a sequence to itself is still that after a change of format or device."""
+    x = torch.randn(2, 9, 32, dtype=torch.float64)
+    model = nn.MultiheadAttention(32, 4, batch_first=True).eval()
+    assert spectrum(model, (x, x, x)).table["kind"].eq("self").all()
+    assert spectrum(model, (x, x.clone(), x)).table["kind"].eq("cross").all()
 
 
 def test_padding_does_not_count() -> None:

@@ -26,6 +26,9 @@ from exactformer.spectra.scores import Scores
 from exactformer.spectra.texts import TokenizedTexts, are_texts, tokenizer_at
 from exactformer.spectra.verifying import verify
 
+CHECKED = 2**26
+"""Attention weights of a layer that are formed at most to be checked: the first inputs of a batch."""
+
 
 def spectrum(
     model: Any,
@@ -56,8 +59,8 @@ def spectrum(
         device: Where to run; a GPU, if there is one, unless given.
         progress: Whether to show a bar in a terminal.
 
-    The first batch is run twice or three times to check that attention rebuilt from what was extracted
-    is the model's own; :class:`ExtractionError` names the module where it is not.
+    The first batch, or as much of it as fits, runs again to check that attention rebuilt from what was
+    extracted is the model's own; :class:`ExtractionError` names the module where it is not.
     """
     if batch_size < 1 or samples < 1:
         raise InputError("batch_size and samples must be at least 1")
@@ -93,8 +96,13 @@ class _Analysis:
         some = next(self._model.parameters(), torch.empty(0))
         batch = batch.to(some.device).as_floats(float_dtype(self._model))
 
+        size, largest = 1, 1
+
         def gather(scores: Scores, attention: Attention) -> None:
+            nonlocal size, largest
             _refuse_nan(scores, number)
+            size = len(scores.queries)
+            largest = max(largest, scores.heads * scores.queries.shape[2] * scores.keys.shape[2])
             if scores.name not in self._gathered:
                 self._gathered[scores.name] = Gathering(scores, *self._options)
             self._gathered[scores.name].add(scores)
@@ -102,7 +110,7 @@ class _Analysis:
         with watching(self._model) as watch:
             self._run(watch.run, batch, gather)
         if self._agreement is None:
-            self._agreement = verify(self._model, batch)
+            self._agreement = verify(self._model, batch.first(max(1, CHECKED // largest), size))
 
     def _run(self, run: Any, batch: Batch, gather: Any) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,24 +26,32 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device; only what is on the CPU travels."""
-        named = {} if self.kwargs is None else self.kwargs
-        return Batch(
-            tuple(_moved(value, device) for value in self.args),
-            {name: _moved(value, device) for name, value in named.items()},
-        )
+        return self._each(lambda value: _moved(value, device))
 
     def as_floats(self, dtype: torch.dtype) -> Batch:
         """Return the batch with its floating-point tensors in the model's format."""
+        return self._each(lambda value: value.to(dtype) if _is_float(value) else value)
 
-        def cast(value: Any) -> Any:
-            return value.to(dtype) if _is_float(value) else value
-
+    def _each(self, change: Callable[[Any], Any]) -> Batch:
+        """Change every argument; one that is given twice stays one."""
         named = {} if self.kwargs is None else self.kwargs
-        return Batch(tuple(map(cast, self.args)), {n: cast(v) for n, v in named.items()})
+        changed = {id(v): change(v) for v in (*self.args, *named.values())}
+        return Batch(
+            tuple(changed[id(v)] for v in self.args), {n: changed[id(v)] for n, v in named.items()}
+        )
 
     def call(self, model: nn.Module) -> Any:
         """Run a model on it."""
         return model(*self.args, **(self.kwargs or {}))
+
+    def first(self, count: int, size: int) -> Batch:
+        """Return the first inputs of ``size``; all of them where a tensor does not count them first."""
+        named = {} if self.kwargs is None else self.kwargs
+        tensors = [v for v in (*self.args, *named.values()) if isinstance(v, Tensor)]
+        if count >= size or any(not t.ndim or len(t) != size for t in tensors):
+            return self
+
+        return self._each(lambda value: value[:count] if isinstance(value, Tensor) else value)
 
     def named(self, name: str) -> Tensor | None:
         """Return a tensor by its name, if the batch has it."""
