@@ -81,7 +81,7 @@ def _triangle(x: Tensor) -> Tensor:
     On the CPU one head after the other, so that only one of them is ever held in float64; on a GPU
     all at once, which is what it is fast at.
     """
-    parts = x.split(1) if x.device.type == "cpu" else (x,)
+    parts = [head.unsqueeze(0) for head in x] if x.device.type == "cpu" else [x]
     return torch.cat([torch.linalg.qr(part.double(), mode="r").R.cpu() for part in parts])
 
 
