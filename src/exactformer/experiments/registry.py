@@ -32,6 +32,7 @@ _MODULES: dict[str, str] = {
     "jiang-equivariance": "exactformer.experiments.jiang_equivariance",
     "jiang-mixing": "exactformer.experiments.jiang_mixing",
     "jiang-recommend": "exactformer.experiments.jiang_recommend",
+    "spectra-minilm": "exactformer.experiments.spectra_minilm",
 }
 
 _registered: dict[str, Experiment] = {}
