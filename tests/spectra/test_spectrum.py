@@ -79,6 +79,16 @@ def test_planted_ranks_are_found_in_a_pretrained_architecture() -> None:
     assert spectrum(model, inputs).table["rank"].tolist() == PLANTED * 2
 
 
+@pytest.mark.parametrize("tokens", [20, 32, 36])
+def test_a_rank_that_inputs_impose_is_not_said_of_the_head(tokens: int) -> None:
+    torch.manual_seed(0)
+    model, x = SelfAttention(128, 4).eval(), torch.randn(20, tokens, 128)
+    for centred in (False, True):
+        table = spectrum(model, x, centred=centred).table
+        assert (table["rank"] <= tokens - centred).all()
+        assert table["verdict"].eq("uses its head").all()
+
+
 def test_a_planted_decay_is_fitted() -> None:
     """Queries orthonormal, keys scaled by k^(−1.5): σ_k of the scores is that power exactly."""
     m = 32
