@@ -5,6 +5,8 @@ folder a page, and shown with its real output; so is one ``python run``, as a sc
 ``{{ table: NAME }}`` is the table of
 ``results/NAME.json``, ``{{ figure: NAME }}`` its figure, ``{{ benchmark: NAME }}`` the table of
 ``benchmarks/NAME.md``; ``{{ drawn: FILE.svg }}`` is a figure that a command of the page has drawn.
+
+Pages are run side by side, one a core.
 """
 
 import base64
@@ -16,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -25,13 +28,27 @@ DRAWN = re.compile(r"\{\{ drawn: ([\w-]+\.svg) \}\}")
 MACRO = re.compile(r"\{\{ (table|figure|benchmark): ([\w-]+) \}\}")
 
 
+_pages: dict[str, Future] = {}
+
+
+def on_files(files, config):
+    pool = ThreadPoolExecutor(os.cpu_count())
+    for file in files.documentation_pages():
+        _pages[file.src_uri] = pool.submit(_executed, file.content_string)
+    pool.shutdown(wait=False)
+
+
 def on_page_markdown(markdown, page, config, files):
+    depth = page.file.dest_uri.count("/")
+    executed = _pages[page.file.src_uri].result()
+    return MACRO.sub(lambda match: _result(match[1], match[2], depth), executed)
+
+
+def _executed(markdown: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         markdown = CONSOLE.sub(lambda match: _session(match[1], Path(folder)), markdown)
         markdown = SCRIPT.sub(lambda match: _script(match[1], Path(folder)), markdown)
-        markdown = DRAWN.sub(lambda match: _drawn(Path(folder) / match[1]), markdown)
-    depth = page.file.dest_uri.count("/")
-    return MACRO.sub(lambda match: _result(match[1], match[2], depth), markdown)
+        return DRAWN.sub(lambda match: _drawn(Path(folder) / match[1]), markdown)
 
 
 def on_post_build(config):
@@ -69,7 +86,8 @@ def _run(command: str, folder: Path) -> str:
 
 
 def _python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
-    environment = os.environ | {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
+    one_core = {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | one_core | {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
