@@ -55,6 +55,29 @@ class Grouped(nn.Module):
         return result
 
 
+class Scaled(Grouped):
+    """Queries times a constant before the product."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            layer(x).reshape(*x.shape[:2], -1, 8).transpose(1, 2)
+            for layer in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        mixed = functional.scaled_dot_product_attention(0.3 * q, k, v, enable_gqa=True)
+        result: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
+        return result
+
+
+def scaled() -> Case:
+    return Scaled(), Batch((families.states(),))
+
+
+def alone() -> Case:
+    """The attention module itself, with separate weights for what it attends to."""
+    model = nn.MultiheadAttention(32, 4, kdim=20, vdim=24, batch_first=True)
+    return model, Batch((families.states(), families.states(20), families.states(24)))
+
+
 def grouped() -> Case:
     return Grouped(), Batch((families.states(),))
 
@@ -107,20 +130,20 @@ def plant(model: nn.Module, inputs: dict[str, Any], rank: int) -> None:
         layer.project(model, turn @ common @ turn.mT, torch.eye(m).double().expand_as(turn))
 
 
-@pytest.mark.parametrize("make", [*SHRINKABLE, grouped])
+@pytest.mark.parametrize("make", [*SHRINKABLE, grouped, scaled, alone])
 @pytest.mark.parametrize("method", ["data", "weights"])
 def test_shrinking_to_the_rank_of_the_scores_changes_nothing(
     make: Callable[[], Case], method: Any
 ) -> None:
     model, inputs = case(make)
     plant(model, inputs, rank=2)
-    small, report, _ = ef.shrink_heads(model, inputs, head_dim=2, method=method)
+    small, report = ef.shrink_heads(model, inputs, head_dim=2, method=method)
     assert report.predicted_score_error < 1e-5
     assert report.score_error < 1e-5
     assert difference(model, small, inputs) < 10 * ROUNDING
 
 
-@pytest.mark.parametrize("make", [*SHRINKABLE, grouped])
+@pytest.mark.parametrize("make", [*SHRINKABLE, grouped, scaled, alone])
 @pytest.mark.parametrize("method", ["data", "weights"])
 def test_the_predicted_error_is_the_one_measured_in_the_finished_model(
     make: Callable[[], Case], method: Any
@@ -142,7 +165,7 @@ def test_blocks_of_queries_predict_what_a_causal_model_does() -> None:
     assert report.score_error == pytest.approx(report.predicted_score_error, rel=0.1)
 
 
-@pytest.mark.parametrize("make", [*SHRINKABLE, grouped])
+@pytest.mark.parametrize("make", [*SHRINKABLE, grouped, scaled, alone])
 def test_fitting_to_the_inputs_beats_truncating_the_weights(make: Callable[[], Case]) -> None:
     model, inputs = case(make)
     by_data, by_weights = (
@@ -155,13 +178,14 @@ def test_fitting_to_the_inputs_beats_truncating_the_weights(make: Callable[[], C
 @pytest.mark.parametrize("make", SHRINKABLE)
 def test_the_form_is_small_where_the_family_allows_it(make: Callable[[], Case]) -> None:
     model, inputs = case(make)
-    small, report, plans = ef.shrink_heads(model, inputs, head_dim=2)
+    shrunk = ef.shrink_heads(model, inputs, head_dim=2)
+    small, report = shrunk
     assert report.form == ("small" if make.__name__ in SMALL else "padded")
     gone = sum(p.numel() for p in model.parameters()) - sum(p.numel() for p in small.parameters())
     assert report.parameters.before - report.parameters.after == gone
     saved = report.projection_parameters
     assert saved.before - saved.after == gone
-    m = plans[0].layer.head_dim
+    m = shrunk.plans[0].layer.head_dim
     assert saved.share == pytest.approx(1 - 2 / m)
     in_scores = 1 - 2 / m if report.form == "small" else 0
     assert report.key_cache.share == report.score_flops.share == pytest.approx(in_scores)
@@ -226,7 +250,7 @@ def test_the_number_format_stays(dtype: torch.dtype) -> None:
     model, inputs = case(families.torch_encoder)
     model = model.to(dtype)
     inputs = {k: v.to(dtype) if v.is_floating_point() else v for k, v in inputs.items()}
-    small, report, _ = ef.shrink_heads(model, inputs, head_dim=4)
+    small, report = ef.shrink_heads(model, inputs, head_dim=4)
     assert {p.dtype for p in small.parameters()} == {dtype}
     assert {p.dtype for p in model.parameters()} == {dtype}
     assert report.key_cache.after == 2 * 4 * 4 * dtype.itemsize  # two layers of four heads of four
@@ -248,6 +272,17 @@ def test_a_cache_of_smaller_keys_gives_the_same_next_token() -> None:
         step = small(input_ids=ids[:, -1:], past_key_values=past).logits[:, -1]
     assert past.layers[0].keys.shape == (3, 4, 9, 4)
     assert torch.allclose(whole, step, atol=1e-4)
+
+
+def test_a_model_that_is_one_attention_module_is_replaced_whole() -> None:
+    model, batch = build(alone)
+    small = ef.shrink_heads(model, batch.args, head_dim=3).model
+    with torch.no_grad():
+        outputs, attention = small(*batch.args, average_attn_weights=False)
+        single, _ = small(*(x[0] for x in batch.args), need_weights=False)
+    assert attention.shape == (3, 4, 9, 9)
+    assert torch.allclose(attention.sum(dim=-1), torch.ones(3, 4, 9))
+    assert torch.allclose(single, outputs[0], atol=1e-5)
 
 
 def test_a_shrunk_model_is_analysed_like_any_other() -> None:

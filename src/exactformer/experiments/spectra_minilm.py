@@ -101,7 +101,7 @@ def _shrink(
     from exactformer.spectra.texts import tokenizer_at
 
     model, tokenizer = load(folder).to(device), tokenizer_at(folder)
-    small, report, _ = shrink_heads(
+    small, report = shrink_heads(
         model,
         fitted,
         head_dim=parameters["head_dim"],

@@ -7,11 +7,11 @@ account of what was saved and what changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -36,12 +36,16 @@ _AGREE = 1e-4
 """Outputs with and without the rows of zeros differ by rounding; more is a defect."""
 
 
-class Shrunk(NamedTuple):
-    """A model with smaller heads, and the account of it."""
+@dataclass(frozen=True)
+class Shrunk:
+    """A model with smaller heads, and the account of it; unpacks into the two."""
 
     model: nn.Module
     report: ShrinkReport
     plans: tuple[Plan, ...]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.model, self.report))
 
     def save(self, folder: str | Path) -> None:
         """Write a Hugging Face model with its smaller heads; ``load_shrunk`` reads it."""
@@ -68,7 +72,8 @@ def shrink_heads(
 
     Args:
         model: A torch module in evaluation mode, or the folder of a saved Hugging Face model.
-        inputs: As for :func:`exactformer.spectrum`; the new projections are the best ones on these.
+        inputs: As for :func:`exactformer.spectrum`; the new projections are the best ones on these, or
+            on as many of the first as have moments of 512 MiB in a layer.
         head_dim: The new dimension of every head.
         energy: The share of the scores' energy that every head keeps, such as 0.99.
         max_loss: The smallest dimension, the same for all heads, is searched for which outputs change
@@ -87,6 +92,8 @@ def shrink_heads(
     if are_texts(inputs):
         inputs = TokenizedTexts(inputs, tokenizer, model, batch_size)
     ready = prepared(model, device)
+    if metric is not None:
+        metric = _at_home(metric, model)
     given = read_inputs(ready, inputs)
     layers = layers_of(ready, given[0])
     with progress_bar("shrinking heads, layers", None, progress) as tell:
@@ -206,8 +213,7 @@ def _compacted(
     plans = [f.plan for f in fitted]
     forms: tuple[Form, ...] = ("small", "padded") if form == "small" else ("padded",)
     for trying in forms:
-        small = deepcopy(model)
-        compact(small, plans, trying)
+        small = compact(deepcopy(model), plans, trying)
         try:
             off = output_change(model, small, [batch])
         except (RuntimeError, TypeError, ValueError, IndexError):
@@ -218,6 +224,11 @@ def _compacted(
         f"{type(model).__name__} computes something else once rows of zeros are taken out of its "
         f"projections (module {plans[0].layer.name!r} and others); its heads are not shrunk"
     )
+
+
+def _at_home(metric: Metric, given: nn.Module) -> Metric:
+    """Return a metric that meets models on the device and in the precision that its author knows."""
+    return lambda model: float(metric(_as_it_was(deepcopy(model), given)))
 
 
 def _as_it_was(small: nn.Module, given: nn.Module) -> nn.Module:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from exactformer.spectra.batches import Batch
-from exactformer.spectra.scores import Projection
 from exactformer.spectra.shrink_attention import SmallHeadAttention
 from exactformer.spectra.shrink_calibrating import Fitted
 from exactformer.spectra.shrink_forms import Form
@@ -97,11 +96,11 @@ def _count(model: nn.Module) -> int:
 def _rows(model: nn.Module, layer: Layer, dims: Sequence[int]) -> int:
     """Return the weights and biases of queries and keys at given dimensions of the key heads."""
 
-    def of(projection: Projection, share: int) -> int:
-        width = projection.matrix(model).shape[-1] + (projection.bias is not None)
-        return share * sum(dims) * width
+    def of(matrix: Tensor, share: int) -> int:
+        return share * sum(dims) * matrix.shape[-1]
 
-    return of(layer.query, layer.heads // layer.kv_heads) + of(layer.key, 1)
+    queries, keys = layer.matrices(model)
+    return of(queries, layer.heads // layer.kv_heads) + of(keys, 1)
 
 
 def _scores_of(small: nn.Module, fitted: Fitted, form: Form) -> int:

@@ -94,12 +94,14 @@ def possible_dims(model: nn.Module, layer: Layer) -> list[int]:
     return [r for r in every if (layer.kv_heads * layer.head_dim) % r == 0]
 
 
-def compact(model: nn.Module, plans: Sequence[Plan], form: Form) -> None:
-    """Take the rows of zeros out of a model, in place."""
+def compact(model: nn.Module, plans: Sequence[Plan], form: Form) -> nn.Module:
+    """Take the rows of zeros out of a model, in place; return it, or what replaces it whole."""
     for plan in plans:
         module = model.get_submodule(plan.layer.name)
         if isinstance(module, nn.MultiheadAttention):
             small = SmallHeadAttention.narrowed(module, max(plan.dims), plan.layer.scale)
+            if not plan.layer.name:
+                return small
             _replace(model, plan.layer.name, small)
         elif form == "small":
             _narrow(model, module, plan)
@@ -107,6 +109,7 @@ def compact(model: nn.Module, plans: Sequence[Plan], form: Form) -> None:
             _pad(model, plan)
     if form == "small":
         register(model)
+    return model
 
 
 def _narrow(model: nn.Module, module: Any, plan: Plan) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,9 @@ from exactformer.spectra.preparing import float_dtype
 from exactformer.spectra.primitives import Attention
 from exactformer.spectra.scores import Projection, Scores
 from exactformer.spectra.verifying import verify
+
+_LINEAR = 1e-4
+"""Relative: how far queries may be from following their projection."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Layer:
     key: Projection
 
     def matrices(self, model: nn.Module) -> tuple[Tensor, Tensor]:
-        """Return [W b] of queries (key heads, query heads of each · m…) and of keys, in float64."""
+        """Return [W b] of queries (heads, m, in + 1) and of keys, in float64."""
         return _with_bias(self.query, model), _with_bias(self.key, model)
 
     def project(self, model: nn.Module, left: Tensor, right: Tensor) -> None:
@@ -72,6 +76,9 @@ def layers_of(model: nn.Module, batch: Batch) -> tuple[Layer, ...]:
             raise InputError(f"{kind} could not run on the first batch: {error}") from error
     verify(model, batch)
     _refuse_shared(found.values())
+    for layer in found.values():
+        if not (layer.query.plain and layer.key.plain):
+            _refuse_unless_linear(model, batch, layer)
     return tuple(found.values())
 
 
@@ -113,12 +120,6 @@ def _layer(name: str, scores: Scores) -> Layer:
             f"module {name!r} ({kind}): the linear layers that give its queries and keys were not "
             "found, so they cannot be made smaller"
         )
-    if not (query.plain and key.plain):
-        raise ExtractionError(
-            f"module {name!r} ({kind}): rotary positions or a norm act between its projections and its "
-            "scores, so that no smaller projection gives the same products; such heads are analysed "
-            "by ef.spectrum, but not shrunk"
-        )
     if isinstance(scores.module, nn.MultiheadAttention) and (
         scores.module.bias_k is not None or scores.module.add_zero_attn
     ):
@@ -128,6 +129,38 @@ def _layer(name: str, scores: Scores) -> Layer:
         )
     sizes = (scores.heads, scores.kv_heads, scores.head_dim)
     return Layer(name, (scores.name,), *sizes, scores.scale, query, key)
+
+
+def _refuse_unless_linear(model: nn.Module, batch: Batch, layer: Layer) -> None:
+    """Refuse a layer unless a change of its projections by A and B changes queries and keys so.
+
+    A constant factor passes; rotary positions and norms do not.
+    """
+    generator = torch.Generator().manual_seed(0)
+    shape = (layer.kv_heads, layer.head_dim, layer.head_dim)
+    left, right = (
+        torch.eye(layer.head_dim).double()
+        + torch.randn(shape, generator=generator, dtype=torch.float64) / layer.head_dim
+        for _ in range(2)
+    )
+    changed = deepcopy(model)
+    device = next(model.parameters()).device
+    layer.project(changed, left.to(device), right.to(device))
+    ((_, pairs),) = paired(model, changed, [batch], layer.calls[:1])
+    was, now = pairs[layer.calls[0]]
+    share = layer.heads // layer.kv_heads
+    queries = was.queries.double() @ left.to(device).repeat_interleave(share, dim=0)
+    off = max(
+        float((x - y).norm() / y.norm().clamp(min=1e-30))
+        for x, y in ((now.queries, queries), (now.keys, was.keys.double() @ right.to(device)))
+    )
+    if not off <= _LINEAR:
+        kind = type(was.module).__name__
+        raise ExtractionError(
+            f"module {layer.name!r} ({kind}): rotary positions or a norm act between its projections "
+            "and its scores, so that no smaller projection gives the same products; such heads are "
+            "analysed by ef.spectrum, but not shrunk"
+        )
 
 
 def _refuse_shared(layers: Any) -> None:
@@ -155,23 +188,34 @@ def _refuse_nan(scores: Scores) -> None:
 
 
 def _with_bias(projection: Projection, model: nn.Module) -> Tensor:
-    weight, bias = projection.matrix(model).double(), projection.offset(model)
-    return weight if bias is None else torch.cat([weight, bias.double()[..., None]], dim=-1)
+    weight, bias = projection.matrix(model).double(), _bias(projection, model)
+    if bias is None:
+        return weight
+    values, rows = bias
+    return torch.cat([weight, values.double()[rows][..., None]], dim=-1)
+
+
+def _bias(projection: Projection, model: nn.Module) -> tuple[Tensor, Tensor] | None:
+    """Return the bias and which of its entries belong to each coordinate (heads, m)."""
+    if projection.bias is None:
+        return None
+    bias: Tensor = getattr(model.get_submodule(projection.module), projection.bias).data
+    return bias, (projection.rows + projection.bias_start).to(bias.device)
 
 
 def _write(projection: Projection, model: nn.Module, factor: Tensor) -> None:
     """Replace W by Fᵀ W and b by Fᵀ b, with F (heads, m, r); the rows from r on become zero."""
-    module = model.get_submodule(projection.module)
-    weight: Tensor = getattr(module, projection.weight).data
+    weight: Tensor = getattr(model.get_submodule(projection.module), projection.weight).data
     view = weight.mT if projection.transposed else weight
-    _transform(view, projection.rows.to(weight.device), factor, projection.matrix(model))
-    offset = projection.offset(model)
-    if offset is not None and projection.bias is not None:
-        bias: Tensor = getattr(module, projection.bias).data
-        _transform(bias[:, None], projection.rows.to(bias.device), factor, offset[..., None])
+    _transform(view, projection.rows.to(weight.device), factor)
+    bias = _bias(projection, model)
+    if bias is not None:
+        values, rows = bias
+        _transform(values[:, None], rows, factor)
 
 
-def _transform(target: Tensor, rows: Tensor, factor: Tensor, values: Tensor) -> None:
+def _transform(target: Tensor, rows: Tensor, factor: Tensor) -> None:
+    values = target[rows]
     new = torch.zeros_like(values)
     new[:, : factor.shape[-1]] = (factor.mT @ values.double()).to(values.dtype)
     target[rows.flatten()] = new.flatten(0, 1)

@@ -87,19 +87,18 @@ def _first_tensor(result: Any) -> Tensor | None:
 def _compared(was: Scores, now: Scores) -> Tensor:
     """Return (4, heads): error, total, summed variation and number of queries."""
     sums = torch.zeros(4, was.heads, dtype=torch.float64, device=was.queries.device)
+    seen_by, added = visible(was), was.additive
+    if added is not None:
+        shape = (*was.queries.shape[:3], was.keys.shape[2])
+        added = added.expand(shape)
     for index in range(len(was.queries)):
-        seen = visible(was, index)
-        rows = seen.sum(dim=1) > 1
-        seen = seen[rows]
+        rows = seen_by[index].sum(dim=1) > 1
+        seen = seen_by[index][rows]
         if not len(seen):
             continue
-        added = was.additive
-        bias = None
-        if added is not None:
-            shape = (len(was.queries), was.heads, *added.shape[-2:])
-            bias = added.expand(*shape[:2], was.queries.shape[2], was.keys.shape[2])[index][:, rows]
-        old, new = (_products(scores, index, rows) for scores in (was, now))
+        bias = None if added is None else added[index][:, rows]
         counts = seen.sum(dim=1, keepdim=True)
+        old, new = (_products(scores, index, rows) for scores in (was, now))
         old, new = ((x - (x * seen).sum(dim=-1, keepdim=True) / counts) * seen for x in (old, new))
         p, q = (_softmax(x, bias, seen) for x in (old, new))
         sums[0] += (new - old).square().sum(dim=(-2, -1))

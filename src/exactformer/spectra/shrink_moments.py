@@ -69,13 +69,13 @@ class Collecting:
 
     def add(self, original: Scores, changed: Scores) -> None:
         """Add the inputs of a batch, as the original model and the changed one attend to them."""
-        m = original.head_dim
+        m, seen_by = original.head_dim, visible(original)
         for index in range(len(original.queries)):
             if self.full:
                 return
             queries = _grouped(original, changed, index)
             keys = torch.cat([original.keys[index], changed.keys[index]], dim=-1).double()
-            for rows, seen in blocks(visible(original, index)):
+            for rows, seen in blocks(seen_by[index]):
                 p = queries[:, :, rows].flatten(1, 2)
                 p, k = p.mT @ p, scatter(keys, seen)
                 self._queries.append(p[:, m:, m:].clone())
@@ -96,13 +96,14 @@ class Collecting:
         )
 
 
-def visible(scores: Scores, index: int) -> Tensor:
-    """Return (τ_q, τ_k): which tokens of an input meet, as far as both are there."""
-    there = scores.query_tokens[index][:, None] & scores.key_tokens[index][None, :]
+def visible(scores: Scores) -> Tensor:
+    """Return (B, τ_q, τ_k): which tokens of each input meet, as far as both are there."""
+    there = scores.query_tokens[:, :, None] & scores.key_tokens[:, None, :]
     added = scores.additive
     if added is not None:
-        seen = (added > HIDDEN).expand(len(scores.queries), scores.heads, *there.shape)[index]
-        there = there & seen.any(dim=0)
+        while added.ndim < 4:
+            added = added.unsqueeze(0)
+        there = there & (added > HIDDEN).any(dim=1)
     return there
 
 

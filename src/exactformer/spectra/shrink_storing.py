@@ -22,7 +22,8 @@ from exactformer.spectra.shrink_layers import Layer
 if TYPE_CHECKING:
     from exactformer.spectra.shrink import Shrunk
 
-HEADS, WEIGHTS = "heads.json", "model.safetensors"
+HEADS, WEIGHTS = "heads.json", "heads.safetensors"
+"""Not ``model.safetensors``: what takes the folder for an ordinary model shall find no weights."""
 
 
 def save_shrunk(shrunk: Shrunk, folder: str | Path) -> None:
