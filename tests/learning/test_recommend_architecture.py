@@ -16,13 +16,13 @@ TAU = 6
 
 @pytest.fixture(scope="module")
 def recurrent():
-    return ef.recommend_architecture(LinearTarget(exponential_kernel(TAU, 0.5)), count=120)
+    return ef.recommend_architecture(LinearTarget(exponential_kernel(TAU, 0.5)), count=80)
 
 
 @pytest.fixture(scope="module")
 def anticipating():
     target = mix(LinearTarget(exponential_kernel(TAU, 0.5)), random_filter(3, seed=1))
-    return ef.recommend_architecture(target, count=120)
+    return ef.recommend_architecture(target, count=150)
 
 
 def test_a_fading_memory_is_for_an_rnn_with_one_state(recurrent):
@@ -37,7 +37,8 @@ def test_what_looks_ahead_is_for_a_transformer_and_the_loss_is_the_exact_one(ant
     assert anticipating.verdict == "transformer"
     gain = anticipating["future, linear"]
     lost = 1 - anticipating["exact, causal"].value
-    assert gain.low <= lost <= gain.high or gain.value == pytest.approx(lost, rel=0.1)
+    # Up to six weights from 120 sequences add a twentieth to the causal error.
+    assert gain.low / 1.05 <= lost <= gain.high
     assert anticipating["explained: rnn"].value <= 1 - 0.8 * lost
 
 
@@ -49,6 +50,7 @@ def test_eight_sequences_decide_nothing():
     assert "8 independent sequences" in found.text
 
 
+@pytest.mark.slow
 def test_outputs_of_other_sequences_decide_nothing():
     target = LinearTarget(exponential_kernel(TAU, 0.5))
     x = target.sample(100, seed=0)
