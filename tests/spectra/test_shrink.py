@@ -15,6 +15,7 @@ from exactformer.errors import ExactformerError, InputError
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.errors import ExtractionError
 from exactformer.spectra.shrink_forms import PaddedProjection
+from exactformer.spectra.shrink_layers import layers_of
 from exactformer.spectra.switches import fused
 from tests.spectra import families
 from tests.spectra.families import Case, build
@@ -119,8 +120,6 @@ def difference(one: nn.Module, two: nn.Module, inputs: dict[str, Any]) -> float:
 
 def plant(model: nn.Module, inputs: dict[str, Any], rank: int) -> None:
     """Give every head scores of a rank: its queries lie in a space of that dimension."""
-    from exactformer.spectra.shrink_layers import layers_of
-
     torch.manual_seed(7)
     for layer in layers_of(model, Batch((), inputs)):
         m = layer.head_dim
@@ -210,6 +209,22 @@ def test_dimensions_by_energy_differ_from_head_to_head() -> None:
     assert all(head.energy >= 0.9 for head in report.heads)
     assert len(report.dims) > 1
     assert ef.shrink_heads(model, inputs, energy=1.0).report.score_error < 1e-5
+
+
+def test_key_heads_have_dimensions_that_their_query_heads_share() -> None:
+    model, inputs = case(grouped)
+    (layer,) = layers_of(model, Batch((), inputs))
+    ranks = torch.tensor([2, 5])
+    kept = (torch.arange(8) < ranks[:, None]).double()
+    layer.project(model, torch.diag_embed(kept), torch.eye(8).double().expand(2, 8, 8))
+    report = ef.shrink_heads(model, inputs, energy=1.0).report
+    assert [head.new_head_dim for head in report.heads] == [2, 2, 5, 5]
+    assert report.score_error < 1e-5
+    # Four query heads and two key heads of eight, each with a bias: 33 weights a row.
+    assert report.projection_parameters.before == (4 + 2) * 8 * 33
+    assert report.projection_parameters.after == 3 * (2 + 5) * 33
+    assert report.score_flops.before == report.score_flops.after == 2 * 4 * 8
+    assert report.key_cache.before == 2 * 8 * 4
 
 
 def test_dimensions_by_energy_are_equal_within_a_layer_of_the_small_form() -> None:
