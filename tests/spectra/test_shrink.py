@@ -202,6 +202,17 @@ def test_the_original_is_untouched_and_the_copy_saves_its_state() -> None:
     assert torch.equal(output(first, inputs), output(again, inputs))
 
 
+@pytest.mark.parametrize("make", [families.bert, families.torch_encoder, families.own_mixer])
+@pytest.mark.parametrize("trainable", [True, False])
+def test_a_frozen_model_stays_frozen_and_another_can_be_trained(
+    make: Callable[[], Case], trainable: bool
+) -> None:
+    model, inputs = case(make)
+    small = ef.shrink_heads(model.requires_grad_(trainable), inputs, head_dim=2).model
+    assert {p.requires_grad for p in small.parameters()} == {trainable}
+    assert not any(module.training for module in small.modules())
+
+
 def test_dimensions_by_energy_differ_from_head_to_head() -> None:
     model, inputs = case(families.own_mixer)
     report = ef.shrink_heads(model, inputs, energy=0.9).report

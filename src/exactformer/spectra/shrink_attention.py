@@ -93,7 +93,7 @@ class SmallHeadAttention(nn.Module):
             if bias is not None:
                 layer.bias.data = small._first(bias, cut)
         small.out_proj.load_state_dict(module.out_proj.state_dict())
-        return small.train(module.training)
+        return small
 
     def _first(self, rows: Tensor | None, cut: bool) -> Tensor:
         assert rows is not None

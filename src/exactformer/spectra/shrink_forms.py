@@ -101,7 +101,7 @@ def compact(model: nn.Module, plans: Sequence[Plan], form: Form) -> nn.Module:
         if isinstance(module, nn.MultiheadAttention):
             small = SmallHeadAttention.narrowed(module, max(plan.dims), plan.layer.scale)
             if not plan.layer.name:
-                return small
+                return _in_the_manner_of(module, small)
             _replace(model, plan.layer.name, small)
         elif form == "small":
             _narrow(model, module, plan)
@@ -164,7 +164,7 @@ def _narrowed(linear: Any, kept: Tensor, transposed: bool) -> nn.Module:
     new.weight.data = (weight[:, kept] if transposed else weight[kept]).clone()
     if linear.bias is not None:
         new.bias.data = linear.bias.detach()[kept].clone()
-    return new.train(linear.training)  # type: ignore[no-any-return]
+    return new  # type: ignore[no-any-return]
 
 
 def _size_name(module: nn.Module, m: int) -> str | None:
@@ -173,4 +173,9 @@ def _size_name(module: nn.Module, m: int) -> str | None:
 
 def _replace(model: nn.Module, name: str, new: nn.Module) -> None:
     parent, _, own = name.rpartition(".")
-    setattr(model.get_submodule(parent), own, new.eval())
+    setattr(model.get_submodule(parent), own, _in_the_manner_of(model.get_submodule(name), new))
+
+
+def _in_the_manner_of(old: nn.Module, new: nn.Module) -> nn.Module:
+    """Return a new module, frozen if the old one was, in evaluation mode."""
+    return new.requires_grad_(any(p.requires_grad for p in old.parameters())).eval()
