@@ -50,7 +50,7 @@ REGISTER = "RNN, shift register"
 SIZES: dict[Scale, dict[str, Any]] = {
     Scale.SMOKE: {
         "tau": 8, "ends": 2, "taps": 3, "states": 16, "width": 32, "seeds": 1,
-        "pool": 2**12, "test": 2**10, "batch": 64, "steps": 600, "rnn_steps": 1500,
+        "pool": 2**12, "test": 2**10, "batch": 32, "steps": 900, "rnn_steps": 1500,
     },
     Scale.DEFAULT: {
         "tau": 16, "ends": 5, "taps": 5, "states": 64, "width": 64, "seeds": 2,
