@@ -14,6 +14,7 @@ ROOT = Path(exactformer.__file__).parent
 
 LAYERS = [
     "errors",
+    "progress",
     "algebra",
     "approximation",
     "blueprint",
@@ -32,7 +33,7 @@ LAYERS = [
     "cli",
 ]
 
-MODULES = sorted(p for p in ROOT.rglob("*.py") if p.parent != ROOT or p.stem == "errors")
+MODULES = sorted(p for p in ROOT.rglob("*.py") if p.parent != ROOT or p.stem in LAYERS)
 
 
 def layer(path: Path) -> str:

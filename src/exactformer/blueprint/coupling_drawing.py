@@ -23,7 +23,7 @@ Function = Callable[[Any], Any]
 
 MOST_COORDINATES = 3
 """Of the values that F takes: its knots are a grid in so many dimensions."""
-SAMPLES = 512
+SAMPLES = 2**14
 """Points at which the range of f is looked for, at least; and at least sixteen a piece."""
 
 
@@ -55,20 +55,19 @@ def draw_coupling(
     knots = token_knots(domain, positions, tau, ff_width)
     low, high = (Fraction(end) for end in domain)
     points = knots.points
-    values = columns(f(points), len(points), "f")
-    rows = [columns(phi(points), len(points), "phi"), columns(psi(points), len(points), "psi")]
+    values = tabulated(f, points, "f")
+    rows = [tabulated(phi, points, "phi"), tabulated(psi, points, "psi")]
     if any(part.shape[1] != head_dim for part in rows):
         raise InputError(f"phi and psi must give head_dim={head_dim} columns")
     features = Interpolant(knots, np.concatenate([*rows, values], axis=1))
     scalar = np.ndim(f(points[:1])) == 1
-    fine = knots.refined(max(16, SAMPLES // len(knots)))
     return CouplingBlueprint(
         tau=tau,
         domain=(low, high),
         positions=None if positions is None else tuple(Fraction(float(e)) for e in positions),
         head_dim=head_dim,
         features=features,
-        outer=outer(F, value_box(columns(f(fine), len(fine), "f")), ff_width, scalar),
+        outer=outer(F, value_box(tabulated(f, range_points(knots), "f")), ff_width, scalar),
     )
 
 
@@ -97,7 +96,7 @@ def outer(
     if len(box) == 1:
         knots = Knots(box, ff_width)
         points = knots.points if scalar else knots.points[:, None]
-        return Interpolant(knots, columns(F(points), len(knots), "F"))
+        return Interpolant(knots, _single(tabulated(F, points, "F")))
     if len(box) > MOST_COORDINATES:
         raise InputError(
             f"F takes {len(box)} numbers; it is interpolated on a grid in {MOST_COORDINATES} "
@@ -106,7 +105,7 @@ def outer(
     pieces = max(1, int(round(ff_width ** (1 / len(box)), 9)) - 1)
     axes = [Knots((interval,), pieces).points for interval in box]
     points = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], axis=-1)
-    return KuhnInterpolant(box, pieces, columns(F(points), len(points), "F"))
+    return KuhnInterpolant(box, pieces, _single(tabulated(F, points, "F")))
 
 
 def value_box(values: Floats) -> tuple[Interval, ...]:
@@ -118,14 +117,34 @@ def value_box(values: Floats) -> tuple[Interval, ...]:
     return tuple(box)
 
 
-def columns(values: Any, count: int, name: str) -> Floats:
-    """Return what a function gave at ``count`` points as ``(count, n)`` float64."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or len(array) != count or not np.isfinite(array).all():
+def range_points(knots: Knots) -> Floats:
+    """Return the points at which the range of f is looked for."""
+    return knots.refined(max(16, -(-SAMPLES // len(knots))))
+
+
+def tabulated(function: Function, points: Floats, name: str) -> Floats:
+    """Return what a function gives at ``points`` as ``(points, n)`` float64."""
+    try:
+        found = np.asarray(function(points))
+    except (TypeError, ValueError) as error:
         raise InputError(
-            f"{name} must give a finite number, or a row of them, at each of {count} points; it gave "
-            f"the shape {np.shape(values)}"
+            f"{name} must take NumPy arrays; of one of the shape {points.shape} it says: {error}. "
+            "np.vectorize makes a function of single numbers one of arrays"
+        ) from error
+    if found.dtype.kind not in "biuf" or found.ndim not in (1, 2) or len(found) != len(points):
+        raise InputError(
+            f"{name} must give a real number, or a row of them, at each of {len(points)} points; it "
+            f"gave the shape {found.shape} of {found.dtype}"
         )
-    return array
+    values = found.astype(np.float64).reshape(len(points), -1)
+    if not np.isfinite(values).all():
+        where = np.argwhere(~np.isfinite(values))[0, 0]
+        raise InputError(f"{name} is not finite at {points[where]}")
+    return values
+
+
+def _single(values: Floats) -> Floats:
+    """Return the values of F, of which there must be one a token."""
+    if values.shape[1] != 1:
+        raise InputError(f"F must give one number a token, not {values.shape[1]}")
+    return values

@@ -6,23 +6,19 @@ rationals in the header's JSON, and a SHA-256 seals the whole.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_interpolant import Interpolant, Interval, Knots
 from exactformer.blueprint.coupling_kuhn import KuhnInterpolant
+from exactformer.blueprint.sealing import Tensors, has_format, read_sealed, sealed
 from exactformer.blueprint.storing import rational, rational_text, write_tensors
-from exactformer.errors import ExactformerError, FileFormatError
 
 FORMAT = "exactformer-coupling-1"
-Tensors = dict[str, NDArray[Any]]
 
 
 def save_coupling(blueprint: CouplingBlueprint, path: str | Path) -> None:
@@ -45,42 +41,17 @@ def save_coupling(blueprint: CouplingBlueprint, path: str | Path) -> None:
         "outer_pieces": pieces,
         "metadata": dict(blueprint.metadata),
     }
-    text = json.dumps(description, sort_keys=True)
-    seal = _seal(text, tensors)
-    write_tensors(tensors, {"format": FORMAT, "blueprint": text, "seal": seal}, path)
+    write_tensors(tensors, sealed(FORMAT, description, tensors), path)
 
 
 def is_coupling_file(path: str | Path) -> bool:
     """Whether a file says that it holds a coupling's model."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np") as file:
-            return (file.metadata() or {}).get("format") == FORMAT
-    except (SafetensorError, OSError, ValueError):
-        return False
+    return has_format(path, FORMAT)
 
 
 def load_coupling(path: str | Path) -> CouplingBlueprint:
     """Read a blueprint; anything that is not what was saved raises."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise FileFormatError(f"{path} is truncated or not a safetensors file: {error}") from None
-    if metadata.get("format") != FORMAT:
-        raise FileFormatError(f"{path} holds no coupling (expected format {FORMAT!r})")
-    try:
-        if metadata["seal"] != _seal(metadata["blueprint"], tensors):
-            raise FileFormatError(f"{path} is not what was saved: its seal is broken")
-        return _rebuild(json.loads(metadata["blueprint"]), tensors)
-    except FileFormatError:
-        raise
-    except (ExactformerError, KeyError, TypeError, ValueError, IndexError) as error:
-        raise FileFormatError(f"{path} does not describe a coupling: {error}") from None
+    return read_sealed(path, FORMAT, "coupling", _rebuild)
 
 
 def _rebuild(description: Mapping[str, Any], tensors: Tensors) -> CouplingBlueprint:
@@ -109,12 +80,3 @@ def _texts(intervals: Iterable[Interval]) -> list[list[str]]:
 
 def _intervals(texts: list[list[str]]) -> tuple[Interval, ...]:
     return tuple((rational(low), rational(high)) for low, high in texts)
-
-
-def _seal(description: str, tensors: Tensors) -> str:
-    content = hashlib.sha256((FORMAT + description).encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        content.update(f"{name}{tensor.dtype}{tensor.shape}".encode())
-        content.update(np.ascontiguousarray(tensor).tobytes())
-    return content.hexdigest()

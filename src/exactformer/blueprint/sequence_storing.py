@@ -8,8 +8,6 @@ how the layers are made of the matrices, and a SHA-256 seals the whole.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +28,7 @@ from exactformer.blueprint.layers import (
     Selection,
 )
 from exactformer.blueprint.matrix import Matrix
+from exactformer.blueprint.sealing import Tensors, has_format, read_sealed, sealed
 from exactformer.blueprint.sequence import (
     Layer,
     Part,
@@ -40,10 +39,9 @@ from exactformer.blueprint.sequence import (
 )
 from exactformer.blueprint.sequence_table import Grid, GridTable
 from exactformer.blueprint.storing import rational, rational_text, write_tensors
-from exactformer.errors import ExactformerError, FileFormatError
+from exactformer.errors import FileFormatError
 
 FORMAT = "exactformer-sequence-1"
-Tensors = dict[str, NDArray[Any]]
 _FEED_FORWARD = ("w1", "b1", "w2", "b2")
 
 
@@ -59,35 +57,12 @@ def sequence_digest(blueprint: SequenceBlueprint, table: GridTable) -> str:
 
 def is_sequence_file(path: str | Path) -> bool:
     """Whether a file says that it holds a sequence model."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np") as file:
-            return (file.metadata() or {}).get("format") == FORMAT
-    except (SafetensorError, OSError, ValueError):
-        return False
+    return has_format(path, FORMAT)
 
 
 def load_sequence(path: str | Path) -> tuple[SequenceBlueprint, GridTable]:
     """Read a blueprint and its target; anything that is not what was saved raises."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise FileFormatError(f"{path} is truncated or not a safetensors file: {error}") from None
-    if metadata.get("format") != FORMAT:
-        raise FileFormatError(f"{path} holds no sequence model (expected format {FORMAT!r})")
-    try:
-        if metadata["seal"] != _seal(metadata["blueprint"], tensors):
-            raise FileFormatError(f"{path} is not what was saved: its seal is broken")
-        return _rebuild(json.loads(metadata["blueprint"]), tensors)
-    except FileFormatError:
-        raise
-    except (ExactformerError, KeyError, TypeError, ValueError, IndexError) as error:
-        raise FileFormatError(f"{path} does not describe a sequence model: {error}") from None
+    return read_sealed(path, FORMAT, "sequence model", _rebuild)
 
 
 class _Pool:
@@ -145,8 +120,7 @@ def _encode(blueprint: SequenceBlueprint, table: GridTable) -> tuple[Tensors, di
         "table.value": _text(v for c in classes for column in table.values[c] for v in column),
     }
     description["shapes"] = [matrix.shape for matrix in pool.matrices]
-    text = json.dumps(description, sort_keys=True)
-    return tensors, {"format": FORMAT, "blueprint": text, "seal": _seal(text, tensors)}
+    return tensors, sealed(FORMAT, description, tensors)
 
 
 def _describe(part: Part, pool: _Pool) -> dict[str, Any]:
@@ -245,12 +219,3 @@ def _text(values: Any) -> NDArray[Any]:
 def _numbers(text: NDArray[Any]) -> list[Fraction]:
     lines = text.astype(np.uint8).tobytes().decode("ascii").split("\n") if text.size else []
     return [rational(line) for line in lines]
-
-
-def _seal(description: str, tensors: Mapping[str, NDArray[Any]]) -> str:
-    content = hashlib.sha256((FORMAT + description).encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        content.update(f"{name}{tensor.dtype}{tensor.shape}".encode())
-        content.update(np.ascontiguousarray(tensor).tobytes())
-    return content.hexdigest()

@@ -14,13 +14,13 @@ import torch
 from torch import nn
 
 from exactformer.errors import InputError
+from exactformer.progress import progress as progress_bar
 from exactformer.spectra.batches import Batch, batches, count
 from exactformer.spectra.control import Control, control_model
 from exactformer.spectra.extract import watching
 from exactformer.spectra.gathering import Gathering
 from exactformer.spectra.preparing import float_dtype, load, prepared
 from exactformer.spectra.primitives import Attention
-from exactformer.spectra.progress import progress as progress_bar
 from exactformer.spectra.result import Spectrum
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.texts import TokenizedTexts, are_texts, tokenizer_at

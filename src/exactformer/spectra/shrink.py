@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.errors import InputError
+from exactformer.progress import progress as progress_bar
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.errors import ExtractionError
 from exactformer.spectra.preparing import float_dtype, load, prepared
-from exactformer.spectra.progress import progress as progress_bar
 from exactformer.spectra.shrink_accounting import account
 from exactformer.spectra.shrink_calibrating import Choice, Fitted, Method, calibrate
 from exactformer.spectra.shrink_forms import Form, Plan, compact, possible_dims, possible_form

@@ -28,9 +28,9 @@ from exactformer.learning.ensemble.history import EnsembleHistory
 from exactformer.learning.ensemble.judging import Judge
 from exactformer.learning.ensemble.memory import rows_that_fit
 from exactformer.learning.ensemble.packing import PackedWeights
-from exactformer.learning.ensemble.progress import progress
 from exactformer.learning.ensemble.protocol import EnsembleProtocol
 from exactformer.learning.ensemble.rows import RowOrder
+from exactformer.progress import progress
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def train(
     batch = min(protocol.batch_size, data.count)
     rows = rows_that_fit(ensemble, protocol, data.tau, batch, memory_limit)
     total = protocol.steps + (protocol.finish_steps if protocol.finish else 0)
-    with _precision(protocol.precision), progress(ensemble.models, total) as tell:
+    with _precision(protocol.precision), progress(f"{ensemble.models} models", total) as tell:
         run = _Run(ensemble, data, held_out, protocol, rows)
         try:
             run.descend(capture, report, tell)

@@ -1,4 +1,4 @@
-"""A progress bar for training that takes longer than two seconds, on standard error."""
+"""A progress bar for what takes longer than two seconds, on standard error."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ _PATIENCE = 2.0
 
 
 @contextmanager
-def progress(models: int, total: int) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how many steps are done; in a terminal it draws a bar."""
+def progress(what: str, total: int | None, show: bool = True) -> Iterator[Callable[[int], None]]:
+    """Give a function that is told how much is done; in a terminal it draws a bar.
+
+    ``show=False`` draws none.
+    """
     begin, update = monotonic(), None
     with ExitStack() as stack:
 
         def tell(done: int) -> None:
             nonlocal update
-            if update is None and sys.stderr.isatty() and monotonic() - begin >= _PATIENCE:
-                update = stack.enter_context(_bar(f"{models} models", total))
+            patient = monotonic() - begin < _PATIENCE
+            if show and update is None and not patient and sys.stderr.isatty():
+                update = stack.enter_context(_bar(what, total))
             if update is not None:
                 update(done)
 
@@ -27,7 +31,7 @@ def progress(models: int, total: int) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def _bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
