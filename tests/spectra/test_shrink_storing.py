@@ -29,6 +29,13 @@ def test_what_is_saved_comes_back(make: Any, how: dict[str, Any], tmp_path: Path
         assert torch.equal(batch.call(again)[0], batch.call(shrunk.model)[0])
 
 
+def test_a_saved_model_with_smaller_heads_is_analysed_by_its_path(tmp_path: Path) -> None:
+    model, batch = families.build(families.bert)
+    ef.shrink_heads(model, batch.kwargs, head_dim=2).save(tmp_path / "small")
+    table = ef.spectrum(tmp_path / "small", batch.kwargs).table
+    assert set(table["head_dim"]) == {2}
+
+
 def test_half_precision_comes_back(tmp_path: Path) -> None:
     model, batch = families.build(families.bert)
     shrunk = ef.shrink_heads(model.bfloat16(), batch.kwargs, head_dim=4)

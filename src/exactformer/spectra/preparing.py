@@ -44,7 +44,7 @@ def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
 
 
 def load(path: str | Path) -> nn.Module:
-    """Load a Hugging Face model from a folder; nothing is fetched from anywhere."""
+    """Load a Hugging Face model, with smaller heads or as it was, from a folder; nothing is fetched."""
     folder = Path(path)
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: no config.json there, so no saved Hugging Face model")
@@ -54,6 +54,10 @@ def load(path: str | Path) -> nn.Module:
         raise InputError(
             "loading a model by its path needs transformers: pip install 'exactformer[models]'"
         ) from None
+    from exactformer.spectra.shrink_storing import HEADS, load_shrunk
+
+    if (folder / HEADS).is_file():
+        return load_shrunk(folder)
     try:
         with _quietly():
             model: nn.Module = AutoModel.from_pretrained(folder, local_files_only=True)
