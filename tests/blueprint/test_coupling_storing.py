@@ -82,5 +82,5 @@ def test_what_does_not_fit_together_is_refused():
             head_dim=1,
             ff_width=9,
         )
-    with pytest.raises(InputError, match="f must give a finite number"):
+    with pytest.raises(InputError, match="f is not finite at 0"):
         draw_coupling(np.sin, np.sin, lambda u: u * np.nan, np.sin, tau=3, head_dim=1, ff_width=2)

@@ -88,3 +88,28 @@ def test_a_bound_never_exceeds_what_holds_for_any_weights():
     target = Coupling(lambda h: 3 * h, lambda u: u, lambda u, v: 50 * np.cos(20 * u * v), 4)
     bound = ef.compile_coupling(target, 1, 64).bound
     assert bound.terms["truncation"] <= 4 * 3 * 1.0 + 1e-9  # τ K (max f − min f)
+
+
+@pytest.mark.parametrize("waves", [256, 1024, 4096])
+@pytest.mark.parametrize("dimensions", [1, 2])
+def test_functions_in_step_with_the_knots_are_seen_between_them(waves, dimensions):
+    """sin 2πnh is zero at all knots, and at every point that divides the pieces evenly."""
+
+    def outer(h):
+        return np.sin(2 * np.pi * waves * (h if dimensions == 1 else h[..., 0]))
+
+    def f(u):
+        return u if dimensions == 1 else np.stack([u, 1 - u], axis=-1)
+
+    model = ef.compile_coupling(Coupling(outer, f, lambda u, v: u * v, 4), 1, 1)
+    assert 1 < model.measure(500).l1 <= model.bound.total
+
+
+def test_a_spike_of_f_is_seen():
+    """Of width 2·10⁻⁴ and height 10³, which 512 points would miss."""
+
+    def f(u):
+        return 1e3 * np.exp(-(((u - 0.3137) / 2e-4) ** 2))
+
+    model = ef.compile_coupling(Coupling(lambda h: h, f, lambda u, v: u * v, 8), 1, 16)
+    assert 1 < model.measure(2000).l1 <= model.bound.total

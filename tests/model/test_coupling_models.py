@@ -257,3 +257,27 @@ def test_sizes_are_predicted_and_refused_with_figures():
         ef.compile_coupling(waves(), 5, 10**9)
     with pytest.raises(SizeError, match="GiB as dense matrices"):
         ef.compile_coupling(waves(), 1, 2**14, executor="literal")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"f": lambda u: u if u > 0 else -u}, r"f must take NumPy arrays.*np\.vectorize"),
+        ({"F": lambda h: np.stack([h, h], axis=-1)}, "F must give one number a token, not 2"),
+        ({"F": lambda h: np.sqrt(h - 0.5 + 0j)}, "F must give a real number.*complex128"),
+        ({"f": lambda u: np.where(u > 0.4, np.nan, u)}, "f is not finite at 0.5"),
+        ({"rho": lambda u, v: 1j * u * v}, "real, not complex"),
+    ],
+)
+def test_functions_that_no_network_has_are_refused(changes, says):
+    functions = {"F": lambda h: h, "f": lambda u: u, "rho": lambda u, v: u * v} | changes
+    with pytest.raises(InputError, match=says):
+        ef.compile_coupling(Coupling(**functions, tau=3), 1, 4)
+
+
+@pytest.mark.parametrize("sizes", [{"head_dim": 1.5}, {"head_dim": "1"}, {"ff_width": 3.5}])
+def test_sizes_are_whole_numbers(sizes):
+    with pytest.raises(InputError, match="must be a whole number"):
+        ef.compile_coupling(waves(), **{"head_dim": 1, "ff_width": 4} | sizes)
+    with pytest.raises(InputError, match="floating-point"):
+        ef.compile_coupling(waves(), 1, 4, dtype=torch.int64)

@@ -148,3 +148,20 @@ def test_sequences_of_another_length_are_refused() -> None:
         sine_family([1.0], tau=4)(np.zeros((3, 5)))
     with pytest.raises(InputError, match="box"):
         _ = Coupling(identity, identity, gaussian, 2, domain=[(0, 1)]).intervals
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor])
+def test_scores_may_be_one_number_or_truth_values(kind) -> None:
+    """A constant ρ attends to all alike; u > v is 1 or 0."""
+    x = kind(np.random.default_rng(0).random((5, 3)))
+    alike = Coupling(identity, identity, lambda u, v: 5.0, 3)
+    assert np.allclose(alike.attention(x), 1 / 3, atol=1e-15)
+    greater = Coupling(identity, identity, lambda u, v: u > v, 3)
+    numbers = Coupling(identity, identity, lambda u, v: 1.0 * (u > v), 3)
+    assert np.array_equal(greater(x), numbers(x))
+
+
+@pytest.mark.parametrize("changes", [{"tau": 2.5}, {"tau": "2"}, {"F": 3}, {"rho": None}])
+def test_what_is_no_number_of_tokens_or_no_function_is_refused(changes: dict) -> None:
+    with pytest.raises(InputError):
+        Coupling(**{"F": identity, "f": identity, "rho": gaussian, "tau": 2} | changes)

@@ -206,8 +206,20 @@ def test_floors_agree_with_sampled_errors() -> None:
         {"matrix": np.eye(2), "covariance": [[1, 2], [0, 1]]},
         {"matrix": np.eye(2), "observed": np.eye(3)},
         {"matrix": np.eye(2), "offset": "some"},
+        {"matrix": np.eye(2), "mean": np.nan},
+        {"matrix": np.eye(2) * 1j},
+        {"matrix": np.zeros((0, 0))},
+        {"matrix": "one"},
     ],
 )
 def test_what_makes_no_problem_is_refused(arguments: dict) -> None:
     with pytest.raises(InputError):
         causal_floor(**arguments)
+
+
+@pytest.mark.parametrize("mean", [0.0, 1.0, -3.0])
+def test_a_constant_never_harms_where_inputs_never_vary(mean: float) -> None:
+    """Of inputs that are always μ, every output is a multiple of the first: no error is left."""
+    for offset in ("none", "constant", "free"):
+        found = causal_floor(np.ones((3, 3)), mean, 0.0, offset=offset)  # type: ignore[arg-type]
+        assert found.error == pytest.approx(0.0, abs=1e-24)

@@ -152,3 +152,14 @@ def test_what_is_no_kernel_is_refused() -> None:
             horizon_bound(wrong, 1)
     with pytest.raises(InputError, match="positive"):
         horizon_bound([1.0, 2.0], 1, weights=[1.0, 0.0])
+
+
+def test_bounds_are_those_of_a_number_of_states() -> None:
+    """A slice from −1 would give the last singular value as the bound of no state at all."""
+    for states in (-1, 1.5):
+        with pytest.raises(InputError, match="number of states"):
+            hankel_bounds([1.0, 0.5], states)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="states"):
+        balanced_truncation([1.0, 0.5], 1.5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="not complex"):
+        hankel_bounds(np.full(3, 1j), 1)

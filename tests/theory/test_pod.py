@@ -15,6 +15,8 @@ from exactformer.targets import sine_family
 from exactformer.theory import Box, pod
 from exactformer.theory.quadrature import gauss_legendre
 
+FORTY = [(2.0 * t, 2.0 * t + 1) for t in range(40)]
+
 ORDER = np.arange(1, 2000)
 
 
@@ -300,7 +302,7 @@ def test_the_zero_kernel_has_rank_zero() -> None:
         ((np.minimum, "unit"), {}, InputError, "interval"),
         ((np.minimum,), {"measure": "counting"}, InputError, "lebesgue"),
         ((np.minimum,), {"max_nodes": 100_000}, SizeError, "GiB"),
-        ((np.minimum, [(2 * i, 2 * i + 1) for i in range(40)]), {}, SizeError, "1280 nodes"),
+        ((np.minimum, FORTY), {"max_nodes": 1024}, SizeError, "1280 nodes"),
         ((np.zeros((3, 3)),), {}, InputError, "at least 4"),
         ((np.full((5, 5), np.nan),), {}, InputError, "row 0"),
         ((np.zeros((5, 5)), [(0, 1), (2, 3)]), {}, InputError, "one interval"),
@@ -335,3 +337,53 @@ def test_stated_errors_hold_for_random_kernels_without_closed_form() -> None:
             assert off.max(initial=0) <= found.error + reference.error
             claims += common > 0
     assert claims > 150
+
+
+def test_complex_kernels_are_refused_not_halved() -> None:
+    """Re e^{iuv} has singular values too, but they are not those of e^{iuv}."""
+    with pytest.raises(InputError, match="real, not complex"):
+        pod(lambda u, v: np.exp(1j * u * v))
+    with pytest.raises(InputError, match="real, not complex"):
+        pod(np.full((4, 4), 1j))
+
+
+def test_functions_of_single_numbers_are_told_of_vectorize() -> None:
+    def smaller(u: float, v: float) -> float:
+        return u if u < v else v
+
+    with pytest.raises(InputError, match=r"np\.vectorize"):
+        pod(smaller)
+    found = pod(np.vectorize(smaller), max_nodes=64).singular_values
+    assert found == pytest.approx(pod(np.minimum, max_nodes=64).singular_values, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_nodes": 0}, {"max_nodes": 64.5}, {"tolerance": 0.0}, {"tolerance": "small"}],
+)
+def test_limits_that_are_none_are_refused(options: dict) -> None:
+    with pytest.raises(InputError, match=next(iter(options))):
+        pod(np.minimum, **options)
+
+
+@pytest.mark.parametrize("nodes", [(np.arange(4),), (np.arange(4), np.full(4, np.nan)), "ab"])
+def test_nodes_that_samples_cannot_lie_at_are_refused(nodes: object) -> None:
+    with pytest.raises(InputError, match="nodes"):
+        pod(np.eye(4), (0, 3), nodes=nodes)
+
+
+def test_forty_intervals_are_decomposed_without_being_asked_for_nodes() -> None:
+    """u·v on [0, 1], [2, 3], …: one singular value, ∫ u² du."""
+    found = pod(lambda u, v: u * v, FORTY)
+    mass = sum((high**3 - low**3) / 3 for low, high in FORTY)
+    assert found.singular_values == pytest.approx([mass], abs=found.error)
+
+
+def test_points_of_another_dimension_are_refused() -> None:
+    found = pod(lambda u, v: (u * v).sum(-1), Box((0, 1), (0, 1)), max_nodes=32)
+    for points in (0.5, np.zeros((5, 3))):
+        with pytest.raises(InputError, match=r"points are \(…, 2\)"):
+            found.left(points)
+    for terms in (-1, 1.5):
+        with pytest.raises(InputError, match="terms"):
+            found.tail(terms)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 
 import torch
@@ -69,8 +70,10 @@ def compile_coupling(
             "of scalar tokens may have values of up to three coordinates"
         )
     for name, size in (("head_dim", head_dim), ("ff_width", ff_width)):
-        if size < 1:
-            raise InputError(f"{name}={size} must be at least 1")
+        if not isinstance(size, Integral) or size < 1:
+            raise InputError(f"{name}={size!r} must be a whole number, at least 1")
+    if not dtype.is_floating_point:
+        raise InputError(f"dtype={dtype} is not a format of floating-point numbers")
     knots, rows = ff_width + len(target.intervals), 2 * head_dim + 1
     if executor == "literal":
         check_layers((1, 2 * (knots - 1), knots, rows), dtype)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import pi, sqrt
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -107,8 +108,11 @@ class Coupling:
             raise InputError(f"a domain is an interval or a list of them, not {self.domain!r}")
         if (box[..., 0] >= box[..., 1]).any():
             raise InputError(f"an interval must have its lower end first: {self.domain!r}")
-        if self.tau < 1:
-            raise InputError(f"a sequence has at least one token, not {self.tau}")
+        if not isinstance(self.tau, Integral) or self.tau < 1:
+            raise InputError(f"a sequence has at least one token, not {self.tau!r}")
+        for name in ("F", "f", "rho"):
+            if not callable(getattr(self, name)):
+                raise InputError(f"{name} must be a function, not {getattr(self, name)!r}")
         if self.positions is not None:
             object.__setattr__(self, "positions", _offsets(self.positions, self.tau, box))
 
@@ -164,9 +168,14 @@ class Coupling:
     def _scores(self, tokens: Any) -> Any:
         if hasattr(self.rho, "matrix"):
             return self.rho.matrix(tokens, tokens)
-        if self.dim is None:
-            return self.rho(tokens[..., :, None], tokens[..., None, :])
-        return self.rho(tokens[..., :, None, :], tokens[..., None, :, :])
+        vector = self.dim is not None
+        u, v = (
+            (tokens[..., :, None, :], tokens[..., None, :, :])
+            if vector
+            else (tokens[..., :, None], tokens[..., None, :])
+        )
+        shape = (*tokens.shape[: -2 if vector else -1], self.tau, self.tau)
+        return namespace(tokens).broadcast_to(like(self.rho(u, v), tokens), shape)
 
     def _scalar_domain(self) -> Interval:
         if self.dim is not None:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.errors import InputError
+from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 Shape = Literal["power", "exponential", "undecided"]
@@ -100,7 +101,7 @@ def fit_decay(singular_values: Any, error: float = 0.0) -> Decay:
     >>> fit_decay([1, 0.5, 0.4, 0]).rank
     3
     """
-    sigma = np.asarray(singular_values, dtype=np.float64)
+    sigma = reals(singular_values, "singular values")
     if sigma.ndim != 1 or not np.isfinite(sigma).all() or (sigma < 0).any() or not sigma.size:
         raise InputError("a decay is fitted to a list of non-negative finite singular values")
     if (np.diff(sigma) > 0).any():

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import floor, log10
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from exactformer.errors import InputError
 from exactformer.theory.quadrature import Rule
+from exactformer.theory.reals import reals
 
 if TYPE_CHECKING:
     from exactformer.theory.decay import Decay
@@ -79,18 +81,19 @@ class Decomposition:
 
     def truncate(self, terms: int) -> Decomposition:
         """Keep the first ``terms``; the rest joins the remainder."""
-        if terms < 0:
-            raise InputError(f"a decomposition cannot keep {terms} terms")
+        rest = self.tail(terms)
         return replace(
             self,
             singular_values=self.singular_values[:terms],
-            remainder=self.tail(terms),
+            remainder=rest,
             left_values=self.left_values[:, :terms],
             right_values=self.right_values[:, :terms],
         )
 
     def tail(self, terms: int) -> float:
         """Return (Σ_{k>terms} σ_k²)^½, the L² distance to the truncation."""
+        if not isinstance(terms, Integral) or terms < 0:
+            raise InputError(f"a decomposition cannot keep {terms!r} terms")
         return float(np.hypot(np.linalg.norm(self.singular_values[terms:]), self.remainder))
 
     def decay(self) -> Decay:
@@ -109,10 +112,12 @@ class Decomposition:
     def _extend(
         self, points: Any, here: Rule, there: Rule, own: Array, other: Array, swap: bool
     ) -> Array:
-        points = np.asarray(points, dtype=np.float64)
+        points = reals(points, "points")
         if self.kernel is None:
             return _interpolated(points, here.nodes, own)
         vector = here.nodes.ndim == 2
+        if vector and points.shape[-1:] != here.nodes.shape[1:]:
+            raise InputError(f"points are (…, {here.nodes.shape[1]}), not {points.shape}")
         flat = points.reshape(-1, points.shape[-1]) if vector else points.reshape(-1)
         smoothing = there.weights[:, None] * other / self.singular_values
         shape = points.shape[:-1] if vector else points.shape
@@ -128,10 +133,14 @@ class Decomposition:
 def evaluate(kernel: Kernel, first: Array, second: Array, swap: bool = False) -> Array:
     """Return ρ(first_i, second_j), or ρ(second_j, first_i) if ``swap``: (a, b), checked."""
     u, v = (second, first) if swap else (first, second)
-    if hasattr(kernel, "matrix"):
-        values = np.asarray(kernel.matrix(u, v), dtype=np.float64)
-    else:
-        values = np.asarray(kernel(u[:, None], v[None, :]), dtype=np.float64)
+    try:
+        pairs = kernel.matrix(u, v) if hasattr(kernel, "matrix") else kernel(u[:, None], v[None, :])
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"ρ(u, v) must work elementwise; of points {u[:, None].shape} and {v[None].shape} it "
+            f"says: {error}. np.vectorize makes a function of single numbers one of arrays"
+        ) from error
+    values = reals(pairs, "ρ(u, v)")
     shape = (len(u), len(v))
     if values.ndim not in (0, 2) or any(
         n not in (1, m) for n, m in zip(values.shape, shape, strict=False)

@@ -31,12 +31,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exactformer.errors import InputError
+from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 Offset = Literal["none", "constant", "free"]
 
 UNIFORM_MEAN, UNIFORM_VARIANCE = 1 / 2, 1 / 12
 """Of inputs uniform on [0, 1], as in appendix C."""
+ROUNDING = 1e-12
+"""What the inputs leave of a constant if they imitate it exactly, as those of variance 0 do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +106,9 @@ def _time_varying(wanted: Array, given: Array, constant: bool) -> tuple[Array, f
     one = np.eye(width)[-1]
     fits = [np.linalg.pinv(given[: t + 1]) for t in range(tau)]
     left_of_one = np.array([one - one @ fit @ given[: t + 1] for t, fit in enumerate(fits)])
-    best = float((wanted * left_of_one).sum() / (left_of_one**2).sum()) if constant else 0.0
+    left_of_one[np.linalg.norm(left_of_one, axis=1) < ROUNDING] = 0.0
+    size = float((left_of_one**2).sum())
+    best = float((wanted * left_of_one).sum()) / size if constant and size else 0.0
     model = np.zeros((tau, tau))
     for t, fit in enumerate(fits):
         model[t, : t + 1] = (wanted[t] - best * one) @ fit
@@ -124,8 +129,9 @@ def _time_invariant(wanted: Array, given: Array, constant: bool) -> tuple[Array,
 
 def _moments(mean: ArrayLike, covariance: ArrayLike, tau: int) -> Array:
     """Return (L, μ) as one (τ, τ + 1) matrix: its square is the matrix of second moments."""
-    middle = np.asarray(mean, dtype=np.float64)
-    spread = np.asarray(covariance, dtype=np.float64)
+    middle, spread = reals(mean, "a mean"), reals(covariance, "a covariance")
+    if not (np.isfinite(middle).all() and np.isfinite(spread).all()):
+        raise InputError("mean and covariance of the inputs must be finite")
     if middle.shape not in ((), (tau,)) or spread.shape not in ((), (tau,), (tau, tau)):
         raise InputError(
             f"of {tau} inputs the mean is a number or ({tau},), the covariance also "
@@ -142,7 +148,8 @@ def _moments(mean: ArrayLike, covariance: ArrayLike, tau: int) -> Array:
 
 
 def _square(matrix: ArrayLike, name: str) -> Array:
-    array = np.array(matrix, dtype=np.float64)
-    if array.ndim != 2 or array.shape[0] != array.shape[1] or not np.isfinite(array).all():
+    array = reals(matrix, name)
+    square = array.ndim == 2 and array.shape[0] == array.shape[1] > 0
+    if not square or not np.isfinite(array).all():
         raise InputError(f"the {name} must be a square matrix of finite numbers")
     return array

@@ -15,12 +15,14 @@ no error. Sequences of length τ see less of a kernel: :mod:`exactformer.theory.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exactformer.errors import InputError
+from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 
@@ -97,6 +99,8 @@ def hankel_singular_values(kernel: ArrayLike) -> Array:
 
 def hankel_bounds(kernel: ArrayLike, states: int) -> tuple[float, float]:
     """Return σ_{n+1}, which no stable RNN's gain error is below, and 2 Σ_{k>n} σ_k, which one meets."""
+    if not isinstance(states, Integral) or states < 0:
+        raise InputError(f"a number of states is 0, 1, 2, …, not {states!r}")
     left_out = hankel_singular_values(kernel)[states:]
     return (float(left_out[0]), float(2 * left_out.sum())) if len(left_out) else (0.0, 0.0)
 
@@ -116,7 +120,7 @@ def balanced_truncation(kernel: ArrayLike, states: int) -> Realisation:
 
 def from_factors(matrix: Array, shifted: Array, states: int) -> Realisation:
     """Return W, U, c read off a Hankel matrix Γ = O C of rank n and its shift O W C (Ho, Kalman)."""
-    if not 1 <= states <= min(matrix.shape):
+    if not (isinstance(states, Integral) and 1 <= states <= min(matrix.shape)):
         raise InputError(f"this kernel allows for 1 to {min(matrix.shape)} states, not {states}")
     left, sigma, right = np.linalg.svd(matrix)
     kept = int(np.count_nonzero(sigma[:states] > sigma[0] * RANK)) if sigma[0] else 0
@@ -161,7 +165,7 @@ def _energy(model: Realisation, state: Array) -> float:
 
 
 def _kernel(kernel: ArrayLike) -> Array:
-    values = np.asarray(kernel, dtype=np.float64)
+    values = reals(kernel, "a kernel")
     if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
         raise InputError(f"a kernel is a list of finite numbers, not of shape {values.shape}")
     return values

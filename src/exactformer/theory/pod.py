@@ -15,6 +15,7 @@ but digits that hold. What has settled is compared with ρ at fresh points befor
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,7 @@ from exactformer.theory.factorisation import (
 )
 from exactformer.theory.probing import unseen
 from exactformer.theory.quadrature import Intervals, Rule, cells, gauss_legendre, intervals_of
+from exactformer.theory.reals import reals
 from exactformer.theory.sampling import Box, sampled_error, scrambled
 
 Array = NDArray[np.float64]
@@ -60,14 +62,18 @@ def pod(
     ``nodes``, a pair of ascending arrays, or at the midpoints of equal cells. With
     ``measure="probability"`` the uniform probability on the domain takes the place of length.
     ``tolerance`` (relative to σ_1) is met or refused; without it the best within ``max_nodes`` nodes a
-    side (1024; 512 on a box; 16384 for a sum of products) is given, and ``.digits`` says how good
-    that is.
+    side (1024, or 32 an interval if that is more; 512 on a box; 16384 for a sum of products) is given,
+    and ``.digits`` says how good that is.
 
     >>> pod(lambda u, v: np.minimum(u, v)).digits >= 5
     True
     """
     if measure not in ("lebesgue", "probability"):
         raise InputError(f'the measure is "lebesgue" or "probability", not {measure!r}')
+    if max_nodes is not None and not (isinstance(max_nodes, Integral) and max_nodes > 0):
+        raise InputError(f"max_nodes={max_nodes!r} must be a whole number, at least 1")
+    if tolerance is not None and not (isinstance(tolerance, Real) and tolerance > 0):
+        raise InputError(f"tolerance={tolerance!r} must be a positive number")
     normal = measure == "probability"
     if isinstance(domain_u, Box):
         found = _of_points(rho, domain_u, domain_v or domain_u, normal, max_nodes or 512)
@@ -75,7 +81,8 @@ def pod(
     left = intervals_of(domain_u)
     right = left if domain_v is None else intervals_of(domain_v)
     if callable(rho):
-        most = max_nodes or (16384 if is_product(rho) else 1024)
+        least = 4 * FIRST * max(len(left), len(right))
+        most = max_nodes or max(16384 if is_product(rho) else 1024, least)
         found = _of_function(rho, left, right, normal, tolerance, most)
     else:
         found = _of_samples(rho, left, right, normal, nodes)
@@ -126,7 +133,7 @@ def _of_function(
 def _of_samples(
     rho: Any, left: Intervals, right: Intervals, normal: bool, nodes: tuple[Any, Any] | None
 ) -> Decomposition:
-    values = np.asarray(rho, dtype=np.float64)
+    values = reals(rho, "samples of ρ")
     if values.ndim != 2 or min(values.shape) < 4:
         raise InputError(f"samples are a matrix of at least 4 × 4 values, not {values.shape}")
     if not np.isfinite(values).all():
@@ -139,9 +146,11 @@ def _of_samples(
             _midpoints(n, *part[0]) for n, part in zip(values.shape, (left, right), strict=True)
         )
     else:
-        u, v = (np.asarray(given, dtype=np.float64) for given in nodes)
-        if (len(u), len(v)) != values.shape:
-            raise InputError(f"{values.shape} samples do not lie at {len(u)} × {len(v)} nodes")
+        given = [reals(side, "nodes") for side in nodes]
+        if [side.shape for side in given] != [(n,) for n in values.shape]:
+            shapes = " and ".join(str(side.shape) for side in given)
+            raise InputError(f"{values.shape} samples do not lie at nodes of the shapes {shapes}")
+        u, v = given
     history = []
     for step in (4, 2, 1):
         rules = cells(u[step // 2 :: step], left[0]), cells(v[step // 2 :: step], right[0])

@@ -70,7 +70,7 @@ def gauss_legendre(intervals: Iterable[tuple[float, float]], nodes_each: int) ->
 def cells(nodes: Array, interval: tuple[float, float]) -> Rule:
     """Return the rule that gives every node the cell of points nearest to it (samples at ``nodes``)."""
     low, high = interval
-    if (np.diff(nodes) <= 0).any() or nodes[0] < low or nodes[-1] > high:
+    if not ((np.diff(nodes) > 0).all() and low <= nodes[0] and nodes[-1] <= high):
         raise InputError(f"sample nodes must ascend within [{low:g}, {high:g}]")
     edges = np.concatenate([[low], (nodes[1:] + nodes[:-1]) / 2, [high]])
     return Rule(nodes, np.diff(edges))

@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from exactformer.errors import InputError
 from exactformer.theory.decay import fit_decay
+from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 
@@ -127,7 +128,7 @@ def rnn_complexity(
     if isinstance(kernel, PowerKernel):
         return outsider(f"|ρ(s)| falls like s^(−{kernel.exponent:g}), slower than any exponential")
     given = kernel(np.arange(SAMPLES, dtype=np.float64)) if callable(kernel) else kernel
-    values = np.asarray(given, dtype=np.float64)
+    values = reals(given, "a kernel")
     if values.ndim not in (1, 2) or values.size == 0 or not np.isfinite(values).all():
         raise InputError(f"a kernel is a list of finite numbers, not of shape {values.shape}")
     if values.ndim == 2:
