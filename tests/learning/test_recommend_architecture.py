@@ -48,6 +48,7 @@ def test_eight_sequences_decide_nothing():
     found = ef.recommend_architecture(x, target(x))
     assert (found.verdict, found.reason) == ("undecided", "few sequences")
     assert "8 independent sequences" in found.text
+    assert found.text.startswith("Undecided between transformer and RNN.")
 
 
 @pytest.mark.slow
@@ -78,7 +79,9 @@ def test_an_answer_is_words_numbers_plain_data_and_a_picture(recurrent):
     [
         ((np.zeros((50, 4)),), "give input and output sequences"),
         ((np.zeros((3, 4)), np.ones((3, 4))), "3 sequences cannot be cut into 5 folds"),
-        ((np.zeros((50, 4)), np.ones((50, 4))), "the same for all sequences"),
+        ((np.zeros((50, 4)), np.ones((50, 4))), "outputs are the same for all sequences"),
+        ((np.zeros((50, 4)), np.eye(50, 4)), "inputs are the same for all sequences"),
+        ((np.eye(50, 4), np.eye(50, 4) * 1e-300), "outputs are the same for all sequences"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(arguments, words):

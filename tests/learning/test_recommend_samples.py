@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +74,8 @@ def test_windows_that_overlap_are_drawn_together(count, reach):
         (np.zeros((4, 3)), np.zeros((4, 2)), "outputs have shape"),
         (np.zeros((4, 3)), np.full((4, 3), np.nan), "not finite, at \\(0, 0\\)"),
         ([["a", "b"]], [[0, 0]], "real numbers"),
+        (np.ones((4, 3)) * 1j, np.zeros((4, 3)), "real numbers"),
+        (np.full((4, 3), 1e300), np.zeros((4, 3)), r"as large as 1e\+300"),
     ],
 )
 def test_arrays_that_are_no_sequences_are_refused_with_the_shape_wanted(x, y, words):
@@ -88,8 +91,16 @@ def test_arrays_that_are_no_sequences_are_refused_with_the_shape_wanted(x, y, wo
         ({"target": 1, "length": 99}, "fewer than two windows"),
         ({"target": 1, "horizon": 0, "inputs": [0, 1]}, "cannot be among the inputs"),
         ({"target": 1, "inputs": []}, "no channel"),
+        ({"target": "load"}, "whole numbers"),
+        ({"target": 1, "length": 8.5}, "whole numbers"),
     ],
 )
 def test_windows_that_cannot_be_cut_are_refused(options, words):
     with pytest.raises(InputError, match=words):
         windows(series(100), **options)
+
+
+def test_tensors_with_gradients_are_samples():
+    x = np.random.default_rng(0).random((4, 3))
+    found = samples(torch.tensor(x, requires_grad=True), x)
+    assert np.array_equal(found.inputs[..., 0], x)

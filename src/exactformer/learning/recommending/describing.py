@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import isfinite
 
-from exactformer.learning.recommending.deciding import FEWEST_SEQUENCES, Decision, Reason
+from exactformer.learning.recommending.deciding import FEWEST_SEQUENCES, Decision, Reason, Verdict
 from exactformer.learning.recommending.evidence import Evidence
 
 HEADLINES = {
@@ -22,12 +22,18 @@ Numbers = Mapping[str, Evidence]
 def describe(decision: Decision, evidence: tuple[Evidence, ...], last_only: bool) -> str:
     """Return the answer, the reasons, and how sure it is, as paragraphs."""
     numbers = {e.name: e for e in evidence}
-    head = f"{HEADLINES[decision.verdict]} (confidence {_percent(decision.confidence)})."
+    head = headline(decision.verdict, decision.reason, decision.confidence) + "."
     reasons = [
         _because(decision.reason, numbers, last_only),
         *_details(decision, numbers, last_only),
     ]
     return "\n".join([head, "", *reasons, "", _uncertainty(decision, numbers)])
+
+
+def headline(verdict: Verdict, reason: Reason, confidence: float) -> str:
+    """Return the answer in a line; too few sequences give no ground for confidence in anything."""
+    sure = "" if reason == "few sequences" else f" (confidence {_percent(confidence)})"
+    return HEADLINES[verdict] + sure
 
 
 def _because(reason: Reason, numbers: Numbers, last_only: bool) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from exactformer.figures.style import BLUE, GREY, INK, ORANGE, exactformer_style
 from exactformer.learning.recommending.comparing import FAMILIES, RNN, TRANSFORMER
-from exactformer.learning.recommending.describing import HEADLINES
+from exactformer.learning.recommending.describing import headline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +32,8 @@ def draw(recommendation: Recommendation) -> Figure:
         _unexplained(errors, recommendation)
         _kernel(memory, recommendation)
         _spectra(spectra, recommendation)
-        headline = HEADLINES[recommendation.verdict]
-        figure.suptitle(f"{headline} (confidence {recommendation.confidence:.0%})")
+        answer = recommendation.verdict, recommendation.reason, recommendation.confidence
+        figure.suptitle(headline(*answer))
     return figure
 
 

@@ -24,7 +24,7 @@ from exactformer.learning.recommending.linear import cross_validate
 from exactformer.learning.recommending.memory import memory
 from exactformer.learning.recommending.progress import progress
 from exactformer.learning.recommending.recommendation import Recommendation
-from exactformer.learning.recommending.samples import FOLDS, Samples, samples
+from exactformer.learning.recommending.samples import FOLDS, LARGEST, Samples, samples
 from exactformer.learning.threads import one_blas_thread
 
 DRAWN = 2000
@@ -49,8 +49,12 @@ def recommend_architecture(
     data = _samples(relationship, outputs, count, seed)
     if data.count < FOLDS:
         raise InputError(f"{data.count} sequences cannot be cut into {FOLDS} folds; give more")
-    if not np.ptp(data.outputs, axis=0).any():
-        raise InputError("the outputs are the same for all sequences: there is nothing to explain")
+    for values, name, end in (
+        (data.outputs, "outputs", "there is nothing to explain"),
+        (data.inputs, "inputs", "they explain nothing"),
+    ):
+        if np.ptp(values, axis=0).max() <= 1 / LARGEST:
+            raise InputError(f"the {name} are the same for all sequences: {end}")
     folds = data.folds(seed)
     steps = 1 + turns_for(data) * (2 + len(ATTENTION))
     with progress(steps) as tell, one_blas_thread():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from exactformer.errors import InputError
 Array = NDArray[np.float64]
 
 FOLDS = 5
+LARGEST = 1e100
+"""Values beyond this have no squares to speak of in float64; nor have differences below its inverse."""
 DRAWS = 1000
 """Bootstrap draws."""
 
@@ -119,6 +122,9 @@ def windows(
     if table.ndim != 2:
         raise InputError(f"a series is (T, channels); this has shape {table.shape}")
     channels = table.shape[1]
+    sizes = (target, length, horizon, *(inputs or ()), *(() if stride is None else (stride,)))
+    if not all(isinstance(size, Integral) for size in sizes):
+        raise InputError("channels, length, horizon and stride of windows are whole numbers")
     chosen = list(range(channels)) if inputs is None else list(inputs)
     if inputs is None and horizon == 0:
         chosen.remove(target % channels)
@@ -152,11 +158,21 @@ def draws(groups: NDArray[np.int64], seed: int) -> Array:
 
 
 def _numbers(values: Any, name: str) -> Array:
+    """Return finite real numbers; a tensor may have a gradient and live anywhere."""
+    given = values.detach().cpu() if hasattr(values, "detach") else values
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.asarray(given)
+        if np.iscomplexobj(array):
+            raise TypeError
+        array = array.astype(np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be an array of real numbers") from None
     if not np.isfinite(array).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise InputError(f"{name} hold a value that is not finite, at {place}")
+    largest = np.abs(array).max(initial=0.0)
+    if largest > LARGEST:
+        raise InputError(
+            f"{name} are as large as {largest:.0e}; scale them to at most {LARGEST:.0e}"
+        )
     return array
