@@ -233,6 +233,26 @@ def test_tokens_that_are_not_there_teach_nothing():
     )
 
 
+@pytest.mark.parametrize("kind", ["attention", "causal", "recurrent"])
+def test_tokens_that_are_not_there_may_be_anything_anywhere(kind):
+    """Gaps before the tokens that are there, filled by NaN or by 1000: the same training."""
+    x, y = sample()
+    mask = torch.ones_like(x, dtype=torch.bool)
+    mask[:, :2] = False
+    results = []
+    for filling in (torch.nan, 1e3, 0.0):
+        made = (
+            LinearRNNEnsemble([LinearRNNConfiguration(0, states=3)], dtype=torch.float64)
+            if kind == "recurrent"
+            else ensemble(2, causal=kind == "causal")
+        )
+        train(made, x.masked_fill(~mask, filling), y.masked_fill(~mask, filling), SHORT, mask=mask)
+        results.append(made.weights(0))
+    assert all(weight.isfinite().all() for weight in results[0].values())
+    for other in results[1:]:
+        assert_same_weights(results[0], other, 0.0)
+
+
 def test_best_weights_on_the_validation_set_are_handed_back():
     x, y = sample()
     made = ensemble(2, 3, 2)
@@ -367,6 +387,9 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated():
         (((3, 5, 4), (2, 5, 4)), {}, "different numbers of entries"),
         (((5, 4), (5, 4)), {"mask": np.zeros((5, 4), bool)}, "without a token"),
         (((5, 4), (5, 4)), {"mask": np.ones((5, 3), bool)}, "mask has shape"),
+        (((0, 4), (0, 4)), {}, "nothing to learn from"),
+        (((5, 0), (5, 0)), {}, "nothing to learn from"),
+        (((5, 4), (5, 4)), {"validation": (np.ones((5, 4)),)}, "validation is"),
         (((5, 4), (5, 4)), {"protocol": replace(SHORT, rate=(1.0,) * 3)}, "rate has 3 entries"),
     ],
 )
@@ -384,6 +407,15 @@ def test_data_that_do_not_fit_the_models_are_refused(arguments, options, message
         {"finish": "newton"},
         {"reports": 0},
         {"betas": (0, 0.9)},
+        {"betas": (0.9,)},
+        {"clip": -1.0},
+        {"rate": -1.0},
+        {"rate": (0.1, float("nan"))},
+        {"steps": 1.5},
+        {"patience": 0},
+        {"finish_rows": 0},
+        {"finish_steps": -1},
+        {"precision": "low"},
     ],
 )
 def test_protocols_that_make_no_sense_are_refused(option):

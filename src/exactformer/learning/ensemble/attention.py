@@ -133,7 +133,8 @@ class AttentionEnsemble(Ensemble):
         """Return the softmax of the scores over s, (M, B, τ, τ)."""
         scores: Tensor = query @ key.mT
         if mask is not None:
-            scores = scores.masked_fill(~mask[:, None, :], -torch.inf)
+            own = torch.eye(mask.shape[-1], dtype=torch.bool, device=mask.device)
+            scores = scores.masked_fill(~(mask[:, None, :] | own), -torch.inf)
         if self.configurations[0].causal:
             later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
             scores = scores.masked_fill(later, -torch.inf)

@@ -87,6 +87,8 @@ def sequences(
         raise InputError(
             f"x holds (sequences, tokens) = {shapes[0]} and y {shapes[1]}; they must agree."
         )
+    if 0 in shapes[0]:
+        raise InputError(f"(sequences, tokens) = {shapes[0]}: there is nothing to learn from.")
     if mask is None:
         return Sequences(found_x, found_y, None, picked, x_shared, y_shared)
     there = torch.as_tensor(mask, dtype=torch.bool).to(parameter.device)
@@ -94,7 +96,16 @@ def sequences(
         raise InputError(f"mask has shape {tuple(there.shape)}; the sequences need {shapes[0]}.")
     if not there.any(dim=1).all():
         raise InputError("mask leaves a sequence without a token; drop that sequence.")
+    found_x, found_y = (
+        _blanked(values, there, entries)
+        for values, entries in ((found_x, ensemble.input_dim), (found_y, ensemble.output_dim))
+    )
     return Sequences(found_x, found_y, there, picked, x_shared, y_shared)
+
+
+def _blanked(values: Tensor, there: Tensor, entries: int) -> Tensor:
+    """Return 0 for tokens that are not there: NaN, times nothing, would still be NaN."""
+    return values.masked_fill(~(there if entries == 1 else there.unsqueeze(-1)), 0.0)
 
 
 def _is_shared(values: Tensor, entries: int, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Literal
 
 import torch
@@ -52,12 +53,27 @@ class EnsembleProtocol:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained with."""
-        for name in ("steps", "batch_size", "reports", "finish_memory"):
-            least = 0 if name == "steps" else 1
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
-        if not all(0 < beta < 1 for beta in self.betas):
-            raise InputError(f"betas are {self.betas}; both must lie between 0 and 1.")
+        least = {"steps": 0, "finish_steps": 0, "batch_size": 1, "reports": 1, "finish_memory": 1}
+        if_given = {"patience": 1, "finish_rows": 1}
+        for name, lowest in (least | if_given).items():
+            value = getattr(self, name)
+            if name in if_given and value is None:
+                continue
+            if not isinstance(value, Integral) or value < lowest:
+                raise InputError(
+                    f"{name} is {value!r}; it must be a whole number from {lowest} on."
+                )
+        if self.clip is not None and not self.clip > 0:
+            raise InputError(f"clip is {self.clip}; a gradient's norm is cut to a positive number.")
+        rates = self.rate if isinstance(self.rate, tuple) else (self.rate,)
+        if not all(isinstance(rate, Real) and 0 <= rate < math.inf for rate in rates):
+            raise InputError(
+                f"rate is {self.rate}; it must be a number from 0 on, or a tuple of them."
+            )
+        if len(self.betas) != 2 or not all(0 < beta < 1 for beta in self.betas):
+            raise InputError(f"betas are {self.betas}; there are two, both between 0 and 1.")
+        if self.precision not in ("highest", "high"):
+            raise InputError(f"precision {self.precision!r} is neither 'highest' nor 'high'.")
         if self.schedule not in ("one-cycle", "cosine", "constant"):
             raise InputError(f"schedule {self.schedule!r} is none of one-cycle, cosine, constant.")
         if self.finish not in (None, "lbfgs"):

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from exactformer.errors import InputError
 from exactformer.learning.ensemble.adam import RowAdam
 from exactformer.learning.ensemble.base import Ensemble
 from exactformer.learning.ensemble.capture import repeated
@@ -76,6 +77,10 @@ def train(
     data = sequences(ensemble, x, y, mask, choice)
     held_out = None
     if validation is not None:
+        if len(validation) not in (2, 3):
+            raise InputError(
+                f"validation is (x, y) or (x, y, mask), not {len(validation)} of them."
+            )
         vx, vy, *vmask = validation
         held_out = sequences(ensemble, vx, vy, vmask[0] if vmask else None, choice)
     batch = min(protocol.batch_size, data.count)
