@@ -113,3 +113,16 @@ def test_a_spike_of_f_is_seen():
 
     model = ef.compile_coupling(Coupling(lambda h: h, f, lambda u, v: u * v, 8), 1, 16)
     assert 1 < model.measure(2000).l1 <= model.bound.total
+
+
+def test_a_tail_in_step_with_a_grid_of_points_is_seen():
+    """2a sin 1536πu sin 1536πv is zero at the midpoints of 768 cells, and a in L²."""
+
+    def rho(u, v):
+        wave = 768 * 2 * np.pi
+        return 2 * np.cos(2 * np.pi * u) * np.cos(2 * np.pi * v) + 0.02 * np.sin(wave * u) * np.sin(
+            wave * v
+        )
+
+    model = ef.compile_coupling(Coupling(lambda h: h, lambda u: u, rho, 4), 1, 16)
+    assert model.bound.tail == pytest.approx(0.01, rel=1e-3)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from exactformer.errors import InputError
-from exactformer.targets import LinearTarget, exponential_kernel, random_kernel
+from exactformer.targets import LinearTarget, exponential_kernel, mix, random_kernel
 
 numbers = st.floats(-2, 2, allow_subnormal=False)
 kernels = st.integers(1, 9).flatmap(lambda tau: arrays(np.float64, tau, elements=numbers))
@@ -64,3 +64,11 @@ def test_other_weights_are_refused(weights: object) -> None:
 def test_sequences_of_another_length_are_refused() -> None:
     with pytest.raises(InputError, match=r"3.*not of shape .4,"):
         LinearTarget([1, 2, 3])(np.zeros(4))
+
+
+@pytest.mark.parametrize("weights", ["ab", [1j, 1.0], [[1.0], [1.0, 2.0]]])
+def test_weights_that_are_not_real_are_refused(weights) -> None:
+    with pytest.raises(InputError, match="real"):
+        LinearTarget(weights)
+    with pytest.raises(InputError, match="real"):
+        mix(LinearTarget([1.0, 0.5]), weights)

@@ -163,3 +163,11 @@ def test_bounds_are_those_of_a_number_of_states() -> None:
         balanced_truncation([1.0, 0.5], 1.5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="not complex"):
         hankel_bounds(np.full(3, 1j), 1)
+
+
+def test_bounds_on_a_horizon_are_those_of_a_number_of_states() -> None:
+    for states in (-1, 1.5):
+        with pytest.raises(InputError, match="number of states"):
+            horizon_bound([1.0, 0.5], states)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="not complex"):
+        horizon_bound(np.full(3, 1j), 1)

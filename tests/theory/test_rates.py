@@ -227,3 +227,11 @@ def test_refusals() -> None:
     vectors = Coupling(identity, identity, lambda u, v: (u * v).sum(-1), 2, domain=[(0, 1)] * 2)
     with pytest.raises(InputError):
         bound(vectors, 1)
+
+
+def test_complex_contributions_have_no_bound() -> None:
+    """Their real part, 0, would have the bound 0."""
+    with pytest.raises(InputError, match="not complex"):
+        bound(Coupling(lambda h: h, lambda u: 1j * u, np.minimum, 3), 1, 8)
+    with pytest.raises(InputError, match=r"head_dim=1\.5"):
+        bound(Coupling(lambda h: h, lambda u: u, np.minimum, 3), 1.5, 8)  # type: ignore[arg-type]

@@ -46,9 +46,9 @@ LEAST = 512
 """Points for suprema of φ and ψ, however few the pieces."""
 SCATTERED = 2**14
 """Random points for the supremum of F − F̂."""
-GRID = 768
-"""Points a side for expectations over pairs."""
-DIAGONAL = 4096
+GRID = 769
+"""Points a side for expectations over pairs: a prime, in step with no wave that is likely."""
+DIAGONAL = 4099
 """Points for expectations over one token."""
 
 

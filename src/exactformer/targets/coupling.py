@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from exactformer.errors import InputError
 from exactformer.targets.arrays import as_array, like, namespace, softmax
+from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -191,7 +192,7 @@ def sine_family(singular_values: Any, tau: int = 16, name: str = "sines") -> Cou
     >>> target(target.sample(3)).shape
     (3, 4)
     """
-    sigma = np.atleast_1d(np.asarray(singular_values, dtype=np.float64))
+    sigma = np.atleast_1d(reals(singular_values, "singular values"))
     if sigma.ndim != 1 or not np.isfinite(sigma).all():
         raise InputError("singular values are a list of finite numbers")
     kernel = ProductKernel(sigma, Sines(len(sigma)), Sines(len(sigma)))

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from exactformer.errors import InputError
 from exactformer.targets.arrays import as_array, like, namespace
+from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 
@@ -37,7 +38,7 @@ class LinearTarget:
     name: str = "linear"
 
     def __init__(self, weights: ArrayLike, name: str = "linear") -> None:
-        array = np.array(weights, dtype=np.float64)
+        array = reals(weights, "the weights of a linear target")
         square = array.ndim == 2 and array.shape[0] == array.shape[1]
         if not (array.ndim == 1 or square) or array.size == 0:
             raise InputError(

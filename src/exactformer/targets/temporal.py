@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from exactformer.errors import InputError
 from exactformer.targets.arrays import as_array
 from exactformer.targets.linear import LinearTarget, along_time
+from exactformer.theory.reals import reals
 
 if TYPE_CHECKING:
     from exactformer.targets.coupling import Coupling
@@ -108,7 +109,7 @@ def mix(
 
 def mixing_matrix(filter: ArrayLike, tau: int, causal: bool = False) -> Array:
     """Return Θ with (Θx)(t) = Σ_s θ(s) x(t + s), or x(t − s) if causal, x being 0 outside."""
-    theta = np.asarray(filter, dtype=np.float64)
+    theta = reals(filter, "a filter")
     if theta.ndim != 1 or len(theta) == 0 or not np.isfinite(theta).all():
         raise InputError(f"a filter is a list of finite numbers, not of shape {theta.shape}")
     ahead = sum(weight * np.eye(tau, k=s) for s, weight in enumerate(theta[:tau]))

@@ -18,11 +18,14 @@ variance v, with free offsets.
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exactformer.errors import InputError
 from exactformer.theory.hankel import Realisation, balanced_truncation, from_factors
+from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 
@@ -35,6 +38,8 @@ OVERFLOW = 1e100
 def horizon_bound(kernel: ArrayLike, states: int, weights: ArrayLike | None = None) -> float:
     """Return what Σ w(s) |ρ − ρ̂|²(s), s < τ, is at least for every RNN with n states."""
     values, weight = _weighted(kernel, weights)
+    if not isinstance(states, Integral) or states < 0:
+        raise InputError(f"a number of states is 0, 1, 2, …, not {states!r}")
     tau = len(values)
     best = 0.0
     for rows in range(states + 1, tau - states + 1):
@@ -49,7 +54,7 @@ def horizon_bound(kernel: ArrayLike, states: int, weights: ArrayLike | None = No
 def fit_on_horizon(kernel: ArrayLike, states: int, weights: ArrayLike | None = None) -> Realisation:
     """Return the RNN with n states of least Σ w(s) |ρ − ρ̂|²(s), s < τ, that was found."""
     values, weight = _weighted(kernel, weights)
-    if not 1 <= states <= len(values):
+    if not (isinstance(states, Integral) and 1 <= states <= len(values)):
         raise InputError(f"this kernel allows for 1 to {len(values)} states, not {states}")
     read_off = _read_off(values, states)
     starts = [np.zeros(states), *(_denominator(model, states) for model in read_off)]
@@ -116,8 +121,8 @@ def _part(values: Array, rows: int, columns: int) -> Array:
 
 
 def _weighted(kernel: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array]:
-    values = np.asarray(kernel, dtype=np.float64)
-    weight = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    values = reals(kernel, "a kernel")
+    weight = np.ones(values.shape) if weights is None else reals(weights, "weights")
     if values.ndim != 1 or weight.shape != values.shape or len(values) == 0:
         raise InputError(f"kernel and weights are lists, not {values.shape} and {weight.shape}")
     if not (np.isfinite(values).all() and np.isfinite(weight).all() and (weight > 0).all()):

@@ -30,6 +30,7 @@ with S = sup|φ_k ψ_k|, so D ≤ S C₁ m^(1−α)/(α − 1) for α > 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,10 +146,11 @@ def bound(
     bound holds as far as those do. ``decomposition`` is that of ρ for the uniform probability, if it is
     known already.
     """
-    if head_dim < 1 or ff_width < len(target.intervals):
+    whole = isinstance(head_dim, Integral) and isinstance(ff_width, Integral)
+    if not whole or head_dim < 1 or ff_width < len(target.intervals):
         raise InputError(
             f"a model needs head_dim ≥ 1 and a piece for each of {len(target.intervals)} intervals, "
-            f"not head_dim={head_dim}, ff_width={ff_width}"
+            f"not head_dim={head_dim!r}, ff_width={ff_width!r}"
         )
     found = decompose(target, decomposition)
     kept, intervals = found.truncate(head_dim), intervals_of(target.intervals)

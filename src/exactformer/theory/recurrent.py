@@ -158,7 +158,9 @@ def mixing_constant(filter: ArrayLike, gamma: float, causal: bool = False) -> fl
     The printed filter has ρ̃(s) = Σ θ(s') ρ(s + s') at lags s ≥ 0, and K = Σ |θ(s')| e^{−s'/γ} ≤ ‖θ‖₁;
     it also looks ahead, which (96) leaves out. The causal one has ρ(s − s'): K = Σ |θ(s')| e^{s'/γ}.
     """
-    theta = np.abs(np.asarray(filter, dtype=np.float64))
+    if not gamma > 0:
+        raise InputError(f"a memory γ is positive, not {gamma}")
+    theta = np.abs(reals(filter, "a filter"))
     lags = np.arange(len(theta))
     return float(theta @ np.exp(lags / gamma if causal else -lags / gamma))
 

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from exactformer.errors import InputError
 from exactformer.theory.quadrature import Intervals
+from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 
@@ -129,7 +130,7 @@ def _joined(parts: list[Smoothness]) -> Smoothness:
 
 
 def _checked(g: Callable[[Any], Any], grid: Array) -> Array:
-    values = np.asarray(g(grid), dtype=np.float64)
+    values = reals(g(grid), "a function of tokens")
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or len(values) != len(grid):
         raise InputError(f"a function of {grid.shape} points gave values {values.shape}")
