@@ -126,3 +126,11 @@ def test_a_tail_in_step_with_a_grid_of_points_is_seen():
 
     model = ef.compile_coupling(Coupling(lambda h: h, lambda u: u, rho, 4), 1, 16)
     assert model.bound.tail == pytest.approx(0.01, rel=1e-3)
+
+
+def test_the_one_value_of_a_constant_is_looked_at():
+    """F jumps at the only point it is asked for: its error there is ½ a token, nowhere near more."""
+    target = Coupling(np.floor, lambda u: 0 * u + 3.0, lambda u, v: u * v, 4)
+    model = ef.compile_coupling(target, 1, 5)
+    assert model.measure(10).l1 == pytest.approx(2.0, abs=1e-12)
+    assert model.bound.total >= 2.0

@@ -18,9 +18,9 @@ scores of one query lie apart; nor does ‖p − p̂‖₁ exceed 2. The mean of
     E Σ_t |H_t − Ĥ_t| ≤ Σ_t { K R (min(√(w B_t), 2) + ε_ρ) + K ε_f + ε_F } + rounding.
 
 With positions B_t is summed over the blocks I_t × I_s. The term at t also bounds (E|H_t − Ĥ_t|²)^½.
-Suprema are taken over two to sixteen points a piece, those of f and F, which cost little, over at least
-16,384 points, F's also at random ones that are in step with nothing; expectations over a grid that is
-not the one the decomposition was computed on. A spike that falls between all of these is not seen.
+Suprema are taken over two to sixteen points a piece, those of f and F, which cost little, over 16,384
+and more, for F at values of f and at random ones, in step with nothing; expectations over a grid that
+is not the one the decomposition was computed on. A spike that falls between all of these is not seen.
 """
 
 from __future__ import annotations
@@ -186,17 +186,18 @@ def _features(
 
 
 def _outer_error(blueprint: CouplingBlueprint, target: Coupling) -> float:
-    outer = blueprint.outer
+    outer, values = blueprint.outer, blueprint.features.values[:, 2 * blueprint.head_dim :]
     if isinstance(outer, Interpolant):
         box = outer.knots.intervals
         scalar = np.ndim(target.f(blueprint.features.knots.points[:1])) == 1
-        points = np.append(outer.knots.refined(_parts(len(outer.knots))), _scattered(box))
+        even = outer.knots.refined(_parts(len(outer.knots)))
+        points = np.concatenate([even, _scattered(box).ravel(), values.ravel()])
         wanted = tabulated(target.F, points if scalar else points[:, None], "F")
         return float(np.abs(wanted - outer(points)).max())
     parts = _parts(len(outer.values)) if len(outer.box) == 2 else 3
     axes = [Knots((interval,), outer.pieces * parts).points for interval in outer.box]
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
-    points = np.concatenate([grid, _scattered(outer.box)])
+    points = np.concatenate([grid, _scattered(outer.box), values])
     return float(np.abs(tabulated(target.F, points, "F") - outer(points)).max())
 
 
