@@ -8,6 +8,7 @@ another, and its weights at the start depend on its own seed and sizes alone. Wh
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from exactformer.errors import InputError
 
 
-class Ensemble(nn.Module):
+class Ensemble(nn.Module, ABC):
     """M models; maps x, shared (B, τ[, d]) or one a model (M, B, τ[, d]), to (M, B, τ[, o]).
 
     The last axis is there if and only if ``input_dim`` (``output_dim``) is more than one.
@@ -50,13 +51,13 @@ class Ensemble(nn.Module):
             with torch.no_grad():
                 _own_part(parameters[name][model], own).copy_(given)
 
+    @abstractmethod
     def activations(self, tau: int) -> int:
         """Return about how many numbers one model keeps of one sequence for its gradient."""
-        raise NotImplementedError
 
+    @abstractmethod
     def multiplications(self, tau: int) -> int:
         """Return how many multiplications one model needs for one sequence, forwards."""
-        raise NotImplementedError
 
     def read(self, x: Tensor) -> Tensor:
         """Return x with an axis for the token's entries: (B, τ, d) or (M, B, τ, d)."""
