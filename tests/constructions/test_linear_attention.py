@@ -96,6 +96,14 @@ def test_every_linear_target_is_met(tau: int, seed: int, depth: int, kind: str) 
     assert np.abs(found - x @ matrix.T).max() <= permitted(matrix)
 
 
+def test_rows_that_are_equal_but_for_a_factor_are_told_apart_by_their_places() -> None:
+    matrix = np.array([[0.4, 0.0], [0.9, 0.0]])
+    weights = linear_attention(matrix)
+    assert weights.value.shape == (4, 4)
+    x = np.random.default_rng(0).uniform(size=(20, 2))
+    assert np.abs(outputs(weights, x) - x @ matrix.T).max() <= permitted(matrix)
+
+
 def test_the_value_at_a_corner_of_the_cube_is_kept() -> None:
     target = LinearTarget(exponential_kernel(8))
     x = np.stack([np.zeros(8), np.ones(8), np.arange(8) % 2])

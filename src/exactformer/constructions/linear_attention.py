@@ -44,6 +44,9 @@ FLOOR = -20.0
 SMALLEST_SUM = 0.01
 """Of c, a unit vector: scores are divided by its sum and lose as many digits."""
 
+LARGEST_GATE = 1e4
+"""Of a gate's weights: rows that differ by weights of no account only would need larger ones."""
+
 TRIALS = 32
 """Weights below e^FLOOR are as good as none, so c may be had for several choices of them."""
 
@@ -185,9 +188,10 @@ def _gates(rows: Array) -> Layer | None:
             b_eq=[1.0],
             bounds=(None, None),
         )
-        if found.x is None:
+        if found.x is None or found.x[-1] > LARGEST_GATE:
             return None
-        gates[u], offsets[u] = found.x[:size], found.x[size]
+        gates[u] = found.x[:size]
+        offsets[u] = 1 - gates[u] @ row  # the solver has it to seven digits only
     return gates, offsets
 
 
