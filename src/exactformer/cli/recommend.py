@@ -57,6 +57,10 @@ def recommend(
     """
     from exactformer.learning.recommending import recommend_architecture
 
+    if data.suffix.lower() == ".npz" and (target or columns or stride):
+        raise InputError(
+            f"{data} holds sequences already: --target, --columns and --stride are for tables"
+        )
     samples = (
         _arrays(data)
         if data.suffix.lower() == ".npz"
