@@ -1,0 +1,1 @@
+"""Tables of the studio, the engine that opens them, and migrations that make them."""

@@ -1,0 +1,61 @@
+"""Refusals of the studio, each with the HTTP status that says the same to a program."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from exactformer.errors import ExactformerError
+
+
+class StudioError(ExactformerError):
+    """A request that is refused; the message says why and what to do."""
+
+    status: ClassVar[int] = 400
+
+
+class LoginNeededError(StudioError):
+    """The request needs an account."""
+
+    status = 401
+
+
+class ForbiddenError(StudioError):
+    """The account may not do this."""
+
+    status = 403
+
+
+class NotFoundError(StudioError):
+    """There is no such thing, or not for this reader."""
+
+    status = 404
+
+
+class ConflictError(StudioError):
+    """The thing is already there, or has changed meanwhile."""
+
+    status = 409
+
+
+class TooLargeError(StudioError):
+    """More than the stated limit."""
+
+    status = 413
+
+
+class InvalidError(StudioError):
+    """A value that cannot be accepted."""
+
+    status = 422
+
+
+class TooManyError(StudioError):
+    """More requests than the stated rate."""
+
+    status = 429
+
+
+class BusyError(StudioError):
+    """All workers are taken, or one did not answer in its time."""
+
+    status = 503
