@@ -1,7 +1,7 @@
 """Real data, from the folder that the environment variable EXACTFORMER_DATA names.
 
-    multi30k/{train,val,test_2016_flickr}.en.gz    one sentence a line
-    cifar10/{train,test}.npz                       JPEG files, see :func:`cifar10`
+    multi30k/{train,val,test_2016_flickr}.{en,de}.gz    one sentence a line
+    cifar10/{train,test}.npz                            JPEG files, see :func:`cifar10`
 
 Nothing is downloaded, and no path is kept in a result.
 """
@@ -37,9 +37,9 @@ def data_file(name: str) -> Path:
 
 
 @cache
-def multi30k(split: str) -> tuple[str, ...]:
-    """Return the English sentences of a split."""
-    with gzip.open(data_file(f"multi30k/{split}.en.gz"), "rt", encoding="utf-8") as file:
+def multi30k(split: str, language: str = "en") -> tuple[str, ...]:
+    """Return the sentences of a split, in English or German (``de``)."""
+    with gzip.open(data_file(f"multi30k/{split}.{language}.gz"), "rt", encoding="utf-8") as file:
         return tuple(line.rstrip("\n") for line in file)
 
 
