@@ -15,7 +15,7 @@ SUBJECTS = ("review", "comment")
 
 
 class Flag(Base):
-    """Somebody asks moderators to look at a review or a comment."""
+    """Somebody asks moderators to look at a review or a comment; ``note`` is their answer."""
 
     __tablename__ = "flags"
     __table_args__ = (
@@ -29,6 +29,7 @@ class Flag(Base):
     reporter_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
     reason: Mapped[str] = mapped_column(Text)
     state: Mapped[str] = mapped_column(String(10), default="open", index=True)
+    note: Mapped[str] = mapped_column(Text, default="")
     decided_by_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
     decided_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(default=now)
