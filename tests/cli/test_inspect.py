@@ -6,7 +6,7 @@ import pytest
 import exactformer as ef
 from exactformer.blueprint.storing import load_blueprint
 from exactformer.cli.matrices import MOST_ENTRIES
-from exactformer.cli.theorem import TheoremCounts
+from exactformer.constructions.theorem import TheoremCounts
 
 
 def test_the_architecture_is_told_layer_by_layer(call, paper):

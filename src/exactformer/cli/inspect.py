@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from exactformer.blueprint import Block, Blueprint, Head, Matrix
-    from exactformer.cli.theorem import TheoremCounts
+    from exactformer.constructions.theorem import TheoremCounts
 
 
 def inspect(
@@ -94,7 +94,7 @@ def _data(blueprint: Blueprint, matrices: bool, drawn: dict[str, Any] | None) ->
 
 
 def _theorem(blueprint: Blueprint) -> TheoremCounts:
-    from exactformer.cli.theorem import TheoremCounts
+    from exactformer.constructions.theorem import TheoremCounts
 
     return TheoremCounts(blueprint.tokens, len(blueprint.variables), blueprint.degree)
 
