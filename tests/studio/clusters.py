@@ -1,0 +1,128 @@
+"""A PostgreSQL server of one's own: Debian's package on a temporary directory and a free port.
+
+PostgreSQL refuses to run as root; then the programs are started as the user its package made.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+USER = "postgres"
+
+
+def programs() -> Path | None:
+    """The directory of the newest installed PostgreSQL, if there is one."""
+    versions = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3])
+    )
+    if versions:
+        return versions[-1].parent
+    found = shutil.which("postgres")
+    return Path(found).resolve().parent if found else None
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Cluster:
+    """A running server; ``durable`` keeps fsync on, as in real life."""
+
+    directory: Path
+    durable: bool = False
+    port: int = field(init=False)
+    process: subprocess.Popen[bytes] = field(init=False, repr=False)
+    databases: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.port = free_port()
+        if os.getuid() == 0:
+            shutil.chown(self.directory, USER)
+            for parent in self.directory.parents:  # pytest's own directories are for root alone
+                if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+                    parent.chmod(parent.stat().st_mode | 0o001)
+        making = "initdb -D data -U studio -A trust -E UTF8 --locale C --no-sync"
+        assert self._call(making).wait(60) == 0, self._log()
+        self.start()
+
+    def _call(self, line: str) -> subprocess.Popen[bytes]:
+        directory = programs()
+        assert directory is not None
+        program, *arguments = line.split()
+        with (self.directory / "log").open("ab") as log:
+            return subprocess.Popen(
+                [str(directory / program), *arguments],
+                cwd=self.directory,
+                user=USER if os.getuid() == 0 else None,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _log(self) -> str:
+        return (self.directory / "log").read_text()
+
+    def start(self) -> None:
+        """Start, or start again after `kill` (it then recovers from its log)."""
+        line = f"postgres -D data -p {self.port} -c listen_addresses=127.0.0.1"
+        line += " -c max_connections=60 -c unix_socket_directories="
+        if not self.durable:
+            line += " -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
+        self.process = self._call(line)
+        deadline = time.monotonic() + 60
+        while not self._answers():
+            assert self.process.poll() is None, self._log()
+            assert time.monotonic() < deadline, self._log()
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        import psycopg
+
+        try:
+            psycopg.connect(self._address).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """kill -9 of the server and, at once, of every process that serves a connection."""
+        leader = self.process.pid
+        children = Path(f"/proc/{leader}/task/{leader}/children").read_text().split()
+        for process in [leader, *map(int, children)]:
+            os.kill(process, signal.SIGKILL)
+        self.process.wait(30)
+
+    def stop(self) -> None:
+        """Stop without waiting for clients."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(30)
+
+    @property
+    def _address(self) -> str:
+        return f"host=127.0.0.1 port={self.port} user=studio dbname=postgres"
+
+    def url(self, database: str) -> str:
+        """How SQLAlchemy reaches a database of this server."""
+        return f"postgresql+psycopg://studio@127.0.0.1:{self.port}/{database}"
+
+    def new_database(self, template: str = "template1") -> str:
+        """A fresh database, named and addressed."""
+        import psycopg
+
+        self.databases += 1
+        name = f"studio{self.databases}"
+        with psycopg.connect(self._address, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+        return self.url(name)

@@ -1,0 +1,148 @@
+"""What tests of the studio share: an app on a database of its own, people, a server, a browser.
+
+The database is made and seeded once for each worker; every test gets a copy of the file.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.studio import clusters
+from tests.studio.browsers import Visit, browser_program
+from tests.studio.people import People, add_account
+from tests.studio.servers import Server, settings_of
+
+
+@pytest.fixture(scope="session")
+def template_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the schema and the four works."""
+    from exactformer.studio.app import create_app
+
+    path = tmp_path_factory.mktemp("template") / "studio.db"
+    app = create_app(settings_of(database=f"sqlite:///{path}"))
+    app.state.database.engine.dispose()
+    return path
+
+
+@pytest.fixture
+def settings(template_database: Path, tmp_path: Path) -> Any:
+    """Settings with a database of this test's own."""
+    path = tmp_path / "studio.db"
+    shutil.copy(template_database, path)
+    return settings_of(database=f"sqlite:///{path}")
+
+
+@pytest.fixture
+def app(settings: Any) -> Iterator[Any]:
+    """The studio."""
+    from exactformer.studio.app import create_app
+
+    app = create_app(settings)
+    yield app
+    app.state.database.engine.dispose()
+
+
+@pytest.fixture
+def client(app: Any) -> Iterator[Any]:
+    """A visitor's browser, more or less; redirects are not followed."""
+    from starlette.testclient import TestClient
+
+    with TestClient(app, follow_redirects=False) as client:
+        yield client
+
+
+@pytest.fixture
+def people(app: Any, client: Any) -> Iterator[People]:
+    """Visitor, reader, another reader, curator and admin."""
+    from starlette.testclient import TestClient
+
+    def new_client() -> Any:
+        other = TestClient(app, follow_redirects=False)
+        other.portal = client.portal
+        return other
+
+    def add(handle: str, role: str) -> int:
+        with app.state.database.writing() as db:
+            return add_account(db, handle, role)
+
+    people = People(new_client, add)
+    yield people
+    people.close()
+
+
+@pytest.fixture(scope="session")
+def live_server(
+    template_database: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A server in a process of its own, shared by the tests of a worker."""
+    directory = tmp_path_factory.mktemp("live")
+    shutil.copy(template_database, directory / "studio.db")
+    server = Server(f"sqlite:///{directory / 'studio.db'}", directory / "log").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def live_people(live_server: Server) -> Iterator[People]:
+    """People of the shared server; who changes things for others asks for `live_people.new()`."""
+    people = live_server.people()
+    yield people
+    people.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, started once for each worker."""
+    from playwright.sync_api import sync_playwright
+
+    program = browser_program()
+    if program is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Any, live_server: Server) -> Iterator[Visit]:
+    """Opens pages of the shared server as somebody, and fails if any of them complained."""
+    visit = Visit(browser, live_server.url)
+    yield visit
+    visit.close()
+
+
+@pytest.fixture
+def page(visit: Visit) -> Any:
+    """A visitor's page."""
+    return visit.page()
+
+
+@pytest.fixture
+def reader_page(visit: Visit, live_people: People) -> Any:
+    """A page of a reader who is nobody else's."""
+    return visit.page(live_people.new())
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.Cluster]:
+    """A PostgreSQL server that forgets on power loss, and is quick."""
+    if clusters.programs() is None:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    cluster = clusters.Cluster(tmp_path_factory.mktemp("postgres"))
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'empty.db'}"
+    cluster: clusters.Cluster = request.getfixturevalue("postgres")
+    return cluster.new_database()

@@ -1,0 +1,124 @@
+"""A studio in a process of its own, as people run it, that tests can talk to and kill.
+
+`python -m tests.studio.servers '{"database": …, "port": …}'` is that process.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.studio.clusters import free_port
+from tests.studio.people import People, add_account
+
+ROOT = Path(__file__).resolve().parents[2]
+# So many requests come from one address in the tests that the limits for people would be in the way.
+GENEROUS = (100_000, 1)
+
+
+def settings_of(**asked: Any) -> Any:
+    """Settings as asked, with rates that stop nobody."""
+    from exactformer.studio.security.rates import Rate
+    from exactformer.studio.settings import Settings
+
+    rates = {each.name: Rate(*GENEROUS) for each in fields(Settings) if each.name.endswith("_rate")}
+    return Settings(**(rates | asked))
+
+
+@dataclass
+class Server:
+    """The process, its address, and the people who use it."""
+
+    database: str
+    log: Path
+    settings: dict[str, Any] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] = field(init=False, repr=False)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> Server:
+        """Start, or start again; returns when pages are answered."""
+        asked = {"database": self.database, "host": "127.0.0.1", "port": self.port}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.studio.servers", json.dumps(asked | self.settings)],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + 60
+        while not self._answers():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.05)
+        return self
+
+    def _answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/api/v1/session", timeout=5).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.wait(30)
+
+    def stop(self) -> None:
+        """Ask to stop, as Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def client(self) -> httpx.Client:
+        """A program that talks to it."""
+        return httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+
+    def people(self) -> People:
+        """People of this server."""
+        return People(self.client, self._add_account)
+
+    def _add_account(self, handle: str, role: str) -> int:
+        from sqlalchemy import create_engine
+        from sqlalchemy.orm import Session
+
+        engine = create_engine(self.database)
+        try:
+            with Session(engine) as db, db.begin():
+                return add_account(db, handle, role)
+        finally:
+            engine.dispose()
+
+
+def main() -> None:
+    """Serve what the argument asks for."""
+    import uvicorn
+
+    from exactformer.studio.app import create_app
+
+    settings = settings_of(**json.loads(sys.argv[1]))
+    uvicorn.run(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_level="warning",
+        timeout_graceful_shutdown=2,
+    )
+
+
+if __name__ == "__main__":
+    main()
