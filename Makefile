@@ -9,10 +9,10 @@ PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint co
 demo: $(VENV)/.core
 	$(BIN)/exactformer demo
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.machine
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
-test-all: $(VENV)/.dev
+test-all: $(VENV)/.dev $(VENV)/.machine
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "slow or not slow"
 
 check: lint types docs test
@@ -49,3 +49,7 @@ $(VENV)/.dev: $(VENV)/.core
 	@echo "Installing what tests, checks and docs need ..."
 	$(PIP) --editable ".[dev,docs]"
 	@touch $@
+
+# Chromium and PostgreSQL, through apt where that is allowed; no stamp while something is missing.
+$(VENV)/.machine: tests/studio/install.sh $(VENV)/.core
+	@if sh $<; then touch $@; fi

@@ -1,0 +1,35 @@
+#!/bin/sh
+# The browser and the database that the studio's tests need, from Debian's packages if we may.
+# Exit status 1 when something stays missing; the tests then skip and say so.
+set -u
+
+missing=""
+command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
+    command -v google-chrome >/dev/null || missing="chromium"
+ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null ||
+    missing="$missing postgresql"
+[ -z "$missing" ] && exit 0
+
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=""
+elif sudo -n true 2>/dev/null; then
+    as_root="sudo -n"
+else
+    as_root="none"
+fi
+if [ "$as_root" = none ] || ! command -v apt-get >/dev/null; then
+    echo "Not installed:" $missing "(the tests that need them are skipped; as root:" \
+        "apt-get install" $missing")."
+    exit 1
+fi
+
+echo "Installing" $missing "for the studio's tests (a minute, once) ..."
+apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300"
+log=$(mktemp)
+if $apt update >"$log" 2>&1 && $apt install -y --no-install-recommends $missing >>"$log" 2>&1; then
+    rm -f "$log"
+else
+    tail -n 5 "$log"
+    echo "apt-get could not install" $missing"; the tests that need them are skipped (log: $log)."
+    exit 1
+fi
