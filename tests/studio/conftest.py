@@ -14,7 +14,7 @@ import pytest
 
 from tests.studio import clusters
 from tests.studio.browsers import Visit, browser_program
-from tests.studio.people import People, add_account
+from tests.studio.people import People
 from tests.studio.servers import Server, settings_of
 
 
@@ -66,11 +66,7 @@ def people(app: Any, client: Any) -> Iterator[People]:
         other.portal = client.portal
         return other
 
-    def add(handle: str, role: str) -> int:
-        with app.state.database.writing() as db:
-            return add_account(db, handle, role)
-
-    people = People(new_client, add)
+    people = People(new_client, app.state.database, app.state.settings)
     yield people
     people.close()
 
@@ -90,9 +86,8 @@ def live_server(
 @pytest.fixture(scope="session")
 def live_people(live_server: Server) -> Iterator[People]:
     """People of the shared server; who changes things for others asks for `live_people.new()`."""
-    people = live_server.people()
-    yield people
-    people.close()
+    with live_server.people() as people:
+        yield people
 
 
 @pytest.fixture(scope="session")

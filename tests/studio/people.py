@@ -1,7 +1,7 @@
 """The people of the tests: one for every role, each with a browser of her own.
 
-Accounts are written into the database directly, with a hash that is cheap to verify; logging in
-goes through the same door as everybody's.
+Accounts and sessions are written into the database directly, because a password takes a tenth of a
+second to check on purpose; logging in has tests of its own.
 """
 
 from __future__ import annotations
@@ -18,23 +18,11 @@ _counter = itertools.count(1)
 
 
 @cache
-def cheap_hash() -> str:
-    """An argon2id hash of the password that costs nothing to check."""
-    from argon2 import PasswordHasher
+def password_hash() -> str:
+    """A hash of the password, computed once."""
+    from exactformer.studio.security.passwords import hash_password
 
-    return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
-
-
-def add_account(db: Any, handle: str, role: str = "reader", name: str = "") -> int:
-    """Write an account into the database of a session; its number."""
-    from exactformer.studio.database.tables import User
-
-    user = User(
-        handle=handle, name=name or handle.capitalize(), password_hash=cheap_hash(), role=role
-    )
-    db.add(user)
-    db.flush()
-    return user.id
+    return hash_password(PASSWORD)
 
 
 @dataclass
@@ -47,39 +35,47 @@ class Person:
     id: int | None = None
     csrf: str = ""
 
-    def log_in(self) -> Person:
-        """Take a session, then an account."""
-        before = self.client.get("/api/v1/session")
-        assert before.status_code == 200, before.text
-        answer = self.client.post(
-            "/api/v1/session",
-            json={"handle": self.handle, "password": PASSWORD},
-            headers={"X-CSRF-Token": before.json()["csrf_token"]},
-        )
-        assert answer.status_code < 300, answer.text
-        self.csrf = answer.json()["csrf_token"]
-        self.client.headers["X-CSRF-Token"] = self.csrf
-        return self
-
     @property
     def cookies(self) -> dict[str, str]:
         """What her browser holds."""
         return {cookie.name: cookie.value or "" for cookie in self.client.cookies.jar}
 
 
+def enter(database: Any, settings: Any, handle: str, role: str, client: Any) -> Person:
+    """Write an account and its session into the database, and give the client its cookie."""
+    from exactformer.studio.database.tables import User
+    from exactformer.studio.security import sessions
+
+    with database.writing() as db:
+        user = User(
+            handle=handle, name=handle.capitalize(), password_hash=password_hash(), role=role
+        )
+        db.add(user)
+        db.flush()
+        browser = sessions.begin(db, settings, user, "tests")
+    client.cookies.set(sessions.cookie_name(settings), browser.token)
+    client.headers["X-CSRF-Token"] = browser.csrf_token
+    return Person(role, client, handle, user.id, browser.csrf_token)
+
+
 @dataclass
 class People:
-    """Visitor, reader, another reader, curator and admin, logged in when first asked for."""
+    """Visitor, reader, another reader, curator and admin, there when first asked for."""
 
     new_client: Callable[[], Any]
-    add: Callable[[str, str], int]
+    database: Any
+    settings: Any
     known: dict[str, Person] = field(default_factory=dict)
+    clients: list[Any] = field(default_factory=list)
 
-    def new(self, role: str = "reader") -> Person:
+    def new(self, role: str = "reader", handle: str = "") -> Person:
         """Somebody nobody has met, logged in."""
-        handle = f"{role}{next(_counter)}"
-        person = Person(role, self.new_client(), handle, self.add(handle, role))
-        return person.log_in()
+        handle = handle or f"{role}{next(_counter)}"
+        return enter(self.database, self.settings, handle, role, self._client())
+
+    def _client(self) -> Any:
+        self.clients.append(self.new_client())
+        return self.clients[-1]
 
     def _the(self, key: str, role: str) -> Person:
         if key not in self.known:
@@ -89,7 +85,7 @@ class People:
     @property
     def visitor(self) -> Person:
         """Somebody without an account, each time with a fresh browser."""
-        return Person("visitor", self.new_client())
+        return Person("visitor", self._client())
 
     @property
     def reader(self) -> Person:
@@ -112,6 +108,6 @@ class People:
         return self._the("admin", "admin")
 
     def close(self) -> None:
-        """Close the clients of the people met."""
-        for person in self.known.values():
-            person.client.close()
+        """Close all clients."""
+        for client in self.clients:
+            client.close()

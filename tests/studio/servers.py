@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 import httpx
 
 from tests.studio.clusters import free_port
-from tests.studio.people import People, add_account
+from tests.studio.people import People
 
 ROOT = Path(__file__).resolve().parents[2]
 # So many requests come from one address in the tests that the limits for people would be in the way.
@@ -26,8 +28,7 @@ GENEROUS = (100_000, 1)
 
 def settings_of(**asked: Any) -> Any:
     """Settings as asked, with rates that stop nobody."""
-    from exactformer.studio.security.rates import Rate
-    from exactformer.studio.settings import Settings
+    from exactformer.studio.settings import Rate, Settings
 
     rates = {each.name: Rate(*GENEROUS) for each in fields(Settings) if each.name.endswith("_rate")}
     return Settings(**(rates | asked))
@@ -88,20 +89,18 @@ class Server:
         """A program that talks to it."""
         return httpx.Client(base_url=self.url, timeout=30, trust_env=False)
 
-    def people(self) -> People:
-        """People of this server."""
-        return People(self.client, self._add_account)
+    @contextmanager
+    def people(self) -> Iterator[People]:
+        """People of this server, who enter through its database."""
+        from exactformer.studio.database.engine import Database
 
-    def _add_account(self, handle: str, role: str) -> int:
-        from sqlalchemy import create_engine
-        from sqlalchemy.orm import Session
-
-        engine = create_engine(self.database)
+        database = Database(self.database)
+        people = People(self.client, database, settings_of(database=self.database))
         try:
-            with Session(engine) as db, db.begin():
-                return add_account(db, handle, role)
+            yield people
         finally:
-            engine.dispose()
+            people.close()
+            database.close()
 
 
 def main() -> None:
