@@ -1,0 +1,26 @@
+"""The research map: papers, people, institutions, topics and claims as one graph.
+
+Nothing is stored for it: nodes and edges are read off the tables of the library through their
+indices, so that the map is never older than the page. What is asked of it is bounded, whatever the
+size of the library: a slice by its number of nodes, a shortest path by the nodes it may visit.
+"""
+
+from exactformer.studio.services.map.finding import search
+from exactformer.studio.services.map.nodes import Node, describe
+from exactformer.studio.services.map.paths import Route, shortest_path
+from exactformer.studio.services.map.relations import KINDS, Edge, Key
+from exactformer.studio.services.map.slices import Slice, explore, start
+
+__all__ = [
+    "KINDS",
+    "Edge",
+    "Key",
+    "Node",
+    "Route",
+    "Slice",
+    "describe",
+    "explore",
+    "search",
+    "shortest_path",
+    "start",
+]

@@ -1,0 +1,166 @@
+"""A slice of the map: what lies around a node, as much of it as can be read.
+
+A slice begins with its centre and walks outwards: the centre's neighbours, then (at depth 2) the
+neighbours of all that is shown, then those of nodes that the reader expanded. Of the neighbours
+found at a walk, each kind gets a place in turn, and within a kind those come first that have most
+edges to what was walked, then most edges at all. Between the nodes shown, all edges are shown. What
+is adjacent to a walked node and has no place is counted by kind, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Any
+
+from sqlalchemy import Select, func, select, union_all
+from sqlalchemy.orm import Session
+
+from exactformer.studio.database.library import Claim, Paper
+from exactformer.studio.errors import InvalidError
+from exactformer.studio.services.map.nodes import Node, describe
+from exactformer.studio.services.map.relations import (
+    KINDS,
+    STEPS,
+    Edge,
+    Key,
+    Step,
+    by_kind,
+    degrees,
+    edges_among,
+)
+
+DEPTHS = (1, 2)
+LARGEST = 200
+"""Nodes of a slice at most."""
+
+EXPANSIONS = 20
+"""Nodes that can be expanded in one slice."""
+
+WALKED = 20_000
+"""Edges followed at depth 2: the nodes with the fewest go first, so that hubs are left closed."""
+
+CANDIDATES = 1000
+"""So many neighbours of a kind, those with most edges to what was walked, are compared further."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Part of the map. ``walked``: whose neighbours are shown or counted in ``left_out``."""
+
+    centre: Key
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    walked: frozenset[Key]
+    left_out: dict[str, int]
+
+
+def explore(
+    db: Session,
+    centre: Key,
+    depth: int = 1,
+    kinds: Collection[str] = KINDS,
+    limit: int = 60,
+    expanded: Sequence[Key] = (),
+) -> Slice:
+    """Return the slice around a node, with the neighbours of expanded nodes added."""
+    _check(depth, kinds, limit, expanded)
+    shown = dict.fromkeys((centre, *expanded))
+    describe(db, shown)
+    shown.update(_neighbours(db, [centre], shown, kinds, _share(limit, len(shown), depth)))
+    walked = {centre, *expanded}
+    if depth == 2:
+        walked.update(_affordable(db, shown))
+        shown.update(_neighbours(db, walked, shown, kinds, limit - len(shown)))
+    for key in expanded:
+        room = min(limit, LARGEST - len(shown))
+        shown.update(_neighbours(db, [key], shown, kinds, room))
+    left_out = {kind: _ranked(db, walked, shown, kind, 1)[1] for kind in kinds}
+    return Slice(
+        centre,
+        tuple(describe(db, shown)),
+        tuple(edges_among(db, shown)),
+        frozenset(walked),
+        {kind: number for kind, number in left_out.items() if number},
+    )
+
+
+def start(db: Session) -> Key | None:
+    """Return where a reader who names no node begins: the paper with most claims, or the newest."""
+    claims = select(Claim.paper_id).group_by(Claim.paper_id).order_by(func.count().desc())
+    newest = select(Paper.id).order_by(Paper.id.desc())
+    found = db.scalar(claims.limit(1)) or db.scalar(newest.limit(1))
+    return None if found is None else Key("paper", found)
+
+
+def _check(depth: int, kinds: Collection[str], limit: int, expanded: Sequence[Key]) -> None:
+    if depth not in DEPTHS:
+        raise InvalidError(f"depth {depth}: a slice reaches 1 or 2 steps")
+    if not kinds or not set(kinds) <= set(KINDS):
+        raise InvalidError(f"kinds of nodes are {', '.join(KINDS)}; name at least one")
+    if not 1 <= limit <= LARGEST:
+        raise InvalidError(f"limit {limit}: a slice has 1 to {LARGEST} nodes")
+    if len(expanded) > EXPANSIONS:
+        raise InvalidError(f"{len(expanded)} nodes expanded: at most {EXPANSIONS} at a time")
+
+
+def _share(limit: int, shown: int, depth: int) -> int:
+    """Return the places for the first walk; half of them where a second is to come."""
+    return max(0, limit - shown) // depth
+
+
+def _neighbours(
+    db: Session, walked: Collection[Key], shown: Collection[Key], kinds: Collection[str], room: int
+) -> dict[Key, None]:
+    """Return neighbours that are not shown yet, kinds in turn, the most connected of each first."""
+    if room <= 0:
+        return {}
+    columns = [
+        _ordered(db, _ranked(db, walked, shown, kind, CANDIDATES)[0])[:room] for kind in kinds
+    ]
+    turns = chain.from_iterable(zip_longest(*columns))
+    return dict.fromkeys([key for key in turns if key is not None][:room])
+
+
+def _ordered(db: Session, links: dict[Key, int]) -> list[Key]:
+    counted = degrees(db, links)
+    return sorted(links, key=lambda key: (-links[key], -counted[key], key))
+
+
+def _ranked(
+    db: Session, walked: Collection[Key], shown: Collection[Key], kind: str, limit: int
+) -> tuple[dict[Key, int], int]:
+    """Return neighbours of a kind with their edges to the walked nodes, and how many there are."""
+    origins = by_kind(walked)
+    steps = [step for step in STEPS if step.goal == kind and step.origin in origins]
+    parts = [_edges(step, origins[step.origin]) for step in steps]
+    if not parts:
+        return {}, 0
+    adjacent = union_all(*parts).subquery()
+    links = func.count()
+    chosen = (
+        select(adjacent.c.id, links, func.count().over())
+        .where(adjacent.c.id.not_in(by_kind(shown).get(kind, [])))
+        .group_by(adjacent.c.id)
+        .order_by(links.desc(), adjacent.c.id)
+        .limit(limit)
+    )
+    rows = db.execute(chosen).all()
+    return {Key(kind, row[0]): row[1] for row in rows}, rows[0][2] if rows else 0
+
+
+def _edges(step: Step, origins: Collection[int]) -> Select[Any]:
+    chosen = step.relation.pairs(step.near.label("origin"), step.far.label("id"))
+    chosen = chosen.where(step.near.in_(origins))
+    return chosen.distinct() if step.relation.repeats else chosen
+
+
+def _affordable(db: Session, shown: Collection[Key]) -> Iterator[Key]:
+    """Give the nodes that can be walked together, those with fewest edges first."""
+    followed = 0
+    for key, degree in sorted(degrees(db, shown).items(), key=lambda item: (item[1], item[0])):
+        followed += degree
+        if followed > WALKED:
+            return
+        yield key
