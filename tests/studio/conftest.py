@@ -125,11 +125,11 @@ def reader_page(visit: Visit, live_people: People) -> Any:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clusters.Cluster]:
+def postgres() -> Iterator[clusters.Cluster]:
     """A PostgreSQL server that forgets on power loss, and is quick."""
     if clusters.programs() is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    cluster = clusters.Cluster(tmp_path_factory.mktemp("postgres"))
+    cluster = clusters.Cluster()
     yield cluster
     cluster.stop()
 
