@@ -7,7 +7,8 @@ second to check on purpose; logging in has tests of its own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -34,6 +35,21 @@ class Person:
     handle: str = ""
     id: int | None = None
     csrf: str = ""
+
+    def take_session(self) -> Person:
+        """Ask for a session, as a visitor's forms need one, too."""
+        self.csrf = self.client.get("/api/v1/session").json()["csrf_token"]
+        self.client.headers["X-CSRF-Token"] = self.csrf
+        return self
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Ask something, and forget the cookies that the answer brought."""
+        before = self.cookies
+        yield
+        self.client.cookies.clear()
+        for name, value in before.items():
+            self.client.cookies.set(name, value)
 
     @property
     def cookies(self) -> dict[str, str]:

@@ -1,0 +1,277 @@
+"""kill -9 while many write at once: what was acknowledged is there, and what is counted exists.
+
+Sixteen people write at once (votes, comments, reviews and new versions of them) over HTTP. Each
+notes what the server acknowledged. The server, or the database under it, is killed amidst them and
+started again, until enough has been written; then the notes are compared with the tables.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.studio import clusters
+from tests.studio.people import Person
+from tests.studio.servers import Server
+
+WRITERS = 16
+
+
+@dataclass
+class Notes:
+    """What one person was told is stored, and the one thing she was not told about."""
+
+    votes: dict[str, int] = field(default_factory=dict)
+    comments: dict[int, str] = field(default_factory=dict)
+    reviews: dict[int, list[str]] = field(default_factory=dict)
+    unanswered_votes: dict[str, set[int]] = field(default_factory=dict)
+    acknowledged: int = 0
+
+
+@dataclass
+class Writer:
+    """A person who writes as fast as she is answered, and stops when she is not."""
+
+    person: Person
+    slugs: list[str]
+    notes: Notes = field(default_factory=Notes)
+    steps: Iterator[int] = field(default_factory=itertools.count)
+
+    def write(self, enough: Callable[[], bool]) -> None:
+        """Go on until there is enough, or until the server is gone."""
+        while not enough():
+            step = next(self.steps)
+            act = (self._vote, self._comment, self._review)[step % 3]
+            try:
+                act(step)
+            except httpx.TransportError:
+                return
+            self.notes.acknowledged += 1
+
+    def _send(self, method: str, path: str, body: dict[str, Any]) -> Any:
+        answer = self.person.client.request(method, path, json=body)
+        if answer.status_code == 503:  # the database is gone, and the server says so
+            raise httpx.ConnectError(answer.text)
+        assert answer.status_code in (200, 201), f"{answer.status_code} {answer.text}"
+        return answer.json()
+
+    def _vote(self, step: int) -> None:
+        slug, value = self.slugs[step % len(self.slugs)], 1 if step % 2 else -1
+        self.notes.unanswered_votes.setdefault(slug, set()).add(value)
+        self._send("PUT", f"/api/v1/papers/{slug}/votes", {"value": value})
+        self.notes.votes[slug] = value
+        self.notes.unanswered_votes[slug] = set()
+
+    def _comment(self, step: int) -> None:
+        slug, text = self.slugs[step % len(self.slugs)], f"{self.person.handle} remarks {step}"
+        answer = self._send("POST", f"/api/v1/papers/{slug}/comments", {"body": text})
+        self.notes.comments[answer["id"]] = text
+
+    def _review(self, step: int) -> None:
+        slug, text = self.slugs[step % len(self.slugs)], f"{self.person.handle} reviews {step}"
+        body = {"summary": text, "confidence": 1 + step % 5}
+        answer = self._send("PUT", f"/api/v1/papers/{slug}/reviews/mine", body)
+        self.notes.reviews.setdefault(answer["id"], []).append(text)
+
+
+def write_through_crashes(
+    server: Server, writes: int, crashes: int, crash: Callable[[], None]
+) -> list[Writer]:
+    """Writes by sixteen at once, ``crashes`` times interrupted; then all is compared."""
+    with server.people() as people:
+        with server.client() as client:
+            papers = client.get("/api/v1/papers", params={"limit": 8}).json()["items"]
+        slugs = [paper["slug"] for paper in papers]
+        writers = [Writer(people.new(), slugs) for _ in range(WRITERS)]
+
+        def acknowledged() -> int:
+            return sum(writer.notes.acknowledged for writer in writers)
+
+        for number in range(1, crashes + 2):
+            goal = writes * number // (crashes + 1)
+            last = number == crashes + 1
+            threads = [
+                threading.Thread(
+                    target=writer.write,
+                    args=(lambda: last and acknowledged() >= goal,),  # noqa: B023
+                )
+                for writer in writers
+            ]
+            for thread in threads:
+                thread.start()
+            while not last and acknowledged() < goal and any(t.is_alive() for t in threads):
+                time.sleep(0.001)
+            if not last:
+                crash()
+            for thread in threads:
+                thread.join()
+            assert acknowledged() >= goal
+        return writers
+
+
+def compare(database: str, writers: list[Writer]) -> None:
+    """Everything noted is in the tables, once, and every count is a count of rows."""
+    from sqlalchemy import create_engine, func, select
+    from sqlalchemy.orm import Session
+
+    from exactformer.studio.database.tables import (
+        AuditEntry,
+        Comment,
+        CommentVersion,
+        Paper,
+        Review,
+        ReviewVersion,
+        Vote,
+    )
+
+    engine = create_engine(database)
+    with Session(engine) as db:
+        slugs = dict(db.execute(select(Paper.id, Paper.slug)).tuples())
+        comments = {each.id: each for each in db.scalars(select(Comment))}
+        votes = {(v.user_id, slugs[v.paper_id]): v.value for v in db.scalars(select(Vote))}
+        versions: dict[int, list[str]] = {}
+        order = (ReviewVersion.review_id, ReviewVersion.revision)
+        for version in db.scalars(select(ReviewVersion).order_by(*order)):
+            versions.setdefault(version.review_id, []).append(version.summary)
+        for writer in writers:
+            notes, author = writer.notes, writer.person.id
+            for number, text in notes.comments.items():
+                assert (comments[number].body, comments[number].author_id) == (text, author)
+            for slug, value in notes.votes.items():
+                assert author is not None
+                assert votes[author, slug] in {value} | notes.unanswered_votes[slug]
+            for number, texts in notes.reviews.items():
+                stored = iter(versions[number])  # texts in their order, and others between them
+                assert all(text in stored for text in texts)
+        for review in db.scalars(select(Review)):
+            assert versions[review.id][-1] == review.summary
+            assert len(versions[review.id]) == review.revision
+        written = db.scalar(select(func.count()).select_from(Comment))
+        assert written == db.scalar(select(func.count()).select_from(CommentVersion))
+        assert written == db.scalar(
+            select(func.count()).where(AuditEntry.action == "comment.create")
+        )
+        pairs = db.execute(select(Vote.user_id, Vote.paper_id)).all()
+        assert len(pairs) == len(set(pairs))
+    engine.dispose()
+
+
+def compare_counts(server: Server) -> None:
+    """What pages say agrees with the tables."""
+    from sqlalchemy import create_engine, func, select
+    from sqlalchemy.orm import Session
+
+    from exactformer.studio.database.tables import Comment, Paper, Review, Vote
+
+    engine = create_engine(server.database)
+    with Session(engine) as db, server.client() as client:
+        for paper in db.scalars(select(Paper).where(Paper.id.in_(select(Comment.paper_id)))):
+            address = f"/api/v1/papers/{paper.slug}"
+            votes = dict(
+                db.execute(
+                    select(Vote.value, func.count())
+                    .where(Vote.paper_id == paper.id)
+                    .group_by(Vote.value)
+                ).tuples()
+            )
+            told = client.get(f"{address}/votes").json()
+            assert (told["likes"], told["dislikes"]) == (votes.get(1, 0), votes.get(-1, 0))
+            for table, path in ((Review, "reviews"), (Comment, "comments")):
+                rows = db.scalar(
+                    select(func.count()).select_from(table).where(table.paper_id == paper.id)
+                )
+                assert client.get(f"{address}/{path}").json()["total"] == rows
+    engine.dispose()
+
+
+def sqlite_is_sound(database: str) -> None:
+    """What SQLite itself says about its file."""
+    import sqlite3
+
+    connection = sqlite3.connect(database.removeprefix("sqlite:///"))
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    connection.close()
+
+
+def on_sqlite(template: Path, directory: Path, writes: int, crashes: int) -> None:
+    """The whole trial on a file."""
+    shutil.copy(template, directory / "studio.db")
+    server = Server(f"sqlite:///{directory / 'studio.db'}", directory / "log").start()
+
+    def crash() -> None:
+        server.kill()
+        server.start()
+
+    try:
+        writers = write_through_crashes(server, writes, crashes, crash)
+        compare_counts(server)
+    finally:
+        server.kill()
+    compare(server.database, writers)
+    sqlite_is_sound(server.database)
+
+
+@pytest.fixture
+def durable() -> Iterator[clusters.Cluster]:
+    """A PostgreSQL server with fsync on."""
+    if clusters.programs() is None:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    cluster = clusters.Cluster(durable=True)
+    yield cluster
+    cluster.stop()
+
+
+def on_postgresql(
+    cluster: clusters.Cluster, directory: Path, writes: int, crashes: int, whole: bool
+) -> None:
+    """The whole trial on PostgreSQL; ``whole`` kills the database, too."""
+    server = Server(cluster.new_database(), directory / "log").start()
+
+    def crash() -> None:
+        if whole:
+            cluster.kill()
+        server.kill()
+        if whole:
+            cluster.start()
+        server.start()
+
+    try:
+        writers = write_through_crashes(server, writes, crashes, crash)
+        compare_counts(server)
+    finally:
+        server.kill()
+    compare(server.database, writers)
+
+
+def test_a_killed_server_has_kept_what_it_acknowledged(
+    template_database: Path, tmp_path: Path
+) -> None:
+    on_sqlite(template_database, tmp_path, writes=300, crashes=1)
+
+
+def test_a_killed_server_has_kept_what_it_acknowledged_on_postgresql(
+    durable: clusters.Cluster, tmp_path: Path
+) -> None:
+    on_postgresql(durable, tmp_path, writes=300, crashes=1, whole=False)
+
+
+@pytest.mark.slow
+def test_a_thousand_writes_survive_three_kills(template_database: Path, tmp_path: Path) -> None:
+    on_sqlite(template_database, tmp_path, writes=1500, crashes=3)
+
+
+@pytest.mark.slow
+def test_a_thousand_writes_survive_three_kills_of_postgresql_itself(
+    durable: clusters.Cluster, tmp_path: Path
+) -> None:
+    on_postgresql(durable, tmp_path, writes=1500, crashes=3, whole=True)
