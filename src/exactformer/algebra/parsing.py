@@ -59,8 +59,13 @@ class Token(NamedTuple):
     column: int
 
 
-def parse(text: str, variables: Sequence[str] | None = None) -> tuple[tuple[str, ...], fmpq_mpoly]:
-    """Read ``text``; return the variables (in natural order unless given) and the polynomial."""
+def parse(
+    text: str, variables: Sequence[str] | None = None, work: int = MAX_WORK
+) -> tuple[tuple[str, ...], fmpq_mpoly]:
+    """Read ``text``; return the variables (in natural order unless given) and the polynomial.
+
+    ``work`` limits the coefficient multiplications spent on multiplying out.
+    """
     if not isinstance(text, str):
         raise InputError(f"a polynomial in text form is a str, not {type(text).__name__}")
     if len(text) > MAX_TEXT:
@@ -70,7 +75,7 @@ def parse(text: str, variables: Sequence[str] | None = None) -> tuple[tuple[str,
         )
     tokens = list(_tokens(text))
     names = _variables(tokens, text, variables)
-    parser = _Parser(text, tokens, {name: i for i, name in enumerate(names)})
+    parser = _Parser(text, tokens, {name: i for i, name in enumerate(names)}, work)
     return names, parser.polynomial()
 
 
@@ -136,11 +141,11 @@ class _Sum:
 
 
 class _Parser:
-    def __init__(self, text: str, tokens: list[Token], index: dict[str, int]) -> None:
+    def __init__(self, text: str, tokens: list[Token], index: dict[str, int], most: int) -> None:
         self.text, self.tokens, self.index = text, tokens, index
         self.ring = ring(len(index))
         self.position = 0
-        self.work = 0
+        self.work, self.most_work = 0, most
 
     def polynomial(self) -> fmpq_mpoly:
         result = self.sum(depth=0)
@@ -353,10 +358,10 @@ class _Parser:
     def spend(self, left: int, right: int, height: int, token: Token) -> None:
         """Refuse before the work is done, with the place that asks for it."""
         self.work += left * right * (height // 64 + 1)
-        if self.work > MAX_WORK:
+        if self.work > self.most_work:
             raise SizeError(
                 f"multiplying out up to column {token.column} takes about "
-                f"{Decimal(self.work):.1e} operations, the limit is {MAX_WORK:.0e}; "
+                f"{Decimal(self.work):.1e} operations, the limit is {self.most_work:.0e}; "
                 "give the polynomial already expanded, or of lower degree"
             )
 

@@ -12,7 +12,7 @@ from flint import fmpq, fmpq_mpoly
 from numpy.typing import ArrayLike, NDArray
 
 from exactformer.algebra import printing
-from exactformer.algebra.parsing import parse
+from exactformer.algebra.parsing import MAX_WORK, parse
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.algebra.ring import Exponents, is_name, natural_order, ring
 from exactformer.errors import InputError
@@ -38,9 +38,11 @@ class Polynomial:
         self._flint = polynomial
 
     @classmethod
-    def parse(cls, text: str, variables: Sequence[str] | None = None) -> Polynomial:
+    def parse(
+        cls, text: str, variables: Sequence[str] | None = None, work: int = MAX_WORK
+    ) -> Polynomial:
         """Read a polynomial from text; see :mod:`exactformer.algebra.parsing` for the grammar."""
-        names, polynomial = parse(text, None if variables is None else _checked(variables))
+        names, polynomial = parse(text, None if variables is None else _checked(variables), work)
         return cls(names, polynomial)
 
     @classmethod
