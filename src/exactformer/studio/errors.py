@@ -7,6 +7,10 @@ from typing import ClassVar
 from exactformer.errors import ExactformerError
 
 
+class DatabaseError(ExactformerError):
+    """A database that cannot be opened: not one, newer than this program, or out of reach."""
+
+
 class StudioError(ExactformerError):
     """A request that is refused; the message says why and what to do."""
 
@@ -50,9 +54,13 @@ class InvalidError(StudioError):
 
 
 class TooManyError(StudioError):
-    """More requests than the stated rate."""
+    """More requests than the stated rate; ``seconds`` says when the next one may come."""
 
     status = 429
+
+    def __init__(self, message: str, seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class BusyError(StudioError):

@@ -31,7 +31,8 @@ class LoginSession(Base):
     """A browser's session. The cookie holds a random token, the table only its hash.
 
     Before log-in ``user_id`` is empty: forms of people without an account need a token against
-    forgery too. Log-in makes a new row with a new token.
+    forgery too. Log-in makes a new row with a new token. ``agent`` is what the browser calls itself,
+    so that its owner recognises it in the list of her sessions.
     """
 
     __tablename__ = "sessions"
@@ -41,5 +42,6 @@ class LoginSession(Base):
         ForeignKey("users.id", ondelete="CASCADE"), index=True
     )
     csrf_token: Mapped[str] = mapped_column(String(64))
+    agent: Mapped[str] = mapped_column(String(200), default="")
     created_at: Mapped[datetime] = mapped_column(default=now)
     expires_at: Mapped[datetime] = mapped_column(index=True)

@@ -1,0 +1,41 @@
+"""Who asks: a visitor, or an account with a role. Services decide by it what is allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exactformer.studio.errors import ForbiddenError, LoginNeededError
+
+RANKS = ("visitor", "reader", "curator", "admin")
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Somebody who asks for something. Each role may do all that the ones before it may."""
+
+    id: int | None
+    handle: str
+    name: str
+    role: str
+
+    @property
+    def is_visitor(self) -> bool:
+        """Whether nobody is logged in."""
+        return self.role == "visitor"
+
+    def at_least(self, role: str) -> bool:
+        """Whether the actor has this role or a higher one."""
+        return RANKS.index(self.role) >= RANKS.index(role)
+
+    def require(self, role: str) -> int:
+        """Return the account's id, or refuse whoever has not this role."""
+        if self.id is None:
+            raise LoginNeededError("this needs an account: log in or register")
+        if not self.at_least(role):
+            raise ForbiddenError(
+                f"this needs the role {role}; the account has the role {self.role}"
+            )
+        return self.id
+
+
+VISITOR = Actor(None, "", "Visitor", "visitor")

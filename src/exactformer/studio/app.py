@@ -1,0 +1,93 @@
+"""The studio as one application: database, guards, pages and API put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import Depends, FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from exactformer import __version__
+from exactformer.studio.api import session as api_session
+from exactformer.studio.database import migrations
+from exactformer.studio.database.engine import Database
+from exactformer.studio.pages import accounts as accounts_page
+from exactformer.studio.pages import errors
+from exactformer.studio.pages import home as home_page
+from exactformer.studio.rendering import STATIC
+from exactformer.studio.security.bodies import BodyLimit
+from exactformer.studio.security.headers import StrictHeaders
+from exactformer.studio.security.rates import Rates
+from exactformer.studio.services import accounts
+from exactformer.studio.settings import Settings
+from exactformer.studio.web import guard
+
+# Pages and API, in the order in which paths are tried.
+ROUTERS = [
+    home_page.router,
+    accounts_page.router,
+    api_session.router,
+]
+
+LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Open the database, bring it up to date, and put the application together."""
+    database = Database(settings.database)
+    migrations.upgrade(database)
+    if settings.single_user:
+        with database.writing() as db:
+            accounts.set_up_desk(db)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        database.close()
+
+    app = FastAPI(
+        title="exactformer studio",
+        version=__version__,
+        lifespan=lifespan,
+        dependencies=[Depends(guard)],
+        middleware=_layers(settings),
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.settings = settings
+    app.state.database = database
+    app.state.rates = Rates()
+    errors.install(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.mount("/static", Shipped(directory=STATIC), name="static")
+    return app
+
+
+def _layers(settings: Settings) -> list[Middleware]:
+    """What surrounds every request, from the outside in."""
+    uploads = dict.fromkeys(("/imports", "/api/v1/imports"), settings.upload_bytes)
+    layers: list[Middleware] = [Middleware(StrictHeaders, secure=settings.secure_cookies)]
+    if settings.single_user:
+        # Another site that makes its name point to this machine is not answered.
+        layers.append(Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK))
+    return [*layers, Middleware(BodyLimit, limit=settings.body_bytes, uploads=uploads)]
+
+
+class Shipped(StaticFiles):
+    """Files of the package: those asked for by version are kept by browsers, the others checked."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Answer with a file."""
+        response = await super().get_response(path, scope)
+        kept = b"v=" in scope.get("query_string", b"")
+        response.headers["Cache-Control"] = (
+            "public, max-age=31536000, immutable" if kept else "no-cache"
+        )
+        return response

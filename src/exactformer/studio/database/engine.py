@@ -1,0 +1,112 @@
+"""Opening the database: SQLite in a file, or PostgreSQL by its address.
+
+Many read at once, one writes at a time: on SQLite a lock of this process and ``BEGIN IMMEDIATE``,
+on PostgreSQL an advisory lock held by the transaction. A service may hence look first and write
+afterwards. What ``writing`` has left is on disk: the journal is synced at every commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.orm import Session
+
+from exactformer.studio.errors import DatabaseError
+
+BUSY_SECONDS = 10
+WRITERS_LOCK = 0x65786163  # "exac": any number that all processes of a studio agree on
+
+
+class Database:
+    """An open database. ``session()`` reads, ``writing()`` is one transaction that is kept."""
+
+    def __init__(self, address: str) -> None:
+        self.url = parse_address(address)
+        self.engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url)
+        self._writers = self.engine.execution_options(studio_writes=True)
+        self._writer = threading.Lock()
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the data lie in a file of SQLite."""
+        return self.url.get_backend_name() == "sqlite"
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Read; nothing that is done here stays."""
+        with Session(self.engine, autoflush=False) as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """Write: committed and on disk when the block ends, undone when it raises."""
+        with self._writer, Session(self._writers, expire_on_commit=False) as session:
+            if not self.is_sqlite:
+                session.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})"))
+            yield session
+            session.commit()
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self.engine.dispose()
+
+
+def parse_address(address: str) -> URL:
+    """Read a database's address; ``postgresql://`` is spoken by psycopg."""
+    try:
+        url = make_url(address)
+    except ArgumentError:
+        raise DatabaseError(
+            f"{address!r} is not a database's address; write sqlite:///folder/studio.db or "
+            "postgresql://user@host/name"
+        ) from None
+    if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise DatabaseError(f"{url.drivername} is not supported; sqlite and postgresql are")
+    if url.database in (None, "", ":memory:") or (url.database or "").startswith("file:"):
+        raise DatabaseError("the studio keeps its data in a file; write sqlite:///folder/studio.db")
+    return url
+
+
+def _sqlite(url: URL) -> Engine:
+    Path(url.database or "").expanduser().absolute().parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(
+        url,
+        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        pool_size=20,
+        max_overflow=60,
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("studio_writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgresql(url: URL) -> Engine:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise DatabaseError(
+            'PostgreSQL needs psycopg: pip install "exactformer[studio,postgres]"'
+        ) from None
+    return create_engine(url, pool_size=20, max_overflow=60, pool_pre_ping=True)

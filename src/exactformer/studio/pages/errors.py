@@ -1,0 +1,113 @@
+"""Refusals and failures, in the form the asker reads: JSON, a page, or a part of one."""
+
+from __future__ import annotations
+
+import math
+from urllib.parse import quote, urlsplit
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import IntegrityError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from exactformer.studio.actor import VISITOR
+from exactformer.studio.errors import LoginNeededError, StudioError, TooManyError
+from exactformer.studio.security.headers import HEADERS
+from exactformer.studio.web import is_htmx, render, with_cookie, with_session
+
+TITLES = {
+    400: "That cannot be understood",
+    401: "Please log in",
+    403: "Not allowed",
+    404: "Nothing here",
+    405: "Not like this",
+    409: "Something is in the way",
+    413: "Too large",
+    422: "Please check what you entered",
+    429: "A little slower, please",
+    500: "Our mistake",
+    503: "All workers are busy",
+}
+
+
+def install(app: FastAPI) -> None:
+    """Teach an application to answer errors."""
+    app.add_exception_handler(StudioError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(IntegrityError, _collided)
+    app.add_exception_handler(Exception, _failed)
+
+
+def answer(
+    request: Request, status: int, message: str, headers: dict[str, str] | None = None
+) -> Response:
+    """Say what is wrong."""
+    if not hasattr(request.state, "browser"):  # refused before anybody asked who it is
+        request.state.browser, request.state.actor = None, VISITOR
+    response: Response
+    if request.url.path.startswith("/api/"):
+        response = JSONResponse({"error": {"status": status, "message": message}}, status)
+    elif is_htmx(request):
+        response = render(request, "errors/_notice.html", status=status, message=message)
+    else:
+        title = TITLES.get(status, "That did not work")
+        response = render(
+            request, "errors/page.html", status=status, code=status, title=title, message=message
+        )
+    response.headers.update(headers or {})
+    return response
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StudioError)
+    if isinstance(error, LoginNeededError) and not request.url.path.startswith("/api/"):
+        return _log_in_first(request, str(error))
+    headers = {}
+    if isinstance(error, TooManyError):
+        headers["Retry-After"] = str(max(1, math.ceil(error.seconds)))
+    return answer(request, error.status, str(error), headers)
+
+
+def _log_in_first(request: Request, message: str) -> Response:
+    if is_htmx(request):
+        open_page = urlsplit(request.headers.get("HX-Current-URL", "/"))
+        back = open_page.path + (f"?{open_page.query}" if open_page.query else "")
+        login = f"/login?next={quote(back)}"
+        return with_cookie(request, Response(status_code=401, headers={"HX-Redirect": login}))
+    with_session(request)
+    path, query = request.url.path, request.url.query
+    back = f"{path}?{query}" if query else path
+    return render(
+        request,
+        "accounts/login.html",
+        status=401,
+        next=back if request.method == "GET" else "/",
+        problem=message,
+        handle="",
+    )
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    parts = []
+    for problem in error.errors()[:5]:
+        where = ".".join(str(place) for place in problem["loc"][1:]) or str(problem["loc"][0])
+        parts.append(f"{where}: {problem['msg']}")
+    return answer(request, 422, "; ".join(parts).encode("ascii", "replace").decode())
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = "there is no such page" if error.detail == "Not Found" else str(error.detail)
+    return answer(request, error.status_code, message, dict(error.headers or {}))
+
+
+def _collided(request: Request, error: Exception) -> Response:
+    return answer(request, 409, "this contradicts what is stored meanwhile; reload and try again")
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    message = "the studio made a mistake, which is in its log; nothing of this request was stored"
+    return answer(request, 500, message, HEADERS)

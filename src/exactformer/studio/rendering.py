@@ -1,0 +1,85 @@
+"""Templates: where they lie, what all of them know, and how numbers and times look in them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+from exactformer.studio.settings import PACKAGE
+
+TEMPLATES, STATIC = PACKAGE / "templates", PACKAGE / "static"
+
+
+@cache
+def environment() -> Environment:
+    """The one environment that all pages are rendered in; everything is escaped."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(static=static, csrf_field=csrf_field)
+    made.filters.update(day=day, moment=moment, count=count, plural=plural)
+    return made
+
+
+@cache
+def static(name: str) -> str:
+    """The address of a shipped file, which changes when the file does."""
+    digest = sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?v={digest}"
+
+
+@pass_context
+def csrf_field(context: Context) -> Markup:
+    """The hidden field every form needs."""
+    return Markup('<input type="hidden" name="csrf_token" value="{}">').format(
+        context["csrf_token"]
+    )
+
+
+def day(time: datetime) -> str:
+    """A date.
+
+    >>> day(datetime(2022, 9, 1, 12, 30))
+    '1 September 2022'
+    """
+    return f"{time.day} {time:%B %Y}"
+
+
+def moment(time: datetime) -> Markup:
+    """A time for people, with the exact one for programs."""
+    return Markup('<time datetime="{}">{}, {}</time>').format(
+        time.isoformat(timespec="seconds"), day(time), f"{time:%H:%M} UTC"
+    )
+
+
+def count(number: int) -> str:
+    """A whole number with its thousands apart.
+
+    >>> count(12345)
+    '12,345'
+    """
+    return f"{number:,}"
+
+
+def plural(number: int, word: str, many: str = "") -> str:
+    """A number of things.
+
+    >>> plural(1, "review"), plural(3, "review"), plural(0, "reply", "replies")
+    ('1 review', '3 reviews', '0 replies')
+    """
+    return f"{count(number)} {word if number == 1 else many or word + 's'}"
+
+
+def fill(template: str, context: dict[str, Any]) -> str:
+    """Render a template."""
+    return environment().get_template(template).render(context)

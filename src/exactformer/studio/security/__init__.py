@@ -1,0 +1,1 @@
+"""Passwords, sessions, request forgery, rates, headers and sizes: what keeps visitors honest."""

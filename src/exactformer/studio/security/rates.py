@@ -1,0 +1,58 @@
+"""How often something may be asked for, counted in memory.
+
+Each name and key has a bucket that holds ``count`` drops and refills evenly over ``seconds``; a
+request takes one drop. Full buckets are forgotten, so that memory stays small.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from starlette.requests import Request
+
+from exactformer.studio.errors import TooManyError
+from exactformer.studio.settings import Rate
+
+__all__ = ["Rate", "Rates", "limit"]
+
+FORGET_BEYOND = 10_000
+
+
+class Rates:
+    """Buckets by name and key."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._full_at: dict[tuple[str, str], float] = {}
+
+    def take(self, name: str, key: str, rate: Rate) -> None:
+        """Take a drop, or refuse and say when there will be one."""
+        drop = rate.seconds / rate.count
+        with self._lock:
+            present = self._clock()
+            full_at = max(self._full_at.get((name, key), present), present) + drop
+            if (wait := full_at - present - rate.seconds) > 1e-9:
+                raise TooManyError(
+                    f"too many requests ({name}: {rate} are allowed); try again in "
+                    f"{max(1, round(wait))} seconds",
+                    wait,
+                )
+            self._full_at[name, key] = full_at
+            if len(self._full_at) > FORGET_BEYOND:
+                self._full_at = {k: v for k, v in self._full_at.items() if v > present}
+
+
+def limit(request: Request, name: str, rate: Rate, key: str | None = None) -> None:
+    """Count this request: by ``key``, else by the account, else by the address it comes from."""
+    if key is None:
+        actor = request.state.actor
+        key = address(request) if actor.id is None else f"account {actor.id}"
+    request.app.state.rates.take(name, key, rate)
+
+
+def address(request: Request) -> str:
+    """Where a request comes from."""
+    return request.client.host if request.client else "unknown"

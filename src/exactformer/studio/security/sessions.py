@@ -1,0 +1,128 @@
+"""Sessions kept by the server: the cookie holds a random token, the table its hash.
+
+A session has a second random token against request forgery. Logging in or out always makes a new
+session and forgets the old one, so a token planted before log-in is worth nothing after it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+from starlette.responses import Response
+
+from exactformer.studio.actor import VISITOR, Actor
+from exactformer.studio.database.accounts import LoginSession, User
+from exactformer.studio.database.base import now
+from exactformer.studio.settings import Settings
+
+BYTES = 32
+
+
+@dataclass(frozen=True)
+class Browser:
+    """A browser that we have met: who uses it, and the token its forms must carry."""
+
+    token_hash: str
+    csrf_token: str
+    actor: Actor
+
+
+@dataclass(frozen=True)
+class NewBrowser(Browser):
+    """A session just made; only now is its token known, to be sent as a cookie."""
+
+    token: str
+    seconds: float
+
+
+def cookie_name(settings: Settings) -> str:
+    """``__Host-`` makes browsers insist on Secure, this host and the whole site."""
+    return "__Host-exactformer_session" if settings.secure_cookies else "exactformer_session"
+
+
+def actor_of(user: User | None) -> Actor:
+    """The actor an account is."""
+    return VISITOR if user is None else Actor(user.id, user.handle, user.name, user.role)
+
+
+def find(db: Session, token: str) -> Browser | None:
+    """The session of a cookie, if it is known, not over, and its account not disabled."""
+    row = db.execute(
+        select(LoginSession, User)
+        .outerjoin(User, User.id == LoginSession.user_id)
+        .where(LoginSession.token_hash == _hashed(token), LoginSession.expires_at > now())
+    ).one_or_none()
+    if row is None:
+        return None
+    session, user = row
+    if user is not None and user.disabled:
+        return None
+    return Browser(session.token_hash, session.csrf_token, actor_of(user))
+
+
+def begin(
+    db: Session, settings: Settings, user: User | None, agent: str, replacing: Browser | None = None
+) -> NewBrowser:
+    """Make a session with new tokens; the one it replaces ends, and so do all that are over."""
+    db.execute(delete(LoginSession).where(LoginSession.expires_at <= now()))
+    if replacing is not None:
+        end(db, replacing.token_hash)
+    token, csrf_token = secrets.token_urlsafe(BYTES), secrets.token_urlsafe(BYTES)
+    seconds = settings.visit_seconds if user is None else settings.session_seconds
+    session = LoginSession(
+        token_hash=_hashed(token),
+        user_id=None if user is None else user.id,
+        csrf_token=csrf_token,
+        agent="".join(c for c in agent if c.isprintable())[:200],
+        expires_at=now() + timedelta(seconds=seconds),
+    )
+    db.add(session)
+    db.flush()
+    return NewBrowser(session.token_hash, csrf_token, actor_of(user), token, seconds)
+
+
+def end(db: Session, token_hash: str) -> None:
+    """Forget a session."""
+    db.execute(delete(LoginSession).where(LoginSession.token_hash == token_hash))
+
+
+def end_all(db: Session, user_id: int, but: str | None = None) -> None:
+    """Forget all sessions of an account, except one."""
+    db.execute(
+        delete(LoginSession).where(
+            LoginSession.user_id == user_id, LoginSession.token_hash != (but or "")
+        )
+    )
+
+
+def of_account(db: Session, user_id: int) -> list[LoginSession]:
+    """The sessions of an account that are not over, the newest first."""
+    return list(
+        db.scalars(
+            select(LoginSession)
+            .where(LoginSession.user_id == user_id, LoginSession.expires_at > now())
+            .order_by(LoginSession.created_at.desc())
+        )
+    )
+
+
+def send_cookie(response: Response, settings: Settings, browser: NewBrowser) -> None:
+    """Give a browser its token, out of reach of scripts and of other sites' forms."""
+    response.set_cookie(
+        cookie_name(settings),
+        browser.token,
+        max_age=int(browser.seconds),
+        path="/",
+        secure=settings.secure_cookies,
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def _hashed(token: str) -> str:
+    return sha256(token.encode()).hexdigest()

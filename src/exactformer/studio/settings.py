@@ -1,0 +1,67 @@
+"""What `exactformer serve` was asked for: where data lives, who may come, and every limit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Rate:
+    """At most ``count`` requests within ``seconds``."""
+
+    count: int
+    seconds: float
+
+    def __str__(self) -> str:
+        minutes = self.seconds / 60
+        span = f"{minutes:g} minutes" if minutes >= 2 else f"{self.seconds:g} seconds"
+        return f"{self.count} in {span}"
+
+
+def data_folder() -> Path:
+    """Where this system keeps the data of a user's programs."""
+    home = Path.home()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "exactformer"
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "exactformer"
+    return Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "exactformer"
+
+
+def default_database() -> str:
+    """The address of the database that is used when none is named."""
+    return f"sqlite:///{data_folder() / 'studio.db'}"
+
+
+def stored_results() -> Path | None:
+    """The stored runs: shipped with the package, or lying in the checkout it runs from."""
+    shipped, checkout = PACKAGE.parent / "results", PACKAGE.parents[2] / "results"
+    return next((folder for folder in (shipped, checkout) if folder.is_dir()), None)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything a studio needs to know; the defaults are a desk of one's own."""
+
+    database: str = field(default_factory=default_database)
+    host: str = "127.0.0.1"
+    port: int = 8000
+    single_user: bool = False
+    results: Path | None = field(default_factory=stored_results)
+    secure_cookies: bool = False
+    workers: int = 2
+
+    body_bytes: int = 1 << 20
+    upload_bytes: int = 16 << 20
+    session_seconds: float = 14 * 24 * 3600
+    visit_seconds: float = 12 * 3600
+    login_rate: Rate = Rate(10, 300)
+    login_address_rate: Rate = Rate(40, 300)
+    register_rate: Rate = Rate(20, 3600)
+    compile_seconds: float = 20.0
+    compile_rate: Rate = Rate(30, 60)

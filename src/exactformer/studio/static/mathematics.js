@@ -1,0 +1,25 @@
+// Mathematics: elements of class "math" hold LaTeX, and KaTeX draws them in place. Without scripts
+// the LaTeX itself stays readable.
+(() => {
+  const draw = (root) => {
+    const found = [...root.querySelectorAll(".math:not([data-drawn])")];
+    if (root.matches?.(".math:not([data-drawn])")) found.push(root);
+    for (const element of found) {
+      const source = element.textContent;
+      element.dataset.drawn = "";
+      katex.render(source, element, {
+        displayMode: "display" in element.dataset,
+        throwOnError: false,
+        errorColor: "var(--bad)",
+        strict: false,
+        trust: false,
+        maxSize: 20,
+        maxExpand: 200,
+      });
+    }
+  };
+
+  document.addEventListener("DOMContentLoaded", () => draw(document.body));
+  document.addEventListener("htmx:load", (event) => draw(event.detail.elt));
+  document.addEventListener("mathematics", (event) => draw(event.target));
+})();

@@ -1,0 +1,188 @@
+"""What routes share: who asks, reading and writing, answering with a page, and careful types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Query, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from exactformer.studio.actor import VISITOR, Actor
+from exactformer.studio.database.engine import Database
+from exactformer.studio.rendering import fill
+from exactformer.studio.security import csrf, sessions
+from exactformer.studio.security.sessions import Browser, NewBrowser
+from exactformer.studio.services import accounts
+from exactformer.studio.settings import Settings
+
+LARGEST = 2**31 - 1
+Answer = TypeVar("Answer", bound=Response)
+
+
+async def guard(request: Request) -> None:
+    """Before every route: find out who asks, and refuse changes that may be forged."""
+    request.state.browser = None
+    request.state.actor = VISITOR
+    settings, database = settings_of(request), database_of(request)
+    token = request.cookies.get(sessions.cookie_name(settings))
+    if token or settings.single_user:
+        request.state.browser, request.state.actor = await run_in_threadpool(
+            _recognise, database, settings, token
+        )
+    await csrf.check(request, request.state.browser)
+
+
+def _recognise(
+    database: Database, settings: Settings, token: str | None
+) -> tuple[Browser | None, Actor]:
+    with database.session() as db:
+        browser = sessions.find(db, token) if token else None
+        if settings.single_user:
+            desk = sessions.actor_of(accounts.desk(db))
+            if browser is not None and browser.actor != desk:
+                browser = None
+            return browser, desk
+        return browser, browser.actor if browser else VISITOR
+
+
+def settings_of(request: Request) -> Settings:
+    """What the studio was asked for."""
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+def database_of(request: Request) -> Database:
+    """The open database."""
+    database: Database = request.app.state.database
+    return database
+
+
+def _actor(request: Request) -> Actor:
+    actor: Actor = request.state.actor
+    return actor
+
+
+def _reading(request: Request) -> Iterator[Session]:
+    with database_of(request).session() as db:
+        yield db
+
+
+CurrentActor = Annotated[Actor, Depends(_actor)]
+ReadSession = Annotated[Session, Depends(_reading)]
+
+
+def writing(request: Request) -> AbstractContextManager[Session]:
+    """One transaction, kept when its block ends: before the answer is made."""
+    return database_of(request).writing()
+
+
+def with_session(request: Request) -> Browser:
+    """Make sure that the browser has a session, so that its forms can carry a token."""
+    browser: Browser | None = request.state.browser
+    if browser is None:
+        settings = settings_of(request)
+        with writing(request) as db:
+            user = accounts.desk(db) if settings.single_user else None
+            browser = sessions.begin(db, settings, user, agent(request))
+        request.state.browser = browser
+    return browser
+
+
+def agent(request: Request) -> str:
+    """What a browser calls itself."""
+    return request.headers.get("User-Agent", "")
+
+
+def render(request: Request, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
+    """Answer with a page; a session made meanwhile is sent along."""
+    settings = settings_of(request)
+    browser = with_session(request) if settings.single_user else request.state.browser
+    known = {
+        "actor": request.state.actor,
+        "csrf_token": browser.csrf_token if browser else "",
+        "settings": settings,
+        "single_user": settings.single_user,
+        "path": request.url.path,
+    }
+    response = HTMLResponse(fill(template, known | context), status)
+    return with_cookie(request, response)
+
+
+def with_cookie(request: Request, response: Answer) -> Answer:
+    """Send the cookie of a session that this request has made."""
+    if isinstance(request.state.browser, NewBrowser):
+        sessions.send_cookie(response, settings_of(request), request.state.browser)
+    return response
+
+
+def is_htmx(request: Request) -> bool:
+    """Whether a part of a page is asked for, to be put into the one that is open."""
+    return request.headers.get("HX-Request") == "true"
+
+
+def redirect(request: Request, address: str) -> Response:
+    """Go on with another page."""
+    if is_htmx(request):
+        return with_cookie(request, Response(status_code=204, headers={"HX-Redirect": address}))
+    return with_cookie(request, RedirectResponse(address, 303))
+
+
+def within(address: str, otherwise: str = "/") -> str:
+    """An address to go on with, if it is a path of this site; no other is followed.
+
+    >>> within("/papers/x?q=1"), within("//evil.example"), within("https://evil.example")
+    ('/papers/x?q=1', '/', '/')
+    """
+    plain = address.isprintable() and "\\" not in address
+    return address if plain and address.startswith("/") and address[1:2] != "/" else otherwise
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a text may not contain the character NUL")
+    return text
+
+
+Clean = Annotated[str, AfterValidator(_without_nul)]
+Identifier = Annotated[int, Field(ge=1, le=LARGEST)]
+
+
+class Body(BaseModel):
+    """Parent of what programs send: nothing unknown, nothing silently turned into another type."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class FormBody(Body):
+    """Parent of what forms send: they carry their token as a field."""
+
+    csrf_token: str = ""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a list that is asked for."""
+
+    limit: int
+    offset: int
+
+
+def _window(
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    offset: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
+) -> Window:
+    return Window(limit, offset)
+
+
+Paging = Annotated[Window, Depends(_window)]
+
+
+def listing(items: Iterable[Any], total: int) -> dict[str, Any]:
+    """The form all lists have."""
+    return {"items": list(items), "total": total}
