@@ -109,4 +109,4 @@ def _postgresql(url: URL) -> Engine:
         raise DatabaseError(
             'PostgreSQL needs psycopg: pip install "exactformer[studio,postgres]"'
         ) from None
-    return create_engine(url, pool_size=20, max_overflow=60, pool_pre_ping=True)
+    return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)

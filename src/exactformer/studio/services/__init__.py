@@ -1,1 +1,1 @@
-"""What can be done in the studio, said once: pages and the JSON API call the same functions."""
+"""What can be done in the studio, said once: pages, the JSON API and commands call these."""

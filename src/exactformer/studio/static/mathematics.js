@@ -8,7 +8,7 @@
       const source = element.textContent;
       element.dataset.drawn = "";
       katex.render(source, element, {
-        displayMode: "display" in element.dataset,
+        displayMode: (element.dataset.display ?? "false") !== "false",
         throwOnError: false,
         errorColor: "var(--bad)",
         strict: false,
