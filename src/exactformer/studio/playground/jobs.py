@@ -1,0 +1,41 @@
+"""What a worker can be asked for, by name; requests and answers are plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from exactformer.studio.playground import couplings, descriptions, sequences, traces
+from exactformer.studio.playground.couplings import CouplingRequest
+from exactformer.studio.playground.polynomial import PolynomialRequest
+from exactformer.studio.playground.sequences import SequenceRequest
+
+
+def warm_up() -> None:
+    """Load what every request needs, by answering one of each kind."""
+    import torch
+
+    torch.set_num_threads(1)
+    traces.trace(PolynomialRequest())
+    sequences.journey(SequenceRequest(cells=2, tokens=2))
+    couplings.decompose(CouplingRequest())
+
+
+def _trace(request: dict[str, Any]) -> Any:
+    x = request.pop("x")
+    return traces.trace(PolynomialRequest(**request), x)
+
+
+def _surface(request: dict[str, Any]) -> Any:
+    x, axes = request.pop("x"), request.pop("axes")
+    return traces.surface(PolynomialRequest(**request), x, axes)
+
+
+JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "polynomial": lambda request: descriptions.describe(PolynomialRequest(**request)),
+    "file": lambda request: descriptions.model_file(PolynomialRequest(**request)),
+    "trace": _trace,
+    "surface": _surface,
+    "sequence": lambda request: sequences.journey(SequenceRequest(**request)),
+    "coupling": lambda request: couplings.decompose(CouplingRequest(**request)),
+}

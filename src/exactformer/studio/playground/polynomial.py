@@ -1,0 +1,129 @@
+"""A polynomial to a transformer: the request, read within limits, and the model it stands for."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from exactformer.errors import InputError, ParseError, SizeError
+
+if TYPE_CHECKING:
+    from exactformer.algebra import Polynomial
+    from exactformer.model import CompiledModel
+
+LONGEST_TEXT = 2000
+"""Characters of a polynomial."""
+LONGEST_NUMBER = 60
+"""Characters of a radius or a coordinate."""
+MOST_VARIABLES = 24
+MOST_TERMS = 500
+MOST_DEGREE = 60
+PARSE_WORK = 200_000
+"""Coefficient multiplications for multiplying out: a few milliseconds."""
+MEMORY = 32 * 2**20
+"""Bytes of dense weights."""
+CONSTRUCTIONS = ("scaled", "paper", "doubling", "chebyshev", "softmax")
+DIRECTIONS = ("auto", "lattice", "spread", "tailored")
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+KEPT_MODELS = 8
+
+
+@dataclass(frozen=True)
+class PolynomialRequest:
+    """What to compile, in the words of :func:`exactformer.compile`."""
+
+    polynomial: str = "x^3 - 3 x y^2"
+    radius: str = "1"
+    construction: str = "scaled"
+    directions: str = "auto"
+    dtype: str = "float64"
+
+    def __post_init__(self) -> None:
+        if len(self.radius) > LONGEST_NUMBER:
+            raise SizeError(f"the radius has more than {LONGEST_NUMBER} characters")
+        for name, options in CHOICES.items():
+            if getattr(self, name) not in options:
+                raise InputError(
+                    f"{name}={getattr(self, name)!r}; choose one of {', '.join(options)}"
+                )
+
+
+CHOICES = {"construction": CONSTRUCTIONS, "directions": DIRECTIONS, "dtype": DTYPES}
+EXAMPLES = {
+    "Monkey saddle": PolynomialRequest("x^3 - 3 x y^2", "1"),
+    "A parabola": PolynomialRequest("x^2", "2"),
+    "Theorem 3.5 as printed": PolynomialRequest("x^2 + x y", "1", "paper", "lattice"),
+    "Fang's f1": PolynomialRequest(
+        "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9", "4"
+    ),
+    "Ordinary softmax": PolynomialRequest("x^2 - y^2", "1", "softmax"),
+    "Degree 12, four blocks": PolynomialRequest("(x^2 + y^2)^6", "1", "doubling"),
+}
+
+
+def read(text: str) -> Polynomial:
+    """Return the polynomial, refusing early what is too large for the playground."""
+    from exactformer.algebra import Polynomial
+
+    if len(text) > LONGEST_TEXT:
+        raise SizeError(
+            f"the polynomial has {len(text):,} characters; the playground's limit is "
+            f"{LONGEST_TEXT:,}"
+        )
+    found = Polynomial.parse(text, work=PARSE_WORK)
+    for name, size, most in (
+        ("variables", found.dimension, MOST_VARIABLES),
+        ("terms", len(found), MOST_TERMS),
+        ("degree", found.degree, MOST_DEGREE),
+    ):
+        if size > most:
+            raise SizeError(f"{name}: {size:,}; the playground's limit is {most:,}")
+    return found
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Say what a polynomial is, or where its text stops being one. Quick; a problem is an answer."""
+    try:
+        return {"ok": True, **about(read(text))}
+    except ParseError as error:
+        return {"ok": False, "problem": error.problem, "column": error.column}
+    except (InputError, SizeError) as error:
+        return {"ok": False, "problem": str(error), "column": None}
+
+
+def about(target: Polynomial) -> dict[str, Any]:
+    """Return a polynomial in words that people and pages read."""
+    return {
+        "text": str(target),
+        "latex": target.latex(),
+        "variables": list(target.variables),
+        "degree": target.degree,
+        "terms": len(target),
+    }
+
+
+def compiled(request: PolynomialRequest) -> CompiledModel:
+    """Return the model, from memory if it was among the last ones."""
+    import torch
+
+    import exactformer as ef
+
+    if request in _models:
+        _models.move_to_end(request)
+        return _models[request]
+    model = ef.compile(
+        read(request.polynomial),
+        radius=request.radius,
+        construction=request.construction,
+        directions=request.directions,
+        dtype=getattr(torch, request.dtype),
+        memory_limit=MEMORY,
+    )
+    _models[request] = model
+    while len(_models) > KEPT_MODELS:
+        _models.popitem(last=False)
+    return model
+
+
+_models: OrderedDict[PolynomialRequest, CompiledModel] = OrderedDict()

@@ -1,0 +1,205 @@
+"""The journey of a sequence: quantised, given keys by the contextual mapping, looked up (Yun et al.).
+
+Every number is the model's own: cells from its quantiser, codes from the trace of its layers, keys and
+values from its table. Layers that move nothing are left out of the codes, which say their layer.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from exactformer.errors import InputError, SizeError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from exactformer.model import SequenceModel
+    from exactformer.targets import NamedMap
+
+FORMS = ("compact", "paper", "four-layer")
+POSITIONS = ("as needed", "yes", "no")
+MOST_TOKENS, MOST_DIM, MOST_CELLS = 5, 2, 32
+MOST_KEYS = 6000
+"""Entries of the table of values, each of which is a layer of the paper's form."""
+MOST_LAYERS = 1500
+"""Layers of the contextual mapping."""
+SHOWN_KEYS = 1500
+SAMPLES = 2000
+LONGEST_INPUT = 400
+KEPT_MODELS = 8
+_GOLDEN = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class SequenceRequest:
+    """What to compile, in the words of :func:`exactformer.compile_sequence`, and what to send in."""
+
+    map: str = "sort"
+    tokens: int = 3
+    dim: int = 1
+    cells: int = 8
+    """N, for δ = 1/N."""
+    form: str = "compact"
+    positional: str = "as needed"
+    input: str = ""
+    """Numbers, token by token; nothing stands for well-spread ones."""
+
+    def __post_init__(self) -> None:
+        for name, value, most in (
+            ("tokens", self.tokens, MOST_TOKENS),
+            ("dim", self.dim, MOST_DIM),
+            ("cells", self.cells, MOST_CELLS),
+        ):
+            if not 1 <= value <= most:
+                raise InputError(f"{name} is 1 to {most} in the playground, not {value}")
+        for name, options in (("form", FORMS), ("positional", POSITIONS)):
+            if getattr(self, name) not in options:
+                raise InputError(
+                    f"{name}={getattr(self, name)!r}; choose one of {', '.join(options)}"
+                )
+        if len(self.input) > LONGEST_INPUT:
+            raise SizeError(f"the input has more than {LONGEST_INPUT} characters")
+
+
+def input_of(request: SequenceRequest) -> NDArray[np.float64]:
+    """Return the sequence to send in, (n, d)."""
+    import numpy as np
+
+    n, d = request.tokens, request.dim
+    if not request.input.strip():
+        return np.round((_GOLDEN * np.arange(1, n * d + 1)) % 1.0, 3).reshape(n, d)
+    try:
+        numbers = [float(part) for part in request.input.replace(";", ",").split(",")]
+    except ValueError:
+        raise InputError(f"the input {request.input!r} is no list of numbers") from None
+    if len(numbers) != n * d or not np.isfinite(numbers).all():
+        raise InputError(
+            f"{n} tokens of dimension {d} are {n * d} finite numbers, not {len(numbers)}"
+        )
+    return np.array(numbers).reshape(n, d)
+
+
+def compiled(request: SequenceRequest) -> tuple[SequenceModel, NamedMap]:
+    """Return the model and its map, from memory if they were among the last ones."""
+    from exactformer.model import compile_sequence
+    from exactformer.model.sequence_sizes import check_sequence_size
+    from exactformer.model.sequences import sequence_grid
+    from exactformer.targets import sequence_map
+
+    target = sequence_map(request.map)
+    key = replace(request, input="")
+    if key not in _models:
+        positional = {"yes": True, "no": False}.get(request.positional, not target.equivariant)
+        delta = f"1/{request.cells}"
+        grid = sequence_grid(request.tokens, request.dim, delta, request.form, positional, (0, 1))
+        size = check_sequence_size(grid, request.form)
+        if size.keys > MOST_KEYS or size.layers["contextual mapping"] > MOST_LAYERS:
+            raise SizeError(
+                f"this needs {size.keys:,} keys and {size.layers['contextual mapping']:,} layers of "
+                f"attention; the playground's limits are {MOST_KEYS:,} and {MOST_LAYERS:,}. Take "
+                "fewer tokens or wider cells, or run it with exactformer sequence"
+            )
+        _models[key] = compile_sequence(
+            target,
+            tokens=request.tokens,
+            dim=request.dim,
+            delta=delta,
+            form=request.form,
+            positional=positional,
+            modulus=None if target.lipschitz is None else target.lipschitz(request.tokens),
+        )
+        while len(_models) > KEPT_MODELS:
+            _models.popitem(last=False)
+    return _models[key], target
+
+
+_models: OrderedDict[SequenceRequest, SequenceModel] = OrderedDict()
+
+
+def journey(request: SequenceRequest) -> dict[str, Any]:
+    """Return every station of the input's way, and what is known about the model."""
+    from exactformer.model import measure_sequence_error
+    from exactformer.studio.playground.scripts import sequence_script
+
+    model, target = compiled(request)
+    x = input_of(request)
+    cells = model.quantise(x)
+    output = model(x).numpy()
+    wanted = target(x.T).T
+    counts = model.blueprint.counts()
+    measured = measure_sequence_error(model, target, 2, SAMPLES)
+    return {
+        "request": asdict(request),
+        "summary": target.summary,
+        "positional": model.blueprint.positional,
+        "input": x.tolist(),
+        "cells": [[int(c) for c in row] for row in cells.tolist()],
+        "inside": [bool((row >= 0).all()) for row in cells.numpy()],
+        "ids": [int(i) for i in model.contextual_mapping.ids(cells).tolist()],
+        "strides": [int(s) for s in model.contextual_mapping.strides.tolist()],
+        "codes": codes(model, x),
+        "keys": keys(model, x),
+        "output": output.tolist(),
+        "map": wanted.tolist(),
+        "difference": abs(output - wanted).tolist(),
+        "layers": dict(counts.layers),
+        "depth": counts.depth,
+        "width": counts.width,
+        "weights": counts.weights,
+        "key_bits": counts.key_bits,
+        "measured": measured.to_dict(),
+        "certificate": str(model.certificate),
+        "script": sequence_script(request, model),
+    }
+
+
+def codes(model: SequenceModel, x: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Return the tokens' codes after every layer of the contextual mapping that moves any."""
+    import numpy as np
+
+    blueprint, trace = model.blueprint, model.trace(x, layers=True)
+    read = np.zeros(blueprint.width)
+    for _, row, weight in blueprint.code:
+        read[row] = float(weight)
+    count = len(blueprint.stage("contextual mapping"))
+    names = ["quantise", *(f"contextual mapping {k}" for k in range(1, count + 1))]
+    path = np.array([trace[name].numpy() @ read for name in names])
+    moved = [np.flatnonzero(step).tolist() for step in np.diff(path, axis=0)]
+    stations = [{"layer": 0, "codes": path[0].tolist(), "moved": []}]
+    stations += [
+        {"layer": k, "codes": path[k].tolist(), "moved": tokens}
+        for k, tokens in enumerate(moved, start=1)
+        if tokens or k == count
+    ]
+    return stations
+
+
+def keys(model: SequenceModel, x: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the key of every token, as context and own part, among those of all contexts."""
+    import numpy as np
+
+    mapping, table = model.contextual_mapping, model.value_map
+    step = mapping.global_shift or mapping.factor
+    known, values = table.keys[:-1].numpy(), table.values[:-1, 0].numpy()
+    found = model.codes(x).numpy()
+    contexts, column = np.unique(known // step, return_inverse=True)
+    shown = np.unique(np.linspace(0, len(known) - 1, min(len(known), SHOWN_KEYS)).astype(int))
+    return {
+        "step": int(step),
+        "count": len(known),
+        "contexts": len(contexts),
+        "tokens": [
+            {
+                "key": int(key),
+                "own": int(key % step),
+                "context": int(np.searchsorted(contexts, key // step)) + 1 if key in known else None,
+            }
+            for key in found
+        ],
+        "shown": [
+            [int(column[k]) + 1, int(known[k] % step), float(values[k])] for k in shown.tolist()
+        ],
+    }  # fmt: skip

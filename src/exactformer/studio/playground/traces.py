@@ -1,0 +1,155 @@
+"""What happens inside a compiled model at one point, and the surface round it.
+
+Everything is what the library computes: the streams, scores and selections of ``model.trace``, the
+value of ``model``, and beside it the polynomial at that point in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from exactformer.errors import InputError
+from exactformer.studio.playground.panels import exact_text, number, values_panel
+from exactformer.studio.playground.polynomial import (
+    LONGEST_NUMBER,
+    PolynomialRequest,
+    compiled,
+    read,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from exactformer.model import CompiledModel
+
+MOST_HEADS = 24
+"""Heads whose attention is shown, from the first block on."""
+SIDE = 32
+"""Steps of a surface along either variable."""
+CURVE = 192
+
+
+def point_of(text: str, dimension: int) -> list[Fraction]:
+    """Read a point such as ``0.5, -1/3``, exactly; nothing stands for the origin."""
+    from exactformer.model.domains import exact_number
+
+    parts = [part.strip() for part in text.split(",")] if text.strip() else ["0"] * dimension
+    if len(parts) != dimension:
+        raise InputError(f"the point x has {len(parts)} coordinates; the polynomial {dimension}")
+    if any(len(part) > LONGEST_NUMBER for part in parts):
+        raise InputError(f"a coordinate has more than {LONGEST_NUMBER} characters")
+    return [exact_number(part) for part in parts]
+
+
+def trace(request: PolynomialRequest, x: str = "") -> dict[str, Any]:
+    """Return streams, attention and output at one point."""
+    model = compiled(request)
+    blueprint = model.blueprint
+    point = _rounded(model, [point_of(x, len(blueprint.variables))])[0]
+    seen = model.trace(point)
+    tokens = [f"token {i + 1}" for i in range(blueprint.tokens)]
+    streams = [
+        {"name": name, **_panel(tensor, tokens, blueprint.dimensions)}
+        for name, tensor in seen.items()
+        if tensor.dim() == 2 and not name.endswith((" scores", " selection"))
+    ]
+    heads = [name.removesuffix(" scores") for name in seen if name.endswith(" scores")]
+    attention = [
+        {
+            "name": head,
+            "scores": _panel(seen[f"{head} scores"], tokens, tokens),
+            "selection": _panel(seen[f"{head} selection"], tokens, tokens),
+        }
+        for head in heads[:MOST_HEADS]
+    ]
+    value = float(model(point))
+    exact = read(request.polynomial).at(point.double().tolist())
+    return {
+        "x": point.double().tolist(),
+        "streams": streams,
+        "attention": attention,
+        "heads": len(heads),
+        "output": number(value),
+        "literal": number(float(seen["output"])),
+        "target": number(float(exact)),
+        "target_exact": exact_text(exact),
+        "difference": float(abs(Fraction(value) - exact)),
+        "bound": model.certificate.bound(model.dtype, model.executor),
+    }
+
+
+def surface(request: PolynomialRequest, x: str = "", axes: str = "") -> dict[str, Any]:
+    """Return model, target and difference on a slice through x: a curve, or a surface."""
+    model = compiled(request)
+    names = model.blueprint.variables
+    centre = point_of(x, len(names))
+    chosen = _axes(axes, names)
+    radius = model.blueprint.radius
+    steps = CURVE if len(chosen) == 1 else SIDE
+    line = [radius * (2 * k - steps) / steps for k in range(steps + 1)] if chosen else []
+    places = [(i, j) for i in range(len(line)) for j in range(len(line) if len(chosen) > 1 else 1)]
+    points = []
+    for place in places:
+        point = list(centre)
+        for axis, k in zip(chosen, place, strict=False):
+            point[axis] = line[k]
+        points.append(point)
+    inside = [k for k, p in enumerate(points) if sum(c * c for c in p) <= radius * radius]
+    found = _values(model, request, [points[k] for k in inside])
+    shape = len(line), len(line) if len(chosen) > 1 else 1
+    grids: dict[str, list[list[float | None]]] = {
+        name: [[None] * shape[1] for _ in range(shape[0])] for name in ("model", "difference")
+    }
+    for k, (value, difference) in zip(inside, found, strict=True):
+        i, j = places[k]
+        grids["model"][i][j], grids["difference"][i][j] = value, difference
+    return {
+        "axes": [names[a] for a in chosen],
+        "line": [float(v) for v in line],
+        **grids,
+        "points": len(inside),
+        "largest_difference": max((abs(d) for _, d in found), default=0.0),
+        "bound": model.certificate.bound(model.dtype, model.executor),
+    }
+
+
+def _values(
+    model: CompiledModel, request: PolynomialRequest, points: list[list[Fraction]]
+) -> list[tuple[float, float]]:
+    """Return the model's value, and how far it is from the polynomial there, exactly."""
+    if not points:
+        return []
+    rounded = _rounded(model, points)
+    target, radius = read(request.polynomial), float(model.blueprint.radius)
+    # Rounding to a narrow format may carry a point over the boundary; pull such points back.
+    norms = rounded.double().norm(dim=-1)
+    rounded[norms > radius] *= 1 - 2.0**-6
+    values = model(rounded).double().tolist()
+    exact = (target.at(point) for point in rounded.double().tolist())
+    return [
+        (number(v), float(Fraction(v) - e)) for v, e in zip(values, exact, strict=True)
+    ]  # fmt: skip
+
+
+def _axes(text: str, names: Sequence[str]) -> list[int]:
+    """Return the one or two variables along which to go; the first ones unless named."""
+    wanted = [name.strip() for name in text.split(",") if name.strip()] or list(names[:2])
+    for name in wanted:
+        if name not in names:
+            raise InputError(f"axes={text!r}: there is no variable {name!r} in this polynomial")
+    if len(wanted) > 2 or len(set(wanted)) != len(wanted):
+        raise InputError(f"axes={text!r}: name one variable, or two different ones")
+    return [names.index(name) for name in wanted]
+
+
+def _rounded(model: CompiledModel, points: list[list[Fraction]]) -> Tensor:
+    import torch
+
+    floats = [[float(c) for c in point] for point in points]
+    return torch.tensor(floats, dtype=torch.float64).to(model.dtype)
+
+
+def _panel(tensor: Tensor, rows: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
+    return values_panel(tensor.detach().double().numpy(), rows, columns)

@@ -1,0 +1,95 @@
+"""What runs in a worker process: load everything once, then answer one request after another.
+
+The process limits itself before it answers anything: memory by RLIMIT_AS above what the libraries
+take, processor time by RLIMIT_CPU for every request, no core files, files of a few megabytes. It ends
+when its pipe closes, so none is left behind when the server is killed: a thread of its own reads the
+pipe, and while that waits for the interpreter, RLIMIT_CPU ends whatever holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from exactformer.errors import ExactformerError
+from exactformer.studio.playground.frames import LARGEST, GoneError, encode, receive, send
+
+Jobs = Mapping[str, Callable[[dict[str, Any]], Any]]
+FILE_BYTES = 64 * 2**20
+PATIENCE = 2
+"""Seconds of processor time beyond the wall-clock limit, which the server enforces."""
+
+
+def main(module: str, memory: int, seconds: int) -> None:
+    """Answer requests from standard input on standard output until it closes."""
+    requests, replies = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)  # whatever a library prints goes to the log, not among the messages
+    os.dup2(2, 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(5)
+    jobs: Jobs = import_module(module).JOBS
+    import_module(module).warm_up()
+    _limit(memory)
+    waiting: SimpleQueue[bytes] = SimpleQueue()
+    Thread(target=_listen, args=(requests, waiting), daemon=True).start()
+    send(replies, b"{}")
+    while True:
+        content = waiting.get()
+        _limit_time(seconds)
+        send(replies, answer(jobs, content))
+
+
+def answer(jobs: Jobs, content: bytes) -> bytes:
+    """Return the reply to a request; after what is not an answer or wrong input, end the process."""
+    try:
+        name, request = json.loads(content)
+        reply = encode({"result": jobs[name](request)})
+        return reply if len(reply) <= LARGEST else _refusal("memory", "the answer is too long")
+    except ExactformerError as error:
+        return _refusal("input", str(error))
+    except MemoryError:
+        return _refusal("memory", "memory ran out")
+    except Exception as error:
+        traceback.print_exc()
+        is_memory = isinstance(error, RuntimeError) and "alloc" in str(error)  # as torch says it
+        return _refusal("memory" if is_memory else "failure", "the computation failed")
+
+
+def _refusal(kind: str, message: str) -> bytes:
+    return encode({"error": kind, "message": message})
+
+
+def _listen(pipe: int, waiting: SimpleQueue[bytes]) -> None:
+    try:
+        while True:
+            waiting.put(receive(pipe))
+    except GoneError:
+        os._exit(0)
+
+
+def _limit(memory: int) -> None:
+    with open("/proc/self/statm") as status:
+        taken = int(status.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + memory, taken + memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+
+
+def _limit_time(seconds: int) -> None:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    end = int(usage.ru_utime + usage.ru_stime) + seconds + PATIENCE
+    resource.setrlimit(resource.RLIMIT_CPU, (end, resource.RLIM_INFINITY))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

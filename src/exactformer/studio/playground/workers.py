@@ -1,0 +1,273 @@
+"""The pool of worker processes: a long or hostile request stalls nobody but itself.
+
+Every worker is a process of its own session that answers one request at a time. One that exceeds its
+time is killed and replaced; one that exceeds its memory ends itself. Those who wait for a worker are
+counted, and refused beyond a stated number, so that threads of the server never run out. What has been
+answered is kept, up to a number of bytes, so that moving a slider back and forth costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Condition, Lock
+from typing import Any
+
+from exactformer.studio.errors import BusyError, InvalidError, StudioError, TooLargeError
+from exactformer.studio.playground.frames import GoneError, LateError, encode, receive, send
+
+LARGEST_REQUEST = 2**15
+"""Bytes; less than a pipe holds, so that sending never waits."""
+START_SECONDS = 60.0
+_RESULT = b'{"result":'
+_KEPT_VARIABLES = ("PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
+
+
+class WorkerFailedError(StudioError):
+    """A worker ended, or failed in a way nobody foresaw."""
+
+    status = 500
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may take, and how many may wait."""
+
+    workers: int = 2
+    seconds: int = 10
+    memory: int = 2**30
+    """Bytes above what the libraries take."""
+    waiting: int = 8
+    kept: int = 32 * 2**20
+    """Bytes of answers that are remembered."""
+
+
+class Worker:
+    """One process and its two pipes."""
+
+    def __init__(self, jobs: str, limits: Limits) -> None:
+        threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        inherited = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+        command = [sys.executable, "-P", "-m", "exactformer.studio.playground.worker"]
+        self._process = subprocess.Popen(
+            [*command, jobs, str(limits.memory), str(limits.seconds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            cwd="/",
+            env={**inherited, **threads},
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._replies = self._process.stdin, self._process.stdout
+        self._is_ready = False
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the process has loaded what it needs."""
+        if not self._is_ready:
+            with suppress(LateError, GoneError):
+                self.start(0.001)
+        return self._is_ready
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process is still there."""
+        return self._process.poll() is None
+
+    def start(self, seconds: float) -> None:
+        """Wait until the process has loaded what it needs."""
+        if not self._is_ready:
+            receive(self._replies.fileno(), seconds)
+            self._is_ready = True
+
+    def ask(self, content: bytes, seconds: float) -> bytes:
+        """Return the reply to one request."""
+        send(self._requests.fileno(), content)
+        return receive(self._replies.fileno(), seconds)
+
+    def end(self) -> None:
+        """Kill the process and whatever it started; wait for it."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._requests, self._replies):
+            pipe.close()
+
+
+class Pool:
+    """Workers that are started when they are first needed, and replaced when they end."""
+
+    def __init__(
+        self, limits: Limits | None = None, jobs: str = "exactformer.studio.playground.jobs"
+    ) -> None:
+        self.limits = limits or Limits()
+        self._jobs = jobs
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+        self._waiting = 0
+        self._is_closed = False
+        self._change = Condition()
+        self._kept = _Kept(self.limits.kept)
+
+    def start(self) -> None:
+        """Start the workers that are missing, without waiting for them."""
+        with self._change:
+            for worker in [worker for worker in self._idle if not worker.is_alive]:
+                self._idle.remove(worker)
+                worker.end()
+            while not self._is_closed and len(self._idle) + len(self._busy) < self.limits.workers:
+                self._idle.append(Worker(self._jobs, self.limits))
+
+    def kept(self, job: str, request: dict[str, Any]) -> bytes | None:
+        """Return an answer given before, if it is remembered."""
+        return self._kept.get(encode([job, request]))
+
+    def answer(self, job: str, request: dict[str, Any]) -> bytes:
+        """Return the answer to a request as JSON, or raise what stands against it."""
+        content = encode([job, request])
+        if len(content) > LARGEST_REQUEST:
+            raise TooLargeError(
+                f"the request has {len(content):,} bytes, the limit is {LARGEST_REQUEST:,}"
+            )
+        if (known := self._kept.get(content)) is not None:
+            return known
+        with self._one() as worker:
+            reply = self._reply(worker, content)
+            if not reply.startswith(_RESULT):
+                message = json.loads(reply)
+                if message["error"] != "input":
+                    worker.end()
+                raise self._refusal(message["error"], message["message"])
+        result = reply[len(_RESULT) : -1]
+        self._kept.put(content, result)
+        return result
+
+    def close(self) -> None:
+        """End all workers; requests under way are refused."""
+        with self._change:
+            self._is_closed = True
+            workers = [*self._idle, *self._busy]
+            self._idle.clear()
+            self._change.notify_all()
+        for worker in workers:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(worker.pid, signal.SIGKILL)
+        with self._change:
+            self._change.wait_for(lambda: not self._busy, timeout=10)
+        for worker in workers:
+            worker.end()
+
+    def processes(self) -> list[int]:
+        """Return the workers' process ids."""
+        with self._change:
+            return [worker.pid for worker in (*self._idle, *self._busy)]
+
+    @contextmanager
+    def _one(self) -> Iterator[Worker]:
+        """Lend a worker; one that is no longer fit is replaced."""
+        self.start()
+        worker = self._take()
+        try:
+            yield worker
+        finally:
+            with self._change:
+                self._busy.discard(worker)
+                if worker.is_alive and not self._is_closed:
+                    self._idle.append(worker)
+                self._change.notify_all()
+            self.start()
+
+    def _take(self) -> Worker:
+        with self._change:
+            if self._waiting >= self.limits.waiting:
+                raise BusyError(
+                    f"all workers are taken and {self._waiting} requests are waiting, which is the "
+                    "limit; try again in a few seconds"
+                )
+            self._waiting += 1
+            try:
+                came = self._change.wait_for(
+                    lambda: self._idle or self._is_closed, self._longest_wait()
+                )
+            finally:
+                self._waiting -= 1
+            if not came or self._is_closed:
+                raise BusyError("no worker was free in time; try again in a few seconds")
+            ready = [worker for worker in self._idle if worker.is_ready]
+            worker = (ready or self._idle)[0]
+            self._idle.remove(worker)
+            self._busy.add(worker)
+            return worker
+
+    def _longest_wait(self) -> float:
+        turns = 1 + self.limits.waiting / self.limits.workers
+        return START_SECONDS + turns * self.limits.seconds
+
+    def _reply(self, worker: Worker, content: bytes) -> bytes:
+        try:
+            worker.start(START_SECONDS)
+        except (LateError, GoneError):
+            worker.end()
+            raise WorkerFailedError("a worker process did not start; try again") from None
+        try:
+            return worker.ask(content, self.limits.seconds)
+        except LateError:
+            worker.end()
+            raise BusyError(
+                f"this takes longer than {self.limits.seconds} seconds, the limit of the playground; "
+                "ask for less, or run it on your own machine with the same words"
+            ) from None
+        except GoneError:
+            worker.end()
+            raise BusyError(
+                "the worker that computed this has ended; the limits are "
+                f"{self.limits.seconds} seconds and {self.limits.memory / 2**30:g} GiB. Try again, "
+                "or ask for less"
+            ) from None
+
+    def _refusal(self, kind: str, message: str) -> StudioError:
+        if kind == "input":
+            return InvalidError(message)
+        if kind == "memory":
+            limit = f"{self.limits.memory / 2**30:g} GiB"
+            return TooLargeError(f"{message}; the playground's limit is {limit}: ask for less")
+        return WorkerFailedError(f"{message}; the log of the server says how")
+
+
+class _Kept:
+    """Answers by the digest of their request, the latest used last."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._size = most, 0
+        self._answers: OrderedDict[bytes, bytes] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, content: bytes) -> bytes | None:
+        key = hashlib.sha256(content).digest()
+        with self._lock:
+            if key in self._answers:
+                self._answers.move_to_end(key)
+            return self._answers.get(key)
+
+    def put(self, content: bytes, answer: bytes) -> None:
+        key = hashlib.sha256(content).digest()
+        with self._lock:
+            self._size += len(answer) - len(self._answers.pop(key, b""))
+            self._answers[key] = answer
+            while self._size > self._most:
+                self._size -= len(self._answers.popitem(last=False)[1])
