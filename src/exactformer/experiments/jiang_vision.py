@@ -91,13 +91,16 @@ def recipe(parameters: Mapping[str, Any], **changes: Any) -> Recipe:
     return Recipe(**_among(Recipe, {"seed": 0, **parameters, **changes}))
 
 
-def ensemble_of(configurations: Sequence[VisionConfiguration], device: str) -> VisionEnsemble:
-    """Return fresh models on a device; a GPU multiplies matrices in bfloat16."""
+def ensemble_of(
+    configurations: Sequence[VisionConfiguration], device: str, exact: bool = False
+) -> VisionEnsemble:
+    """Return fresh models on a device; a GPU multiplies matrices in bfloat16 unless ``exact``."""
     import torch
 
     from exactformer.learning.vision import VisionEnsemble
 
-    compute: torch.dtype | None = torch.bfloat16 if device.startswith("cuda") else None
+    short = device.startswith("cuda") and not exact
+    compute: torch.dtype | None = torch.bfloat16 if short else None
     return VisionEnsemble(configurations, compute=compute).to(device)
 
 
