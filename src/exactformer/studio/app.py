@@ -13,10 +13,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from exactformer import __version__
-from exactformer.studio.api import session as api_session
+from exactformer.studio.api import accounts as accounts_api
+from exactformer.studio.api import session as session_api
 from exactformer.studio.database import migrations
 from exactformer.studio.database.engine import Database
-from exactformer.studio.pages import accounts as accounts_page
+from exactformer.studio.pages import account as account_page
+from exactformer.studio.pages import administration as administration_page
+from exactformer.studio.pages import entrance as entrance_page
 from exactformer.studio.pages import errors
 from exactformer.studio.pages import home as home_page
 from exactformer.studio.rendering import STATIC
@@ -30,8 +33,11 @@ from exactformer.studio.web import guard
 # Pages and API, in the order in which paths are tried.
 ROUTERS = [
     home_page.router,
-    accounts_page.router,
-    api_session.router,
+    entrance_page.router,
+    account_page.router,
+    administration_page.router,
+    session_api.router,
+    accounts_api.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]

@@ -56,15 +56,19 @@ def log_out(request: Request) -> None:
         _enter(request, db, None)
 
 
-def confirm(request: Request, password: str) -> None:
-    """Ask for the password again before something that a borrowed browser should not do."""
-    actor = request.state.actor
+def change_password(request: Request, present: str, password: str) -> None:
+    """Change the password; a borrowed browser that does not know the present one cannot."""
+    actor, browser = request.state.actor, request.state.browser
     user_id = actor.require("reader")
+    _refuse_at_a_desk(request)
     limit(request, "log-in", settings_of(request).login_rate, f"handle {actor.handle}")
     with database_of(request).session() as db:
-        stored = db.get_one(User, user_id).password_hash
-    if not passwords.verify(stored, password):
+        stored = accounts.get(db, user_id).password_hash
+    if not passwords.verify(stored, present):
         raise InvalidError("the present password is another one")
+    password_hash = passwords.hash_password(password)
+    with writing(request) as db:
+        accounts.change_password(db, actor, password_hash, keep=browser.token_hash)
 
 
 def _enter(request: Request, db: Session, user: User | None) -> None:

@@ -27,7 +27,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(static=static, csrf_field=csrf_field)
-    made.filters.update(day=day, moment=moment, count=count, plural=plural)
+    made.filters.update(day=day, moment=moment, count=count, plural=plural, browser=browser)
     return made
 
 
@@ -78,6 +78,19 @@ def plural(number: int, word: str, many: str = "") -> str:
     ('1 review', '3 reviews', '0 replies')
     """
     return f"{count(number)} {word if number == 1 else many or word + 's'}"
+
+
+def browser(agent: str) -> str:
+    """What a browser calls itself, in two words.
+
+    >>> browser("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0 Safari/537.36")
+    'Chrome on Linux'
+    """
+    names = ("Edg", "Firefox", "Chrome", "Safari", "curl", "python")
+    systems = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux")
+    name = next((name for name in names if name.lower() in agent.lower()), "A program")
+    system = next((f" on {system}" for system in systems if system in agent), "")
+    return name.replace("Edg", "Edge").replace("python", "Python") + system
 
 
 def fill(template: str, context: dict[str, Any]) -> str:

@@ -45,6 +45,14 @@ def is_administered(db: Session) -> bool:
     return _admins(db) > 0
 
 
+def get(db: Session, user_id: int) -> User:
+    """The account with this number."""
+    user = db.get(User, user_id)
+    if user is None:
+        raise NotFoundError(f"there is no account with the number {user_id}")
+    return user
+
+
 def by_handle(db: Session, handle: str) -> User | None:
     """The account with this handle, in whatever case it is written."""
     return db.scalar(select(User).where(User.handle == handle.strip().lower()))
@@ -111,9 +119,18 @@ def listed(
     return list(db.scalars(chosen.order_by(User.handle).limit(limit).offset(offset))), total
 
 
+def administered(db: Session, actor: Actor, user_id: int) -> User:
+    """An account that the actor, an admin, may change."""
+    actor.require("admin")
+    user = get(db, user_id)
+    if user.handle == DESK:
+        raise ForbiddenError("the account of --single-user stays as it is")
+    return user
+
+
 def set_role(db: Session, actor: Actor, user_id: int, role: str) -> User:
     """Give an account a role; one admin always remains."""
-    user = _administered(db, actor, user_id)
+    user = administered(db, actor, user_id)
     if role not in ROLES:
         raise InvalidError(f"{role!r} is not a role; choose {', '.join(ROLES)}")
     if role != "admin":
@@ -125,7 +142,7 @@ def set_role(db: Session, actor: Actor, user_id: int, role: str) -> User:
 
 def set_disabled(db: Session, actor: Actor, user_id: int, disabled: bool) -> User:
     """Shut an account out, or let it in again; its sessions end."""
-    user = _administered(db, actor, user_id)
+    user = administered(db, actor, user_id)
     if disabled:
         _keep_an_admin(db, user)
         sessions.end_all(db, user.id)
@@ -136,7 +153,7 @@ def set_disabled(db: Session, actor: Actor, user_id: int, disabled: bool) -> Use
 
 def reset_password(db: Session, actor: Actor, user_id: int, password_hash: str) -> User:
     """Set a password for somebody who forgot hers; her sessions end."""
-    user = _administered(db, actor, user_id)
+    user = administered(db, actor, user_id)
     user.password_hash = password_hash
     sessions.end_all(db, user.id)
     audit.record(db, actor, "account.reset", "user", user.id)
@@ -165,17 +182,7 @@ def checked_name(name: str) -> str:
 
 
 def _own(db: Session, actor: Actor) -> User:
-    return db.get_one(User, actor.require("reader"))
-
-
-def _administered(db: Session, actor: Actor, user_id: int) -> User:
-    actor.require("admin")
-    user = db.get(User, user_id)
-    if user is None:
-        raise NotFoundError(f"there is no account with the number {user_id}")
-    if user.handle == DESK:
-        raise ForbiddenError("the account of --single-user stays as it is")
-    return user
+    return get(db, actor.require("reader"))
 
 
 def _admins(db: Session, but: int | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Register, log in and out, one's own account, and the admin's list of accounts."""
+"""Register, log in, log out."""
 
 from __future__ import annotations
 
