@@ -41,7 +41,14 @@ Described = tuple[str, str, str]
 def describe(db: Session, keys: Iterable[Key]) -> list[Node]:
     """Describe nodes in the order given; one that is not in the library is an error."""
     wanted = list(dict.fromkeys(keys))
+    texts = require(db, wanted)
     counted = degrees(db, wanted)
+    return [Node(key, *texts[key], counted[key]) for key in wanted]
+
+
+def require(db: Session, keys: Iterable[Key]) -> dict[Key, Described]:
+    """Return label, short label and page of nodes, which must all be in the library."""
+    wanted = list(keys)
     texts: dict[Key, Described] = {}
     for kind, ids in by_kind(wanted).items():
         for some in batches(ids):
@@ -50,7 +57,7 @@ def describe(db: Session, keys: Iterable[Key]) -> list[Node]:
     for key in wanted:
         if key not in texts:
             raise NotFoundError(f"the library has no {key.kind} number {key.id}")
-    return [Node(key, *texts[key], counted[key]) for key in wanted]
+    return texts
 
 
 def shortened(text: str) -> str:

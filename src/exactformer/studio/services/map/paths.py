@@ -18,7 +18,7 @@ from itertools import pairwise
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.services.map.nodes import Node, describe
+from exactformer.studio.services.map.nodes import Node, describe, require
 from exactformer.studio.services.map.relations import (
     KINDS,
     STEPS,
@@ -76,7 +76,7 @@ def shortest_path(
     """Find a shortest path; between its ends it passes through nodes of the given kinds only."""
     if not set(kinds) <= set(KINDS):
         raise InvalidError(f"kinds of nodes are {', '.join(KINDS)}")
-    describe(db, (one, other))
+    require(db, (one, other))
     low, high = sorted((one, other))
     sides = tuple(_Side([key], {key: None}) for key in (low, high))
     allowed = {*kinds, one.kind, other.kind}

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from exactformer.studio.database.library import Claim, Paper
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.services.map.nodes import Node, describe
+from exactformer.studio.services.map.nodes import Node, describe, require
 from exactformer.studio.services.map.relations import (
     KINDS,
     STEPS,
@@ -41,7 +41,7 @@ EXPANSIONS = 20
 WALKED = 20_000
 """Edges followed at depth 2: the nodes with the fewest go first, so that hubs are left closed."""
 
-CANDIDATES = 1000
+CANDIDATES = 200
 """So many neighbours of a kind, those with most edges to what was walked, are compared further."""
 
 
@@ -67,7 +67,7 @@ def explore(
     """Return the slice around a node, with the neighbours of expanded nodes added."""
     _check(depth, kinds, limit, expanded)
     shown = dict.fromkeys((centre, *expanded))
-    describe(db, shown)
+    require(db, shown)
     shown.update(_neighbours(db, [centre], shown, kinds, _share(limit, len(shown), depth)))
     walked = {centre, *expanded}
     if depth == 2:
