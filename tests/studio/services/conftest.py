@@ -1,0 +1,66 @@
+"""A desk for tests of services: a library of two papers in memory, and people around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from sqlalchemy import create_engine, func, select
+from sqlalchemy.orm import Session
+
+from exactformer.studio.actor import Actor
+from exactformer.studio.database.tables import AuditEntry, Base, Claim, Paper, User
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A session, two papers (the first claims a table and a theorem), and four people."""
+
+    db: Session
+    paper: Paper
+    other_paper: Paper
+    ada: Actor
+    bob: Actor
+    curator: Actor
+    admin: Actor
+
+    def actions(self) -> list[str]:
+        """What the audit log holds, in order."""
+        self.db.flush()
+        return list(self.db.scalars(select(AuditEntry.action).order_by(AuditEntry.id)))
+
+    def count(self, table: type[Base]) -> int:
+        """Rows of a table."""
+        return self.db.scalar(select(func.count()).select_from(table)) or 0
+
+
+def fill_desk(db: Session) -> Desk:
+    """Write the papers and people of a desk."""
+    claims = [
+        Claim(position=0, anchor="theorem-1", kind="theorem", title="Theorem 1"),
+        Claim(position=1, anchor="table-1", kind="table", title="Table 1"),
+    ]
+    paper = Paper(slug="fang", title="Zero error", normalised_title="zero error", claims=claims)
+    other = Paper(slug="yun", title="Universal", normalised_title="universal")
+    roles = {"ada": "reader", "bob": "reader", "cleo": "curator", "dora": "admin"}
+    users = [
+        User(handle=handle, name=handle.capitalize(), password_hash="-", role=role)
+        for handle, role in roles.items()
+    ]
+    db.add_all([paper, other, *users])
+    db.flush()
+    actors = [Actor(user.id, user.handle, user.name, user.role) for user in users]
+    return Desk(db, paper, other, *actors)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    """A desk of this test's own."""
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+        Base.metadata.create_all(connection)
+        with Session(connection) as db:
+            yield fill_desk(db)
+    engine.dispose()
