@@ -1,0 +1,60 @@
+"""How large the models of table 1 are, and how long they learn, at every scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exactformer.experiments.engine.experiment import Scale
+
+TRANSFORMER, CAUSAL, LSTM = "transformer", "causal transformer", "lstm"
+SEEDS = {Scale.SMOKE: 1, Scale.DEFAULT: 1, Scale.PAPER: 3}
+
+_MADE_UP = {"data": "made-up", "train": 2000, "tested": 100, "vocabulary": 320}
+_SOME = {"data": "multi30k", "train": 8000, "tested": 300, "vocabulary": 2000}
+_ALL = {"data": "multi30k", "train": 29_000, "tested": 1000, "vocabulary": 8000}
+
+TRANSLATORS: dict[Scale, dict[str, dict[str, Any]]] = {
+    Scale.SMOKE: {
+        TRANSFORMER: {**_MADE_UP, "tokens": 12, "moved": 4, "batch": 64}
+        | {"width": 48, "layers": 1, "heads": 4, "hidden": 96, "dropout": 0.0}
+        | {"steps": 300, "fine_steps": 200, "rate": 4e-3, "fine_rate": 1.0},
+        LSTM: {**_MADE_UP, "tokens": 12, "moved": 4, "batch": 64}
+        | {"width": 48, "layers": 1, "dropout": 0.0}
+        | {"steps": 300, "fine_steps": 200, "rate": 4e-3, "fine_rate": 1.0},
+    },
+    Scale.DEFAULT: {
+        TRANSFORMER: {**_SOME, "tokens": 40, "moved": 10, "batch": 64}
+        | {"width": 96, "layers": 2, "heads": 4, "hidden": 192, "dropout": 0.1}
+        | {"steps": 800, "fine_steps": 400, "rate": 2e-3, "fine_rate": 0.5},
+        LSTM: {**_SOME, "tokens": 40, "moved": 10, "batch": 64}
+        | {"width": 128, "layers": 1, "dropout": 0.1}
+        | {"steps": 800, "fine_steps": 400, "rate": 2e-3, "fine_rate": 0.5},
+    },
+    Scale.PAPER: {
+        TRANSFORMER: {**_ALL, "tokens": 40, "moved": 10, "batch": 256}
+        | {"width": 256, "layers": 3, "heads": 4, "hidden": 512, "dropout": 0.3}
+        | {"steps": 4500, "fine_steps": 1500, "rate": 1.5e-3, "fine_rate": 0.5},
+        LSTM: {**_ALL, "tokens": 40, "moved": 10, "batch": 256}
+        | {"width": 512, "layers": 2, "dropout": 0.3}
+        | {"steps": 2500, "fine_steps": 800, "rate": 1e-3, "fine_rate": 0.5},
+    },
+}
+READERS: dict[Scale, dict[str, Any]] = {
+    Scale.SMOKE: {"data": "synthetic", "train": 1280, "patch": 4, "moved": 5, "batch": 64}
+    | {"width": 32, "layers": 1, "dropout": 0.0}
+    | {"steps": 150, "fine_steps": 60, "rate": 5e-3, "fine_rate": 0.5},
+    Scale.DEFAULT: {"data": "cifar10", "train": 10_000, "patch": 4, "moved": 10, "batch": 128}
+    | {"width": 96, "layers": 1, "dropout": 0.1}
+    | {"steps": 500, "fine_steps": 250, "rate": 2e-3, "fine_rate": 0.5},
+    Scale.PAPER: {"data": "cifar10", "train": 50_000, "patch": 4, "moved": 10, "batch": 500}
+    | {"width": 320, "layers": 2, "dropout": 0.1}
+    | {"steps": 2500, "fine_steps": 800, "rate": 1e-3, "fine_rate": 0.5},
+}
+NAMING: dict[Scale, dict[str, Any]] = {
+    Scale.SMOKE: {**_MADE_UP, "tokens": 12, "moved": 4, "batch": 64}
+    | {"width": 48, "layers": 1, "heads": 4, "steps": 200, "rate": 4e-3},
+    Scale.DEFAULT: {**_SOME, "tokens": 24, "moved": 10, "batch": 64}
+    | {"width": 96, "layers": 2, "heads": 4, "steps": 600, "rate": 2e-3},
+    Scale.PAPER: {**_ALL, "tokens": 24, "moved": 10, "batch": 256}
+    | {"width": 256, "layers": 2, "heads": 4, "steps": 1200, "rate": 1e-3},
+}

@@ -1,0 +1,1 @@
+"""Translation in small: subwords, two kinds of translators, training without waits, decoding."""
