@@ -252,8 +252,8 @@ EXPERIMENT = Experiment(
             _all_trained,
         ),
         Statement(
-            "beyond smoke scale, attention alone: with m_h = 1 every seed ends with a larger training error "
-            "than any with the largest head",
+            "beyond smoke scale, attention alone: with m_h = 1 every seed ends with a larger training "
+            "error than any with the largest head",
             _beyond_smoke(_one_is_too_small),
         ),
         Statement(
