@@ -1,0 +1,1 @@
+"""Every flow of the studio in a real browser."""

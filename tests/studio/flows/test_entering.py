@@ -1,0 +1,116 @@
+"""Registering, logging in and out, with and without scripts, and the colour scheme one prefers."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from tests.studio.browsers import Visit
+from tests.studio.people import PASSWORD, People
+
+_numbers = itertools.count(1)
+
+
+def fill_in(page: Any, **values: str) -> None:
+    """Fill the fields of a form by their labels."""
+    for label, value in values.items():
+        page.get_by_label(label).fill(value)
+
+
+def register(page: Any) -> str:
+    """Make an account by the form; its handle."""
+    handle = f"newcomer{next(_numbers)}"
+    page.goto("/")
+    page.get_by_role("link", name="Log in").first.click()
+    page.get_by_role("link", name="Register").click()
+    fill_in(page, Handle=handle, Name="A Newcomer", Password=PASSWORD)
+    page.get_by_role("button", name="Make the account").click()
+    return handle
+
+
+def is_logged_in(page: Any) -> bool:
+    """Whether the page knows somebody."""
+    return bool(page.get_by_role("link", name="Log in").count() == 0)
+
+
+def test_register_log_out_and_log_in_again(page: Any) -> None:
+    handle = register(page)
+    page.wait_for_url("**/")
+    assert is_logged_in(page)
+    page.get_by_text("A Newcomer").first.click()
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("link", name="Log in").first.click()
+    assert not is_logged_in(page)
+    fill_in(page, Handle=handle, Password=PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_text("A Newcomer").first.wait_for()
+    assert is_logged_in(page)
+
+
+def test_a_wrong_password_is_refused_in_words_and_the_handle_stays(visit: Visit) -> None:
+    page = visit.page()
+    page.goto("/login")
+    fill_in(page, Handle="nobody", Password="not the password")
+    page.get_by_role("button", name="Log in").click()
+    assert "wrong" in page.get_by_role("alert").inner_text()
+    assert page.get_by_label("Handle").input_value() == "nobody"
+    assert page.get_by_label("Password").input_value() == ""
+    visit.expect("status of 422")
+
+
+def test_registering_works_without_scripts(visit: Visit) -> None:
+    page = visit.page(java_script_enabled=False)
+    register(page)
+    page.wait_for_url("**/")
+    page.get_by_text("A Newcomer").first.wait_for()
+
+
+def test_one_can_log_in_with_the_keyboard_alone(visit: Visit, live_people: People) -> None:
+    reader = live_people.new()
+    page = visit.page()
+    page.goto("/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent").startswith("Skip")
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == "Log in":
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/login**")
+    while page.evaluate("document.activeElement.id") != "handle":
+        page.keyboard.press("Tab")
+    page.keyboard.type(reader.handle)
+    page.keyboard.press("Tab")
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    page.get_by_text(reader.handle.capitalize()).first.wait_for()
+
+
+def test_a_page_that_needs_an_account_is_shown_after_logging_in(
+    visit: Visit, live_people: People
+) -> None:
+    reader = live_people.new()
+    page = visit.page()
+    page.goto("/account")
+    fill_in(page, Handle=reader.handle, Password=PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/account")
+    visit.expect("status of 401")
+
+
+def test_the_scheme_follows_the_system_until_one_chooses(visit: Visit) -> None:
+    def background(page: Any) -> str:
+        return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    light, dark = visit.page(scheme="light"), visit.page(scheme="dark")
+    light.goto("/")
+    dark.goto("/")
+    assert background(light) != background(dark)
+    night = background(dark)
+    light.get_by_role("button", name="scheme").click()
+    light.reload()
+    for _ in range(3):
+        if background(light) == night:
+            return
+        light.get_by_role("button", name="scheme").click()
+    raise AssertionError("no choice of the scheme is dark")

@@ -1,0 +1,133 @@
+"""Cookies, sessions and limits, as a browser and an attacker meet them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.studio.people import PASSWORD, People, Person
+
+SESSION = "/api/v1/session"
+
+
+def log_in(person: Person, handle: str) -> Any:
+    """Log in as a program does."""
+    body = {"handle": handle, "password": PASSWORD}
+    return person.client.post(SESSION, json=body)
+
+
+def cookie_of(answer: Any) -> tuple[str, set[str]]:
+    """Name and value, and the flags, of the one cookie an answer sets."""
+    (line,) = answer.headers.get_list("set-cookie")
+    pair, *flags = line.split("; ")
+    return pair, {flag.lower() for flag in flags}
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(people: People) -> None:
+    pair, flags = cookie_of(people.visitor.client.get(SESSION))
+    assert len(pair.split("=", 1)[1]) >= 43  # 256 bits
+    assert {"httponly", "samesite=lax", "path=/"} <= flags
+    assert not any(flag.startswith("domain") for flag in flags)
+
+
+def test_behind_https_the_cookie_never_travels_in_the_open(settings: Any) -> None:
+    from starlette.testclient import TestClient
+
+    from exactformer.studio.app import create_app
+
+    app = create_app(replace(settings, secure_cookies=True))
+    with TestClient(app, base_url="https://testserver") as client:
+        answer = client.get(SESSION)
+    pair, flags = cookie_of(answer)
+    assert pair.startswith("__Host-")
+    assert "secure" in flags
+    assert "strict-transport-security" in answer.headers
+
+
+def test_a_session_planted_before_log_in_is_worth_nothing_after_it(people: People) -> None:
+    handle, victim = people.reader.handle, people.visitor.take_session()
+    planted, old_token = victim.cookies, victim.csrf
+    answer = log_in(victim, handle)
+    assert answer.json()["handle"] == handle
+    assert victim.cookies != planted
+    assert answer.json()["csrf_token"] != old_token
+    attacker = people.visitor
+    for name, value in planted.items():
+        attacker.client.cookies.set(name, value)
+    assert attacker.client.get(SESSION).json()["role"] == "visitor"
+
+
+def test_a_session_is_over_after_logging_out(people: People) -> None:
+    reader = people.reader
+    stolen = reader.cookies
+    assert reader.client.delete(SESSION).status_code == 200
+    thief = people.visitor
+    for name, value in stolen.items():
+        thief.client.cookies.set(name, value)
+    assert thief.client.get(SESSION).json()["role"] == "visitor"
+
+
+def test_the_database_does_not_hold_what_a_cookie_holds(app: Any, people: People) -> None:
+    from sqlalchemy import text
+
+    (value,) = people.reader.cookies.values()
+    with app.state.database.session() as db:
+        rows = db.execute(text("SELECT * FROM sessions")).all()
+    assert rows
+    assert value not in repr(rows)
+
+
+def test_a_token_of_another_session_is_refused(people: People) -> None:
+    reader, other = people.reader, people.other
+    reader.client.headers["X-CSRF-Token"] = other.csrf
+    assert reader.client.delete(SESSION).status_code == 403
+    reader.client.headers["X-CSRF-Token"] = ""
+    assert reader.client.delete(SESSION).status_code == 403
+    reader.client.headers["X-CSRF-Token"] = reader.csrf
+    assert reader.client.delete(SESSION).status_code == 200
+
+
+def test_guessing_passwords_is_slowed_down_and_locks_nobody_else_out(settings: Any) -> None:
+    from starlette.testclient import TestClient
+
+    from exactformer.studio.app import create_app
+    from exactformer.studio.settings import Rate
+
+    app = create_app(replace(settings, login_rate=Rate(3, 60)))
+    with TestClient(app) as client:
+        people = People(lambda: client, app.state.database, settings)
+        victim, other = people.new().handle, people.new().handle
+        client.cookies.clear()
+        visitor = Person("visitor", client).take_session()
+        wrong = {"handle": victim, "password": "a wrong password"}
+        statuses = [client.post(SESSION, json=wrong).status_code for _ in range(5)]
+        assert statuses == [422, 422, 422, 429, 429]
+        answer = client.post(SESSION, json=wrong)
+        assert int(answer.headers["Retry-After"]) > 0
+        assert log_in(visitor, other).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/login", "application/x-www-form-urlencoded"), (SESSION, "application/json")],
+)
+def test_a_large_body_is_refused_whether_it_says_so_or_not(
+    people: People, path: str, kind: str
+) -> None:
+    visitor = people.visitor.take_session()
+    mebibyte = b"x" * (1 << 20)
+    sent = {"headers": {"Content-Type": kind}}
+    assert visitor.client.post(path, content=mebibyte + b"x", **sent).status_code == 413
+    pieces = visitor.client.post(path, content=(mebibyte for _ in range(3)), **sent)
+    assert pieces.status_code == 413
+
+
+def test_a_redirect_never_leaves_the_site(people: People) -> None:
+    handle = people.reader.handle
+    for target in ("https://evil.example", "//evil.example", "/\\evil.example", "\t//evil.example"):
+        visitor = people.visitor.take_session()
+        form = {"handle": handle, "password": PASSWORD, "next": target}
+        answer = visitor.client.post("/login", data=form)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
