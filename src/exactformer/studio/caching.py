@@ -1,0 +1,205 @@
+"""Pages for visitors, kept in memory for a moment: what everybody sees is computed once.
+
+A request without a session is the same for everybody, so its answer can be shared. The request
+that computes a page carries nothing of the person who asked (no cookies, no address, no headers
+but the host), so that nothing of hers can be in it; an answer that sets a cookie is hers alone.
+
+A page is as old as the number of commits it was begun at. Every commit makes a new number, and a
+page begun at an older one is never handed out again: not from memory, and not by a computation
+under way, whichever of the two ends first. Writers in other processes are not counted; pages are
+hence forgotten after two seconds whatever happens.
+
+Of many who ask for the same page at once, one computes and the others wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+READING = re.compile(
+    r"/"
+    r"|/(papers|people|institutions|topics|map)(/[^/]+)?"
+    r"|/api/v1/(search|map(/[a-z]+)?|(people|institutions|topics|experiments)(/[^/]+)?)"
+    r"|/api/v1/papers(/[^/]+(/(claims|references|cited-by|reviews|comments))?)?"
+)
+"""Paths whose answers are shared."""
+
+SECONDS = 2.0
+MOST_BYTES = 32 * 2**20
+LARGEST_PAGE = 2 * 2**20
+LONGEST_QUERY = 500
+PERSONAL = frozenset({b"authorization", b"hx-request", b"range"})
+
+Headers = tuple[tuple[bytes, bytes], ...]
+Key = tuple[bytes, str, bytes]
+
+
+@dataclass(frozen=True)
+class Page:
+    """An answer as it was given, and when its computation began."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    etag: bytes
+    begun: float
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it may be given to others than the one who asked."""
+        return all(name != b"set-cookie" for name, _ in self.headers)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it may be given to those who ask later."""
+        return self.status == 200 and self.is_shared and len(self.body) <= LARGEST_PAGE
+
+
+class PageCache:
+    """Stands before the application; ``commits`` counts what was written, ``cookie`` is a session's.
+
+    Bounded in bytes: of pages that nobody asks for, the oldest go first.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        commits: Callable[[], int],
+        cookie: str,
+        clock: Callable[[], float] = time.monotonic,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._app, self._commits, self._clock = app, commits, clock
+        self._cookie = f"{cookie}=".encode()
+        self._most_bytes = most_bytes
+        self._pages: OrderedDict[Key, Page] = OrderedDict()
+        self._bytes = 0
+        self._generation = commits()
+        self._filling: dict[tuple[Key, int], asyncio.Task[Page]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        key = self._key(scope)
+        if key is None:
+            await self._app(scope, receive, send)
+            return
+        page = self._kept(key)
+        if page is None:
+            page, computed_here = await self._computed(key, scope)
+            if not computed_here and not page.is_shared:
+                await self._app(scope, receive, send)
+                return
+        await _answer(page, scope, send)
+
+    def _key(self, scope: Scope) -> Key | None:
+        """Return what the answer depends on; nothing for requests that are not for everybody."""
+        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+            return None
+        if len(scope["query_string"]) > LONGEST_QUERY or not READING.fullmatch(scope["path"]):
+            return None
+        host = b""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name in PERSONAL or (name == b"cookie" and self._cookie in value):
+                return None
+        return host, scope["path"], scope["query_string"]
+
+    def _kept(self, key: Key) -> Page | None:
+        generation = self._commits()
+        if generation != self._generation:
+            self._pages.clear()
+            self._bytes, self._generation = 0, generation
+        page = self._pages.get(key)
+        if page is None:
+            return None
+        if self._clock() - page.begun >= SECONDS:
+            self._drop(key)
+            return None
+        self._pages.move_to_end(key)
+        return page
+
+    async def _computed(self, key: Key, scope: Scope) -> tuple[Page, bool]:
+        """Compute a page, or wait for who does; the second value says which of the two it was."""
+        flight = key, self._generation
+        task = self._filling.get(flight)
+        if task is not None:
+            return await asyncio.shield(task), False
+        task = asyncio.create_task(self._fill(scope, key[0]))
+        self._filling[flight] = task
+        task.add_done_callback(lambda done: self._landed(flight, done))
+        return await asyncio.shield(task), True
+
+    def _landed(self, flight: tuple[Key, int], task: asyncio.Task[Page]) -> None:
+        del self._filling[flight]
+        if task.cancelled() or task.exception() is not None:
+            return
+        (key, generation), page = flight, task.result()
+        if page.is_kept and generation == self._generation == self._commits():
+            self._drop(key)
+            self._pages[key] = page
+            self._bytes += len(page.body)
+            while self._bytes > self._most_bytes:
+                self._drop(next(iter(self._pages)))
+
+    def _drop(self, key: Key) -> None:
+        page = self._pages.pop(key, None)
+        self._bytes -= 0 if page is None else len(page.body)
+
+    async def _fill(self, scope: Scope, host: bytes) -> Page:
+        """Ask the application as nobody in particular, and collect its answer."""
+        begun = self._clock()
+        nobody = {**scope, "method": "GET", "headers": [(b"host", host)], "client": None}
+        asked = False
+        status, headers, body = 500, [], bytearray()
+
+        async def receive() -> Message:
+            nonlocal asked
+            if asked:
+                await asyncio.Event().wait()
+            asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Message) -> None:
+            nonlocal status, headers
+            if message["type"] == "http.response.start":
+                status, headers = message["status"], list(message["headers"])
+            else:
+                body.extend(message.get("body", b""))
+
+        await self._app(nobody, receive, send)
+        etag = b'"%s"' % blake2b(body, digest_size=12).hexdigest().encode()
+        page = Page(status, tuple(headers), bytes(body), etag, begun)
+        if not page.is_kept:
+            return page
+        return Page(status, _shared(headers, etag), page.body, etag, begun)
+
+
+def _shared(headers: Iterable[tuple[bytes, bytes]], etag: bytes) -> Headers:
+    """Let browsers keep the page, but ask each time whether it is still the one."""
+    kept = [(name, value) for name, value in headers if name not in (b"cache-control", b"etag")]
+    return (*kept, (b"cache-control", b"no-cache"), (b"vary", b"Cookie"), (b"etag", etag))
+
+
+async def _answer(page: Page, scope: Scope, send: Send) -> None:
+    known = next((value for name, value in scope["headers"] if name == b"if-none-match"), None)
+    status, headers, body = page.status, page.headers, page.body
+    if known is not None and page.is_kept and _knows(known, page.etag):
+        status, body = 304, b""
+        headers = tuple((name, value) for name, value in headers if name != b"content-length")
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    body = b"" if scope["method"] == "HEAD" else body
+    await send({"type": "http.response.body", "body": body})
+
+
+def _knows(sent: bytes, etag: bytes) -> bool:
+    tags = [tag.strip().removeprefix(b"W/") for tag in sent.split(b",")]
+    return etag in tags or b"*" in tags
