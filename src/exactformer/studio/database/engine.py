@@ -25,13 +25,17 @@ WRITERS_LOCK = 0x65786163  # "exac": any number that all processes of a studio a
 
 
 class Database:
-    """An open database. ``session()`` reads, ``writing()`` is one transaction that is kept."""
+    """An open database. ``session()`` reads, ``writing()`` is one transaction that is kept.
+
+    ``commits`` counts what this process has written; it grows before ``writing`` returns.
+    """
 
     def __init__(self, address: str) -> None:
         self.url = parse_address(address)
         self.engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url)
         self._writers = self.engine.execution_options(studio_writes=True)
         self._writer = threading.Lock()
+        self.commits = 0
 
     @property
     def is_sqlite(self) -> bool:
@@ -51,7 +55,10 @@ class Database:
             if not self.is_sqlite:
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})"))
             yield session
-            session.commit()
+            try:
+                session.commit()
+            finally:
+                self.commits += 1
 
     def close(self) -> None:
         """Give all connections back."""
