@@ -18,16 +18,24 @@ _TEX_COMMAND = re.compile(r"\\[a-zA-Z]+")
 _NO_WORD = re.compile(r"[\W_]+")
 
 
-def normalised(text: str) -> str:
-    r"""Return ``text`` as words without case, accents, TeX or punctuation.
+def folded(text: str) -> str:
+    """Return ``text`` without case and accents."""
+    letters = unicodedata.normalize("NFKD", text.replace("ł", "l").replace("Ł", "L"))
+    return "".join(c for c in letters if not unicodedata.combining(c)).casefold()
 
-    >>> normalised(r"$\\mathcal{O}(n)$ Connections: Gözde's “Émile”")
-    'o n connections gozde s emile'
+
+def words(text: str) -> list[str]:
+    r"""Return the words of ``text`` without case, accents, TeX or punctuation.
+
+    >>> words(r"$\\mathcal{O}(n)$ Connections: Gözde's “Émile”")
+    ['o', 'n', 'connections', 'gozde', 's', 'emile']
     """
-    bare = _TEX_COMMAND.sub(" ", text)
-    letters = unicodedata.normalize("NFKD", bare.replace("ł", "l").replace("Ł", "L"))
-    plain = "".join(c for c in letters if not unicodedata.combining(c)).casefold()
-    return _NO_WORD.sub(" ", plain).strip() or text.casefold().strip()
+    return _NO_WORD.sub(" ", folded(_TEX_COMMAND.sub(" ", text))).split()
+
+
+def normalised(text: str) -> str:
+    """Return the spelling in which two titles or names are compared; never empty unless text is."""
+    return " ".join(words(text)) or text.casefold().strip()
 
 
 def family_name(name: str) -> str:
