@@ -84,7 +84,7 @@ def _train(
         len(x),
         steps=parameters["fine_steps" if fine else "steps"],
         batch=batch,
-        rate=parameters["rate"] * (parameters["fine_rate"] if fine else 1.0),
+        rate=parameters["rate"],
         capture=False,
     )
 

@@ -17,38 +17,38 @@ TRANSLATORS: dict[Scale, dict[str, dict[str, Any]]] = {
     Scale.SMOKE: {
         TRANSFORMER: {**_MADE_UP, "tokens": 12, "moved": 4, "batch": 64}
         | {"width": 48, "layers": 1, "heads": 4, "hidden": 96, "dropout": 0.0}
-        | {"steps": 300, "fine_steps": 200, "rate": 4e-3, "fine_rate": 1.0},
+        | {"steps": 300, "fine_steps": 200, "rate": 4e-3},
         LSTM: {**_MADE_UP, "tokens": 12, "moved": 4, "batch": 64}
         | {"width": 48, "layers": 1, "dropout": 0.0}
-        | {"steps": 300, "fine_steps": 200, "rate": 4e-3, "fine_rate": 1.0},
+        | {"steps": 300, "fine_steps": 200, "rate": 4e-3},
     },
     Scale.DEFAULT: {
         TRANSFORMER: {**_SOME, "tokens": 40, "moved": 10, "batch": 64}
-        | {"width": 96, "layers": 2, "heads": 4, "hidden": 192, "dropout": 0.1}
-        | {"steps": 800, "fine_steps": 400, "rate": 2e-3, "fine_rate": 0.5},
+        | {"width": 64, "layers": 2, "heads": 4, "hidden": 128, "dropout": 0.1}
+        | {"steps": 700, "fine_steps": 350, "rate": 3e-3},
         LSTM: {**_SOME, "tokens": 40, "moved": 10, "batch": 64}
         | {"width": 128, "layers": 1, "dropout": 0.1}
-        | {"steps": 800, "fine_steps": 400, "rate": 2e-3, "fine_rate": 0.5},
+        | {"steps": 700, "fine_steps": 350, "rate": 3e-3},
     },
     Scale.PAPER: {
         TRANSFORMER: {**_ALL, "tokens": 40, "moved": 10, "batch": 256}
         | {"width": 256, "layers": 3, "heads": 4, "hidden": 512, "dropout": 0.3}
-        | {"steps": 4500, "fine_steps": 1500, "rate": 1.5e-3, "fine_rate": 0.5},
+        | {"steps": 4000, "fine_steps": 1300, "rate": 1.5e-3},
         LSTM: {**_ALL, "tokens": 40, "moved": 10, "batch": 256}
         | {"width": 512, "layers": 2, "dropout": 0.3}
-        | {"steps": 2500, "fine_steps": 800, "rate": 1e-3, "fine_rate": 0.5},
+        | {"steps": 2000, "fine_steps": 700, "rate": 1e-3},
     },
 }
 READERS: dict[Scale, dict[str, Any]] = {
     Scale.SMOKE: {"data": "synthetic", "train": 1280, "patch": 4, "moved": 5, "batch": 64}
     | {"width": 32, "layers": 1, "dropout": 0.0}
-    | {"steps": 150, "fine_steps": 60, "rate": 5e-3, "fine_rate": 0.5},
+    | {"steps": 150, "fine_steps": 60, "rate": 5e-3},
     Scale.DEFAULT: {"data": "cifar10", "train": 10_000, "patch": 4, "moved": 10, "batch": 128}
     | {"width": 96, "layers": 1, "dropout": 0.1}
-    | {"steps": 500, "fine_steps": 250, "rate": 2e-3, "fine_rate": 0.5},
+    | {"steps": 500, "fine_steps": 250, "rate": 2e-3},
     Scale.PAPER: {"data": "cifar10", "train": 50_000, "patch": 4, "moved": 10, "batch": 500}
     | {"width": 320, "layers": 2, "dropout": 0.1}
-    | {"steps": 2500, "fine_steps": 800, "rate": 1e-3, "fine_rate": 0.5},
+    | {"steps": 1800, "fine_steps": 600, "rate": 1e-3},
 }
 NAMING: dict[Scale, dict[str, Any]] = {
     Scale.SMOKE: {**_MADE_UP, "tokens": 12, "moved": 4, "batch": 64}
@@ -56,5 +56,5 @@ NAMING: dict[Scale, dict[str, Any]] = {
     Scale.DEFAULT: {**_SOME, "tokens": 24, "moved": 10, "batch": 64}
     | {"width": 96, "layers": 2, "heads": 4, "steps": 600, "rate": 2e-3},
     Scale.PAPER: {**_ALL, "tokens": 24, "moved": 10, "batch": 256}
-    | {"width": 256, "layers": 2, "heads": 4, "steps": 1200, "rate": 1e-3},
+    | {"width": 256, "layers": 2, "heads": 4, "steps": 800, "rate": 1e-3},
 }

@@ -57,10 +57,10 @@ def _scores(parameters: Mapping[str, Any], data: Pairs, device: str) -> dict[str
     for name, order in (("moved", moved), ("control", as_is)):
         tuned = translator(parameters, data.subwords.size).to(device)
         tuned.load_state_dict(model.state_dict())
-        later = _train(tuned, data, order, parameters, fine=True)
-        found |= {name: score(tuned, data, order), f"{name}, loss": later[-1]}
-    share = sum(curve[-20:]) / len(curve[-20:])
-    return {**found, "loss": share, "parameters": count_parameters(model)}
+        _train(tuned, data, order, parameters, fine=True)
+        found[name] = score(tuned, data, order)
+    last = curve[-20:]
+    return {**found, "loss": sum(last) / len(last), "parameters": count_parameters(model)}
 
 
 def translator(parameters: Mapping[str, Any], vocabulary: int) -> Model:
@@ -97,6 +97,6 @@ def _train(
         len(source),
         steps=parameters["fine_steps" if fine else "steps"],
         batch=parameters["batch"],
-        rate=parameters["rate"] * (parameters["fine_rate"] if fine else 1.0),
+        rate=parameters["rate"],
         capture=parameters["model"] != "lstm",
     )
