@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -54,9 +55,9 @@ def fill_desk(db: Session) -> Desk:
     return Desk(db, paper, other, *actors)
 
 
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    """A desk of this test's own."""
+@contextmanager
+def open_desk() -> Iterator[Desk]:
+    """A desk that is gone afterwards."""
     engine = create_engine("sqlite://")
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA foreign_keys = ON")
@@ -64,3 +65,10 @@ def desk() -> Iterator[Desk]:
         with Session(connection) as db:
             yield fill_desk(db)
     engine.dispose()
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    """A desk of this test's own."""
+    with open_desk() as desk:
+        yield desk

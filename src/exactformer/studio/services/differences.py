@@ -8,11 +8,11 @@ from difflib import SequenceMatcher
 from itertools import groupby, takewhile
 from typing import Literal, NamedTuple
 
-MOST_PAIRS = 40_000
+MOST_PAIRS = 90_000
 """Where more pairs (of lines, of words) would have to be compared, all is shown as replaced."""
 
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
-_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+_WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
 
 
 class Stretch(NamedTuple):
@@ -26,7 +26,7 @@ def differences(before: str, after: str) -> tuple[Stretch, ...]:
     """Return the stretches that lead from ``before`` to ``after``.
 
     >>> [tuple(stretch) for stretch in differences("a good bound", "a better bound")]
-    [('same', 'a '), ('gone', 'good'), ('new', 'better'), ('same', ' bound')]
+    [('same', 'a '), ('gone', 'good '), ('new', 'better '), ('same', 'bound')]
     """
     pieces = _compare(before, after, [_LINES, _WORDS])
     return tuple(
