@@ -16,6 +16,7 @@ from tests.studio import clusters
 from tests.studio.browsers import Visit, browser_program
 from tests.studio.people import People
 from tests.studio.servers import Server, settings_of
+from tests.studio.worlds import World, build
 
 
 @pytest.fixture(scope="session")
@@ -88,6 +89,12 @@ def live_people(live_server: Server) -> Iterator[People]:
     """People of the shared server; who changes things for others asks for `live_people.new()`."""
     with live_server.people() as people:
         yield people
+
+
+@pytest.fixture(scope="session")
+def live_world(live_people: People) -> World:
+    """Opinions, collections, reports and an import on the shared server."""
+    return build(live_people)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,67 @@
+"""Every page of the studio, with who looks at it, for the checks and pictures that all pages share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.studio.worlds import World
+
+
+@dataclass(frozen=True)
+class Place:
+    """A page; ``ready`` is a selector that is there once its scripts have drawn it."""
+
+    name: str
+    path: str
+    who: str = "visitor"
+    ready: str = "main"
+    status: int = 200
+
+    def __str__(self) -> str:
+        return self.name
+
+    def address(self, world: World) -> str:
+        """Its address, with the names of what there is filled in."""
+        return self.path.format(**vars(world))
+
+
+PLACES = [
+    Place("home", "/"),
+    Place("login", "/login"),
+    Place("register", "/register"),
+    Place("papers", "/papers"),
+    Place("search", "/papers?q=attention"),
+    Place("paper", "/papers/{slug}"),
+    Place("paper-reader", "/papers/{slug}", "owner"),
+    Place("paper-edit", "/papers/{slug}/edit", "curator"),
+    Place("paper-history", "/papers/{slug}/history"),
+    Place("person", "/people/1"),
+    Place("institution", "/institutions/1"),
+    Place("topic", "/topics/{topic}"),
+    Place("reviews", "/papers/{slug}/reviews"),
+    Place("review", "/reviews/{review}"),
+    Place("review-write", "/papers/{slug}/review", "reader"),
+    Place("review-history", "/reviews/{review}/history"),
+    Place("discussion", "/papers/{slug}/discussion"),
+    Place("thread", "/comments/{comment}", "reader"),
+    Place("comment-edit", "/comments/{comment}/edit", "owner"),
+    Place("comment-history", "/comments/{comment}/history"),
+    Place("flag", "/comments/{comment}/flag", "reader"),
+    Place("reader", "/readers/{handle}"),
+    Place("collections", "/collections", "owner"),
+    Place("collection", "/collections/{collection}", "owner"),
+    Place("shared-collection", "/c/{token}"),
+    Place("map", "/map?node=paper:{paper_id}", ready="canvas"),
+    Place("playground", "/playground"),
+    Place("polynomial", "/playground/polynomial"),
+    Place("sequences", "/playground/sequences"),
+    Place("couplings", "/playground/couplings"),
+    Place("imports", "/imports", "importer"),
+    Place("import-preview", "/imports/{pending}", "importer"),
+    Place("moderation", "/moderation", "curator"),
+    Place("audit", "/audit", "curator"),
+    Place("account", "/account", "reader"),
+    Place("accounts", "/admin/users", "admin"),
+    Place("not-found", "/nothing-here", status=404),
+    Place("not-allowed", "/admin/users", "reader", status=403),
+]

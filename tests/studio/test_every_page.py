@@ -1,0 +1,75 @@
+"""What holds for every page: nothing inline, strict headers, quiet, accessible, no wider than a phone.
+
+One visit of a page answers all questions about it; a desk in the light and a phone in the dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.studio.browsers import DESK, PHONE, Visit, accessibility, scrolls_sideways
+from tests.studio.markup_rules import violations
+from tests.studio.people import People
+from tests.studio.places import PLACES, Place
+from tests.studio.servers import Server
+from tests.studio.worlds import World
+
+WINDOWS = [("light", DESK), ("dark", PHONE)]
+SLOW_WINDOWS = [("dark", DESK), ("light", PHONE)]
+
+
+@pytest.fixture(scope="module")
+def pages(browser: Any, live_server: Server, live_people: People) -> Iterator[Any]:
+    """Gives the window of a role, a scheme and a size, which is opened once for all pages."""
+    visits: dict[tuple[str, str, int], tuple[Visit, Any]] = {}
+
+    def window(world: World, who: str, scheme: str, size: dict[str, int]) -> tuple[Visit, Any]:
+        key = (who, scheme, size["width"])
+        if key not in visits:
+            visit = Visit(browser, live_server.url)
+            person = world.person(who, live_people)
+            visits[key] = visit, visit.page(person, scheme=scheme, size=size)
+        return visits[key]
+
+    yield window
+    for visit, _ in visits.values():
+        visit.close()
+
+
+def look(pages: Any, world: World, place: Place, scheme: str, size: dict[str, int]) -> None:
+    """Open a page and check everything."""
+    visit, page = pages(world, place.who, scheme, size)
+    answer = page.goto(place.address(world))
+    assert answer.status == place.status
+    policy = answer.headers["content-security-policy"]
+    assert "'unsafe" not in policy
+    assert "script-src 'self'" in policy
+    assert violations(answer.text()) == []
+    page.locator(place.ready).first.wait_for()
+    page.wait_for_load_state("networkidle")
+    if place.status != 200:
+        visit.expect(f"status of {place.status}")
+    complaints, visit.complaints = visit.complaints, []
+    assert complaints == []
+    assert not scrolls_sideways(page)
+    assert accessibility(page) == []
+
+
+@pytest.mark.parametrize(("scheme", "size"), WINDOWS, ids=["light-desk", "dark-phone"])
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_page(
+    pages: Any, live_world: World, place: Place, scheme: str, size: dict[str, int]
+) -> None:
+    look(pages, live_world, place, scheme, size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "size"), SLOW_WINDOWS, ids=["dark-desk", "light-phone"])
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_page_the_other_way_round(
+    pages: Any, live_world: World, place: Place, scheme: str, size: dict[str, int]
+) -> None:
+    look(pages, live_world, place, scheme, size)
