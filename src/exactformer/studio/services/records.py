@@ -67,8 +67,8 @@ ClaimKind = Literal["theorem", "table", "figure", "statement"]
 
 def _known_key(key: str) -> str:
     scheme, _, rest = key.partition(":")
-    if scheme not in ("doi", "arxiv", "openalex", "title") or not rest or len(key) > 520:
-        raise ValueError("is not a key (doi:…, arxiv:…, openalex:… or title:…)")
+    if scheme not in ("doi", "arxiv", "openalex", "title") or not rest or len(key) > 620:
+        raise ValueError("is not a key (doi:…, arxiv:…, openalex:… or title:…|year|family)")
     return key
 
 
@@ -157,17 +157,44 @@ def _without_empty(data: Any) -> Any:
 
 def keys(record: PaperRecord) -> list[str]:
     """Return everything by which ``record`` can be recognised, the strongest first."""
-    return keys_of(record.doi, record.arxiv_id, record.openalex_id, record.title)
+    first = record.authors[0].name if record.authors else ""
+    marks = [
+        ("doi", record.doi),
+        ("arxiv", record.arxiv_id),
+        ("openalex", record.openalex_id),
+        ("title", str(TitleKey.of(record.title, record.year, first))),
+    ]
+    return [f"{scheme}:{mark}" for scheme, mark in marks if mark]
 
 
-def keys_of(
-    doi: str | None, arxiv_id: str | None, openalex_id: str | None, title: str
-) -> list[str]:
-    """Return the keys of a work that has these identifiers; the title's is cut like its column."""
-    marks = [("doi", doi), ("arxiv", arxiv_id), ("openalex", openalex_id)]
-    return [*(f"{scheme}:{mark}" for scheme, mark in marks if mark), title_key(title)]
+@dataclass(frozen=True)
+class TitleKey:
+    """A work by its title, with what tells works of one title apart: year and first author."""
 
+    title: str
+    year: int | None
+    family: str
 
-def title_key(title: str) -> str:
-    """Return the key of a work known by its title."""
-    return f"title:{naming.normalised(title)[:500]}"
+    @classmethod
+    def of(cls, title: str, year: int | None, first_author: str) -> TitleKey:
+        """Return the key of a work as somebody wrote it."""
+        return cls(naming.normalised(title)[:500], year, naming.family_name(first_author)[:100])
+
+    @classmethod
+    def parse(cls, text: str) -> TitleKey:
+        """Read back what ``str`` wrote."""
+        rest, _, family = text.rpartition("|")
+        title, _, year = rest.rpartition("|")
+        return cls(title, int(year) if year.isdecimal() and len(year) == 4 else None, family)
+
+    def __str__(self) -> str:
+        return f"{self.title}|{self.year or ''}|{self.family}"
+
+    def same_work(self, other: TitleKey) -> bool:
+        """Whether both may be one work: a preprint and its article are a year apart at most.
+
+        Titles alone do not do: "Deep learning" is an article of 2015 and a book of 2016.
+        """
+        years = self.year is None or other.year is None or abs(self.year - other.year) <= 1
+        authors = not self.family or not other.family or self.family == other.family
+        return self.title == other.title and years and authors
