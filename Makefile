@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all check lint types docs bench clean
+.PHONY: demo test test-all check lint types docs screenshots bench clean
 
 demo: $(VENV)/.core
 	$(BIN)/exactformer demo
@@ -26,6 +26,10 @@ types: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir .site
+
+# Pictures of every page of the studio, for its guide; NAMES="home map" takes some of them.
+screenshots: $(VENV)/.dev $(VENV)/.machine
+	$(BIN)/python -m tests.studio.screenshots $(NAMES)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

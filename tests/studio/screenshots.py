@@ -1,0 +1,84 @@
+"""Pictures of every page in both colour schemes, for the guide: `make screenshots`.
+
+They are taken of a fresh studio with a little life in it, and their colours are reduced to a
+palette, which keeps each below 150 kB.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from exactformer.progress import progress
+from tests.studio.browsers import Visit, browser_program
+from tests.studio.places import PLACES, Place
+from tests.studio.servers import Server
+from tests.studio.worlds import World, build
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "assets" / "studio"
+SIZE = {"width": 1200, "height": 800}
+COLOURS = 160
+LARGEST = 150_000
+
+
+def small_picture(data: bytes) -> bytes:
+    """The same picture with a palette."""
+    picture = Image.open(io.BytesIO(data)).convert("RGB")
+    colours = COLOURS
+    while True:
+        kept = io.BytesIO()
+        reduced = picture.quantize(
+            colours, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE
+        )
+        reduced.save(kept, "PNG", optimize=True)
+        if kept.tell() <= LARGEST or colours < 16:
+            return kept.getvalue()
+        colours //= 2
+
+
+def take(page: Page, place: Place, world: World, scheme: str) -> None:
+    """Open a page and keep its picture."""
+    page.goto(place.address(world))
+    page.locator(place.ready).first.wait_for()
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(300)
+    target = FOLDER / f"{place.name}-{scheme}.png"
+    target.write_bytes(small_picture(page.screenshot()))
+
+
+def main(names: list[str]) -> None:
+    """Take the pictures of some pages, or of all."""
+    places = [place for place in PLACES if not names or place.name in names]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(f"sqlite:///{folder}/studio.db", Path(folder) / "log").start()
+        try:
+            with (
+                server.people() as people,
+                sync_playwright() as playwright,
+                progress("Taking pictures", 2 * len(places)) as done,
+            ):
+                browser = playwright.chromium.launch(
+                    executable_path=browser_program(), args=["--no-sandbox", "--hide-scrollbars"]
+                )
+                visit, world, count = Visit(browser, server.url), build(people), 0
+                for scheme in ("light", "dark"):
+                    for place in places:
+                        person = world.person(place.who, people)
+                        page = visit.page(person, scheme=scheme, size=SIZE)
+                        take(page, place, world, scheme)
+                        page.context.close()
+                        count += 1
+                        done(count)
+                browser.close()
+        finally:
+            server.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
