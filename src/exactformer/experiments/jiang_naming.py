@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from exactformer.experiments.jiang_translation_data import pairs
 from exactformer.learning.translation.fitting import cross_entropy, fit
@@ -41,7 +42,7 @@ class Namer(nn.Module):
             Layer(width, heads, 2 * width, 0.0) for _ in range(0 if kind == "lstm" else layers)
         )
         self.norm = nn.LayerNorm(width)
-        self.out = nn.Linear(width, vocabulary)
+        self.out = nn.Linear(width, width)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Return a score for every token of the vocabulary at every place."""
@@ -52,8 +53,7 @@ class Namer(nn.Module):
             tokens = tokens + self.places
             for layer in self.layers:
                 tokens = layer(tokens, causal=self.causal)
-        scores: Tensor = self.out(self.norm(tokens))
-        return scores
+        return functional.linear(self.out(self.norm(tokens)), self.words.weight)
 
 
 def learn_to_name(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:

@@ -53,8 +53,8 @@ READERS: dict[Scale, dict[str, Any]] = {
 NAMING: dict[Scale, dict[str, Any]] = {
     Scale.SMOKE: {**_MADE_UP, "tokens": 12, "moved": 4, "batch": 64}
     | {"width": 48, "layers": 1, "heads": 4, "steps": 200, "rate": 4e-3},
-    Scale.DEFAULT: {**_SOME, "tokens": 24, "moved": 10, "batch": 64}
-    | {"width": 96, "layers": 2, "heads": 4, "steps": 600, "rate": 2e-3},
-    Scale.PAPER: {**_ALL, "tokens": 24, "moved": 10, "batch": 256}
+    Scale.DEFAULT: {**_SOME, "vocabulary": 500, "tokens": 32, "moved": 10, "batch": 64}
+    | {"width": 96, "layers": 1, "heads": 4, "steps": 500, "rate": 3e-3},
+    Scale.PAPER: {**_ALL, "vocabulary": 1000, "tokens": 32, "moved": 10, "batch": 256}
     | {"width": 256, "layers": 2, "heads": 4, "steps": 800, "rate": 1e-3},
 }

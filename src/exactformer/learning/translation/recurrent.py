@@ -25,10 +25,10 @@ class Stack(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def forward(self, tokens: Tensor, states: States | None = None) -> tuple[Tensor, States]:
-        """Return outputs (batch, n, width) and each layer's last state, in single precision."""
+        """Return outputs (batch, n, width) and each layer's last state, in the weights' precision."""
         after = []
         with torch.autocast(tokens.device.type, enabled=False):
-            tokens = tokens.float()
+            tokens = tokens.to(next(self.parameters()))
             for k, layer in enumerate(self.layers):
                 given, state = layer(self.drop(tokens), None if states is None else states[k])
                 tokens = given if k == 0 else tokens + given
@@ -60,12 +60,9 @@ class RecurrentTranslator(nn.Module):
         tokens, _ = self.encoder(self._embed(source))
         last = (lengths - 1)[:, None, None].expand(-1, 1, tokens.shape[2])
         code = self.start(self.drop(tokens.gather(1, last).transpose(0, 1)))
-        parts = code.chunk(2 * len(self.decoder.layers), dim=2)
+        parts = code.to(tokens).chunk(2 * len(self.decoder.layers), dim=2)
         pairs = zip(parts[::2], parts[1::2], strict=True)
-        return tuple(
-            (hidden.float().tanh().contiguous(), kept.float().contiguous())
-            for hidden, kept in pairs
-        )
+        return tuple((hidden.tanh().contiguous(), kept.contiguous()) for hidden, kept in pairs)
 
     def advance(self, said: Tensor, state: States) -> tuple[Tensor, States]:
         """Return scores (batch, vocabulary) after one more id (batch,) was said."""

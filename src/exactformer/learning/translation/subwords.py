@@ -34,7 +34,7 @@ class Subwords:
                 "byte-pair encoding needs tokenizers, which comes with: pip install transformers"
             ) from None
         self._tokenizer: Any = Tokenizer(models.BPE())
-        self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         self._tokenizer.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=vocabulary,
@@ -42,7 +42,8 @@ class Subwords:
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
             show_progress=False,
         )
-        self._tokenizer.train_from_iterator(lines, trainer)
+        self._tokenizer.train_from_iterator((f" {line}" for line in lines), trainer)
+        self._tokenizer.encode_special_tokens = True  # a sign that is written out is text
 
     @property
     def size(self) -> int:
@@ -52,7 +53,8 @@ class Subwords:
     def encode(self, lines: Sequence[str], tokens: int) -> NDArray[np.int64]:
         """Return rows of ``tokens`` ids: the line, ``END``, then ``PAD``; long lines are cut."""
         rows = np.full((len(lines), tokens), PAD, dtype=np.int64)
-        for row, line in zip(rows, self._tokenizer.encode_batch(list(lines)), strict=True):
+        spaced = [f" {line}" for line in lines]  # a word is the same at the beginning and later
+        for row, line in zip(rows, self._tokenizer.encode_batch(spaced), strict=True):
             ids = [*line.ids[: tokens - 1], END]
             row[: len(ids)] = ids
         return rows
