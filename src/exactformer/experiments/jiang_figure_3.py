@@ -60,7 +60,7 @@ _SIZES: dict[Scale, dict[str, Any]] = {
 }
 _DEEP: dict[Scale, dict[str, Any]] = {
     Scale.SMOKE: {"epochs": 3},
-    Scale.DEFAULT: {"epochs": 3, "train": 5000},
+    Scale.DEFAULT: {"epochs": 3, "train": 2000},
     Scale.PAPER: {"epochs": 20},
 }
 

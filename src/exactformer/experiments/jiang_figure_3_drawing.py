@@ -55,7 +55,9 @@ def _spectra(axes: Axes, cell: Cell) -> None:
             k = np.arange(1, len(values) + 1)
             axes.plot(k, share, color=colour, lw=1.2, marker="." if m < 4 else None, label=label)
     axes.set(xscale="log", yscale="log", xlabel="k", ylabel="mean σ$_k$ / mean σ$_1$")
-    axes.set_title(f"{_described(cell)}: first head of the last layer", fontsize=9)
+    axes.set_title(
+        f"{cell.parameters['regime']}: spectra, first head of the last layer", fontsize=9
+    )
     axes.legend(title="head size $m_h$", fontsize=8, title_fontsize=8, ncols=2, loc="lower left")
 
 
@@ -83,5 +85,5 @@ def _errors(axes: Axes, cell: Cell) -> None:
     axes.set(xscale="log", xlabel="head size $m_h$", ylabel="training error (cross-entropy)")
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axes.minorticks_off()
-    axes.set_title(f"{_described(cell)}: training error", fontsize=9)
+    axes.set_title(f"{cell.parameters['regime']}: {_described(cell)}", fontsize=9)
     axes.legend(fontsize=8)

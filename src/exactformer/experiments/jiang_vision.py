@@ -33,7 +33,7 @@ FULL: dict[Scale, dict[str, Any]] = {
         "epochs": 12, "batch": 64, "rate": 5e-3, "rise": 0.15, "weight_decay": 0.05, **_AS_THEY_ARE,
     },
     Scale.DEFAULT: {
-        "data": "cifar10", "train": 10_000, "side": 32, "patch": 4, "classes": 10,
+        "data": "cifar10", "train": 5000, "side": 32, "patch": 4, "classes": 10,
         "width": 64, "layers": 3, "heads": 4, "head_dim": 16, "value_dim": 16, "hidden": 128,
         "epochs": 6, "batch": 128, "rate": 2e-3, "rise": 0.15, "weight_decay": 0.05,
         "margin": 4, "mirror": True, "mix": False, "smoothing": 0.1, "drop_path": 0.0,
