@@ -14,6 +14,7 @@ from starlette.types import Scope
 
 from exactformer import __version__
 from exactformer.studio.api import accounts as accounts_api
+from exactformer.studio.api import playground as playground_api
 from exactformer.studio.api import session as session_api
 from exactformer.studio.database import migrations
 from exactformer.studio.database.engine import Database
@@ -22,6 +23,8 @@ from exactformer.studio.pages import administration as administration_page
 from exactformer.studio.pages import entrance as entrance_page
 from exactformer.studio.pages import errors
 from exactformer.studio.pages import home as home_page
+from exactformer.studio.pages import playground as playground_page
+from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.rendering import STATIC
 from exactformer.studio.security.bodies import BodyLimit
 from exactformer.studio.security.headers import StrictHeaders
@@ -36,8 +39,10 @@ ROUTERS = [
     entrance_page.router,
     account_page.router,
     administration_page.router,
+    playground_page.router,
     session_api.router,
     accounts_api.router,
+    playground_api.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
@@ -54,6 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
+        app.state.playground.close()
         database.close()
 
     app = FastAPI(
@@ -69,6 +75,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.database = database
     app.state.rates = Rates()
+    app.state.playground = Pool(Limits.of(settings))
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)

@@ -65,3 +65,6 @@ class Settings:
     register_rate: Rate = Rate(20, 3600)
     compile_seconds: float = 20.0
     compile_rate: Rate = Rate(30, 60)
+    compile_bytes: int = 1 << 30
+    compile_waiting: int = 8
+    explore_rate: Rate = Rate(600, 60)

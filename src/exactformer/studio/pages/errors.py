@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from exactformer.studio.actor import VISITOR
-from exactformer.studio.errors import LoginNeededError, StudioError, TooManyError
+from exactformer.studio.errors import BusyError, LoginNeededError, StudioError, TooManyError
 from exactformer.studio.security.headers import HEADERS
 from exactformer.studio.web import is_htmx, render, with_cookie, with_session
 
@@ -67,6 +67,8 @@ def _refused(request: Request, error: Exception) -> Response:
     headers = {}
     if isinstance(error, TooManyError):
         headers["Retry-After"] = str(max(1, math.ceil(error.seconds)))
+    elif isinstance(error, BusyError):
+        headers["Retry-After"] = "5"
     return answer(request, error.status, str(error), headers)
 
 

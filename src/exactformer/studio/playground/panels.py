@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from exactformer.blueprint import Blueprint, Matrix
 
-MOST = 96
+MOST = 48
 """Rows and columns that are drawn one by one."""
 LONGEST = 60
 """Characters of an exact number."""

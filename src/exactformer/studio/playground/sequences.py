@@ -150,7 +150,7 @@ def journey(request: SequenceRequest) -> dict[str, Any]:
         "width": counts.width,
         "weights": counts.weights,
         "key_bits": counts.key_bits,
-        "measured": measured.to_dict(),
+        "measured": {"text": f"d_2 = {measured}", **measured.to_dict()},
         "certificate": str(model.certificate),
         "script": sequence_script(request, model),
     }

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from exactformer.algebra.rational import to_float
 from exactformer.errors import InputError
 from exactformer.studio.playground.panels import exact_text, number, values_panel
 from exactformer.studio.playground.polynomial import (
@@ -73,9 +74,9 @@ def trace(request: PolynomialRequest, x: str = "") -> dict[str, Any]:
         "heads": len(heads),
         "output": number(value),
         "literal": number(float(seen["output"])),
-        "target": number(float(exact)),
+        "target": number(to_float(exact)),
         "target_exact": exact_text(exact),
-        "difference": float(abs(Fraction(value) - exact)),
+        "difference": number(to_float(abs(Fraction(value) - exact))),
         "bound": model.certificate.bound(model.dtype, model.executor),
     }
 
@@ -100,25 +101,27 @@ def surface(request: PolynomialRequest, x: str = "", axes: str = "") -> dict[str
     found = _values(model, request, [points[k] for k in inside])
     shape = len(line), len(line) if len(chosen) > 1 else 1
     grids: dict[str, list[list[float | None]]] = {
-        name: [[None] * shape[1] for _ in range(shape[0])] for name in ("model", "difference")
+        name: [[None] * shape[1] for _ in range(shape[0])]
+        for name in ("model", "target", "difference")
     }
-    for k, (value, difference) in zip(inside, found, strict=True):
+    for k, values in zip(inside, found, strict=True):
         i, j = places[k]
-        grids["model"][i][j], grids["difference"][i][j] = value, difference
+        for grid, value in zip(grids.values(), values, strict=True):
+            grid[i][j] = value
     return {
         "axes": [names[a] for a in chosen],
         "line": [float(v) for v in line],
         **grids,
         "points": len(inside),
-        "largest_difference": max((abs(d) for _, d in found), default=0.0),
+        "largest_difference": max((abs(d) for _, _, d in found), default=0.0),
         "bound": model.certificate.bound(model.dtype, model.executor),
     }
 
 
 def _values(
     model: CompiledModel, request: PolynomialRequest, points: list[list[Fraction]]
-) -> list[tuple[float, float]]:
-    """Return the model's value, and how far it is from the polynomial there, exactly."""
+) -> list[tuple[float, float, float]]:
+    """Return the model's values, the polynomial's, and the difference, formed exactly."""
     if not points:
         return []
     rounded = _rounded(model, points)
@@ -129,8 +132,9 @@ def _values(
     values = model(rounded).double().tolist()
     exact = (target.at(point) for point in rounded.double().tolist())
     return [
-        (number(v), float(Fraction(v) - e)) for v, e in zip(values, exact, strict=True)
-    ]  # fmt: skip
+        (number(v), number(to_float(e)), number(to_float(Fraction(v) - e)))
+        for v, e in zip(values, exact, strict=True)
+    ]
 
 
 def _axes(text: str, names: Sequence[str]) -> list[int]:

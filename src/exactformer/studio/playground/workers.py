@@ -18,11 +18,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from math import ceil
 from threading import Condition, Lock
 from typing import Any
 
 from exactformer.studio.errors import BusyError, InvalidError, StudioError, TooLargeError
 from exactformer.studio.playground.frames import GoneError, LateError, encode, receive, send
+from exactformer.studio.settings import Settings
 
 LARGEST_REQUEST = 2**15
 """Bytes; less than a pipe holds, so that sending never waits."""
@@ -48,6 +50,16 @@ class Limits:
     waiting: int = 8
     kept: int = 32 * 2**20
     """Bytes of answers that are remembered."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """Return what the studio was asked for."""
+        return cls(
+            workers=settings.workers,
+            seconds=ceil(settings.compile_seconds),
+            memory=settings.compile_bytes,
+            waiting=settings.compile_waiting,
+        )
 
 
 class Worker:

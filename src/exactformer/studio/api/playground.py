@@ -1,0 +1,185 @@
+"""The playground as programs see it: everything by GET, computed in worker processes with limits.
+
+What has been computed is remembered and costs no one's allowance; only new work is counted.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import PlainTextResponse, Response
+
+from exactformer.errors import ExactformerError
+from exactformer.studio.errors import InvalidError, StudioError
+from exactformer.studio.playground import polynomial
+from exactformer.studio.playground.couplings import (
+    LONGEST_DRAWING,
+    LONGEST_FORMULA,
+    MOST_TERMS,
+    CouplingRequest,
+)
+from exactformer.studio.playground.polynomial import (
+    LONGEST_NUMBER,
+    LONGEST_TEXT,
+    MOST_VARIABLES,
+    PolynomialRequest,
+)
+from exactformer.studio.playground.sequences import (
+    LONGEST_INPUT,
+    MOST_CELLS,
+    MOST_DIM,
+    MOST_TOKENS,
+    SequenceRequest,
+)
+from exactformer.studio.playground.workers import Pool
+from exactformer.studio.security.rates import limit
+from exactformer.studio.settings import Rate
+from exactformer.studio.web import Clean, settings_of
+
+router = APIRouter(prefix="/api/v1/playground", tags=["playground"])
+
+Text = Annotated[Clean, Query(max_length=LONGEST_TEXT)]
+Number = Annotated[Clean, Query(max_length=LONGEST_NUMBER)]
+Point = Annotated[Clean, Query(max_length=MOST_VARIABLES * LONGEST_NUMBER)]
+Construction = Literal["scaled", "paper", "doubling", "chebyshev", "softmax"]
+Directions = Literal["auto", "lattice", "spread", "tailored"]
+Dtype = Literal["float64", "float32", "bfloat16", "float16"]
+Form = Literal["compact", "paper", "four-layer"]
+Positions = Literal["as needed", "yes", "no"]
+
+
+@contextmanager
+def _input_errors() -> Iterator[None]:
+    try:
+        yield
+    except StudioError:
+        raise
+    except ExactformerError as error:
+        raise InvalidError(str(error)) from None
+
+
+def polynomial_asked(
+    p: Text = PolynomialRequest.polynomial,
+    radius: Number = PolynomialRequest.radius,
+    construction: Construction = "scaled",
+    directions: Directions = "auto",
+    dtype: Dtype = "float64",
+) -> PolynomialRequest:
+    """Read what to compile."""
+    with _input_errors():
+        return PolynomialRequest(p, radius, construction, directions, dtype)
+
+
+def sequence_asked(
+    map: Annotated[Clean, Query(max_length=40)] = SequenceRequest.map,
+    tokens: Annotated[int, Query(ge=1, le=MOST_TOKENS)] = SequenceRequest.tokens,
+    dim: Annotated[int, Query(ge=1, le=MOST_DIM)] = SequenceRequest.dim,
+    cells: Annotated[int, Query(ge=1, le=MOST_CELLS)] = SequenceRequest.cells,
+    form: Form = "compact",
+    positional: Positions = "as needed",
+    input: Annotated[Clean, Query(max_length=LONGEST_INPUT)] = "",
+) -> SequenceRequest:
+    """Read which sequence map to compile, and what to send in."""
+    with _input_errors():
+        return SequenceRequest(map, tokens, dim, cells, form, positional, input)
+
+
+def coupling_asked(
+    kernel: Annotated[Clean, Query(max_length=40)] = CouplingRequest.kernel,
+    parameter: Annotated[float | None, Query(ge=0, le=1e6, allow_inf_nan=False)] = None,
+    formula: Annotated[Clean, Query(max_length=LONGEST_FORMULA)] = CouplingRequest.formula,
+    drawing: Annotated[Clean, Query(max_length=LONGEST_DRAWING)] = CouplingRequest.drawing,
+    m: Annotated[int, Query(ge=0, le=MOST_TERMS)] = CouplingRequest.head_dim,
+) -> CouplingRequest:
+    """Read which kernel, and how large a head."""
+    with _input_errors():
+        return CouplingRequest(kernel, parameter, formula, drawing, m)
+
+
+PolynomialAsked = Annotated[PolynomialRequest, Depends(polynomial_asked)]
+SequenceAsked = Annotated[SequenceRequest, Depends(sequence_asked)]
+CouplingAsked = Annotated[CouplingRequest, Depends(coupling_asked)]
+
+
+def compute(request: Request, job: str, asked: dict[str, Any], *, light: bool = False) -> bytes:
+    """Return an answer as JSON: remembered, or computed within the asker's rate."""
+    pool: Pool = request.app.state.playground
+    known = pool.kept(job, asked)
+    if known is not None:
+        return known
+    settings = settings_of(request)
+    name, rate = ("explore", settings.explore_rate) if light else ("compile", settings.compile_rate)
+    limit(request, name, rate)
+    return pool.answer(job, asked)
+
+
+@router.get("/polynomial/parse")
+def parse(request: Request, p: Text = "") -> dict[str, Any]:
+    """Say what a polynomial is, or where its text stops being one."""
+    limit(request, "parse", Rate(1200, 60))
+    return polynomial.parse(p)
+
+
+@router.get("/polynomial")
+def compile_polynomial(request: Request, asked: PolynomialAsked) -> Response:
+    """Compile a polynomial: blocks, matrices with exact entries, counts, certificate, script."""
+    return _json(compute(request, "polynomial", asdict(asked)))
+
+
+@router.get("/polynomial/trace")
+def trace(request: Request, asked: PolynomialAsked, x: Point = "") -> Response:
+    """Show every residual stream, score and selection at one point."""
+    return _json(compute(request, "trace", asdict(asked) | {"x": x}, light=True))
+
+
+@router.get("/polynomial/surface")
+def surface(request: Request, asked: PolynomialAsked, x: Point = "", axes: Point = "") -> Response:
+    """Evaluate the model on a slice through a point, and its distance to the polynomial, exactly."""
+    return _json(compute(request, "surface", asdict(asked) | {"x": x, "axes": axes}, light=True))
+
+
+@router.get("/polynomial/model.safetensors", response_class=Response)
+def model_file(request: Request, asked: PolynomialAsked) -> Response:
+    """Download the model: `exactformer.load` reads it, and proves it anew."""
+    file = json.loads(compute(request, "file", asdict(asked)))["file"]
+    return Response(b64decode(file), headers=_attachment("model.safetensors"))
+
+
+@router.get("/polynomial/script.py", response_class=PlainTextResponse)
+def polynomial_script(request: Request, asked: PolynomialAsked) -> Response:
+    """Download a script that builds the same model."""
+    script = json.loads(compute(request, "polynomial", asdict(asked)))["script"]
+    return PlainTextResponse(script, headers=_attachment("polynomial.py"))
+
+
+@router.get("/sequences")
+def compile_sequence(request: Request, asked: SequenceAsked) -> Response:
+    """Compile a sequence map, and follow one input through all of its stages."""
+    return _json(compute(request, "sequence", asdict(asked)))
+
+
+@router.get("/sequences/script.py", response_class=PlainTextResponse)
+def sequence_script(request: Request, asked: SequenceAsked) -> Response:
+    """Download a script that builds the same model."""
+    script = json.loads(compute(request, "sequence", asdict(asked)))["script"]
+    return PlainTextResponse(script, headers=_attachment("sequence.py"))
+
+
+@router.get("/couplings")
+def decompose_coupling(request: Request, asked: CouplingAsked) -> Response:
+    """Decompose a kernel, and say what a head of m dimensions loses of it."""
+    return _json(compute(request, "coupling", asdict(asked), light=True))
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, media_type="application/json")
+
+
+def _attachment(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}

@@ -1,0 +1,44 @@
+// Asking the server: the latest question counts, earlier ones are taken back.
+
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export function latest() {
+  let under_way = null;
+  return async (address) => {
+    under_way?.abort();
+    const mine = (under_way = new AbortController());
+    const response = await fetch(address, { signal: mine.signal, headers: { Accept: "application/json" } });
+    const body = await response.json();
+    if (!response.ok) throw new Refused(response.status, body.error?.message ?? "no answer");
+    return body;
+  };
+}
+
+export const wasTakenBack = (error) => error.name === "AbortError";
+
+export function unhurried(action, milliseconds) {
+  let timer = 0;
+  return (...values) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => action(...values), milliseconds);
+  };
+}
+
+export function offerLink(button) {
+  button.hidden = false;
+  const words = button.textContent;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "The address bar has it";
+    }
+    setTimeout(() => (button.textContent = words), 2000);
+  });
+}

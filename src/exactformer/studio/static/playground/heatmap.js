@@ -1,0 +1,290 @@
+// A matrix as a heat map: hover, arrow keys and zoom; the exact entry in words; the same as a table.
+//
+// Blue is negative, the page's colour zero, orange positive; the shade is the root of |entry| over the
+// largest, so that small entries can still be seen.
+
+import { colour, element, onSchemeChange } from "./dom.js";
+import { counted, short } from "./format.js";
+
+const LARGEST_CELL = 44;
+const LABELLED = 11; // pixels of a cell from which on rows and columns have their names beside them
+const WRITTEN = 30; // and from which on entries are written into their cells
+const TABLE_LIMIT = 400;
+
+const maps = new Set();
+onSchemeChange(() => maps.forEach((map) => (map.place.isConnected ? map.draw() : maps.delete(map))));
+
+export class Heatmap {
+  // options: title, note, rings (list of [row, column]), names (draw them), tall (pixels)
+  constructor(panel, options = {}) {
+    this.options = options;
+    this.zoom = 1;
+    this.cursor = null;
+    this.canvas = element("canvas", { "aria-hidden": "true" });
+    this.readout = element("p", { class: "pg-readout", "aria-live": "polite" });
+    this.frame = element(
+      "div",
+      { class: "pg-frame", tabindex: "0", role: "group", onkeydown: (event) => this.key(event) },
+      this.canvas,
+    );
+    this.canvas.addEventListener("pointermove", (event) => this.point(event));
+    this.canvas.addEventListener("pointerdown", (event) => this.point(event));
+    this.canvas.addEventListener("pointerleave", () => this.leave());
+    this.frame.addEventListener("blur", () => this.leave());
+    this.tables = element("details", { class: "pg-details", ontoggle: () => this.tabulate() }, element("summary", {}, "As a table"));
+    this.heading = element("span", { class: "pg-map__title" });
+    this.about = element("span", { class: "muted small" });
+    this.place = element(
+      "figure",
+      { class: "pg-map" },
+      element("figcaption", {}, this.heading, " ", this.about),
+      this.frame,
+      element(
+        "div",
+        { class: "pg-map__foot" },
+        this.readout,
+        element(
+          "div",
+          { class: "pg-zoom" },
+          element("button", { type: "button", class: "pg-mini", "aria-label": "Smaller", onclick: () => this.scale(1 / 1.5) }, "−"),
+          element("button", { type: "button", class: "pg-mini", "aria-label": "Larger", onclick: () => this.scale(1.5) }, "+"),
+        ),
+      ),
+      this.tables,
+    );
+    maps.add(this);
+    new ResizeObserver(() => this.resized()).observe(this.frame);
+    this.show(panel, options);
+  }
+
+  show(panel, options = this.options) {
+    this.options = options;
+    this.panel = panel;
+    this.rows = panel.rows.length;
+    this.columns = panel.columns.length;
+    this.entries = new Map(panel.entries.map((entry) => [entry[0] * this.columns + entry[1], entry]));
+    this.largest = panel.entries.reduce((most, entry) => Math.max(most, Math.abs(entry[2])), 0) || 1;
+    this.heading.textContent = options.title ?? panel.title ?? "";
+    const [n, m] = panel.shape;
+    const blocks = panel.blocks ? `, drawn in ${panel.blocks[0]} × ${panel.blocks[1]} blocks` : "";
+    this.about.textContent = options.note ?? `${counted(n)} × ${counted(m)}${blocks}`;
+    this.frame.setAttribute(
+      "aria-label",
+      `${this.heading.textContent}, ${n} rows and ${m} columns; arrow keys go from entry to entry, plus and minus zoom`,
+    );
+    if (this.cursor && (this.cursor[0] >= this.rows || this.cursor[1] >= this.columns)) this.cursor = null;
+    this.draw();
+    this.say();
+    if (this.tables.open) this.tabulate();
+  }
+
+  resized() {
+    if (this.frame.clientWidth !== this.width) this.draw();
+  }
+
+  draw() {
+    this.width = this.frame.clientWidth;
+    if (!this.width || !this.rows || !this.columns) return;
+    const context = this.canvas.getContext("2d");
+    const font = `11px ${colour("mono") || "monospace"}`;
+    context.font = font;
+    const names = this.options.names !== false;
+    const room = (list) => Math.max(0, ...list.map((name) => context.measureText(name).width));
+    const fit = (left) => (this.width - left - 2) / this.columns;
+    const tall = (this.options.tall ?? 420) / this.rows;
+    let left = names && this.rows > 1 ? Math.min(room(this.panel.rows) + 8, 0.4 * this.width) : 0;
+    let cell = Math.max(3, Math.min(LARGEST_CELL, fit(left), tall)) * this.zoom;
+    const isLabelled = names && cell >= LABELLED;
+    if (!isLabelled) {
+      left = 0;
+      cell = Math.max(2, Math.min(LARGEST_CELL, fit(0), tall)) * this.zoom;
+    }
+    const shownColumns = isLabelled && this.panel.columns.some((name) => name);
+    const top = shownColumns ? Math.min(room(this.panel.columns) + 8, 110) : 1;
+    const width = left + this.columns * cell + 2;
+    const height = top + this.rows * cell + 2;
+    const ratio = devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    this.frame.scrollTop = Math.min(this.frame.scrollTop, height);
+    this.geometry = { left, top, cell };
+    context.scale(ratio, ratio);
+    this.paint(context, font, isLabelled, shownColumns);
+  }
+
+  paint(context, font, isLabelled, shownColumns) {
+    const { left, top, cell } = this.geometry;
+    const positive = colour("pg-positive");
+    const negative = colour("pg-negative");
+    const [ink, faint, line] = [colour("ink"), colour("ink-3"), colour("line")];
+    context.fillStyle = colour("surface");
+    context.fillRect(left, top, this.columns * cell, this.rows * cell);
+    for (const [i, j, value] of this.entries.values()) {
+      context.globalAlpha = Math.sqrt(Math.abs(value) / this.largest) || 0;
+      context.fillStyle = value > 0 ? positive : negative;
+      context.fillRect(left + j * cell, top + i * cell, cell, cell);
+    }
+    context.globalAlpha = 1;
+    if (cell >= 6) this.rule(context, line);
+    context.strokeStyle = faint;
+    context.lineWidth = 1;
+    context.strokeRect(left + 0.5, top + 0.5, this.columns * cell - 1, this.rows * cell - 1);
+    if (cell >= WRITTEN) this.write(context, ink);
+    if (isLabelled) this.label(context, font, faint, shownColumns);
+    for (const [i, j] of this.options.rings ?? []) {
+      context.strokeStyle = ink;
+      context.lineWidth = 1.6;
+      context.beginPath();
+      context.arc(left + (j + 0.5) * cell, top + (i + 0.5) * cell, Math.max(2, 0.42 * cell), 0, 7);
+      context.stroke();
+    }
+    if (this.cursor) {
+      const [i, j] = this.cursor;
+      context.strokeStyle = colour("accent");
+      context.lineWidth = 2.5;
+      context.strokeRect(left + j * cell, top + i * cell, cell, cell);
+    }
+  }
+
+  rule(context, line) {
+    const { left, top, cell } = this.geometry;
+    context.strokeStyle = line;
+    context.lineWidth = 0.5;
+    context.beginPath();
+    for (let i = 1; i < this.rows; i++) {
+      context.moveTo(left, top + i * cell);
+      context.lineTo(left + this.columns * cell, top + i * cell);
+    }
+    for (let j = 1; j < this.columns; j++) {
+      context.moveTo(left + j * cell, top);
+      context.lineTo(left + j * cell, top + this.rows * cell);
+    }
+    context.stroke();
+  }
+
+  write(context, ink) {
+    const { left, top, cell } = this.geometry;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    for (const [i, j, value, exact] of this.entries.values()) {
+      const text = exact && exact.length <= 5 ? exact.replace("-", "−") : short(value, 2);
+      const size = Math.min(13, (1.5 * cell) / text.length);
+      if (size < 7) continue;
+      context.font = `${size}px ${colour("mono")}`;
+      const shade = Math.sqrt(Math.abs(value) / this.largest);
+      context.fillStyle = shade > 0.62 ? colour("pg-on-strong") : ink;
+      context.fillText(text, left + (j + 0.5) * cell, top + (i + 0.5) * cell);
+    }
+  }
+
+  label(context, font, faint, shownColumns) {
+    const { left, top, cell } = this.geometry;
+    context.font = font;
+    context.fillStyle = faint;
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    this.panel.rows.forEach((name, i) => context.fillText(name, left - 6, top + (i + 0.5) * cell, left - 8));
+    if (!shownColumns) return;
+    context.textAlign = "left";
+    this.panel.columns.forEach((name, j) => {
+      context.save();
+      context.translate(left + (j + 0.5) * cell, top - 6);
+      context.rotate(-Math.PI / 2);
+      context.fillText(name, 0, 0, top - 8);
+      context.restore();
+    });
+  }
+
+  at(event) {
+    const { left, top, cell } = this.geometry;
+    const box = this.canvas.getBoundingClientRect();
+    const j = Math.floor((event.clientX - box.left - left) / cell);
+    const i = Math.floor((event.clientY - box.top - top) / cell);
+    return i >= 0 && j >= 0 && i < this.rows && j < this.columns ? [i, j] : null;
+  }
+
+  point(event) {
+    this.move(this.at(event));
+  }
+
+  leave() {
+    this.move(null);
+  }
+
+  move(place) {
+    if (String(place) === String(this.cursor)) return;
+    this.cursor = place;
+    this.draw();
+    this.say();
+  }
+
+  key(event) {
+    const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    if (event.key in steps) {
+      const [i, j] = this.cursor ?? [0, 0];
+      const [down, right] = this.cursor ? steps[event.key] : [0, 0];
+      const clamp = (value, most) => Math.max(0, Math.min(most - 1, value));
+      this.move([clamp(i + down, this.rows), clamp(j + right, this.columns)]);
+    } else if (event.key === "+" || event.key === "=") this.scale(1.5);
+    else if (event.key === "-") this.scale(1 / 1.5);
+    else if (event.key === "Escape") this.leave();
+    else return;
+    event.preventDefault();
+  }
+
+  scale(factor) {
+    this.zoom = Math.max(1, Math.min(8, this.zoom * factor));
+    if (this.zoom < 1.01) this.zoom = 1;
+    this.draw();
+  }
+
+  words([i, j]) {
+    const entry = this.entries.get(i * this.columns + j);
+    const [row, column] = [this.panel.rows[i], this.panel.columns[j]];
+    const place = row && column ? `${row} ← ${column}` : row || column || "value";
+    const value = entry ? (entry[3] ?? String(entry[2])) : "0";
+    return `${place} = ${value.replace("-", "−")}`;
+  }
+
+  say() {
+    this.readout.textContent = this.cursor ? this.words(this.cursor) : (this.options.summary ?? " ");
+  }
+
+  tabulate() {
+    this.tables.querySelector("table, p")?.remove();
+    if (!this.tables.open) return;
+    const entries = [...this.entries.values()].slice(0, TABLE_LIMIT);
+    const rows = entries.map(([i, j, value, exact]) =>
+      element(
+        "tr",
+        {},
+        element("td", {}, this.panel.rows[i] || "–"),
+        element("td", {}, this.panel.columns[j] || "–"),
+        element("td", { class: "number mono" }, (exact ?? String(value)).replace("-", "−")),
+      ),
+    );
+    const left = this.entries.size - entries.length;
+    const caption = `Entries that are not zero${left > 0 ? `; the first ${TABLE_LIMIT} of ${this.entries.size}` : ""}`;
+    const heads = ["Row", "Column", "Entry"].map((name) => element("th", { scope: "col" }, name));
+    this.tables.append(
+      rows.length
+        ? element(
+            "table",
+            { class: "table pg-small-table" },
+            element("caption", { class: "small muted" }, caption),
+            element("thead", {}, element("tr", {}, heads)),
+            element("tbody", {}, rows),
+          )
+        : element("p", { class: "muted small" }, "All entries are zero."),
+    );
+  }
+}
+
+// A panel from rows of numbers, e.g. a kernel on a grid.
+export function panelOf(values, rows, columns) {
+  const entries = [];
+  values.forEach((row, i) => row.forEach((value, j) => value && entries.push([i, j, value])));
+  return { rows, columns, shape: [rows.length, columns.length], blocks: null, entries };
+}

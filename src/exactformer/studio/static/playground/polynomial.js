@@ -1,0 +1,292 @@
+// The page of a polynomial: live reading, compiling, looking inside, moving x.
+
+import { diagram } from "./diagram.js";
+import { element, find, mathematics } from "./dom.js";
+import { Refused, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
+import { minus, short } from "./format.js";
+import { Heatmap } from "./heatmap.js";
+import { partsOf } from "./parts.js";
+import { Shape } from "./shape.js";
+import { Sliders } from "./sliders.js";
+import { State } from "./state.js";
+
+const API = "/api/v1/playground/polynomial";
+const LONGEST_FRACTION = 24;
+const COMPILED = ["p", "radius", "construction", "directions", "dtype"];
+
+const form = find("controls");
+const state = new State(form, refresh);
+const ask = { parse: latest(), compile: latest(), trace: latest() };
+const shape = new Shape(find("surface"), state, (message) => say(message));
+const sliders = new Sliders(find("sliders"), moved);
+let found = null;
+let at = null;
+let shown = new Map();
+
+function query(names, extra = {}) {
+  const asked = new URLSearchParams();
+  for (const name of names) asked.set(name, state.get(name));
+  for (const [name, value] of Object.entries(extra)) asked.set(name, value);
+  return asked.toString();
+}
+
+function say(message) {
+  find("status").textContent = message;
+}
+
+function complain(error) {
+  if (wasTakenBack(error)) return;
+  const problem = find("problem");
+  problem.textContent = error instanceof Refused ? error.message : "The studio does not answer.";
+  problem.hidden = false;
+}
+
+// Reading, with every key
+
+function showReading(said) {
+  const input = form.elements.p;
+  const caret = find("caret");
+  const line = find("said");
+  input.setAttribute("aria-invalid", String(!said.ok));
+  caret.hidden = said.ok || !said.column;
+  caret.textContent = said.column ? `${" ".repeat(said.column - 1)}^` : "";
+  caret.scrollLeft = input.scrollLeft;
+  line.replaceChildren(
+    said.ok
+      ? mathematics(said.latex)
+      : element("span", { class: "field__error" }, said.problem + (said.column ? ` (character ${said.column})` : "")),
+  );
+  return said.ok;
+}
+
+async function readText() {
+  try {
+    return showReading(await ask.parse(`${API}/parse?${query(["p"])}`));
+  } catch (error) {
+    if (!wasTakenBack(error)) complain(error);
+    return false;
+  }
+}
+
+const typed = unhurried(async () => {
+  if (await readText()) compile(true);
+}, 250);
+
+// Compiling
+
+async function compile(asNewEntry) {
+  document.body.setAttribute("aria-busy", "true");
+  try {
+    const answer = await ask.compile(`${API}?${query(COMPILED)}`);
+    find("problem").hidden = true;
+    const isSame = found && String(found.variables) === String(answer.variables);
+    found = answer;
+    if (!isSame && !fits(state.get("x"))) state.form.elements.x.value = "";
+    state.keep(asNewEntry);
+    showModel();
+    await trace();
+    say(`Built: ${found.counts[0].model} tokens, ${found.blocks.length} blocks.`);
+  } catch (error) {
+    complain(error);
+  } finally {
+    document.body.removeAttribute("aria-busy");
+  }
+}
+
+const fits = (x) => x !== "" && x.split(",").length === found.variables.length;
+
+function showModel() {
+  find("result").hidden = false;
+  const [tokens, width, , , , total] = found.counts;
+  const proof = found.certificate.zero_error
+    ? element("span", { class: "badge badge--good" }, "error zero, proven")
+    : element("span", { class: "badge badge--accent" }, `error ≤ ${short(found.certificate.bound, 2)}, proven`);
+  const fact = (value, words) => element("li", {}, element("strong", {}, String(value)), ` ${words}`);
+  find("facts").replaceChildren(
+    fact(tokens.model, "tokens"),
+    fact(width.model, "dimensions"),
+    fact(found.blocks.length, "blocks"),
+    fact(total.model, "non-zero weights"),
+    element("li", {}, proof),
+  );
+  showCounts();
+  showCertificate();
+  find("script").textContent = found.script;
+  find("download-model").href = `${API}/model.safetensors?${query(COMPILED)}`;
+  find("download-script").href = `${API}/script.py?${query(COMPILED)}`;
+  sliders.show(found.variables, Number(reach()), state.get("x"));
+  shown = new Map();
+  find("panels").replaceChildren();
+}
+
+function reach() {
+  const [numerator, denominator = "1"] = found.radius.split("/");
+  return Number(numerator) / Number(denominator);
+}
+
+function showCounts() {
+  const cell = (value) => element("td", { class: "number" }, value ?? "–");
+  find("counts").tBodies[0].replaceChildren(
+    ...found.counts.map((row) =>
+      element("tr", {}, element("th", { scope: "row" }, row.name), cell(row.model), cell(row.formula), cell(row.bound)),
+    ),
+  );
+}
+
+function showCertificate() {
+  const item = (name, words) => element("div", {}, element("dt", {}, name), element("dd", {}, words));
+  const { proofs, formats } = found.certificate;
+  find("certificate").replaceChildren(
+    element("p", {}, `On ${found.domain}, proven from the weights alone:`),
+    element(
+      "dl",
+      { class: "pg-proofs" },
+      proofs.map((proof) => item(proof.name, proof.claim)),
+      formats.map((format) => item(format.name, format.guarantee)),
+    ),
+    element("p", { class: "small muted pg-digest" }, `Blueprint ${found.digest}`),
+  );
+}
+
+// Looking inside
+
+function parts() {
+  return partsOf(found, at);
+}
+
+function showParts() {
+  const all = parts();
+  const wanted = state.get("part");
+  const present = all.find((part) => part.key === wanted) ?? all[Math.min(1, all.length - 1)];
+  find("diagram").replaceChildren(diagram(found, present.key, open));
+  const tabs = find("parts");
+  tabs.hidden = false;
+  tabs.replaceChildren(
+    ...all.map((part) =>
+      element(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `tab-${part.key}`,
+          "aria-selected": String(part.key === present.key),
+          "aria-controls": "panels",
+          tabindex: part.key === present.key ? "0" : "-1",
+          onclick: () => open(part.key),
+          onkeydown: (event) => step(event, all, part.key),
+        },
+        part.name,
+      ),
+    ),
+  );
+  showPanels(present);
+}
+
+function step(event, all, key) {
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!by) return;
+  const next = all[(all.findIndex((part) => part.key === key) + by + all.length) % all.length];
+  event.preventDefault();
+  open(next.key);
+  find(`tab-${next.key}`).focus();
+}
+
+function open(key) {
+  form.elements.part.value = key;
+  state.keep(false);
+  const focused = document.activeElement?.classList.contains("pg-box");
+  shown = new Map();
+  find("panels").replaceChildren();
+  showParts();
+  if (focused) find("diagram").querySelector('[aria-pressed="true"]')?.focus();
+}
+
+// Heat maps stay where they are while x moves; only what they show changes.
+function showPanels(part) {
+  const panels = find("panels");
+  panels.setAttribute("role", "tabpanel");
+  panels.setAttribute("aria-labelledby", `tab-${part.key}`);
+  for (const group of part.groups) {
+    let place = shown.get(group.title);
+    if (!place) {
+      const body = element("div", { class: "pg-maps" });
+      panels.append(
+        element("div", { class: "stack stack--tight" }, element("h3", {}, group.title), group.note ? element("p", { class: "muted small" }, group.note) : null, body),
+      );
+      place = { body, maps: new Map() };
+      shown.set(group.title, place);
+    }
+    for (const { id, panel, options } of group.panels) {
+      const map = place.maps.get(id);
+      if (map) map.show(panel, options);
+      else {
+        const made = new Heatmap(panel, options);
+        place.maps.set(id, made);
+        place.body.append(made.place);
+        made.draw();
+      }
+    }
+  }
+}
+
+// Moving x
+
+function moved(values, isDone) {
+  form.elements.x.value = values.join(",");
+  state.keep(false);
+  follow();
+  if (isDone) shape.show(found, at);
+}
+
+const follow = unhurried(trace, 40);
+
+async function trace() {
+  const output = find("output");
+  try {
+    at = await ask.trace(`${API}/trace?${query([...COMPILED, "x"])}`);
+    showOutput(output);
+  } catch (error) {
+    if (wasTakenBack(error)) return;
+    at = null;
+    output.replaceChildren(
+      element("p", { class: "notice notice--warn" }, error.message),
+      element("button", { type: "button", class: "button button--small", onclick: () => sliders.pullBack() }, "Move x into the ball"),
+    );
+  }
+  showParts();
+  shape.show(found, at);
+}
+
+function showOutput(output) {
+  const item = (name, ...words) => element("div", {}, element("dt", {}, name), element("dd", { class: "mono" }, ...words));
+  output.replaceChildren(
+    element(
+      "dl",
+      { class: "pg-values" },
+      item("the transformer", minus(at.output)),
+      at.target_exact.length > LONGEST_FRACTION
+        ? item("the polynomial, rounded once", minus(at.target))
+        : item("the polynomial, exactly", minus(at.target_exact)),
+      item("difference", at.difference === 0 ? "0" : short(at.difference)),
+      item("certified bound", short(at.bound)),
+    ),
+  );
+}
+
+// The page and its address
+
+async function refresh() {
+  if (await readText()) await compile(false);
+}
+
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (await readText()) compile(true);
+});
+form.elements.p.addEventListener("input", typed);
+form.elements.p.addEventListener("scroll", () => (find("caret").scrollLeft = form.elements.p.scrollLeft));
+form.elements.radius.addEventListener("input", unhurried(() => compile(true), 400));
+for (const name of ["construction", "directions", "dtype"]) form.elements[name].addEventListener("change", () => compile(true));
+offerLink(find("copy-link"));
+if (form.elements.p.getAttribute("aria-invalid") !== "true") compile(false);
+

@@ -1,0 +1,133 @@
+// The shape of the model over one or two variables, on the slice through x; the same as a table.
+
+import { element } from "./dom.js";
+import { latest, wasTakenBack } from "./fetching.js";
+import { minus, short } from "./format.js";
+import { linePlot } from "./plot.js";
+import { Surface } from "./surface.js";
+
+const API = "/api/v1/playground/polynomial/surface";
+const VIEWS = { model: "the transformer", target: "the polynomial", difference: "their difference" };
+const TABLE_STEPS = 8;
+
+export class Shape {
+  constructor(place, state, say) {
+    Object.assign(this, { place, state, say, ask: latest(), surface: new Surface(), last: "" });
+    this.bar = element("div", { class: "split" });
+    this.drawn = element("div", { class: "card" });
+    this.words = element("p", { class: "muted small", "aria-live": "polite" });
+    this.table = element("details", { class: "pg-details", ontoggle: () => this.tabulate() }, element("summary", {}, "As a table"));
+    place.append(this.bar, this.drawn, this.words, this.table);
+  }
+
+  async show(found, at) {
+    this.place.hidden = !found.variables.length;
+    if (this.place.hidden) return;
+    Object.assign(this, { found, at });
+    const names = ["p", "radius", "construction", "directions", "dtype", "axes"];
+    const asked = new URLSearchParams(names.map((name) => [name, this.state.get(name)]));
+    // With two variables or fewer the slice is all there is, wherever x lies.
+    if (found.variables.length > 2) asked.set("x", this.state.get("x"));
+    const known = String(asked);
+    try {
+      if (known !== this.last) this.data = await this.ask(`${API}?${asked}`);
+      this.last = known;
+    } catch (error) {
+      if (!wasTakenBack(error)) this.words.textContent = error.message;
+      return;
+    }
+    this.controls();
+    this.draw();
+  }
+
+  controls() {
+    const view = this.view();
+    const buttons = Object.entries(VIEWS).map(([key, words]) =>
+      element(
+        "button",
+        { type: "button", class: "button button--small", "aria-pressed": String(key === view), onclick: () => this.choose("show", key) },
+        words,
+      ),
+    );
+    this.bar.replaceChildren(element("div", { class: "cluster", role: "group", "aria-label": "What to draw" }, buttons), ...this.axes());
+  }
+
+  axes() {
+    const names = this.found.variables;
+    if (names.length < 3) return [];
+    const present = this.data.axes;
+    const pick = (which) =>
+      element(
+        "select",
+        { class: "input pg-axis", "aria-label": which ? "Second variable" : "First variable", onchange: (event) => this.choose("axes", swapped(present, which, event.target.value)) },
+        names.map((name) => element("option", { value: name, selected: name === present[which] }, name)),
+      );
+    return [element("div", { class: "cluster" }, element("span", { class: "muted small" }, "slice along"), pick(0), pick(1))];
+  }
+
+  choose(name, value) {
+    this.state.form.elements[name].value = value;
+    this.state.keep(false);
+    this.show(this.found, this.at);
+  }
+
+  view() {
+    const view = this.state.get("show");
+    return view in VIEWS ? view : "model";
+  }
+
+  draw() {
+    const { data } = this;
+    const view = this.view();
+    const values = data[view];
+    const value = { model: this.at?.output, target: this.at?.target, difference: this.at && this.at.output - this.at.target }[view];
+    const coordinate = (name) => this.at?.x[this.found.variables.indexOf(name)];
+    if (data.axes.length === 1) {
+      const points = data.line.map((u, k) => [u, values[k][0]]).filter(([, v]) => v !== null);
+      const label = `${VIEWS[view]} over ${data.axes[0]}`;
+      const mark = this.at ? [coordinate(data.axes[0]), value] : null;
+      this.drawn.replaceChildren(linePlot([{ points }], { label, xName: data.axes[0], mark, height: 320 }));
+    } else {
+      if (!this.surface.place.isConnected) this.drawn.replaceChildren(this.surface.place);
+      const mark = this.at ? [...data.axes.map(coordinate), value] : null;
+      this.surface.show(data.line, values, data.axes, mark, VIEWS[view]);
+    }
+    this.words.textContent =
+      `On ${data.points.toLocaleString("en-GB")} points the transformer is within ${short(data.largest_difference, 2)} of the polynomial, ` +
+      `evaluated exactly; certified is ${short(data.bound, 2)}.` +
+      (data.axes.length > 1 ? " Drag the surface, or use arrow keys, to turn it." : "");
+    if (this.table.open) this.tabulate();
+  }
+
+  tabulate() {
+    this.table.querySelector(".table-frame")?.remove();
+    if (!this.table.open || !this.data) return;
+    const { line, axes } = this.data;
+    const values = this.data[this.view()];
+    const stride = (line.length - 1) / TABLE_STEPS;
+    const picked = Array.from({ length: TABLE_STEPS + 1 }, (_, k) => Math.round(k * stride));
+    const columns = axes.length > 1 ? picked : [0];
+    const head = (text, scope) => element("th", { scope, class: "number" }, text);
+    const cell = (value) => element("td", { class: "number mono" }, value === null ? "–" : minus(short(value, 4)));
+    this.table.append(
+      element(
+        "div",
+        { class: "table-frame" },
+        element(
+          "table",
+          { class: "table pg-small-table" },
+          element("caption", { class: "small muted" }, axes.length > 1 ? `Rows ${axes[0]}, columns ${axes[1]}: ${VIEWS[this.view()]}` : VIEWS[this.view()]),
+          element("thead", {}, element("tr", {}, head(axes.join(" \\ "), "col"), axes.length > 1 ? columns.map((j) => head(minus(short(line[j])), "col")) : head("value", "col"))),
+          element("tbody", {}, picked.map((i) => element("tr", {}, head(minus(short(line[i])), "row"), columns.map((j) => cell(values[i][j]))))),
+        ),
+      ),
+    );
+  }
+}
+
+function swapped(present, which, name) {
+  const next = [...present];
+  if (next[1 - which] === name) next[1 - which] = present[which];
+  next[which] = name;
+  return next.join(",");
+}

@@ -1,0 +1,194 @@
+// A surface over two variables, drawn on a canvas by a small projection of its own: drag or arrow keys turn
+// it, plus and minus zoom. Faces are painted from the back; what lies outside the ball is left out.
+
+import { colour, element, onSchemeChange } from "./dom.js";
+import { minus, short } from "./format.js";
+
+const HEIGHT = 0.75; // of the plane's half side
+const surfaces = new Set();
+onSchemeChange(() => surfaces.forEach((s) => (s.place.isConnected ? s.draw() : surfaces.delete(s))));
+
+export class Surface {
+  constructor() {
+    this.turn = -0.65;
+    this.tilt = 0.55;
+    this.zoom = 1;
+    this.canvas = element("canvas", { "aria-hidden": "true" });
+    this.place = element(
+      "div",
+      {
+        class: "pg-surface",
+        tabindex: "0",
+        role: "group",
+        onkeydown: (event) => this.key(event),
+      },
+      this.canvas,
+    );
+    this.canvas.addEventListener("pointerdown", (event) => this.grab(event));
+    this.canvas.addEventListener("pointermove", (event) => this.drag(event));
+    for (const name of ["pointerup", "pointercancel"]) this.canvas.addEventListener(name, () => (this.held = null));
+    new ResizeObserver(() => this.draw()).observe(this.place);
+    surfaces.add(this);
+  }
+
+  // values: rows of numbers or nulls over line × line; mark: [u, v, value] of the present point
+  show(line, values, names, mark, label) {
+    Object.assign(this, { line, values, names, mark });
+    const known = values.flat().filter((v) => v !== null);
+    this.low = Math.min(...known, 0);
+    this.high = Math.max(...known, 0);
+    if (this.high === this.low) this.high = this.low + 1;
+    this.place.setAttribute(
+      "aria-label",
+      `${label} over ${names.join(" and ")}, from ${short(Math.min(...known))} to ${short(Math.max(...known))}; arrow keys turn it, plus and minus zoom`,
+    );
+    this.draw();
+  }
+
+  grab(event) {
+    this.held = [event.clientX, event.clientY];
+    this.canvas.setPointerCapture(event.pointerId);
+  }
+
+  drag(event) {
+    if (!this.held) return;
+    this.turn += 0.008 * (event.clientX - this.held[0]);
+    this.lean(0.006 * (event.clientY - this.held[1]));
+    this.held = [event.clientX, event.clientY];
+    this.draw();
+  }
+
+  lean(by) {
+    this.tilt = Math.max(0.05, Math.min(1.5, this.tilt + by));
+  }
+
+  key(event) {
+    const moves = {
+      ArrowLeft: () => (this.turn -= 0.12),
+      ArrowRight: () => (this.turn += 0.12),
+      ArrowUp: () => this.lean(-0.08),
+      ArrowDown: () => this.lean(0.08),
+      "+": () => (this.zoom = Math.min(3, this.zoom * 1.2)),
+      "=": () => (this.zoom = Math.min(3, this.zoom * 1.2)),
+      "-": () => (this.zoom = Math.max(0.5, this.zoom / 1.2)),
+    };
+    if (!(event.key in moves)) return;
+    moves[event.key]();
+    event.preventDefault();
+    this.draw();
+  }
+
+  project(x, y, z) {
+    const [c, s] = [Math.cos(this.turn), Math.sin(this.turn)];
+    const [right, back] = [c * x - s * y, s * x + c * y];
+    const [ct, st] = [Math.cos(this.tilt), Math.sin(this.tilt)];
+    const depth = back * ct - z * st;
+    const scale = (this.size * this.zoom) / (1 + 0.12 * depth);
+    return [this.middle[0] + scale * right, this.middle[1] - scale * (z * ct + back * st), depth];
+  }
+
+  level(value) {
+    return HEIGHT * ((2 * (value - this.low)) / (this.high - this.low) - 1);
+  }
+
+  draw() {
+    const width = this.place.clientWidth;
+    if (!width || !this.values) return;
+    const height = Math.min(460, Math.max(260, 0.62 * width));
+    const ratio = devicePixelRatio || 1;
+    this.canvas.width = width * ratio;
+    this.canvas.height = height * ratio;
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    this.middle = [width / 2, height / 2];
+    this.size = 0.29 * Math.min(width, 1.5 * height);
+    const context = this.canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    this.frame(context);
+    this.faces(context);
+    this.point(context);
+  }
+
+  frame(context) {
+    const ground = this.level(0);
+    const corners = [[-1, -1], [1, -1], [1, 1], [-1, 1]].map(([x, y]) => this.project(x, y, ground));
+    context.strokeStyle = colour("line-strong");
+    context.lineWidth = 1;
+    context.beginPath();
+    corners.forEach(([a, b], k) => context[k ? "lineTo" : "moveTo"](a, b));
+    context.closePath();
+    context.stroke();
+    context.fillStyle = colour("ink-3");
+    context.font = `12px ${colour("sans")}`;
+    context.textAlign = "center";
+    const ends = [minus(short(this.line[0])), minus(short(this.line.at(-1)))];
+    const note = (text, x, y) => {
+      const [a, b] = this.project(x, y, ground);
+      context.fillText(text, a, b + 4);
+    };
+    note(this.names[0], 0, -1.22);
+    note(ends[0], -1, -1.14);
+    note(ends[1], 1, -1.14);
+    note(this.names[1], 1.22, 0);
+    note(ends[0], 1.14, -1);
+    note(ends[1], 1.14, 1);
+  }
+
+  faces(context) {
+    const n = this.line.length - 1;
+    const at = (i, j) => this.project((2 * i) / n - 1, (2 * j) / n - 1, this.level(this.values[i][j]));
+    const found = [];
+    for (let i = 0; i < n; i++) {
+      for (let j = 0; j < n; j++) {
+        const own = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]].filter(([a, b]) => this.values[a][b] !== null);
+        if (own.length < 3) continue;
+        const corners = own.map(([a, b]) => at(a, b));
+        const value = own.reduce((sum, [a, b]) => sum + this.values[a][b], 0) / own.length;
+        found.push({ corners, value, depth: corners.reduce((sum, c) => sum + c[2], 0) / corners.length });
+      }
+    }
+    found.sort((a, b) => b.depth - a.depth);
+    const colours = [colour("pg-low"), colour("pg-middle"), colour("pg-high")].map(channels);
+    context.lineWidth = 0.6;
+    for (const { corners, value } of found) {
+      const share = (value - this.low) / (this.high - this.low);
+      context.fillStyle = blend(colours, share, 1);
+      context.strokeStyle = blend(colours, share, 0.82);
+      context.beginPath();
+      corners.forEach(([a, b], k) => context[k ? "lineTo" : "moveTo"](a, b));
+      context.closePath();
+      context.fill();
+      context.stroke();
+    }
+  }
+
+  point(context) {
+    if (!this.mark) return;
+    const reach = this.line.at(-1);
+    const [u, v, value] = [this.mark[0] / reach, this.mark[1] / reach, this.level(this.mark[2])];
+    const [a, b] = this.project(u, v, value);
+    const [c, d] = this.project(u, v, this.level(0));
+    context.strokeStyle = context.fillStyle = colour("ink");
+    context.setLineDash([3, 3]);
+    context.beginPath();
+    context.moveTo(c, d);
+    context.lineTo(a, b);
+    context.stroke();
+    context.setLineDash([]);
+    context.beginPath();
+    context.arc(a, b, 5, 0, 7);
+    context.fill();
+    context.strokeStyle = colour("surface-2");
+    context.lineWidth = 1.5;
+    context.stroke();
+  }
+}
+
+function channels(hex) {
+  return [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
+}
+
+function blend([low, middle, high], share, shade) {
+  const [from, to, t] = share < 0.5 ? [low, middle, 2 * share] : [middle, high, 2 * share - 1];
+  return `rgb(${from.map((c, k) => Math.round(shade * (c + t * (to[k] - c)))).join(" ")})`;
+}
