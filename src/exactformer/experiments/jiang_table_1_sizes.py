@@ -15,12 +15,12 @@ _ALL = {"data": "multi30k", "train": 29_000, "tested": 1000, "vocabulary": 8000}
 
 TRANSLATORS: dict[Scale, dict[str, dict[str, Any]]] = {
     Scale.SMOKE: {
-        TRANSFORMER: {**_MADE_UP, "tokens": 12, "moved": 4, "batch": 64}
+        TRANSFORMER: {**_MADE_UP, "tokens": 8, "moved": 3, "batch": 32}
         | {"width": 48, "layers": 1, "heads": 4, "hidden": 96, "dropout": 0.0}
-        | {"steps": 300, "fine_steps": 200, "rate": 4e-3},
-        LSTM: {**_MADE_UP, "tokens": 12, "moved": 4, "batch": 64}
+        | {"steps": 250, "fine_steps": 250, "rate": 4e-3},
+        LSTM: {**_MADE_UP, "tokens": 8, "moved": 3, "batch": 32}
         | {"width": 48, "layers": 1, "dropout": 0.0}
-        | {"steps": 300, "fine_steps": 200, "rate": 4e-3},
+        | {"steps": 250, "fine_steps": 150, "rate": 8e-3},
     },
     Scale.DEFAULT: {
         TRANSFORMER: {**_SOME, "tokens": 40, "moved": 10, "batch": 64}
@@ -33,7 +33,7 @@ TRANSLATORS: dict[Scale, dict[str, dict[str, Any]]] = {
     Scale.PAPER: {
         TRANSFORMER: {**_ALL, "tokens": 40, "moved": 10, "batch": 256}
         | {"width": 256, "layers": 3, "heads": 4, "hidden": 512, "dropout": 0.3}
-        | {"steps": 4000, "fine_steps": 1300, "rate": 1.5e-3},
+        | {"steps": 4000, "fine_steps": 1600, "rate": 1.5e-3},
         LSTM: {**_ALL, "tokens": 40, "moved": 10, "batch": 256}
         | {"width": 512, "layers": 2, "dropout": 0.3}
         | {"steps": 2000, "fine_steps": 700, "rate": 1e-3},
@@ -51,8 +51,8 @@ READERS: dict[Scale, dict[str, Any]] = {
     | {"steps": 1800, "fine_steps": 600, "rate": 1e-3},
 }
 NAMING: dict[Scale, dict[str, Any]] = {
-    Scale.SMOKE: {**_MADE_UP, "tokens": 12, "moved": 4, "batch": 64}
-    | {"width": 48, "layers": 1, "heads": 4, "steps": 200, "rate": 4e-3},
+    Scale.SMOKE: {**_MADE_UP, "tokens": 8, "moved": 3, "batch": 32}
+    | {"width": 48, "layers": 1, "heads": 4, "steps": 150, "rate": 5e-3},
     Scale.DEFAULT: {**_SOME, "vocabulary": 500, "tokens": 32, "moved": 10, "batch": 64}
     | {"width": 96, "layers": 1, "heads": 4, "steps": 500, "rate": 3e-3},
     Scale.PAPER: {**_ALL, "vocabulary": 1000, "tokens": 32, "moved": 10, "batch": 256}

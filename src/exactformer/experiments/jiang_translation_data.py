@@ -57,7 +57,7 @@ def pairs(data: str, train: int, tested: int, vocabulary: int, tokens: int) -> P
     )
 
 
-def made_up(count: int, longest: int = 4) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def made_up(count: int, longest: int = 3) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return ``count`` sentences of two to ``longest`` pairs, and their translations."""
     random = np.random.default_rng(0)
     qualities, things = list(QUALITIES), list(THINGS)
