@@ -1,16 +1,17 @@
 """Putting records into the library: papers with their people, houses, topics, claims, citations.
 
-:func:`add` writes new papers, :func:`fill` completes one that is there and never overwrites.
-Both keep the search index in step. Permission is the caller's business.
+:func:`add` writes new papers, :func:`fill` completes one that is there and never overwrites;
+:func:`overwrite` does. All keep the search index in step. Permission is the caller's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from exactformer.studio.database.base import now
 from exactformer.studio.database.library import (
     Authorship,
     Citation,
@@ -54,19 +55,29 @@ def add(db: Session, records: Sequence[PaperRecord]) -> list[Paper]:
 def fill(db: Session, paper: Paper, record: PaperRecord) -> list[str]:
     """Complete ``paper`` from ``record`` where it is empty; return the names of what was filled."""
     gained = gains(paper, record, resolve(db, keys(record)))
-    shelf = _Shelf(db, [record])
-    for name in gained:
-        if name in PLAIN_FIELDS or name == "kind":
-            setattr(paper, name, getattr(record, name))
-    if "authors" in gained:
-        paper.authorships = shelf.authorships(record.authors)
-    if "topics" in gained:
-        paper.topics = shelf.topics(record.topics)
-    if "claims" in gained:
-        paper.claims = _claims(record.claims, 0)
-    if gained:
-        index(db, [paper.id])
+    overwrite(db, paper, record, gained)
     return gained
+
+
+def overwrite(db: Session, paper: Paper, record: PaperRecord, names: Sequence[str]) -> None:
+    """Give ``paper`` these fields of ``record``, whatever it has there."""
+    if not names:
+        return
+    shelf = _Shelf(db, [record])
+    for name in names:
+        if name in PLAIN_FIELDS or name in ("title", "kind"):
+            setattr(paper, name, getattr(record, name))
+    paper.normalised_title = normalised(paper.title)[:500]
+    if "authors" in names:
+        paper.authorships.clear()
+        db.flush()  # places in the list are keys: the old ones have to go first
+        paper.authorships.extend(shelf.authorships(record.authors))
+    if "topics" in names:
+        paper.topics = shelf.topics(record.topics)
+    if "claims" in names:
+        paper.claims = _claims(record.claims, 0)
+    paper.updated_at = now()
+    index(db, [paper.id])
 
 
 def gains(paper: Paper, record: PaperRecord, known: dict[str, int]) -> list[str]:
@@ -101,7 +112,7 @@ def add_claims(paper: Paper, claims: Iterable[ClaimRecord]) -> list[str]:
     return [claim.anchor for claim in new]
 
 
-def cite(db: Session, references: dict[int, Iterable[str]]) -> int:
+def cite(db: Session, references: Mapping[int, Iterable[str]]) -> int:
     """Tie papers (by id) to the papers their references speak of; return how many ties are new."""
     known = resolve(db, (key for some in references.values() for key in some))
     wanted = {

@@ -1,0 +1,34 @@
+"""Files of others become records: nothing is written before somebody has seen what would be.
+
+texts       bytes to text and data, within bounds
+bibtex, csl, arxiv, openalex, own    one file per format
+formats     which of them a file is
+proposing   preview, confirm or discard
+"""
+
+from exactformer.studio.services.importing.formats import FORMATS, read
+from exactformer.studio.services.importing.proposing import (
+    Item,
+    Outcome,
+    confirm,
+    discard,
+    pending,
+    preview,
+    propose,
+    waiting,
+    write,
+)
+
+__all__ = [
+    "FORMATS",
+    "Item",
+    "Outcome",
+    "confirm",
+    "discard",
+    "pending",
+    "preview",
+    "propose",
+    "read",
+    "waiting",
+    "write",
+]

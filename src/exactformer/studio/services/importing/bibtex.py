@@ -1,0 +1,173 @@
+"""BibTeX, read by pybtex; accents and the commonest commands of TeX become letters.
+
+Abbreviations (``@string``) may be built of one another, so that a small file could grow without
+bound: what they give is counted.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from exactformer.studio.errors import InvalidError, TooLargeError
+from exactformer.studio.services import naming
+from exactformer.studio.services.importing.texts import check_number
+from exactformer.studio.services.records import PaperRecord, checked
+
+MOST_ABBREVIATED = 1_000_000
+LONGEST_FIELD = 100_000
+
+_KINDS = {
+    "article": "article",
+    "inproceedings": "article",
+    "conference": "article",
+    "incollection": "article",
+    "inbook": "article",
+    "book": "book",
+    "proceedings": "book",
+    "phdthesis": "thesis",
+    "mastersthesis": "thesis",
+    "thesis": "thesis",
+    "unpublished": "preprint",
+    "techreport": "preprint",
+    "software": "software",
+    "dataset": "dataset",
+}
+_SOURCES = ("journal", "journaltitle", "booktitle", "publisher", "school", "institution")
+_MATHEMATICS = re.compile(r"(\$[^$]*\$)")
+_DRESS = re.compile(r"\\(?:emph|textbf|textit|textsc|texttt|text|mathrm|url|bf|it|em)\b\s*|[{}]")
+_SPACE = re.compile(r"\\[,;:! ]|~")
+
+
+@dataclass(frozen=True)
+class _Entry:
+    type: str
+    key: str
+    fields: dict[str, str]
+
+
+def read(text: str) -> list[PaperRecord]:
+    """Return the records of a BibTeX file."""
+    from pybtex.exceptions import PybtexError
+
+    try:
+        entries = list(_entries(text))
+        return [_record(entry, f"Entry {entry.key[:60]!r}") for entry in entries]
+    except PybtexError as error:
+        line = getattr(error, "lineno", None)
+        place = f"Line {line}: " if line else ""
+        message = re.sub(r"^(?:syntax error )?in line \d+: ", "", str(error))[:200]
+        raise InvalidError(f"{place}this is not BibTeX: {message}.") from None
+
+
+def _entries(text: str) -> Iterator[_Entry]:
+    from pybtex.database.input.bibtex import LowLevelParser, month_names
+    from pybtex.utils import CaseInsensitiveDict
+
+    class Abbreviations(CaseInsensitiveDict):  # type: ignore[misc]
+        spent = 0
+
+        def __getitem__(self, name: str) -> str:
+            value: str = super().__getitem__(name)
+            self.spent += len(value)
+            if self.spent > MOST_ABBREVIATED:
+                raise TooLargeError(
+                    f"Abbreviations give more than {MOST_ABBREVIATED:,} characters, which is the "
+                    "limit. Write them out."
+                )
+            return value
+
+    number = 0
+    for command, body in LowLevelParser(text, macros=Abbreviations(month_names)):
+        if command.lower() in ("string", "preamble"):
+            continue
+        number += 1
+        check_number(number)
+        key, fields = body
+        values = {name.lower(): "".join(parts) for name, parts in fields}
+        for name, value in values.items():
+            if len(value) > LONGEST_FIELD:
+                raise TooLargeError(
+                    f"Entry {key[:60]!r}: {name[:60]}: {len(value):,} characters; "
+                    f"the limit is {LONGEST_FIELD:,}."
+                )
+        yield _Entry(command.lower(), key, values)
+
+
+def _record(entry: _Entry, where: str) -> PaperRecord:
+    fields = entry.fields
+    doi = naming.doi(plain(fields.get("doi", "")))
+    arxiv = _arxiv(fields, doi)
+    year = plain(fields.get("year", "") or fields.get("date", ""))[:4]
+    source = next((plain(fields[name]) for name in _SOURCES if fields.get(name)), "")
+    kind = _KINDS.get(entry.type, "other")
+    if arxiv and (kind == "other" or "arxiv" in source.lower()):
+        kind, source = "preprint", "arXiv"
+    keywords = re.split(r"[,;]", plain(fields.get("keywords", "")))
+    given: dict[str, Any] = {
+        "title": plain(fields.get("title", "")),
+        "abstract": plain(fields.get("abstract", "")),
+        "year": int(year) if re.fullmatch(r"[12][0-9]{3}", year) else None,
+        "kind": kind,
+        "source": source,
+        "doi": doi,
+        "arxiv_id": arxiv,
+        "url": naming.web_address(fields.get("url", "").replace("\\_", "_").replace("\\%", "%")),
+        "authors": [{"name": name} for name in _names(fields.get("author", ""))],
+        "topics": [word.strip() for word in keywords if word.strip()],
+    }
+    return checked(given, where)
+
+
+def plain(text: str) -> str:
+    r"""Return TeX as text; mathematics between dollars stays as it is.
+
+    >>> plain(r"{\L}ukasz \v{C}ernock{\'y} on ${\mathcal O}(n)$ {BERT}s")
+    'Łukasz Černocký on ${\\mathcal O}(n)$ BERTs'
+    """
+    import latexcodec  # noqa: F401  (makes the codec known)
+
+    from_latex: Callable[[Any], tuple[str, int]] = codecs.getdecoder("ulatex")
+    parts = _MATHEMATICS.split(text)
+    for index in range(0, len(parts), 2):
+        spaced = _SPACE.sub(" ", parts[index])
+        parts[index] = _DRESS.sub("", from_latex(spaced)[0])
+    return " ".join("".join(parts).split())
+
+
+def _names(authors: str) -> Iterator[str]:
+    from pybtex.bibtex.utils import split_name_list
+    from pybtex.database import Person
+
+    for written in split_name_list(" ".join(authors.split())):
+        if written == "others":
+            continue
+        person = Person(written)
+        parts = [
+            *person.first_names,
+            *person.middle_names,
+            *person.prelast_names,
+            *person.last_names,
+            *person.lineage_names,
+        ]
+        if name := plain(" ".join(parts)):
+            yield name
+
+
+def _arxiv(fields: dict[str, str], doi: str | None) -> str | None:
+    if found := naming.arxiv_id_of_doi(doi):
+        return found
+    eprint = fields.get("eprint", "")
+    archive = (fields.get("archiveprefix") or fields.get("eprinttype") or "arxiv").lower()
+    if archive == "arxiv" and (found := naming.arxiv_id(eprint)):
+        return found
+    for name in ("journal", "note", "howpublished", "volume", "number", "url"):
+        value = fields.get(name, "")
+        if "arxiv" in value.lower():
+            words = value.replace(",", " ").replace("{", "").replace("}", "").split()
+            if found := next(filter(None, map(naming.arxiv_id, words)), None):
+                return found
+    return None
