@@ -48,7 +48,7 @@ def _panel(axes: Axes, samples: Any, control: Any) -> None:
         if len(seen) > 1 and np.ptp(seen) > 0:
             places.append(number)
             parts.append(np.log10(seen))
-    bodies: Any = axes.violinplot(parts, places, widths=0.9, showextrema=False)
+    bodies: Any = axes.violinplot(parts, places, widths=0.9, showextrema=False, points=50)
     for body in bodies["bodies"]:
         body.set(facecolor=BLUE, alpha=0.55, edgecolor="none")
     k = np.arange(1, samples.shape[1] + 1)

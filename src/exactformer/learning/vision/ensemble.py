@@ -50,7 +50,7 @@ class VisionEnsemble(Ensemble):
         self.register_buffer("scales", scales.to(dtype))
         self.register_buffer("order", torch.tensor([one.order for one in configurations]))
         self._moved = any(one.moved for one in configurations)
-        self.join: Callable[..., tuple[Tensor, Tensor]] = _join
+        self.join: Callable[..., tuple[Tensor, Tensor]] = joined
 
     def _draw(self, dtype: torch.dtype) -> None:
         """Draw every model's weights from its own seed, as ``nn.Linear`` does."""
@@ -176,9 +176,9 @@ _BLOCK = {
 }
 
 
-def _join(
+def joined(
     x: Tensor, added: Tensor, kept: Tensor | None, compute: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """Return x with what a part adds to it, and its norm for the next part."""
-    joined = x + (added if kept is None else added * kept)
-    return joined, normed(joined).to(compute)
+    total = x + (added if kept is None else added * kept)
+    return total, normed(total).to(compute)

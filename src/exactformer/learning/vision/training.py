@@ -20,7 +20,7 @@ from exactformer.learning.ensemble.adam import RowAdam
 from exactformer.learning.ensemble.capture import repeated
 from exactformer.learning.ensemble.packing import PackedWeights
 from exactformer.learning.ensemble.protocol import EnsembleProtocol
-from exactformer.learning.vision.ensemble import VisionEnsemble, _join
+from exactformer.learning.vision.ensemble import VisionEnsemble, joined
 from exactformer.learning.vision.recipe import Recipe, draw_pass
 from exactformer.learning.vision.showing import shown
 from exactformer.progress import progress
@@ -91,7 +91,7 @@ def train_vision(
         clock.add_(1)
 
     seen: list[Tensor] = []
-    ensemble.join = torch.compile(_join) if fuse else _join
+    ensemble.join = torch.compile(joined) if fuse else joined
     began, left = time.perf_counter(), most_steps
     with sdpa_kernel(_KERNELS), progress("images", recipe.epochs, show) as tell:
         try:
@@ -113,7 +113,7 @@ def train_vision(
             seconds = time.perf_counter() - began
         finally:
             packed.release()
-            ensemble.join = _join
+            ensemble.join = joined
     done = int(adam.clock)
     return VisionHistory(losses, (~adam.finite).tolist(), seconds, done)
 
