@@ -48,11 +48,13 @@ def draw(summary: Summary) -> Figure:
         figure = Figure(figsize=(13, 4), layout="constrained")
         images, translation, named = figure.subplots(1, 3)
         _scores(images, summary, "images")
-        images.set(title="CIFAR-10", ylabel="share of test images named rightly")
+        images.set(title="Images", ylabel="share of test images named rightly")
         _scores(translation, summary, "translation")
-        translation.set(title="English to German", ylabel="BLEU")
-        translation.legend()
+        translation.set(title="Translation", ylabel="BLEU")
         _naming(named, summary)
+        for axes in (images, translation, named):
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+            axes.grid(axis="x", visible=False)
     return figure
 
 
@@ -67,19 +69,19 @@ def _scores(axes: Axes, summary: Summary, task: str) -> None:
     places = [order.index(row) - 0.2 for row in ORDERS]
     axes.plot(places, PRINTED[task], "D", color=GREY, markersize=6, label="print, other data")
     axes.set_xticks(range(len(_ROWS)), list(_ROWS.values()))
-    axes.grid(axis="x", visible=False)
 
 
 def _naming(axes: Axes, summary: Summary) -> None:
-    for place, model in enumerate(NAMERS):
-        for shift, order, alpha in ((-0.2, ORIGINAL, 0.35), (0.2, MOVED, 0.9)):
-            row = summary.row(naming(model, order, FIRST))
-            axes.bar(place + shift, row.mean, 0.36, color=_NAMERS[model][1], alpha=alpha)
+    for shift, order, alpha in ((-0.2, ORIGINAL, 0.35), (0.2, MOVED, 0.9)):
+        rows = [summary.row(naming(model, order, FIRST)) for model in NAMERS]
+        axes.bar(
+            [place + shift for place in range(len(rows))],
+            [row.mean for row in rows],
+            0.36,
+            color=[colour for _, colour in _NAMERS.values()],
+            alpha=alpha,
+        )
+        axes.bar(0, 0, color=INK, alpha=alpha, label="original" if order == ORIGINAL else "moved")
     axes.axhline(summary[GUESS], color=INK, lw=1, ls="--", label="most frequent token")
-    axes.set_xticks(range(len(NAMERS)), [_NAMERS[model][0] for model in NAMERS])
-    axes.set(
-        title="Naming the token at every place",
-        ylabel="share right where it is first;\npale: original order, full: moved",
-    )
-    axes.grid(axis="x", visible=False)
-    axes.legend(loc="upper right")
+    axes.set_xticks(range(len(NAMERS)), [name for name, _ in _NAMERS.values()])
+    axes.set(title="An answer at every place", ylabel="share right of the tokens that are moved")
