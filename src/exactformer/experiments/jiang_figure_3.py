@@ -61,7 +61,7 @@ _SIZES: dict[Scale, dict[str, Any]] = {
 _DEEP: dict[Scale, dict[str, Any]] = {
     Scale.SMOKE: {"epochs": 3},
     Scale.DEFAULT: {"epochs": 3, "train": 2000},
-    Scale.PAPER: {"epochs": 20},
+    Scale.PAPER: {"epochs": 25},
 }
 
 

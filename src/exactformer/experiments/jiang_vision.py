@@ -47,7 +47,7 @@ FULL: dict[Scale, dict[str, Any]] = {
 }  # fmt: skip
 """The model at its full head size, and how it is trained."""
 
-FUSE = False
+FUSE = True
 """Whether a GPU compiles what lies between matrix products."""
 
 
