@@ -14,8 +14,10 @@ from starlette.types import Scope
 
 from exactformer import __version__
 from exactformer.studio.api import accounts as accounts_api
+from exactformer.studio.api import map as map_api
 from exactformer.studio.api import playground as playground_api
 from exactformer.studio.api import session as session_api
+from exactformer.studio.caching import PageCache
 from exactformer.studio.database import migrations
 from exactformer.studio.database.engine import Database
 from exactformer.studio.pages import account as account_page
@@ -23,9 +25,11 @@ from exactformer.studio.pages import administration as administration_page
 from exactformer.studio.pages import entrance as entrance_page
 from exactformer.studio.pages import errors
 from exactformer.studio.pages import home as home_page
+from exactformer.studio.pages import map as map_page
 from exactformer.studio.pages import playground as playground_page
 from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.rendering import STATIC
+from exactformer.studio.security import sessions
 from exactformer.studio.security.bodies import BodyLimit
 from exactformer.studio.security.headers import StrictHeaders
 from exactformer.studio.security.rates import Rates
@@ -39,9 +43,11 @@ ROUTERS = [
     entrance_page.router,
     account_page.router,
     administration_page.router,
+    map_page.router,
     playground_page.router,
     session_api.router,
     accounts_api.router,
+    map_api.router,
     playground_api.router,
 ]
 
@@ -67,7 +73,7 @@ def create_app(settings: Settings) -> FastAPI:
         version=__version__,
         lifespan=lifespan,
         dependencies=[Depends(guard)],
-        middleware=_layers(settings),
+        middleware=_layers(settings, database),
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
@@ -83,13 +89,16 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-def _layers(settings: Settings) -> list[Middleware]:
+def _layers(settings: Settings, database: Database) -> list[Middleware]:
     """What surrounds every request, from the outside in."""
     uploads = dict.fromkeys(("/imports", "/api/v1/imports"), settings.upload_bytes)
     layers: list[Middleware] = [Middleware(StrictHeaders, secure=settings.secure_cookies)]
     if settings.single_user:
         # Another site that makes its name point to this machine is not answered.
         layers.append(Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK))
+    else:
+        cookie = sessions.cookie_name(settings)
+        layers.insert(0, Middleware(PageCache, commits=lambda: database.commits, cookie=cookie))
     return [*layers, Middleware(BodyLimit, limit=settings.body_bytes, uploads=uploads)]
 
 

@@ -10,16 +10,22 @@ from exactformer.studio.services.map.nodes import Node, describe
 from exactformer.studio.services.map.paths import Route, shortest_path
 from exactformer.studio.services.map.relations import KINDS, Edge, Key
 from exactformer.studio.services.map.slices import Slice, explore, start
+from exactformer.studio.services.map.views import Entry, Relationship, State, View, look
 
 __all__ = [
     "KINDS",
     "Edge",
+    "Entry",
     "Key",
     "Node",
+    "Relationship",
     "Route",
     "Slice",
+    "State",
+    "View",
     "describe",
     "explore",
+    "look",
     "search",
     "shortest_path",
     "start",

@@ -63,14 +63,20 @@ def explore(
     kinds: Collection[str] = KINDS,
     limit: int = 60,
     expanded: Sequence[Key] = (),
+    path: Sequence[Key] = (),
 ) -> Slice:
-    """Return the slice around a node, with the neighbours of expanded nodes added."""
+    """Return the slice around a node, with the neighbours of expanded nodes added.
+
+    Along a path, only its nodes and what was expanded are shown.
+    """
     _check(depth, kinds, limit, expanded)
-    shown = dict.fromkeys((centre, *expanded))
+    shown = dict.fromkeys((centre, *path, *expanded))
     require(db, shown)
-    shown.update(_neighbours(db, [centre], shown, kinds, _share(limit, len(shown), depth)))
-    walked = {centre, *expanded}
-    if depth == 2:
+    walked = set(expanded)
+    if not path:
+        walked.add(centre)
+        shown.update(_neighbours(db, [centre], shown, kinds, _share(limit, len(shown), depth)))
+    if not path and depth == 2:
         walked.update(_affordable(db, shown))
         shown.update(_neighbours(db, walked, shown, kinds, limit - len(shown)))
     for key in expanded:

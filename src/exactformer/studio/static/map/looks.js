@@ -1,0 +1,112 @@
+// Colours, shapes and sizes of the drawing; colours are the page's own, in whichever scheme it has.
+
+const SHAPES = {
+  paper: "round-rectangle",
+  person: "ellipse",
+  institution: "diamond",
+  topic: "hexagon",
+  claim: "triangle",
+};
+
+function size(node) {
+  const grown = 13 + 4.5 * Math.log2(1 + node.data("degree"));
+  return Math.min(node.hasClass("centre") ? 52 : 40, Math.max(16, grown));
+}
+
+export function looks(element) {
+  const read = getComputedStyle(element);
+  const colour = (name) => read.getPropertyValue(`--${name}`).trim();
+  const kinds = Object.entries(SHAPES).map(([kind, shape]) => ({
+    selector: `node[kind = "${kind}"]`,
+    style: { shape, "background-color": colour(`map-${kind}`) },
+  }));
+  return [
+    {
+      selector: "node",
+      style: {
+        width: size,
+        height: size,
+        label: "data(short)",
+        color: colour("ink"),
+        "font-family": read.fontFamily,
+        "font-size": 12,
+        "text-valign": "bottom",
+        "text-margin-y": 4,
+        "text-wrap": "wrap",
+        "text-max-width": 104,
+        "text-outline-color": colour("map-ground"),
+        "text-outline-width": 2.5,
+        "border-width": 0,
+        "overlay-opacity": 0,
+      },
+    },
+    ...kinds,
+    { selector: 'node[kind = "paper"]', style: { width: (node) => 1.35 * size(node) } },
+    {
+      selector: "node.closed",
+      style: { "border-width": 2, "border-color": colour("map-ground"), "border-position": "inside" },
+    },
+    {
+      selector: "node.centre",
+      style: {
+        "font-weight": 700,
+        "font-size": 14,
+        "outline-color": colour("accent"),
+        "outline-width": 2,
+        "outline-offset": 4,
+      },
+    },
+    {
+      selector: "edge",
+      style: {
+        width: 1.3,
+        "line-color": colour("map-edge"),
+        "curve-style": "straight",
+        "target-arrow-color": colour("map-edge"),
+        "target-arrow-shape": "triangle",
+        "arrow-scale": 0.75,
+        "overlay-opacity": 0,
+      },
+    },
+    { selector: ".faded", style: { opacity: 0.28 } },
+    {
+      selector: "edge.near, edge.path",
+      style: {
+        width: 2.2,
+        "line-color": colour("accent"),
+        "target-arrow-color": colour("accent"),
+        "z-index": 5,
+      },
+    },
+    {
+      selector: "edge.near",
+      style: {
+        label: "data(relation)",
+        color: colour("ink-2"),
+        "font-family": read.fontFamily,
+        "font-size": 9,
+        "min-zoomed-font-size": 7,
+        "text-rotation": "autorotate",
+        "text-outline-color": colour("map-ground"),
+        "text-outline-width": 2.5,
+      },
+    },
+    { selector: "edge.path", style: { width: 4 } },
+    {
+      selector: "node.chosen",
+      style: {
+        "outline-color": colour("ink"),
+        "outline-width": 3,
+        "outline-offset": 3,
+        "font-weight": 700,
+        "z-index": 10,
+      },
+    },
+  ];
+}
+
+export function onSchemeChange(act) {
+  const scheme = { attributes: true, attributeFilter: ["data-scheme"] };
+  new MutationObserver(act).observe(document.documentElement, scheme);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", act);
+}
