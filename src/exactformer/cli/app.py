@@ -22,6 +22,7 @@ from exactformer.cli.recommend import recommend
 from exactformer.cli.report import report
 from exactformer.cli.reproduce import reproduce
 from exactformer.cli.sequence import sequence
+from exactformer.cli.serve import serve
 from exactformer.cli.shrink import shrink
 from exactformer.cli.spectrum import spectrum
 from exactformer.cli.usage import Command, Group
@@ -93,6 +94,11 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
     ],
     reproduce: ["reproduce --list", "reproduce fang-table-1", "reproduce --all --scale smoke"],
     report: ["report", "report --results results -o page.html"],
+    serve: [
+        "serve",
+        "serve --single-user --port 9000",
+        "serve --host 0.0.0.0 --database postgresql://studio@localhost/studio --secure-cookies",
+    ],
 }
 
 

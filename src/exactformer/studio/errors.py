@@ -11,6 +11,10 @@ class DatabaseError(ExactformerError):
     """A database that cannot be opened: not one, newer than this program, or out of reach."""
 
 
+class AddressError(ExactformerError):
+    """An address that cannot be listened on, or must not be."""
+
+
 class StudioError(ExactformerError):
     """A request that is refused; the message says why and what to do."""
 
