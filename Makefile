@@ -4,10 +4,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all check lint types docs screenshots bench clean
+# What `make serve` passes on, such as OPTIONS="--single-user --port 9000".
+OPTIONS ?=
+
+.PHONY: demo serve test test-all check lint types docs screenshots bench clean
 
 demo: $(VENV)/.core
 	$(BIN)/exactformer demo
+
+serve: $(VENV)/.studio
+	@$(BIN)/exactformer serve $(OPTIONS)
 
 test: $(VENV)/.dev $(VENV)/.machine
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
@@ -42,6 +48,11 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing exactformer and its dependencies into $(VENV) (a few minutes, once) ..."
 	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.studio: $(VENV)/.core
+	@echo "Installing the studio ..."
+	$(PIP) --editable ".[studio]"
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
