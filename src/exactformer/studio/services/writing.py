@@ -48,6 +48,7 @@ def add(db: Session, records: Sequence[PaperRecord]) -> list[Paper]:
     shelf = _Shelf(db, records)
     papers = [_paper(shelf, record) for record in records]
     db.add_all(papers)
+    db.flush()
     index(db, [paper.id for paper in papers])
     return papers
 

@@ -134,7 +134,8 @@ def plain(text: str) -> str:
     parts = _MATHEMATICS.split(text)
     for index in range(0, len(parts), 2):
         spaced = _SPACE.sub(" ", parts[index])
-        parts[index] = _DRESS.sub("", from_latex(spaced)[0])
+        lead = " " if spaced[:1].isspace() else ""  # which the codec would swallow
+        parts[index] = lead + _DRESS.sub("", from_latex(spaced)[0])
     return " ".join("".join(parts).split())
 
 
