@@ -133,6 +133,15 @@ def get(db: Session, actor: Actor, comment_id: int) -> Comment:
     return comment
 
 
+def editable(db: Session, actor: Actor, comment_id: int) -> Comment:
+    """Return one of the actor's own comments, to be edited."""
+    comment = get(db, actor, comment_id)
+    require_author(actor, comment, "comment")
+    if comment.state == "deleted":
+        raise ConflictError("the comment was deleted")
+    return comment
+
+
 def versions(db: Session, actor: Actor, comment_id: int) -> Sequence[CommentVersion]:
     """Return all versions of a comment the actor may read, the first first."""
     comment = get(db, actor, comment_id)

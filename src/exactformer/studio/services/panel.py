@@ -36,14 +36,20 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Panel:
-    """What readers think of ``paper``, for one reader."""
+class Bar:
+    """What readers say quickly about ``paper``: votes, reactions, saves."""
 
     paper: Paper
     votes: votes.Tally
     reactions: tuple[reactions.ReactionCount, ...]
     saves: saves.SaveCount
     collections: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Panel(Bar):
+    """All that readers think of ``paper``, for one reader."""
+
     reviews: Slice[ReviewView]
     review_count: int
     """Visible reviews: what everybody counts, whoever asks."""
@@ -51,14 +57,26 @@ class Panel:
     discussion: threads.Discussion
 
 
-def gather(db: Session, actor: Actor, paper: Paper) -> Panel:
-    """Read what the page of ``paper`` shows to ``actor``."""
-    return Panel(
+def bar(db: Session, actor: Actor, paper: Paper) -> Bar:
+    """Read what is said quickly."""
+    return Bar(
         paper,
         votes.tally(db, actor, paper),
         reactions.tally(db, actor, paper),
         saves.tally(db, actor, paper),
         choices(db, actor, paper),
+    )
+
+
+def gather(db: Session, actor: Actor, paper: Paper) -> Panel:
+    """Read what the page of ``paper`` shows to ``actor``."""
+    quick = bar(db, actor, paper)
+    return Panel(
+        quick.paper,
+        quick.votes,
+        quick.reactions,
+        quick.saves,
+        quick.collections,
         review_page(db, actor, paper),
         count_reviews(db, paper),
         reviews.mine(db, actor, paper),

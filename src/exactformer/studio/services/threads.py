@@ -1,8 +1,8 @@
 """A discussion as a tree: which comments a page shows, and how many lie beyond.
 
-A page shows :data:`ROOTS` threads, answers to :data:`DEPTH` levels, and at most :data:`ROOM`
-comments in all; where something is left out, it says how many. Deleted and hidden comments keep
-their place while somebody's answer hangs on them.
+A page shows :data:`ROOTS` threads, the newest first, with answers to :data:`DEPTH` levels, and at
+most :data:`ROOM` comments in all; where something is left out, it says how many. Deleted and hidden
+comments keep their place while somebody's answer hangs on them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from exactformer.studio.database.opinions import COMMENT_KINDS
 from exactformer.studio.database.tables import Claim, Comment, CommentMention, Paper
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.services.showing import CommentView, show_comments
-from exactformer.studio.services.slices import cut
+from exactformer.studio.services.slices import Slice, cut
 from exactformer.studio.services.visibility import readable
 
 ROOTS = 20
@@ -74,12 +74,12 @@ def discussion(
         raise InvalidError(f"a comment is one of {', '.join(COMMENT_KINDS)}, not {kind!r}")
     if kind is None and claim is None:
         tree = _read_tree(db, actor, paper)
-        roots = tree.children[None]
+        roots = tree.children[None][::-1]
         threads = tree.show(db, actor, paper, roots[(page - 1) * ROOTS : page * ROOTS])
         found = len(roots)
     else:
-        views, found = _matching(db, actor, paper, kind, claim, page)
-        threads = tuple(Thread(view) for view in views)
+        matching = single(db, actor, paper, kind, claim, ROOTS, (page - 1) * ROOTS)
+        threads, found = tuple(map(Thread, matching.items)), matching.total
     kinds = _kinds(db, paper)
     return Discussion(threads, sum(kinds.values()), kinds, kind, claim, found, page)
 
@@ -89,17 +89,16 @@ def thread(db: Session, actor: Actor, paper: Paper, comment: Comment) -> Thread:
     return _read_tree(db, actor, paper).show(db, actor, paper, [comment.id])[0]
 
 
-def _kinds(db: Session, paper: Paper) -> dict[str, int]:
-    visible = select(Comment.kind, func.count()).where(
-        Comment.paper_id == paper.id, Comment.state == "visible"
-    )
-    counts = dict(db.execute(visible.group_by(Comment.kind)).all())
-    return {kind: counts.get(kind, 0) for kind in COMMENT_KINDS}
-
-
-def _matching(
-    db: Session, actor: Actor, paper: Paper, kind: str | None, claim: str | None, page: int
-) -> tuple[tuple[CommentView, ...], int]:
+def single(
+    db: Session,
+    actor: Actor,
+    paper: Paper,
+    kind: str | None,
+    claim: str | None,
+    limit: int,
+    offset: int,
+) -> Slice[CommentView]:
+    """Return comments on ``paper`` one by one, out of their threads, the newest first."""
     statement = select(Comment).where(Comment.paper_id == paper.id, readable(actor, Comment))
     if kind is not None:
         statement = statement.where(Comment.kind == kind)
@@ -108,8 +107,16 @@ def _matching(
         about = about.where(Claim.paper_id == paper.id, Claim.anchor == claim)
         statement = statement.where(Comment.id.in_(about))
     statement = statement.order_by(Comment.created_at.desc(), Comment.id.desc())
-    found = cut(db, statement, ROOTS, (page - 1) * ROOTS, selectinload(Comment.author))
-    return show_comments(db, actor, paper, found.items), found.total
+    found = cut(db, statement, limit, offset, selectinload(Comment.author))
+    return Slice(show_comments(db, actor, paper, found.items), found.total, limit, offset)
+
+
+def _kinds(db: Session, paper: Paper) -> dict[str, int]:
+    visible = select(Comment.kind, func.count()).where(
+        Comment.paper_id == paper.id, Comment.state == "visible"
+    )
+    counts = dict(db.execute(visible.group_by(Comment.kind)).all())
+    return {kind: counts.get(kind, 0) for kind in COMMENT_KINDS}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,248 @@
+"""Discussion: threads, answers, edits with history, deletion."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Form, Query, Request
+from pydantic import Field
+from sqlalchemy.orm import Session
+from starlette.responses import HTMLResponse, Response
+
+from exactformer.studio.actor import Actor
+from exactformer.studio.database.tables import Comment, Paper
+from exactformer.studio.errors import ConflictError, InvalidError, StudioError, TooLargeError
+from exactformer.studio.pages.history import choose
+from exactformer.studio.pages.opinions import Slug
+from exactformer.studio.pages.reviews import PageNumber, Revision
+from exactformer.studio.services import comments, papers, threads
+from exactformer.studio.services.comments import LIMIT, CommentDraft
+from exactformer.studio.services.differences import differences
+from exactformer.studio.services.showing import show_comments
+from exactformer.studio.web import (
+    LARGEST,
+    Clean,
+    CurrentActor,
+    FormBody,
+    Identifier,
+    ReadSession,
+    database_of,
+    is_htmx,
+    redirect,
+    render,
+    writing,
+)
+
+router = APIRouter(include_in_schema=False)
+
+Anchor = Annotated[Clean, Query(max_length=60)]
+Kind = Literal["", "note", "caveat", "replication", "question"]
+
+
+class CommentForm(FormBody):
+    """A comment; length and kind are judged by the service, which gives the text back."""
+
+    body: Clean = ""
+    kind: Annotated[Clean, Field(max_length=20)] = "note"
+    parent_id: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    revision: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+
+    def draft(self) -> CommentDraft:
+        """What the service takes."""
+        return CommentDraft(self.body, self.kind)
+
+
+@router.get("/papers/{slug}/discussion")
+def read_all(
+    request: Request,
+    db: ReadSession,
+    actor: CurrentActor,
+    slug: Slug,
+    kind: Kind = "",
+    claim: Anchor = "",
+    page: PageNumber = 1,
+) -> HTMLResponse:
+    """The discussion of a paper: by threads, of one kind, or about one claim."""
+    paper = papers.get(db, slug)
+    found = threads.discussion(db, actor, paper, kind=kind or None, claim=claim or None, page=page)
+    partial = is_htmx(request)
+    template = "opinions/_talk.html" if partial else "opinions/discussion.html"
+    return render(request, template, paper=paper, discussion=found)
+
+
+@router.post("/papers/{slug}/comments")
+def write(
+    request: Request, actor: CurrentActor, slug: Slug, form: Annotated[CommentForm, Form()]
+) -> Response:
+    """Write a comment or an answer."""
+    try:
+        with writing(request) as db:
+            paper = papers.get(db, slug)
+            written = comments.write(db, actor, paper, form.draft(), form.parent_id or None)
+            return _written(request, db, actor, paper, written)
+    except StudioError as refusal:
+        return _give_back(request, actor, slug, form, refusal)
+
+
+@router.get("/comments/{comment_id}")
+def read(
+    request: Request, db: ReadSession, actor: CurrentActor, comment_id: Identifier
+) -> HTMLResponse:
+    """A comment with its answers."""
+    comment = comments.get(db, actor, comment_id)
+    paper = db.get_one(Paper, comment.paper_id)
+    thread = threads.thread(db, actor, paper, comment)
+    return render(request, "opinions/comment.html", paper=paper, thread=thread)
+
+
+@router.get("/comments/{comment_id}/answer")
+def answer_form(
+    request: Request, db: ReadSession, actor: CurrentActor, comment_id: Identifier
+) -> HTMLResponse:
+    """The form for an answer."""
+    actor.require("reader")
+    comment = comments.get(db, actor, comment_id)
+    paper = db.get_one(Paper, comment.paper_id)
+    return _form(request, db, actor, paper, CommentForm(parent_id=comment.id))
+
+
+@router.get("/comments/{comment_id}/edit")
+def edit_form(
+    request: Request, db: ReadSession, actor: CurrentActor, comment_id: Identifier
+) -> HTMLResponse:
+    """The form for a new version of one's comment."""
+    actor.require("reader")
+    comment = comments.editable(db, actor, comment_id)
+    form = CommentForm(body=comment.body, kind=comment.kind, revision=comment.revision)
+    paper = db.get_one(Paper, comment.paper_id)
+    return _form(request, db, actor, paper, form, edited=comment)
+
+
+@router.post("/comments/{comment_id}/edit")
+def edit(
+    request: Request,
+    actor: CurrentActor,
+    comment_id: Identifier,
+    form: Annotated[CommentForm, Form()],
+) -> Response:
+    """Write a new version of one's comment."""
+    try:
+        with writing(request) as db:
+            edited = comments.edit(db, actor, comment_id, form.draft(), form.revision)
+            paper = db.get_one(Paper, edited.paper_id)
+            return _changed(request, db, actor, paper, edited)
+    except (ConflictError, InvalidError, TooLargeError) as refusal:
+        with database_of(request).session() as db:
+            comment = comments.get(db, actor, comment_id)
+            paper = db.get_one(Paper, comment.paper_id)
+            form.revision = comment.revision
+            return _form(request, db, actor, paper, form, edited=comment, refusal=refusal)
+
+
+@router.get("/comments/{comment_id}/history")
+def history(
+    request: Request,
+    db: ReadSession,
+    actor: CurrentActor,
+    comment_id: Identifier,
+    before: Revision = 0,
+    after: Revision = 0,
+) -> HTMLResponse:
+    """What changed between two versions of a comment."""
+    comment = comments.get(db, actor, comment_id)
+    versions = {each.revision: each for each in comments.versions(db, actor, comment_id)}
+    before, after = choose(list(versions), before, after)
+    return render(
+        request,
+        "opinions/history.html",
+        paper=db.get_one(Paper, comment.paper_id),
+        kind="comment",
+        subject=comment,
+        versions=list(versions.values()),
+        before=before,
+        after=after,
+        parts=[("Text", differences(versions[before].body, versions[after].body))],
+    )
+
+
+@router.post("/comments/{comment_id}/delete")
+def remove(request: Request, actor: CurrentActor, comment_id: Identifier) -> Response:
+    """Delete one's comment."""
+    with writing(request) as db:
+        comment = comments.remove(db, actor, comment_id)
+        paper = db.get_one(Paper, comment.paper_id)
+        if is_htmx(request):
+            return _changed(request, db, actor, paper, comment)
+    return redirect(request, f"/papers/{paper.slug}#discussion")
+
+
+def _written(
+    request: Request, db: Session, actor: Actor, paper: Paper, comment: Comment
+) -> Response:
+    """After writing: the discussion with the new comment, or the new answer alone."""
+    if not is_htmx(request):
+        place = f"/papers/{paper.slug}" if comment.parent_id is None else f"/comments/{comment.id}"
+        return redirect(request, f"{place}#comment-{comment.id}")
+    if comment.parent_id is None:
+        found = threads.discussion(db, actor, paper)
+        response = render(request, "opinions/_talk.html", paper=paper, discussion=found)
+        response.headers.update({"HX-Retarget": "#discussion", "HX-Reswap": "outerHTML"})
+        return response
+    answer = threads.thread(db, actor, paper, comment)
+    response = render(request, "opinions/_answer.html", paper=paper, thread=answer)
+    target = f"#answers-{comment.parent_id}"
+    response.headers.update({"HX-Retarget": target, "HX-Reswap": "beforeend"})
+    return response
+
+
+def _changed(
+    request: Request, db: Session, actor: Actor, paper: Paper, comment: Comment
+) -> Response:
+    """After a change: the comment as it now stands."""
+    if not is_htmx(request):
+        return redirect(request, f"/comments/{comment.id}#comment-{comment.id}")
+    (view,) = show_comments(db, actor, paper, [comment])
+    response = render(request, "opinions/_comment.html", paper=paper, comment=view)
+    response.headers.update({"HX-Retarget": f"#comment-{comment.id}", "HX-Reswap": "outerHTML"})
+    return response
+
+
+def _form(
+    request: Request,
+    db: Session,
+    actor: Actor,
+    paper: Paper,
+    form: CommentForm,
+    *,
+    edited: Comment | None = None,
+    refusal: StudioError | None = None,
+) -> HTMLResponse:
+    answered = db.get(Comment, form.parent_id) if form.parent_id else None
+    shown = show_comments(db, actor, paper, [answered]) if answered else ()
+    name = f"edit-{edited.id}" if edited else f"answer-{form.parent_id}"
+    conflict = isinstance(refusal, comments.Conflict)
+    response = render(
+        request,
+        "opinions/_comment_form.html" if is_htmx(request) else "opinions/comment_form.html",
+        status=refusal.status if refusal else 200,
+        paper=paper,
+        form=form,
+        name=name,
+        edited=edited,
+        answered=shown[0] if shown else None,
+        standing=edited.body if conflict and edited else None,
+        problem=str(refusal) if refusal else "",
+        limit=LIMIT,
+    )
+    if refusal and is_htmx(request):
+        response.headers.update({"HX-Retarget": f"#form-{name}", "HX-Reswap": "outerHTML"})
+    return response
+
+
+def _give_back(
+    request: Request, actor: Actor, slug: str, form: CommentForm, refusal: StudioError
+) -> HTMLResponse:
+    """Show the form again with the text and what was wrong."""
+    actor.require("reader")
+    with database_of(request).session() as db:
+        return _form(request, db, actor, papers.get(db, slug), form, refusal=refusal)
