@@ -147,8 +147,8 @@ def test_the_share_kept_is_taken_seed_by_seed():
         def __init__(self, **metrics):
             self.metrics = metrics
 
-    assert _kept([Made(moved=[0.4, 0.9], original=[0.5, 0.9])]) == pytest.approx([0.8, 1.0])
-    assert _kept([Made(moved=30.0, original=40.0)]) == pytest.approx([0.75])
+    assert _kept([Made(moved=[0.4, 0.9], control=[0.5, 0.9])]) == pytest.approx([0.8, 1.0])
+    assert _kept([Made(moved=30.0, control=40.0)]) == pytest.approx([0.75])
 
 
 def test_the_altered_order_is_a_permutation():

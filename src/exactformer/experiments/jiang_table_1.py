@@ -1,15 +1,15 @@
 """Table 1 of Jiang & Li: the first ten tokens or patches come last, and the transformer learns on.
 
-Multi30k (29,000 pairs) and a small encoder-decoder stand here for WMT14 (4.5 million) and the base
-model, CIFAR-10 from scratch for a pretrained ViT-B/16: days of training, and other data, are beyond one
-GPU. Scores are therefore not to be held against print, BLEU least of all, which differs from corpus to
-corpus; what is compared is the share of the score that is kept.
+Multi30k (29,000 pairs) and a small encoder-decoder stand for WMT14 (4.5 million) and the base model,
+CIFAR-10 from scratch for a pretrained ViT-B/16: those need other data, and days. BLEU differs from corpus
+to corpus, so scores are not to be held against print. What is compared is the share of the score that is
+kept, against a control that learns on for as long with nothing moved.
 
-Beside the paper's two rows stand the weights before they learn on, a control that learns on with
-nothing moved, and translators whose position table is moved along, which need to learn nothing. The
-contrast that section 6 argues for is an RNN. Proposition 6.1 is about answers due at every step. An
-LSTM that has read everything before it answers does not fall under it, and both are measured: LSTMs
-that translate or classify, and models that name the token at every place (:mod:`jiang_naming`).
+Beside these stand the weights before they learn on, and translators whose position table is moved along,
+which need to learn nothing. The contrast that section 6 argues for is an RNN. Proposition 6.1 is about
+answers due at every step; an LSTM that has read everything before it answers does not fall under it. Both
+are measured: LSTMs that translate or classify, and models that name the token at every place
+(:mod:`jiang_naming`).
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def run(parameters: Mapping[str, Any], device: str) -> Mapping[str, Any]:
     return moving(own, device)
 
 
+KEPT = "moved over original, both trained on"
 FIRST, OTHERS = "places first in the original", "other places"
 GUESS = f"naming, most frequent token, {FIRST}"
 SCORES = {"images": "accuracy", "translation": "BLEU"}
@@ -116,8 +117,9 @@ def _values(cells: Sequence[Cell], metric: str) -> list[float]:
 
 
 def _kept(cells: Sequence[Cell]) -> list[float]:
-    pairs = zip(_values(cells, MOVED), _values(cells, ORIGINAL), strict=True)
-    return [moved / original for moved, original in pairs]
+    """Return what is left of the score of the control, which has learnt for as long."""
+    pairs = zip(_values(cells, MOVED), _values(cells, CONTROL), strict=True)
+    return [moved / control for moved, control in pairs]
 
 
 def quantities(_scale: Scale) -> Iterator[Quantity]:
@@ -131,7 +133,7 @@ def quantities(_scale: Scale) -> Iterator[Quantity]:
         if task == "translation" and model == TRANSFORMER:
             yield Quantity(label(task, model, ALONG), ALONG, where, drift=0.05)
         yield Quantity(
-            label(task, model, "share kept"),
+            label(task, model, KEPT),
             _kept,
             where,
             printed=printed[MOVED] / printed[ORIGINAL] if printed else None,
@@ -159,8 +161,10 @@ def _vision_keeps(summary: Summary) -> bool:
 
 
 def _translation_keeps(summary: Summary) -> bool:
-    original, moved = (summary[label("translation", TRANSFORMER, row)] for row in ORDERS)
-    return moved >= original - 2.0
+    original, moved, control = (
+        summary[label("translation", TRANSFORMER, row)] for row in (ORIGINAL, MOVED, CONTROL)
+    )
+    return moved >= max(original, control) - 2.0
 
 
 def _weights_alone_do_not(summary: Summary) -> bool:
@@ -210,7 +214,8 @@ EXPERIMENT = Experiment(
             "trained on with moved patches, it is within 3 points of the original", _vision_keeps
         ),
         Statement(
-            "trained on with moved tokens, the translator is within 2 BLEU of the original",
+            "trained on with moved tokens, the translator is within 2 BLEU of the original and of the "
+            "control",
             _translation_keeps,
         ),
         Statement(
