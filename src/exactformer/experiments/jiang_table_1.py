@@ -1,15 +1,15 @@
 """Table 1 of Jiang & Li: the first ten tokens or patches come last, and the transformer learns on.
 
-Multi30k (29,000 pairs) and a small encoder-decoder stand for WMT14 (4.5 million) and the base model,
-CIFAR-10 from scratch for a pretrained ViT-B/16: those need other data, and days. BLEU differs from corpus
-to corpus, so scores are not to be held against print. What is compared is the share of the score that is
-kept, against a control that learns on for as long with nothing moved.
+Multi30k (29,000 pairs) and a small encoder-decoder stand for WMT14 (4.5 million) and the base
+model, CIFAR-10 from scratch for a pretrained ViT-B/16: those need other data, and days. BLEU
+differs from corpus to corpus, so scores are not to be held against print. What is compared is the
+share of the score that is kept, against a control that learns on for as long with nothing moved.
 
-Beside these stand the weights before they learn on, and translators whose position table is moved along,
-which need to learn nothing. The contrast that section 6 argues for is an RNN. Proposition 6.1 is about
-answers due at every step; an LSTM that has read everything before it answers does not fall under it. Both
-are measured: LSTMs that translate or classify, and models that name the token at every place
-(:mod:`jiang_naming`).
+Beside these stand the weights before they learn on, and translators whose position table is moved
+along, which need to learn nothing. The contrast that section 6 argues for is an RNN. Proposition
+6.1 is about answers due at every step; an LSTM that has read everything before it answers does not
+fall under it. Both are measured: LSTMs that translate or classify, and models that name the token
+at every place (:mod:`jiang_naming`).
 """
 
 from __future__ import annotations
