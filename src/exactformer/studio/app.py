@@ -14,24 +14,36 @@ from starlette.types import Scope
 
 from exactformer import __version__
 from exactformer.studio.api import accounts as accounts_api
+from exactformer.studio.api import collections as collections_api
+from exactformer.studio.api import comments as comments_api
 from exactformer.studio.api import map as map_api
+from exactformer.studio.api import moderation as moderation_api
+from exactformer.studio.api import opinions as opinions_api
 from exactformer.studio.api import playground as playground_api
+from exactformer.studio.api import reviews as reviews_api
 from exactformer.studio.api import session as session_api
 from exactformer.studio.caching import PageCache
 from exactformer.studio.database import migrations
 from exactformer.studio.database.engine import Database
 from exactformer.studio.pages import account as account_page
 from exactformer.studio.pages import administration as administration_page
+from exactformer.studio.pages import collections as collections_page
+from exactformer.studio.pages import comments as comments_page
 from exactformer.studio.pages import entrance as entrance_page
 from exactformer.studio.pages import errors
 from exactformer.studio.pages import home as home_page
 from exactformer.studio.pages import map as map_page
+from exactformer.studio.pages import moderation as moderation_page
+from exactformer.studio.pages import opinions as opinions_page
 from exactformer.studio.pages import playground as playground_page
+from exactformer.studio.pages import reference as reference_page
+from exactformer.studio.pages import reviews as reviews_page
 from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.rendering import STATIC
 from exactformer.studio.security import sessions
 from exactformer.studio.security.bodies import BodyLimit
 from exactformer.studio.security.headers import StrictHeaders
+from exactformer.studio.security.heads import Heads
 from exactformer.studio.security.rates import Rates
 from exactformer.studio.services import accounts
 from exactformer.studio.settings import Settings
@@ -43,12 +55,23 @@ ROUTERS = [
     entrance_page.router,
     account_page.router,
     administration_page.router,
+    reference_page.router,
     map_page.router,
     playground_page.router,
+    collections_page.router,
+    comments_page.router,
+    moderation_page.router,
+    opinions_page.router,
+    reviews_page.router,
     session_api.router,
     accounts_api.router,
     map_api.router,
     playground_api.router,
+    collections_api.router,
+    comments_api.router,
+    moderation_api.router,
+    opinions_api.router,
+    reviews_api.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
@@ -99,7 +122,8 @@ def _layers(settings: Settings, database: Database) -> list[Middleware]:
     else:
         cookie = sessions.cookie_name(settings)
         layers.insert(0, Middleware(PageCache, commits=lambda: database.commits, cookie=cookie))
-    return [*layers, Middleware(BodyLimit, limit=settings.body_bytes, uploads=uploads)]
+    inner = Middleware(BodyLimit, limit=settings.body_bytes, uploads=uploads)
+    return [Middleware(Heads), *layers, inner]
 
 
 class Shipped(StaticFiles):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from urllib.parse import quote, urlsplit
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -15,6 +16,8 @@ from exactformer.studio.actor import VISITOR
 from exactformer.studio.errors import BusyError, LoginNeededError, StudioError, TooManyError
 from exactformer.studio.security.headers import HEADERS
 from exactformer.studio.web import is_htmx, render, with_cookie, with_session
+
+logger = logging.getLogger(__name__)
 
 TITLES = {
     400: "That cannot be understood",
@@ -27,7 +30,7 @@ TITLES = {
     422: "Please check what you entered",
     429: "A little slower, please",
     500: "Our mistake",
-    503: "All workers are busy",
+    503: "Not at the moment",
 }
 
 
@@ -37,6 +40,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(IntegrityError, _collided)
+    app.add_exception_handler(OperationalError, _out_of_reach)
     app.add_exception_handler(Exception, _failed)
 
 
@@ -108,6 +112,12 @@ def _http(request: Request, error: Exception) -> Response:
 
 def _collided(request: Request, error: Exception) -> Response:
     return answer(request, 409, "this contradicts what is stored meanwhile; reload and try again")
+
+
+def _out_of_reach(request: Request, error: Exception) -> Response:
+    logger.error("the database does not answer: %s", error)
+    message = "the database does not answer; nothing of this request was stored: try again soon"
+    return answer(request, 503, message, {"Retry-After": "5"})
 
 
 def _failed(request: Request, error: Exception) -> Response:
