@@ -107,16 +107,28 @@ SequenceAsked = Annotated[SequenceRequest, Depends(sequence_asked)]
 CouplingAsked = Annotated[CouplingRequest, Depends(coupling_asked)]
 
 
-def compute(request: Request, job: str, asked: dict[str, Any], *, light: bool = False) -> bytes:
-    """Return an answer as JSON: remembered, or computed within the asker's rate."""
+def compute(request: Request, job: str, asked: dict[str, Any], after: str | None = None) -> bytes:
+    """Return an answer as JSON: remembered, or computed within the asker's rate.
+
+    What looks at a model, ``after`` it was compiled, has a rate of its own; if the model is not known,
+    it counts as compiling, too.
+    """
     pool: Pool = request.app.state.playground
-    known = pool.kept(job, asked)
-    if known is not None:
+    if (known := pool.kept(job, asked)) is not None:
         return known
     settings = settings_of(request)
-    name, rate = ("explore", settings.explore_rate) if light else ("compile", settings.compile_rate)
-    limit(request, name, rate)
+    if after is not None:
+        limit(request, "explore", settings.explore_rate)
+    if after is None or pool.kept(after, _model_of(asked)) is None:
+        limit(request, "compile", settings.compile_rate)
     return pool.answer(job, asked)
+
+
+def _model_of(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a request that says which model it is about."""
+    if "input" in asked:
+        return asked | {"input": ""}
+    return {name: value for name, value in asked.items() if name not in ("x", "axes")}
 
 
 @router.get("/polynomial/parse")
@@ -135,13 +147,13 @@ def compile_polynomial(request: Request, asked: PolynomialAsked) -> Response:
 @router.get("/polynomial/trace")
 def trace(request: Request, asked: PolynomialAsked, x: Point = "") -> Response:
     """Show every residual stream, score and selection at one point."""
-    return _json(compute(request, "trace", asdict(asked) | {"x": x}, light=True))
+    return _json(compute(request, "trace", asdict(asked) | {"x": x}, "polynomial"))
 
 
 @router.get("/polynomial/surface")
 def surface(request: Request, asked: PolynomialAsked, x: Point = "", axes: Point = "") -> Response:
     """Evaluate the model on a slice through a point, and its distance to the polynomial, exactly."""
-    return _json(compute(request, "surface", asdict(asked) | {"x": x, "axes": axes}, light=True))
+    return _json(compute(request, "surface", asdict(asked) | {"x": x, "axes": axes}, "polynomial"))
 
 
 @router.get("/polynomial/model.safetensors", response_class=Response)
@@ -160,21 +172,29 @@ def polynomial_script(request: Request, asked: PolynomialAsked) -> Response:
 
 @router.get("/sequences")
 def compile_sequence(request: Request, asked: SequenceAsked) -> Response:
-    """Compile a sequence map, and follow one input through all of its stages."""
-    return _json(compute(request, "sequence", asdict(asked)))
+    """Compile a sequence map: layers, keys, certificate, measured error."""
+    return _json(compute(request, "sequence", _model_of(asdict(asked))))
+
+
+@router.get("/sequences/journey")
+def journey(request: Request, asked: SequenceAsked) -> Response:
+    """Follow one input through quantiser, contextual mapping and values."""
+    return _json(compute(request, "journey", asdict(asked), "sequence"))
 
 
 @router.get("/sequences/script.py", response_class=PlainTextResponse)
 def sequence_script(request: Request, asked: SequenceAsked) -> Response:
     """Download a script that builds the same model."""
-    script = json.loads(compute(request, "sequence", asdict(asked)))["script"]
+    script = json.loads(compute(request, "journey", asdict(asked), "sequence"))["script"]
     return PlainTextResponse(script, headers=_attachment("sequence.py"))
 
 
 @router.get("/couplings")
 def decompose_coupling(request: Request, asked: CouplingAsked) -> Response:
     """Decompose a kernel, and say what a head of m dimensions loses of it."""
-    return _json(compute(request, "coupling", asdict(asked), light=True))
+    limit(request, "explore", settings_of(request).explore_rate)
+    pool: Pool = request.app.state.playground
+    return _json(pool.answer("coupling", asdict(asked)))
 
 
 def _json(content: bytes) -> Response:

@@ -7,7 +7,7 @@ the JSON that programs get too.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -50,7 +50,7 @@ def polynomial_page(
     at: dict[str, Any] | None = None
     outside = None
     if found is not None:
-        at, outside, _ = _attempt(request, "trace", asdict(asked) | {"x": x}, light=True)
+        at, outside, _ = _attempt(request, "trace", asdict(asked) | {"x": x}, "polynomial")
     return render(
         request,
         "playground/polynomial.html",
@@ -75,7 +75,10 @@ def sequences_page(
     """A sequence map as a transformer, and the journey of one input."""
     from exactformer.targets import SEQUENCE_MAPS
 
-    found, problem, status = _attempt(request, "sequence", asdict(asked))
+    found, problem, status = _attempt(request, "sequence", asdict(replace(asked, input="")))
+    way = None
+    if found is not None:
+        way, problem, status = _attempt(request, "journey", asdict(asked), "sequence")
     return render(
         request,
         "playground/sequences.html",
@@ -83,6 +86,7 @@ def sequences_page(
         asked=asked,
         view={"step": step},
         found=found,
+        way=way,
         problem=problem,
         maps=SEQUENCE_MAPS.values(),
         limits=sequences,
@@ -92,7 +96,7 @@ def sequences_page(
 @router.get("/playground/couplings")
 def couplings_page(request: Request, asked: CouplingAsked) -> HTMLResponse:
     """A coupling's kernel, its singular values, and what a smaller head loses."""
-    found, problem, status = _attempt(request, "coupling", asdict(asked), light=True)
+    found, problem, status = _attempt(request, "coupling", asdict(asked), "coupling")
     return render(
         request,
         "playground/couplings.html",
@@ -106,10 +110,10 @@ def couplings_page(request: Request, asked: CouplingAsked) -> HTMLResponse:
 
 
 def _attempt(
-    request: Request, job: str, asked: dict[str, Any], *, light: bool = False
+    request: Request, job: str, asked: dict[str, Any], after: str | None = None
 ) -> tuple[Any, str | None, int]:
     """Return what was found, or what stands against it, and the status that says so."""
     try:
-        return json.loads(compute(request, job, asked, light=light)), None, 200
+        return json.loads(compute(request, job, asked, after)), None, 200
     except StudioError as error:
         return None, str(error), error.status

@@ -25,10 +25,8 @@ class GoneError(Exception):
 
 
 def encode(message: Any) -> bytes:
-    """Return a message as JSON, short and always the same for the same content."""
-    return json.dumps(
-        message, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
-    ).encode()
+    """Return a message as JSON; a number that JSON has not is an error, not a word of its own."""
+    return json.dumps(message, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()
 
 
 def send(pipe: int, content: bytes) -> None:

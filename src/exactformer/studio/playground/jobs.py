@@ -36,6 +36,7 @@ JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "file": lambda request: descriptions.model_file(PolynomialRequest(**request)),
     "trace": _trace,
     "surface": _surface,
-    "sequence": lambda request: sequences.journey(SequenceRequest(**request)),
+    "sequence": lambda request: sequences.describe(SequenceRequest(**request)),
+    "journey": lambda request: sequences.journey(SequenceRequest(**request)),
     "coupling": lambda request: couplings.decompose(CouplingRequest(**request)),
 }

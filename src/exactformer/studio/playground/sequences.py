@@ -119,39 +119,49 @@ def compiled(request: SequenceRequest) -> tuple[SequenceModel, NamedMap]:
 _models: OrderedDict[SequenceRequest, SequenceModel] = OrderedDict()
 
 
-def journey(request: SequenceRequest) -> dict[str, Any]:
-    """Return every station of the input's way, and what is known about the model."""
+def describe(request: SequenceRequest) -> dict[str, Any]:
+    """Return everything about the compiled model that does not depend on the input."""
     from exactformer.model import measure_sequence_error
-    from exactformer.studio.playground.scripts import sequence_script
 
     model, target = compiled(request)
-    x = input_of(request)
-    cells = model.quantise(x)
-    output = model(x).numpy()
-    wanted = target(x.T).T
     counts = model.blueprint.counts()
     measured = measure_sequence_error(model, target, 2, SAMPLES)
     return {
-        "request": asdict(request),
+        "request": asdict(replace(request, input="")),
         "summary": target.summary,
         "positional": model.blueprint.positional,
-        "input": x.tolist(),
-        "cells": [[int(c) for c in row] for row in cells.tolist()],
-        "inside": [bool((row >= 0).all()) for row in cells.numpy()],
-        "ids": [int(i) for i in model.contextual_mapping.ids(cells).tolist()],
         "strides": [int(s) for s in model.contextual_mapping.strides.tolist()],
-        "codes": codes(model, x),
-        "keys": keys(model, x),
-        "output": output.tolist(),
-        "map": wanted.tolist(),
-        "difference": abs(output - wanted).tolist(),
         "layers": dict(counts.layers),
         "depth": counts.depth,
         "width": counts.width,
         "weights": counts.weights,
         "key_bits": counts.key_bits,
+        "keys": keys(model),
         "measured": {"text": f"d_2 = {measured}", **measured.to_dict()},
         "certificate": str(model.certificate),
+        "digest": model.certificate.blueprint_digest,
+    }
+
+
+def journey(request: SequenceRequest) -> dict[str, Any]:
+    """Return every station of the input's way."""
+    from exactformer.studio.playground.scripts import sequence_script
+
+    model, target = compiled(request)
+    x = input_of(request)
+    cells = model.quantise(x)
+    output, wanted = model(x).numpy(), target(x.T).T
+    return {
+        "request": asdict(request),
+        "input": x.tolist(),
+        "cells": [[int(c) for c in row] for row in cells.tolist()],
+        "inside": [bool((row >= 0).all()) for row in cells.numpy()],
+        "ids": [int(i) for i in model.contextual_mapping.ids(cells).tolist()],
+        "codes": codes(model, x),
+        "keys": token_keys(model, x),
+        "output": output.tolist(),
+        "map": wanted.tolist(),
+        "difference": abs(output - wanted).tolist(),
         "script": sequence_script(request, model),
     }
 
@@ -177,29 +187,44 @@ def codes(model: SequenceModel, x: NDArray[np.float64]) -> list[dict[str, Any]]:
     return stations
 
 
-def keys(model: SequenceModel, x: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the key of every token, as context and own part, among those of all contexts."""
+def keys(model: SequenceModel) -> dict[str, Any]:
+    """Return the keys of all tokens in all contexts, or evenly chosen ones of them.
+
+    A key is the token's own part plus ``step`` times a number that tells the context.
+    """
     import numpy as np
 
-    mapping, table = model.contextual_mapping, model.value_map
-    step = mapping.global_shift or mapping.factor
-    known, values = table.keys[:-1].numpy(), table.values[:-1, 0].numpy()
-    found = model.codes(x).numpy()
+    known, values = model.value_map.keys[:-1].numpy(), model.value_map.values[:-1, 0].numpy()
+    step = _step(model)
     contexts, column = np.unique(known // step, return_inverse=True)
     shown = np.unique(np.linspace(0, len(known) - 1, min(len(known), SHOWN_KEYS)).astype(int))
     return {
-        "step": int(step),
+        "step": step,
         "count": len(known),
         "contexts": len(contexts),
-        "tokens": [
-            {
-                "key": int(key),
-                "own": int(key % step),
-                "context": int(np.searchsorted(contexts, key // step)) + 1 if key in known else None,
-            }
-            for key in found
-        ],
         "shown": [
             [int(column[k]) + 1, int(known[k] % step), float(values[k])] for k in shown.tolist()
         ],
-    }  # fmt: skip
+    }
+
+
+def token_keys(model: SequenceModel, x: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """Return the key of every token, with its own part and its context, which it may not have."""
+    import numpy as np
+
+    known, step = model.value_map.keys[:-1].numpy(), _step(model)
+    contexts = np.unique(known // step)
+    return [
+        {
+            "key": int(key),
+            "own": int(key % step),
+            "context": int(np.searchsorted(contexts, key // step)) + 1 if key in known else None,
+        }
+        for key in model.codes(x).numpy()
+    ]
+
+
+def _step(model: SequenceModel) -> int:
+    """Return what one context is from the next."""
+    mapping = model.contextual_mapping
+    return int(mapping.global_shift or mapping.factor)

@@ -1,0 +1,147 @@
+// The page of a coupling: kernel, singular values, and what a head of m dimensions loses.
+
+import { element, find, mathematics } from "./dom.js";
+import { Refused, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
+import { minus, plural, short } from "./format.js";
+import { Heatmap, panelOf } from "./heatmap.js";
+import { Pad } from "./pad.js";
+import { barPlot, linePlot } from "./plot.js";
+import { State } from "./state.js";
+
+const API = "/api/v1/playground/couplings";
+const form = find("controls");
+const state = new State(form, () => {
+  arrange(false);
+  pad.read(state.get("drawing"));
+  decompose(false);
+});
+const ask = latest();
+const pad = new Pad(find("pad-place"), (text) => {
+  form.elements.drawing.value = text;
+  redrawn();
+});
+const maps = {};
+
+function family() {
+  const option = form.elements.kernel.selectedOptions[0];
+  return { name: option.value, ...option.dataset };
+}
+
+// Show the controls that belong to the kernel; a family that is chosen anew begins with its usual parameter.
+function arrange(isNew) {
+  const { name, parameter, least, most, usual, formula } = family();
+  const wanted = { parameter: Boolean(parameter), formula: name === "formula", drawn: name === "drawn" };
+  for (const [key, isWanted] of Object.entries(wanted)) document.querySelector(`[data-for="${key}"]`).hidden = !isWanted;
+  const input = form.elements.parameter;
+  input.disabled = !parameter;
+  if (parameter) {
+    find("parameter-label").textContent = `${parameter}, from ${Number(least)} to ${Number(most)}`;
+    Object.assign(input, { min: least, max: most });
+    if (isNew || input.value === "") input.value = Number(usual);
+  }
+  form.elements.formula.disabled = name !== "formula";
+  form.elements.drawing.disabled = name !== "drawn";
+  find("kernel-formula").replaceChildren(...(formula ? [mathematics(`\\rho(u, v) = ${formula}`)] : []));
+}
+
+async function decompose(asNewEntry) {
+  try {
+    const found = await ask(`${API}?${state.query()}`);
+    find("problem").hidden = true;
+    find("result").hidden = false;
+    state.keep(asNewEntry);
+    show(found);
+  } catch (error) {
+    if (wasTakenBack(error)) return;
+    find("problem").textContent = error instanceof Refused ? error.message : "The studio does not answer.";
+    find("problem").hidden = false;
+  }
+}
+
+let last = null;
+addEventListener("resize", unhurried(() => last && show(last), 150));
+
+function show(found) {
+  last = found;
+  find("m-value").textContent = state.get("m");
+  showKernels(found);
+  showNumbers(found);
+  const label = `${plural(found.singular_values.length, "singular value")}, the first ${found.head_dim} kept`;
+  find("chart").replaceChildren(barPlot(found.singular_values, found.head_dim, { label, width: find("chart").clientWidth }));
+  find("decay").textContent = `Decay: ${found.decay.split("\n")[0].replace("-", "−")}.`;
+  find("trust").textContent = `${plural(found.digits, "digit")} of σ hold.`;
+  const cell = (value) => element("td", { class: "number" }, short(value, 6));
+  find("table").tBodies[0].replaceChildren(
+    ...found.singular_values.map((value, k) =>
+      element("tr", {}, element("th", { scope: "row", class: "number" }, String(k + 1)), cell(value), cell(found.tails[k + 1])),
+    ),
+  );
+  showModes(found);
+}
+
+function showKernels(found) {
+  const rows = found.points.map((u) => `u = ${u.toFixed(3)}`);
+  const columns = found.points.map((v) => `v = ${v.toFixed(3)}`);
+  const titles = { kernel: "ρ", truncated: `its first ${plural(found.head_dim, "term")}`, difference: "what is lost" };
+  for (const [key, title] of Object.entries(titles)) {
+    const panel = panelOf(found[key], rows, columns);
+    const largest = Math.max(...found[key].flat().map(Math.abs));
+    const options = { title, note: `up to ${short(largest)}`, names: false, ruled: false, tall: 340, summary: "rows u, columns v" };
+    if (maps[key]) maps[key].show(panel, options);
+    else {
+      maps[key] = new Heatmap(panel, options);
+      find("kernels").append(maps[key].place);
+      maps[key].draw();
+    }
+  }
+}
+
+function showNumbers(found) {
+  const item = (name, value) => element("div", {}, element("dt", {}, name), element("dd", { class: "mono" }, value));
+  find("numbers").replaceChildren(
+    item("lost of ∫∫ρ²", `${short(100 * found.energy)} %`),
+    item(`tail T beyond ${found.head_dim}`, short(found.tail, 4)),
+    item("diagonal D", short(found.bound.diagonal, 4)),
+    item("largest difference seen", short(found.largest_difference, 4)),
+    item("its term in the bound, a token", short(found.bound.term, 4)),
+  );
+}
+
+function showModes(found) {
+  const figure = (k) => {
+    const curve = (values, extra) => ({ points: found.points.map((p, i) => [p, values[i]]), class: extra });
+    const plot = linePlot([curve(found.modes.left[k]), curve(found.modes.right[k], "pg-curve--right")], {
+      label: `Singular functions ${k + 1}`,
+      xName: "u, v",
+      height: 180,
+      width: 320,
+    });
+    return element(
+      "figure",
+      { class: "pg-mode", "data-kept": String(k < found.head_dim) },
+      element("figcaption", {}, element("strong", {}, `k = ${k + 1} `), element("span", { class: "muted small" }, `σ = ${minus(short(found.singular_values[k], 4))}${k < found.head_dim ? "" : ", lost"}`)),
+      plot,
+    );
+  };
+  find("modes").replaceChildren(...found.modes.left.map((_, k) => figure(k)));
+}
+
+const redrawn = unhurried(() => decompose(false), 120);
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  decompose(true);
+});
+form.elements.kernel.addEventListener("change", () => {
+  arrange(true);
+  decompose(true);
+});
+form.elements.m.addEventListener("input", () => {
+  find("m-value").textContent = state.get("m");
+  redrawn();
+});
+for (const name of ["parameter", "formula"]) form.elements[name].addEventListener("input", unhurried(() => decompose(false), 300));
+offerLink(find("copy-link"));
+arrange(false);
+pad.read(state.get("drawing"));
+decompose(false);

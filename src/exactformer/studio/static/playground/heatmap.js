@@ -15,7 +15,7 @@ const maps = new Set();
 onSchemeChange(() => maps.forEach((map) => (map.place.isConnected ? map.draw() : maps.delete(map))));
 
 export class Heatmap {
-  // options: title, note, rings (list of [row, column]), names (draw them), tall (pixels)
+  // options: title, note, rings (list of [row, column]), names and ruled (draw them), tall (pixels)
   constructor(panel, options = {}) {
     this.options = options;
     this.zoom = 1;
@@ -127,7 +127,7 @@ export class Heatmap {
       context.fillRect(left + j * cell, top + i * cell, cell, cell);
     }
     context.globalAlpha = 1;
-    if (cell >= 6) this.rule(context, line);
+    if (cell >= 6 && this.options.ruled !== false) this.rule(context, line);
     context.strokeStyle = faint;
     context.lineWidth = 1;
     context.strokeRect(left + 0.5, top + 0.5, this.columns * cell - 1, this.rows * cell - 1);

@@ -1,0 +1,147 @@
+// The page of a sequence map: its model, and the journey of one input, step by step.
+
+import { element, find } from "./dom.js";
+import { Refused, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
+import { counted, minus, short } from "./format.js";
+import { Player } from "./player.js";
+import { Scene } from "./scene.js";
+import { State } from "./state.js";
+import { stationsOf } from "./stations.js";
+
+const API = "/api/v1/playground/sequences";
+const STAGES = { quantise: "quantise", "contextual mapping": "tell contexts apart", reject: "reject", values: "look up values" };
+
+const form = find("controls");
+const state = new State(form, () => compile(false));
+const ask = { compile: latest(), follow: latest() };
+const scene = new Scene(find("scene"));
+const player = new Player(find("player"), (step) => {
+  form.elements.step.value = step;
+  state.keep(false);
+  scene.go(player.stations[step], step);
+});
+let found = null;
+
+const query = () => {
+  const asked = new URLSearchParams(state.query());
+  asked.delete("step");
+  return asked.toString();
+};
+
+function complain(error) {
+  if (wasTakenBack(error)) return;
+  find("problem").textContent = error instanceof Refused ? error.message : "The studio does not answer.";
+  find("problem").hidden = false;
+}
+
+async function compile(asNewEntry) {
+  document.body.setAttribute("aria-busy", "true");
+  try {
+    found = await ask.compile(`${API}?${query()}`);
+    showModel();
+    await follow();
+    state.keep(asNewEntry);
+  } catch (error) {
+    complain(error);
+  } finally {
+    document.body.removeAttribute("aria-busy");
+  }
+}
+
+async function follow() {
+  const way = await ask.follow(`${API}/journey?${query()}`);
+  find("problem").hidden = true;
+  find("result").hidden = false;
+  showNumbers(way);
+  showSliders(way);
+  find("script").textContent = way.script;
+  find("download-script").href = `${API}/script.py?${query()}`;
+  scene.show(found, way);
+  player.show(stationsOf(found, way), Number(state.get("step")) || 0);
+}
+
+function showModel() {
+  find("summary").textContent = found.summary;
+  find("certificate").textContent = found.certificate;
+  find("measured").textContent = `Measured on ${counted(found.measured.samples ?? 2000)} random inputs: ${found.measured.text}`;
+  const fact = (value, words) => element("li", {}, element("strong", {}, counted(value)), ` ${words}`);
+  find("facts").replaceChildren(
+    ...Object.entries(found.layers).map(([name, count]) => fact(count, `${count === 1 ? "layer" : "layers"} to ${STAGES[name]}`)),
+    fact(found.keys.count, `keys of ${found.key_bits} bits`),
+    fact(found.weights, "weights"),
+  );
+}
+
+function showNumbers(way) {
+  const cell = (text) => element("td", { class: "number" }, text);
+  const list = (values, digits) => values.map((v) => minus(digits ? short(v, digits) : v)).join(", ");
+  find("table").tBodies[0].replaceChildren(
+    ...way.input.map((token, k) =>
+      element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, element("span", { class: `pg-token pg-token--${k % 5}` }), ` ${k + 1}`),
+        cell(list(token)),
+        cell(way.inside[k] ? list(way.cells[k]) : "outside"),
+        cell(way.inside[k] ? String(way.ids[k]) : "–"),
+        cell(counted(way.keys[k].key)),
+        cell(list(way.output[k])),
+        cell(list(way.map[k], 6)),
+        cell(list(way.difference[k], 3)),
+      ),
+    ),
+  );
+}
+
+// A slider for every number of the input; they reach a little outside, where everything goes to 0.
+function showSliders(way) {
+  const place = find("sliders");
+  const flat = way.input.flat();
+  const names = way.input.flatMap((token, k) => token.map((_, r) => `token ${k + 1}${token.length > 1 ? `, ${r + 1}` : ""}`));
+  if (place.childElementCount === names.length && place.dataset.names === names.join()) {
+    [...place.querySelectorAll("input")].forEach((input, k) => {
+      if (input !== document.activeElement) input.value = flat[k];
+    });
+  } else {
+    place.dataset.names = names.join();
+    place.replaceChildren(
+      ...names.map((name, k) =>
+        element(
+          "div",
+          { class: "pg-slider" },
+          element("label", { for: `value-${k}` }, element("span", { class: `pg-token pg-token--${Math.floor(k / way.input[0].length) % 5}` }), ` ${name}`),
+          element("input", { id: `value-${k}`, type: "range", min: -0.1, max: 1.1, step: 0.005, value: flat[k], oninput: slid }),
+          element("output", { class: "mono", for: `value-${k}` }),
+        ),
+      ),
+    );
+  }
+  [...place.querySelectorAll("output")].forEach((output, k) => (output.textContent = minus(flat[k])));
+}
+
+function slid() {
+  const values = [...find("sliders").querySelectorAll("input")].map((input) => Number(input.value));
+  form.elements.input.value = values.join(",");
+  state.keep(false);
+  moved();
+}
+
+const moved = unhurried(() => follow().catch(complain), 40);
+
+function reshaped() {
+  form.elements.input.value = "";
+  form.elements.step.value = "";
+  compile(true);
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  compile(true);
+});
+for (const name of ["tokens", "dim"]) form.elements[name].addEventListener("input", unhurried(reshaped, 300));
+form.elements.cells.addEventListener("input", unhurried(() => compile(true), 300));
+for (const name of ["map", "form", "positional"]) form.elements[name].addEventListener("change", () => compile(true));
+form.elements.input.addEventListener("input", unhurried(() => compile(false), 300));
+offerLink(find("copy-link"));
+compile(false);
+

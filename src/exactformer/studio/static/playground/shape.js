@@ -86,7 +86,7 @@ export class Shape {
       const points = data.line.map((u, k) => [u, values[k][0]]).filter(([, v]) => v !== null);
       const label = `${VIEWS[view]} over ${data.axes[0]}`;
       const mark = this.at ? [coordinate(data.axes[0]), value] : null;
-      this.drawn.replaceChildren(linePlot([{ points }], { label, xName: data.axes[0], mark, height: 320 }));
+      this.drawn.replaceChildren(linePlot([{ points }], { label, xName: data.axes[0], mark, height: 320, width: Math.max(320, this.place.clientWidth - 48) }));
     } else {
       if (!this.surface.place.isConnected) this.drawn.replaceChildren(this.surface.place);
       const mark = this.at ? [...data.axes.map(coordinate), value] : null;
