@@ -15,7 +15,7 @@ from tests.studio.people import Person
 
 DESK = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
-PATIENCE = 10_000  # milliseconds
+PATIENCE = 30_000  # milliseconds: the first construction waits for a worker to load torch
 
 
 def browser_program() -> str | None:

@@ -105,18 +105,9 @@ class Server:
 
 def main() -> None:
     """Serve what the argument asks for."""
-    import uvicorn
+    from exactformer.studio.serving import serve
 
-    from exactformer.studio.app import create_app
-
-    settings = settings_of(**json.loads(sys.argv[1]))
-    uvicorn.run(
-        create_app(settings),
-        host=settings.host,
-        port=settings.port,
-        log_level="warning",
-        timeout_graceful_shutdown=2,
-    )
+    serve(settings_of(**json.loads(sys.argv[1])), lambda app, address: None)
 
 
 if __name__ == "__main__":

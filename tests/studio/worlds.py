@@ -44,6 +44,7 @@ COMMENTS = [
     ("replication", "Rebuilt it from the appendix with another library: same counts."),
     ("caveat", "The statement needs $x$ in a ball; outside of it nothing is promised."),
 ]  # fmt: skip
+SHELF = {"title": "What attention can express", "description": "For the seminar."}
 ANSWER = "Sufficient. A larger one exists for $n = 3$, see the discussion of the counts."
 
 
@@ -109,19 +110,11 @@ def build(people: People) -> World:
     ]
     answer = {"body": ANSWER, "parent_id": comments[0]["id"]}
     said(emmy, "POST", f"{here}/comments", json=answer)
-    shelf = said(
-        ada,
-        "POST",
-        "/collections",
-        json={
-            "title": "What attention can express",
-            "description": "For the seminar.",
-            "visibility": "link",
-        },
-    )
+    shelf = said(ada, "POST", "/collections", json=SHELF)
     for each, note in ((paper, "Start here."), (other, "")):
-        item = {"paper_id": each["id"], "note": note}
+        item = {"slug": each["slug"], "note": note}
         said(ada, "POST", f"/collections/{shelf['id']}/items", json=item)
+    shelf = said(ada, "PATCH", f"/collections/{shelf['id']}", json={"visibility": "link"})
     flag = said(
         emmy, "POST", f"/comments/{comments[2]['id']}/flags", json={"reason": "Says it twice."}
     )

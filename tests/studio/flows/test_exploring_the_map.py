@@ -1,0 +1,125 @@
+"""The research map in a browser: with the mouse, with the keyboard alone, and without scripts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from tests.studio.browsers import PHONE, accessibility, scrolls_sideways
+from tests.studio.map_library import add_works
+
+
+@pytest.fixture(scope="module")
+def works(live_server):
+    engine = create_engine(live_server.database)
+    with Session(engine) as db, db.begin():
+        names = add_works(db)
+    engine.dispose()
+    return names
+
+
+def chosen(page) -> str:
+    return page.locator("[data-chosen] .map-entry__name").inner_text()
+
+
+def open_map(page, **query):
+    page.goto("/map?" + "&".join(f"{name}={value}" for name, value in query.items()))
+    page.wait_for_selector("[data-chosen] .map-entry__name")
+    return page
+
+
+def test_the_whole_map_is_usable_with_the_keyboard_alone(page, works):
+    open_map(page, node=works["person"])
+    canvas = page.locator("[data-canvas]")
+    canvas.focus()
+    assert chosen(page) == "Zuzana Mapová"
+    seen = {chosen(page)}
+    for key in ("ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"):
+        for _ in range(2):
+            page.keyboard.press(key)
+            seen.add(chosen(page))
+    assert seen == {"Zuzana Mapová", "The centre of <it>", "Mapping Institute"}
+    for key in ("ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight") * 3:
+        if chosen(page) != "The centre of <it>":
+            page.keyboard.press(key)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**expanded={works['paper']}")
+    page.wait_for_selector("[data-chosen] [aria-label^=Collapse]")
+    assert "Mapping" in page.locator("[data-view]").text_content()
+    page.keyboard.press("f")
+    page.wait_for_url(re.compile(f"node={works['paper']}$"))
+    page.go_back()
+    page.wait_for_selector("[data-chosen] [aria-label^=Collapse]")
+    page.locator("[data-canvas]").focus()
+    page.keyboard.press("o")
+    page.wait_for_url(re.compile(r"/(papers|people)/"))
+
+
+def test_search_focus_and_path_need_no_reload(page, works):
+    open_map(page, node=works["paper"])
+    page.evaluate("window.stayed = true")
+    page.fill("#map-q", "the end of")
+    page.click("[data-found-list] >> text=Path")
+    page.wait_for_url(f"**to={works['far']}*")
+    page.locator("[data-status]", has_text="2 steps apart").wait_for()
+    page.click("[data-status] >> text=Leave the path")
+    page.wait_for_url(lambda address: "to=" not in address)
+    page.fill("#map-q", "mapova")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(f"node={works['person']}"))
+    assert page.evaluate("window.stayed")
+    page.go_back()
+    page.go_back()
+    page.locator("[data-status]", has_text="2 steps apart").wait_for()
+
+
+def test_kinds_are_filtered_and_the_list_says_what_the_drawing_shows(page, works):
+    open_map(page, node=works["paper"])
+    page.uncheck("input[value=claim]")
+    page.wait_for_url("**kinds=paper,person,institution,topic**")
+    page.locator("[data-status]", has_text="4 nodes, 3 edges.").wait_for()
+    page.click("#tab-list")
+    assert page.locator("#panel-list [data-node]").count() == 4
+    assert not page.locator("[data-canvas]").is_visible()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("[data-canvas]").is_visible()
+    page.go_back()
+    page.wait_for_function("document.querySelector('input[value=claim]').checked")
+
+
+def test_colours_follow_the_scheme_and_nothing_of_the_drawing_is_styled_inline(page, works):
+    open_map(page, node=works["paper"])
+    picture = page.locator("[data-canvas]").screenshot()
+    page.evaluate("document.documentElement.dataset.scheme = 'dark'")
+    page.wait_for_timeout(100)
+    assert page.locator("[data-canvas]").screenshot() != picture
+    assert page.locator("style").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [None, PHONE], ids=["desk", "phone"])
+def test_the_map_is_accessible_and_fits(visit, works, size, scheme):
+    page = open_map(visit.page(size=size, scheme=scheme), node=works["paper"], to=works["far"])
+    for tab in ("#tab-drawing", "#tab-list"):
+        page.click(tab)
+        assert accessibility(page) == []
+        assert not scrolls_sideways(page)
+
+
+def test_without_scripts_the_list_leads_everywhere(visit, works):
+    page = visit.page(java_script_enabled=False)
+    page.goto(f"/map?node={works['person']}")
+    assert not page.locator("[data-canvas]").is_visible()
+    page.click("[aria-label^='Expand The centre']")
+    assert page.locator("[data-node]").count() > 3
+    page.uncheck("input[value=claim]")
+    page.click("text=Show >> visible=true")
+    assert page.locator("[data-node^=claim]").count() == 0
+    page.fill("#map-q", "the end of")
+    page.click("button:text('Find')")
+    page.click("[data-found-list] >> text=Path")
+    assert "3 steps apart" in page.inner_text("[data-summary]")
