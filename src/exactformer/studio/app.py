@@ -36,12 +36,14 @@ from exactformer.studio.pages import map as map_page
 from exactformer.studio.pages import moderation as moderation_page
 from exactformer.studio.pages import opinions as opinions_page
 from exactformer.studio.pages import playground as playground_page
+from exactformer.studio.pages import reference as reference_page
 from exactformer.studio.pages import reviews as reviews_page
 from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.rendering import STATIC
 from exactformer.studio.security import sessions
 from exactformer.studio.security.bodies import BodyLimit
 from exactformer.studio.security.headers import StrictHeaders
+from exactformer.studio.security.heads import Heads
 from exactformer.studio.security.rates import Rates
 from exactformer.studio.services import accounts
 from exactformer.studio.settings import Settings
@@ -53,6 +55,7 @@ ROUTERS = [
     entrance_page.router,
     account_page.router,
     administration_page.router,
+    reference_page.router,
     map_page.router,
     playground_page.router,
     collections_page.router,
@@ -119,7 +122,8 @@ def _layers(settings: Settings, database: Database) -> list[Middleware]:
     else:
         cookie = sessions.cookie_name(settings)
         layers.insert(0, Middleware(PageCache, commits=lambda: database.commits, cookie=cookie))
-    return [*layers, Middleware(BodyLimit, limit=settings.body_bytes, uploads=uploads)]
+    inner = Middleware(BodyLimit, limit=settings.body_bytes, uploads=uploads)
+    return [Middleware(Heads), *layers, inner]
 
 
 class Shipped(StaticFiles):
