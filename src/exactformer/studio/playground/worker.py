@@ -1,13 +1,14 @@
 """What runs in a worker process: load everything once, then answer one request after another.
 
 The process limits itself before it answers anything: memory by RLIMIT_AS above what the libraries
-take, processor time by RLIMIT_CPU for every request, no core files, files of a few megabytes. It ends
-when its pipe closes, so none is left behind when the server is killed: a thread of its own reads the
-pipe, and while that waits for the interpreter, RLIMIT_CPU ends whatever holds it.
+take, processor time by RLIMIT_CPU for every request, no core files, files of a few megabytes. None is
+left behind when the server is killed: the kernel ends it with the thread that started it, and where
+that cannot be asked for, it ends itself when its pipe closes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from queue import SimpleQueue
 from threading import Thread
@@ -25,12 +27,14 @@ from exactformer.studio.playground.frames import LARGEST, GoneError, encode, rec
 
 Jobs = Mapping[str, Callable[[dict[str, Any]], Any]]
 FILE_BYTES = 64 * 2**20
+PR_SET_PDEATHSIG = 1
 PATIENCE = 2
 """Seconds of processor time beyond the wall-clock limit, which the server enforces."""
 
 
 def main(module: str, memory: int, seconds: int) -> None:
     """Answer requests from standard input on standard output until it closes."""
+    _end_with_the_server()
     requests, replies = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)  # whatever a library prints goes to the log, not among the messages
@@ -75,6 +79,11 @@ def _listen(pipe: int, waiting: SimpleQueue[bytes]) -> None:
             waiting.put(receive(pipe))
     except GoneError:
         os._exit(0)
+
+
+def _end_with_the_server() -> None:
+    with suppress(AttributeError):  # not every C library has it
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _limit(memory: int) -> None:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import ceil
@@ -135,6 +136,8 @@ class Pool:
         self._is_closed = False
         self._change = Condition()
         self._kept = _Kept(self.limits.kept)
+        # Workers end with the thread that started them, so that one has to last.
+        self._starter = ThreadPoolExecutor(1)
 
     def start(self) -> None:
         """Start the workers that are missing, without waiting for them."""
@@ -143,7 +146,8 @@ class Pool:
                 self._idle.remove(worker)
                 worker.end()
             while not self._is_closed and len(self._idle) + len(self._busy) < self.limits.workers:
-                self._idle.append(Worker(self._jobs, self.limits))
+                starting = self._starter.submit(Worker, self._jobs, self.limits)
+                self._idle.append(starting.result())
 
     def kept(self, job: str, request: dict[str, Any]) -> bytes | None:
         """Return an answer given before, if it is remembered."""
@@ -183,6 +187,7 @@ class Pool:
             self._change.wait_for(lambda: not self._busy, timeout=10)
         for worker in workers:
             worker.end()
+        self._starter.shutdown()
 
     def processes(self) -> list[int]:
         """Return the workers' process ids."""
