@@ -30,7 +30,7 @@ def repeated(
 
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.device(state[0].device):
-        before = [tensor.clone() for tensor in state]
+        before = [tensor.detach().clone() for tensor in state]
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
