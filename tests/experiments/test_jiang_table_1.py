@@ -1,11 +1,13 @@
 """Table 1: its data, what altering the order is, and that nothing is told that should not be known."""
 
 import gzip
+import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
+from exactformer.errors import InputError
 from exactformer.experiments import Scale, find, real_data
 from exactformer.experiments.jiang_naming import Namer, learn_to_name, share_right
 from exactformer.experiments.jiang_patches import learn_patches
@@ -109,6 +111,13 @@ def test_a_score_does_not_change_what_is_translated_when_references_do(monkeypat
         score(model, replace(data, references=references), torch.arange(8))
     assert said[0] == said[1]
     assert len(said[0]) == len(data.references)
+
+
+def test_a_missing_counter_of_bleu_is_told_before_training(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    monkeypatch.setattr("exactformer.experiments.jiang_translation.fit", None)
+    with pytest.raises(InputError, match="pip install sacrebleu"):
+        learn_to_translate(SMOKE, "cpu")
 
 
 @pytest.mark.parametrize("kind", NAMERS)

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from exactformer.experiments.jiang_translation_data import Pairs, pairs
 from exactformer.learning.network import count_parameters
-from exactformer.learning.translation.bleu import bleu
+from exactformer.learning.translation.bleu import bleu, counter
 from exactformer.learning.translation.fitting import cross_entropy, fit
 from exactformer.learning.translation.greedy import translate
 from exactformer.learning.translation.ordering import first_to_end
@@ -35,6 +35,7 @@ Model = TransformerTranslator | RecurrentTranslator
 
 def learn_to_translate(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Return the scores of one translator in both orders."""
+    counter()
     data = pairs(*(parameters[k] for k in ("data", "train", "tested", "vocabulary", "tokens")))
     with torch.random.fork_rng(devices=[device] if device != "cpu" else []):
         torch.manual_seed(parameters["seed"])

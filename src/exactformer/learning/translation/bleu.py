@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from exactformer.errors import InputError
 
 
 def bleu(lines: Sequence[str], references: Sequence[str]) -> float:
     """Return the corpus score, 0 to 100, of ``lines`` against one reference each."""
+    return float(counter().corpus_score(list(lines), [list(references)]).score)
+
+
+def counter() -> Any:
+    """Return sacrebleu's counter. Ask for it before a long training, so that its lack is told first."""
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:
         raise InputError("BLEU is counted by sacrebleu: pip install sacrebleu") from None
-    return float(BLEU().corpus_score(list(lines), [list(references)]).score)
+    return BLEU()
