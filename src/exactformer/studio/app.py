@@ -35,6 +35,7 @@ from exactformer.studio.pages import home as home_page
 from exactformer.studio.pages import map as map_page
 from exactformer.studio.pages import moderation as moderation_page
 from exactformer.studio.pages import opinions as opinions_page
+from exactformer.studio.pages import papers as papers_page
 from exactformer.studio.pages import playground as playground_page
 from exactformer.studio.pages import reference as reference_page
 from exactformer.studio.pages import reviews as reviews_page
@@ -45,7 +46,7 @@ from exactformer.studio.security.bodies import BodyLimit
 from exactformer.studio.security.headers import StrictHeaders
 from exactformer.studio.security.heads import Heads
 from exactformer.studio.security.rates import Rates
-from exactformer.studio.services import accounts
+from exactformer.studio.services import accounts, seeding
 from exactformer.studio.settings import Settings
 from exactformer.studio.web import guard
 
@@ -57,6 +58,7 @@ ROUTERS = [
     administration_page.router,
     reference_page.router,
     map_page.router,
+    papers_page.router,
     playground_page.router,
     collections_page.router,
     comments_page.router,
@@ -81,8 +83,9 @@ def create_app(settings: Settings) -> FastAPI:
     """Open the database, bring it up to date, and put the application together."""
     database = Database(settings.database)
     migrations.upgrade(database)
-    if settings.single_user:
-        with database.writing() as db:
+    with database.writing() as db:
+        seeding.seed(db)
+        if settings.single_user:
             accounts.set_up_desk(db)
 
     @asynccontextmanager

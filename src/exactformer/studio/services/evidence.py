@@ -7,6 +7,7 @@ judges. A file is read again when it changes.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -71,6 +72,7 @@ class Evidence:
     statements: Mapping[str, bool] = field(default_factory=dict)
     provenance: Provenance | None = None
     figures: tuple[str, ...] = ()
+    figure_size: tuple[int, int] | None = None
 
     @property
     def printed_rows(self) -> tuple[Row, ...]:
@@ -169,6 +171,7 @@ def _stored(path: Path, changed: int) -> Evidence:
             seeds=len(origin["seeds"]),
         ),
         figures=tuple(kind for kind in FIGURE_TYPES if path.with_suffix(f".{kind}").is_file()),
+        figure_size=_size(path.with_suffix(".png")),
     )
 
 
@@ -184,3 +187,16 @@ def _row(row: dict[str, Any]) -> Row:
         verdict=row["verdict"],
         why=row["why"],
     )
+
+
+def _size(picture: Path) -> tuple[int, int] | None:
+    """Return width and height of a PNG, so that a page can keep its place free."""
+    try:
+        with picture.open("rb") as file:
+            head = file.read(24)
+    except OSError:
+        return None
+    if len(head) < 24 or head[:8] != b"\x89PNG\r\n\x1a\n":
+        return None
+    width, height = struct.unpack(">II", head[16:24])
+    return width, height

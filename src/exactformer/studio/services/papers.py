@@ -5,6 +5,7 @@ Counts are counted when asked for, by indexed queries: a number on a page is a n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -27,6 +28,7 @@ from exactformer.studio.services import search
 from exactformer.studio.services.describing import whole
 
 Sort = Literal["relevance", "newest", "oldest", "title", "cited"]
+_SLUG = re.compile(r"[a-z0-9-]{1,120}")
 SORTS: tuple[Sort, ...] = ("relevance", "newest", "oldest", "title", "cited")
 
 
@@ -66,7 +68,8 @@ class Counts:
 
 def get(db: Session, slug: str) -> Paper:
     """Return the paper with this slug, with its parts loaded."""
-    paper = db.scalar(select(Paper).where(Paper.slug == slug).options(*whole()))
+    known = _SLUG.fullmatch(slug) is not None
+    paper = db.scalar(select(Paper).where(Paper.slug == slug).options(*whole())) if known else None
     if paper is None:
         raise NotFoundError(f"there is no paper {slug[:120]!r}; /papers lists those there are")
     return paper
