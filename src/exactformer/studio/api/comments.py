@@ -93,7 +93,7 @@ def edit(
         with writing(request) as db:
             edited = comments.edit(db, actor, comment_id, draft, comment.revision)
             return _shown(db, actor, edited)
-    except comments.Conflict as error:
+    except comments.CommentConflictError as error:
         return describing.conflict(error)
 
 

@@ -73,7 +73,7 @@ def write(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) 
     try:
         with writing(request) as db:
             return _shown(db, actor, reviews.write(db, actor, papers.get(db, slug), review.draft()))
-    except reviews.Conflict as error:
+    except reviews.ReviewConflictError as error:
         return describing.conflict(error)
 
 
@@ -97,7 +97,7 @@ def edit(request: Request, actor: CurrentActor, review_id: Identifier, review: E
         with writing(request) as db:
             edited = reviews.edit(db, actor, review_id, review.draft(), review.revision)
             return _shown(db, actor, edited)
-    except reviews.Conflict as error:
+    except reviews.ReviewConflictError as error:
         return describing.conflict(error)
 
 

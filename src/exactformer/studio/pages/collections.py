@@ -59,8 +59,6 @@ class MoveForm(FormBody):
 @router.get("/collections")
 def read_all(request: Request, db: ReadSession, actor: CurrentActor) -> HTMLResponse:
     """One's collections and saved papers."""
-    if actor.is_visitor:
-        return render(request, "collections/welcome.html")
     return render(
         request,
         "collections/list.html",

@@ -86,13 +86,17 @@ def write(
 
 @router.get("/comments/{comment_id}")
 def read(
-    request: Request, db: ReadSession, actor: CurrentActor, comment_id: Identifier
+    request: Request,
+    db: ReadSession,
+    actor: CurrentActor,
+    comment_id: Identifier,
+    reported: bool = False,
 ) -> HTMLResponse:
-    """A comment with its answers."""
+    """A comment with its answers; after reporting it, with thanks."""
     comment = comments.get(db, actor, comment_id)
     paper = db.get_one(Paper, comment.paper_id)
     thread = threads.thread(db, actor, paper, comment)
-    return render(request, "opinions/comment.html", paper=paper, thread=thread)
+    return render(request, "opinions/comment.html", paper=paper, thread=thread, reported=reported)
 
 
 @router.get("/comments/{comment_id}/answer")
@@ -220,7 +224,7 @@ def _form(
     answered = db.get(Comment, form.parent_id) if form.parent_id else None
     shown = show_comments(db, actor, paper, [answered]) if answered else ()
     name = f"edit-{edited.id}" if edited else f"answer-{form.parent_id}"
-    conflict = isinstance(refusal, comments.Conflict)
+    conflict = isinstance(refusal, comments.CommentConflictError)
     response = render(
         request,
         "opinions/_comment_form.html" if is_htmx(request) else "opinions/comment_form.html",

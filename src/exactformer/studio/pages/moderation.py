@@ -120,6 +120,4 @@ def _report(
 ) -> Response:
     with writing(request) as db:
         moderation.report(db, actor, kind, subject_id, reason)
-        subject = moderation.readable_subject(db, actor, kind, subject_id)
-        paper = db.get_one(Paper, subject.paper_id)
-    return render(request, "moderation/thanks.html", kind=kind, paper=paper)
+    return redirect(request, f"/{kind}s/{subject_id}?reported=true")

@@ -105,13 +105,17 @@ def write(
 
 @router.get("/reviews/{review_id}")
 def read(
-    request: Request, db: ReadSession, actor: CurrentActor, review_id: Identifier
+    request: Request,
+    db: ReadSession,
+    actor: CurrentActor,
+    review_id: Identifier,
+    reported: bool = False,
 ) -> HTMLResponse:
-    """One review."""
+    """One review; after reporting it, with thanks."""
     review = reviews.get(db, actor, review_id)
     paper = db.get_one(Paper, review.paper_id)
     (view,) = show_reviews(db, actor, paper, [review])
-    return render(request, "opinions/review.html", paper=paper, review=view)
+    return render(request, "opinions/review.html", paper=paper, review=view, reported=reported)
 
 
 @router.get("/reviews/{review_id}/history")
@@ -162,7 +166,7 @@ def _form_page(
     refusal: StudioError | None = None,
 ) -> HTMLResponse:
     partial = is_htmx(request)
-    conflict = isinstance(refusal, reviews.Conflict) and own is not None
+    conflict = isinstance(refusal, reviews.ReviewConflictError) and own is not None
     response = render(
         request,
         "opinions/_review_form.html" if partial else "opinions/review_form.html",

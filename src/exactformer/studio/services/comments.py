@@ -47,7 +47,8 @@ class CommentDraft:
         return CommentDraft(prose("the comment", self.body, LIMIT, required=True), self.kind)
 
 
-Conflict = ChangedMeanwhileError[Comment, CommentDraft]
+class CommentConflictError(ChangedMeanwhileError[Comment, CommentDraft]):
+    """The comment is not what the draft started from."""
 
 
 def write(
@@ -95,9 +96,9 @@ def edit(db: Session, actor: Actor, comment_id: int, draft: CommentDraft, revisi
     require_author(actor, comment, "comment")
     draft = draft.checked()
     if comment.state == "deleted":
-        raise Conflict("the comment was deleted", comment, draft)
+        raise CommentConflictError("the comment was deleted", comment, draft)
     if comment.revision != revision:
-        raise Conflict(
+        raise CommentConflictError(
             f"the comment was changed meanwhile (version {comment.revision}, yours started from "
             f"{revision}); your text was not written: bring the two together and send it again",
             comment,

@@ -50,7 +50,8 @@ class ReviewDraft:
         return ReviewDraft(**texts, confidence=self.confidence)
 
 
-Conflict = ChangedMeanwhileError[Review, ReviewDraft]
+class ReviewConflictError(ChangedMeanwhileError[Review, ReviewDraft]):
+    """The review is not what the draft started from."""
 
 
 def draft_of(review: Review | ReviewVersion) -> ReviewDraft:
@@ -72,7 +73,9 @@ def write(db: Session, actor: Actor, paper: Paper, draft: ReviewDraft) -> Review
     review = mine(db, actor, paper)
     assert review is not None
     if not added:
-        raise Conflict("you have reviewed this paper already: edit that review", review, draft)
+        raise ReviewConflictError(
+            "you have reviewed this paper already: edit that review", review, draft
+        )
     _keep_version(db, review)
     audit.record(db, actor, "review.create", "review", review.id, {"paper": paper.slug})
     return review
@@ -88,9 +91,9 @@ def edit(db: Session, actor: Actor, review_id: int, draft: ReviewDraft, revision
     require_author(actor, review, "review")
     draft = draft.checked()
     if review.state == "deleted":
-        raise Conflict("the review was deleted: write it anew", review, draft)
+        raise ReviewConflictError("the review was deleted: write it anew", review, draft)
     if review.revision != revision:
-        raise Conflict(
+        raise ReviewConflictError(
             f"the review was changed meanwhile (version {review.revision}, yours started from "
             f"{revision}); your text was not written: bring the two together and send it again",
             review,
