@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -25,7 +25,7 @@ LARGEST = 2**31 - 1
 Answer = TypeVar("Answer", bound=Response)
 
 
-async def guard(request: Request) -> None:
+async def guard(request: Request) -> AsyncIterator[None]:
     """Before every route: find out who asks, and refuse changes that may be forged."""
     request.state.browser = None
     request.state.actor = VISITOR
@@ -35,7 +35,11 @@ async def guard(request: Request) -> None:
         request.state.browser, request.state.actor = await run_in_threadpool(
             _recognise, database, settings, token
         )
-    await csrf.check(request, request.state.browser)
+    try:
+        await csrf.check(request, request.state.browser)
+        yield
+    finally:
+        await request.close()  # a form's files
 
 
 def _recognise(

@@ -1,6 +1,6 @@
 """Bringing a database to the shape the tables have now, step by step, from code.
 
-Tables and indexes whose names begin with ``paper_search`` are made by migrations alone: each database
+Tables and indexes whose names begin with ``search_`` are made by migrations alone: each database
 searches in its own way, and the tables here do not know of it.
 """
 
@@ -24,7 +24,7 @@ from exactformer.studio.database.engine import WRITERS_LOCK, Database
 from exactformer.studio.database.tables import Base
 from exactformer.studio.errors import DatabaseError
 
-OWN_SEARCH = "paper_search"
+OWN_SEARCH = "search_"
 
 
 def upgrade(database: Database, revision: str = "head") -> None:

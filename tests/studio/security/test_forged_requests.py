@@ -1,0 +1,68 @@
+"""Every route that changes something wants a session and its token; found by walking the routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tests.studio.people import People
+
+SAFE = {"GET", "HEAD", "OPTIONS"}
+EXAMPLES = {"slug": "x", "kind": "useful", "token": "x", "anchor": "x", "name": "x"}
+
+
+def unsafe_routes() -> Iterator[tuple[str, str]]:
+    """Method and a possible path of every route that is not for reading only."""
+    from exactformer.studio.app import ROUTERS
+
+    for route in (route for router in ROUTERS for route in router.routes):
+        path = re.sub(r"{(\w+)(?::\w+)?}", lambda m: EXAMPLES.get(m[1], "1"), route.path)
+        yield from ((method, path) for method in sorted(route.methods - SAFE))
+
+
+def test_there_are_routes_to_try() -> None:
+    found = set(unsafe_routes())
+    assert {("POST", "/login"), ("POST", "/logout"), ("PATCH", "/api/v1/users/1")} <= found
+
+
+def test_nothing_changes_without_a_session(people: People) -> None:
+    for method, path in unsafe_routes():
+        client = people.visitor.client
+        assert client.request(method, path, json={}).status_code == 403, (method, path)
+
+
+def test_nothing_changes_without_the_sessions_token(people: People) -> None:
+    admin = people.admin
+    del admin.client.headers["X-CSRF-Token"]
+    for method, path in unsafe_routes():
+        for form in ({}, {"csrf_token": ""}, {"csrf_token": "x" * 43}):
+            answer = admin.client.request(method, path, data=form)
+            assert answer.status_code == 403, (method, path, form)
+            assert "token" in answer.text
+
+
+def test_nothing_changes_with_a_wrong_header(people: People) -> None:
+    admin = people.admin
+    for wrong in ("x" * 43, people.reader.csrf, admin.csrf[:-1]):
+        admin.client.headers["X-CSRF-Token"] = wrong
+        for method, path in unsafe_routes():
+            answer = admin.client.request(method, path, json={})
+            assert answer.status_code == 403, (method, path)
+
+
+def test_the_token_counts_as_a_field_of_either_kind_of_form(people: People) -> None:
+    for name, pack in {"data": str, "files": lambda token: (None, token)}.items():
+        reader = people.new()
+        del reader.client.headers["X-CSRF-Token"]
+        form: Any = {name: {"csrf_token": pack(reader.csrf)}}
+        assert reader.client.post("/logout", **form).status_code == 303
+
+
+def test_a_token_sent_as_a_file_or_in_the_address_does_not_count(people: People) -> None:
+    reader = people.reader
+    del reader.client.headers["X-CSRF-Token"]
+    as_file = {"csrf_token": ("token.txt", reader.csrf.encode())}
+    assert reader.client.post("/logout", files=as_file).status_code == 403
+    assert reader.client.post(f"/logout?csrf_token={reader.csrf}").status_code == 403
+    assert reader.client.post("/logout", json={"csrf_token": reader.csrf}).status_code == 403
