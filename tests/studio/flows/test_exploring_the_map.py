@@ -68,6 +68,7 @@ def test_search_focus_and_path_need_no_reload(page, works):
     page.click("[data-status] >> text=Leave the path")
     page.wait_for_url(lambda address: "to=" not in address)
     page.fill("#map-q", "mapova")
+    page.wait_for_selector("[data-found] >> text=Zuzana Mapová")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(f"node={works['person']}"))
@@ -117,7 +118,7 @@ def test_without_scripts_the_list_leads_everywhere(visit, works):
     page.click("[aria-label^='Expand The centre']")
     assert page.locator("[data-node]").count() > 3
     page.uncheck("input[value=claim]")
-    page.click("text=Show >> visible=true")
+    page.click("[data-filter] button")
     assert page.locator("[data-node^=claim]").count() == 0
     page.fill("#map-q", "the end of")
     page.click("button:text('Find')")

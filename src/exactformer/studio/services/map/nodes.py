@@ -87,7 +87,7 @@ def _papers(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
     chosen = select(Paper.id, Paper.slug, Paper.title, Paper.year, first)
     found = []
     for identifier, slug, title, year, author in db.execute(chosen.where(Paper.id.in_(ids))):
-        spoken = f"{surname(author)} {year or ''}".strip() if author else shortened(title)
+        spoken = f"{surname(author)} {year}" if author and year else shortened(title)
         label = f"{title} ({year})" if year else title
         found.append((identifier, label, spoken, f"/papers/{slug}"))
     return found

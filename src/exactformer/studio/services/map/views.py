@@ -157,8 +157,10 @@ def _relationships(
     for edge, outwards in edges:
         found[edge.relation, outwards].append(nodes[edge.target if outwards else edge.source])
     return tuple(
-        Relationship(name, PHRASES[name][0 if outwards else 1], outwards, tuple(others))
-        for (name, outwards), others in found.items()
+        Relationship(name, phrase, outwards, tuple(found[name, outwards]))
+        for name, phrases in PHRASES.items()
+        for phrase, outwards in zip(phrases, (True, False), strict=True)
+        if (name, outwards) in found
     )
 
 

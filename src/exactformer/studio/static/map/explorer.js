@@ -29,7 +29,7 @@ export async function open(map) {
   function show() {
     const summary = view.querySelector("[data-summary]");
     if (!summary) return;
-    if (status) status.textContent = summary.textContent.replace(/\s+/g, " ").replace("Leave the path .", "");
+    status?.replaceChildren(...summary.cloneNode(true).childNodes);
     drawing.show(elements(view));
     const kept = drawing.chosen && entry(view, drawing.chosen);
     drawing.choose((kept ?? view.querySelector("[data-centre]")).dataset.node);
@@ -49,9 +49,9 @@ export async function open(map) {
       map.removeAttribute("aria-busy");
     }
     if (!embedded) {
-      if (remember) history.pushState(null, "", url);
-      const { title } = view.querySelector("[data-query]")?.dataset ?? {};
-      if (title) find("heading").textContent = title;
+      const { query, title } = view.querySelector("[data-query]").dataset;
+      if (remember) history.pushState(null, "", `/map?${query}`);
+      find("heading").textContent = title;
     }
     const centre = view.querySelector("[data-centre]")?.dataset.node;
     if (url.searchParams.get("expanded") === null) drawing.chosen = centre;
@@ -119,14 +119,17 @@ function tabs(map) {
   const bar = map.querySelector("[data-switch]");
   const buttons = [...bar.querySelectorAll("[data-show]")];
   bar.hidden = false;
+  const panel = (button) => map.querySelector(`[data-panel="${button.dataset.show}"]`);
   const show = (chosen) => {
     for (const button of buttons) {
       button.setAttribute("aria-selected", String(button === chosen));
       button.tabIndex = button === chosen ? 0 : -1;
-      map.querySelector(`[data-panel="${button.dataset.show}"]`).hidden = button !== chosen;
+      panel(button).hidden = button !== chosen;
     }
   };
   for (const button of buttons) {
+    panel(button).setAttribute("role", "tabpanel");
+    panel(button).setAttribute("aria-labelledby", button.id);
     button.addEventListener("click", () => show(button));
     button.addEventListener("keydown", ({ key }) => {
       if (key !== "ArrowLeft" && key !== "ArrowRight") return;

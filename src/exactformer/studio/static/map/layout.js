@@ -5,7 +5,7 @@
 const RING = 150;
 const ROUNDS = 260;
 const LENGTH = 88;
-const GRAVITY = 0.055;
+const GRAVITY = 0.75;
 const APART = 80;
 const LETTER = 6.2;
 
@@ -18,7 +18,8 @@ export function arrange(cy, known) {
   beside(fresh.not(path));
   const points = cy.nodes().map((node) => point(node, aspect));
   const places = new Map(points.map((p, i) => [p.node.id(), i]));
-  const springs = cy.edges().map((edge) => [edge.source().id(), edge.target().id()].map((id) => places.get(id)));
+  const place = (node) => places.get(node.id());
+  const springs = cy.edges().map((edge) => [place(edge.source()), place(edge.target())]);
   settle(points, springs);
   for (const p of points) p.x *= aspect;
   separate(points);
@@ -82,8 +83,8 @@ function settle(points, springs) {
   for (let round = 0; round < ROUNDS; round++) {
     const reach = 60 * (1 - round / ROUNDS) + 0.5;
     for (const p of points) {
-      p.fx = GRAVITY * LENGTH * (origin.x - p.x) * 0.1;
-      p.fy = GRAVITY * LENGTH * (origin.y - p.y) * 0.1;
+      p.fx = GRAVITY * (origin.x - p.x);
+      p.fy = GRAVITY * (origin.y - p.y);
     }
     for (let i = 0; i < points.length; i++) {
       for (let j = 0; j < i; j++) push(points[i], points[j], i - j);
