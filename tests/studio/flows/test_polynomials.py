@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.studio.browsers import PHONE, Visit, scrolls_sideways
+from tests.studio.browsers import PHONE, Visit, scrolls_sideways, until
 
 ADDRESS = "/playground/polynomial"
 
@@ -57,7 +57,7 @@ def test_moving_x_moves_output_and_address_with_the_keyboard_alone(page: Any) ->
     assert shown(page, "the transformer") == "4"
     assert parse_qs(urlsplit(page.url).query)["x"] == ["2"]
     page.keyboard.press("Home")
-    page.wait_for_function("new URLSearchParams(location.search).get('x') === '-2'")
+    until(page, "new URLSearchParams(location.search).get('x') === '-2'")
     page.get_by_role("tab", name="Embedding").focus()
     page.keyboard.press("ArrowRight")
     assert page.get_by_role("tab", name="Block 1").get_attribute("aria-selected") == "true"
