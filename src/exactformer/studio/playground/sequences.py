@@ -176,7 +176,8 @@ def codes(model: SequenceModel, x: NDArray[np.float64]) -> list[dict[str, Any]]:
         read[row] = float(weight)
     count = len(blueprint.stage("contextual mapping"))
     names = ["quantise", *(f"contextual mapping {k}" for k in range(1, count + 1))]
-    path = np.array([trace[name].numpy() @ read for name in names])
+    # Codes are whole numbers of cells; where a cell is no binary number, floats are nearly whole.
+    path = np.rint([trace[name].numpy() @ read for name in names])
     moved = [np.flatnonzero(step).tolist() for step in np.diff(path, axis=0)]
     stations = [{"layer": 0, "codes": path[0].tolist(), "moved": []}]
     stations += [
