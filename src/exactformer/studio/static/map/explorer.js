@@ -11,7 +11,8 @@ export async function open(map) {
   const [stage, canvas, view, chosen, status] = ["stage", "canvas", "view", "chosen", "status"].map(find);
   const embedded = !("explorer" in map.dataset);
 
-  if (embedded) view.innerHTML = await part(map.dataset.slice);
+  const { slice, narrow } = map.dataset;
+  if (embedded) view.innerHTML = await part(map.clientWidth < 560 ? narrow : slice);
   const { default: cytoscape } = await import(map.dataset.cytoscape);
   stage.hidden = false;
   const drawing = new Drawing(cytoscape, canvas, { embedded, onChoose: tell, onOpen: expand });

@@ -10,7 +10,7 @@ const APART = 80;
 const LETTER = 6.2;
 
 export function arrange(cy, known) {
-  const aspect = Math.min(2, Math.max(0.6, cy.width() / Math.max(1, cy.height())));
+  const aspect = Math.min(3.2, Math.max(0.6, cy.width() / Math.max(1, cy.height())));
   const path = cy.nodes(".path").sort((a, b) => a.data("step") - b.data("step"));
   const fresh = cy.nodes().filter((node) => !known.has(node.id()));
   if (path.nonempty()) line(path, aspect >= 1);

@@ -43,10 +43,6 @@ export function looks(element) {
     ...kinds,
     { selector: 'node[kind = "paper"]', style: { width: (node) => 1.35 * size(node) } },
     {
-      selector: "node.closed",
-      style: { "border-width": 2, "border-color": colour("map-ground"), "border-position": "inside" },
-    },
-    {
       selector: "node.centre",
       style: {
         "font-weight": 700,

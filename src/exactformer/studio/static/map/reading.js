@@ -12,7 +12,6 @@ export function elements(view) {
     },
     classes: [
       "centre" in entry.dataset && "centre",
-      Number(entry.dataset.more) > 0 && !("open" in entry.dataset) && "closed",
       "step" in entry.dataset && "path",
     ].filter(Boolean),
   }));
