@@ -16,11 +16,15 @@ from exactformer import __version__
 from exactformer.studio.api import accounts as accounts_api
 from exactformer.studio.api import collections as collections_api
 from exactformer.studio.api import comments as comments_api
+from exactformer.studio.api import exports as exports_api
+from exactformer.studio.api import imports as imports_api
 from exactformer.studio.api import map as map_api
 from exactformer.studio.api import moderation as moderation_api
 from exactformer.studio.api import opinions as opinions_api
+from exactformer.studio.api import papers as papers_api
 from exactformer.studio.api import playground as playground_api
 from exactformer.studio.api import reviews as reviews_api
+from exactformer.studio.api import search as search_api
 from exactformer.studio.api import session as session_api
 from exactformer.studio.caching import PageCache
 from exactformer.studio.database import migrations
@@ -29,9 +33,11 @@ from exactformer.studio.pages import account as account_page
 from exactformer.studio.pages import administration as administration_page
 from exactformer.studio.pages import collections as collections_page
 from exactformer.studio.pages import comments as comments_page
+from exactformer.studio.pages import editing as editing_page
 from exactformer.studio.pages import entrance as entrance_page
 from exactformer.studio.pages import errors
 from exactformer.studio.pages import home as home_page
+from exactformer.studio.pages import imports as imports_page
 from exactformer.studio.pages import map as map_page
 from exactformer.studio.pages import moderation as moderation_page
 from exactformer.studio.pages import opinions as opinions_page
@@ -59,6 +65,8 @@ ROUTERS = [
     reference_page.router,
     map_page.router,
     papers_page.router,
+    editing_page.router,
+    imports_page.router,
     playground_page.router,
     collections_page.router,
     comments_page.router,
@@ -68,6 +76,10 @@ ROUTERS = [
     session_api.router,
     accounts_api.router,
     map_api.router,
+    exports_api.router,
+    papers_api.router,
+    search_api.router,
+    imports_api.router,
     playground_api.router,
     collections_api.router,
     comments_api.router,

@@ -29,6 +29,7 @@ EACH = 20
 Page = Annotated[int, Query(ge=1, le=100_000)]
 SORT_LABELS = {
     "relevance": "Best match",
+    "claims": "Most claims",
     "newest": "Newest",
     "oldest": "Oldest",
     "title": "Title",
@@ -53,7 +54,7 @@ def browse(
         kind=kind if kind in PAPER_KINDS else None,
         year=int(year) if year.isdecimal() and len(year) == 4 else None,
         topic=topic or None,
-        sort=next((known for known in SORTS if known == sort), "relevance" if q else "newest"),
+        sort=next((known for known in SORTS if known == sort), "relevance" if q else "claims"),
         limit=EACH,
         offset=(page - 1) * EACH,
     )

@@ -122,16 +122,22 @@ def figure(folder: Path | None, experiment: str, kind: str) -> Path:
 
 
 def number(value: float | None) -> str:
-    """Write a number as tables do: three digits, or a dash.
+    """Write a number as tables do: about three digits, thousands apart, or a dash.
 
-    >>> number(0.10934), number(None), number(4368), number(1.2e-7)
-    ('0.109', '–', '4368', '1.2e-07')
+    >>> number(0.10934), number(None), number(10237.27), number(1.2e-7), number(41.0)
+    ('0.109', '–', '10,237', '1.2e−7', '41')
     """
     if value is None or not math.isfinite(value):
         return "–" if value is None else "diverged"
-    if value == int(value) and abs(value) < 1e6:
-        return str(int(value))
-    return f"{value:.3g}"
+    if (value == int(value) and abs(value) < 1000) or 1000 <= abs(value) < 1e7:
+        return f"{value:,.0f}"
+    digits, sign, exponent = f"{value:.3g}".partition("e")
+    return f"{digits}e{int(exponent)}".replace("-", "−") if sign else digits.replace("-", "−")
+
+
+def finite(value: float | None) -> float | None:
+    """Return ``value`` if it is a number that JSON has."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _not_run(name: str, why: str) -> Evidence:

@@ -18,6 +18,7 @@ from exactformer.studio.database.library import (
     Affiliation,
     Authorship,
     Citation,
+    Claim,
     Paper,
     PaperTopic,
     Topic,
@@ -27,9 +28,9 @@ from exactformer.studio.errors import NotFoundError
 from exactformer.studio.services import search
 from exactformer.studio.services.describing import whole
 
-Sort = Literal["relevance", "newest", "oldest", "title", "cited"]
+Sort = Literal["relevance", "claims", "newest", "oldest", "title", "cited"]
 _SLUG = re.compile(r"[a-z0-9-]{1,120}")
-SORTS: tuple[Sort, ...] = ("relevance", "newest", "oldest", "title", "cited")
+SORTS: tuple[Sort, ...] = ("relevance", "claims", "newest", "oldest", "title", "cited")
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Counts:
     reviews: int = 0
     saves: int = 0
     comments: int = 0
+    claims: int = 0
 
 
 def get(db: Session, slug: str) -> Paper:
@@ -114,19 +116,16 @@ def by_ids(db: Session, ids: Sequence[int]) -> list[Paper]:
 
 def counts(db: Session, ids: Sequence[int]) -> dict[int, Counts]:
     """Return what there is around each paper."""
-    visible_review = Review.state == "visible"
-    visible_comment = Comment.state == "visible"
-    citations = _tally(db, Citation.cited_id, ids)
-    references = _tally(db, Citation.citing_id, ids)
-    reviews = _tally(db, Review.paper_id, ids, visible_review)
-    saves = _tally(db, Save.paper_id, ids)
-    comments = _tally(db, Comment.paper_id, ids, visible_comment)
-    return {
-        id: Counts(
-            *(tally.get(id, 0) for tally in (citations, references, reviews, saves, comments))
-        )
-        for id in ids
-    }
+    visible_review, visible_comment = Review.state == "visible", Comment.state == "visible"
+    tallies = (
+        _tally(db, Citation.cited_id, ids),
+        _tally(db, Citation.citing_id, ids),
+        _tally(db, Review.paper_id, ids, visible_review),
+        _tally(db, Save.paper_id, ids),
+        _tally(db, Comment.paper_id, ids, visible_comment),
+        _tally(db, Claim.paper_id, ids),
+    )
+    return {id: Counts(*(tally.get(id, 0) for tally in tallies)) for id in ids}
 
 
 def references(db: Session, paper_id: int, limit: int = 200, offset: int = 0) -> Found:
@@ -176,11 +175,18 @@ def _sorted(page: Select[int], sort: Sort) -> Select[int]:
     if sort == "title":
         return page.order_by(Paper.normalised_title, Paper.id)
     if sort == "cited":
-        times = func.count(Citation.citing_id).label("times")
-        cited = select(Citation.cited_id, times).group_by(Citation.cited_id).subquery()
-        page = page.outerjoin(cited, cited.c.cited_id == Paper.id)
-        return page.order_by(func.coalesce(cited.c.times, 0).desc(), Paper.id)
+        return _most(page, Citation.cited_id)
+    if sort == "claims":
+        return _most(page, Claim.paper_id)
     return page.order_by(Paper.year.desc().nulls_last(), Paper.id)
+
+
+def _most(page: Select[int], column: InstrumentedAttribute[int]) -> Select[int]:
+    """Order by how many rows name a paper in ``column``, then the newest first."""
+    many = select(column.label("paper_id"), func.count().label("times")).group_by(column).subquery()
+    page = page.outerjoin(many, many.c.paper_id == Paper.id)
+    times = func.coalesce(many.c.times, 0)
+    return page.order_by(times.desc(), Paper.year.desc().nulls_last(), Paper.id)
 
 
 def _cited(

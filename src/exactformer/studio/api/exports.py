@@ -1,0 +1,51 @@
+"""Papers as files: a page, a collection, or everything, in JSON, BibTeX or CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from exactformer.studio.api.papers import Slug
+from exactformer.studio.services import exporting, papers
+from exactformer.studio.services.exporting import FORMATS, Format
+from exactformer.studio.web import ReadSession, database_of
+
+router = APIRouter(prefix="/api/v1", tags=["exports"])
+
+Wanted = Annotated[Format, Query(description="In CSV a cell that begins like a formula gets a '.")]
+_FILES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "A file.",
+        "content": {form.media_type.partition(";")[0]: {} for form in FORMATS.values()},
+    }
+}
+
+
+@router.get("/export", response_class=Response, responses=_FILES)
+def everything(request: Request, format: Wanted = "json") -> StreamingResponse:
+    """The whole library, as it is read; import takes the JSON back without loss."""
+    database = database_of(request)
+
+    def pieces() -> Iterator[str]:
+        with database.session() as db:
+            yield from exporting.stream(db, format)
+
+    form = FORMATS[format]
+    return StreamingResponse(
+        pieces(), media_type=form.media_type, headers=_named("library", form.suffix)
+    )
+
+
+@router.get("/papers/{slug}/export", response_class=Response, responses=_FILES)
+def one(db: ReadSession, slug: Slug, format: Wanted = "json") -> Response:
+    """One paper."""
+    paper = papers.get(db, slug)
+    text, media_type = exporting.export(db, [paper], format)
+    return Response(text, media_type=media_type, headers=_named(slug, FORMATS[format].suffix))
+
+
+def _named(name: str, suffix: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}.{suffix}"'}

@@ -1,0 +1,116 @@
+"""Imports for curators: upload a file, look at what would happen, confirm or discard."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, File, Query, Request, UploadFile
+from starlette.responses import Response
+
+from exactformer.studio.database.housekeeping import PendingImport
+from exactformer.studio.errors import StudioError
+from exactformer.studio.services import importing
+from exactformer.studio.services.importing import FORMATS
+from exactformer.studio.services.importing.texts import MOST_BYTES, MOST_RECORDS
+from exactformer.studio.web import (
+    LARGEST,
+    CurrentActor,
+    Identifier,
+    ReadSession,
+    redirect,
+    render,
+    writing,
+)
+
+router = APIRouter(tags=["imports"], include_in_schema=False)
+
+SHOWN = 500
+Number = Annotated[int, Query(ge=0, le=LARGEST)]
+
+
+@router.get("/imports")
+def upload_form(
+    request: Request,
+    db: ReadSession,
+    actor: CurrentActor,
+    added: Number | None = None,
+    filled: Number = 0,
+    unchanged: Number = 0,
+    citations: Number = 0,
+) -> Response:
+    """Show the form for a file, what still waits, and what the import just confirmed did."""
+    done = None if added is None else (added, filled, unchanged, citations)
+    known = _known(importing.waiting(db, actor))
+    return render(request, "imports/upload.html", error="", done=done, **known)
+
+
+@router.post("/imports")
+def upload(request: Request, actor: CurrentActor, file: Annotated[UploadFile, File()]) -> Response:
+    """Read a file and go on to the preview; a file that cannot be read is refused on the form."""
+    actor.require("curator")
+    try:
+        format, records = importing.read(file.file.read())
+    except StudioError as refusal:
+        with writing(request) as db:
+            kept = importing.waiting(db, actor)
+        return render(
+            request,
+            "imports/upload.html",
+            status=refusal.status,
+            error=str(refusal),
+            done=None,
+            **_known(kept),
+        )
+    with writing(request) as db:
+        id = importing.propose(db, actor, format, records).id
+    return redirect(request, f"/imports/{id}")
+
+
+@router.get("/imports/{id}")
+def preview(request: Request, db: ReadSession, actor: CurrentActor, id: Identifier) -> Response:
+    """Show what an import would do."""
+    kept, records = importing.pending(db, actor, id)
+    items = importing.preview(db, records)
+    return render(
+        request,
+        "imports/preview.html",
+        pending=kept,
+        format=FORMATS[kept.format],
+        items=items,
+        shown=SHOWN,
+        new=sum(item.is_new for item in items),
+        filling=sum(bool(item.gains) for item in items),
+        citations=sum(item.citations for item in items),
+    )
+
+
+@router.post("/imports/{id}/confirm")
+def confirm(request: Request, actor: CurrentActor, id: Identifier) -> Response:
+    """Write it and say what was done."""
+    with writing(request) as db:
+        outcome = importing.confirm(db, actor, id)
+    numbers = {
+        "added": len(outcome.added),
+        "filled": len(outcome.filled),
+        "unchanged": outcome.unchanged,
+        "citations": outcome.citations,
+    }
+    return redirect(request, f"/imports?{urlencode(numbers)}")
+
+
+@router.post("/imports/{id}/discard")
+def discard(request: Request, actor: CurrentActor, id: Identifier) -> Response:
+    """Forget it."""
+    with writing(request) as db:
+        importing.discard(db, actor, id)
+    return redirect(request, "/imports")
+
+
+def _known(waiting: list[PendingImport]) -> dict[str, Any]:
+    return {
+        "waiting": waiting,
+        "formats": FORMATS,
+        "most_bytes": MOST_BYTES,
+        "most_records": MOST_RECORDS,
+    }
