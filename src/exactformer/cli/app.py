@@ -17,6 +17,8 @@ from exactformer.cli.demo import demo
 from exactformer.cli.export import export
 from exactformer.cli.fit import fit
 from exactformer.cli.inspect import inspect
+from exactformer.cli.library import export as export_library
+from exactformer.cli.library import import_ as import_library
 from exactformer.cli.predict import predict
 from exactformer.cli.recommend import recommend
 from exactformer.cli.report import report
@@ -115,6 +117,25 @@ def _help(command: Callable[..., None]) -> str:
 
 for _command, _lines in COMMANDS.items():
     app.command(cls=Command, help=_help(_command), epilog=_epilog(_lines))(_command)
+
+# The studio's library has commands of its own: `exactformer library import`, and so on.
+LIBRARY: dict[str, tuple[Callable[..., None], list[str]]] = {
+    "import": (
+        import_library,
+        ["library import references.bib", "library import works.json feed.xml --yes"],
+    ),
+    "export": (
+        export_library,
+        [
+            "library export -o library.json",
+            "library export --format bibtex --paper vaswani-2017-attention-is-all-you-need",
+        ],
+    ),
+}
+library = typer.Typer(no_args_is_help=True, help="Bring papers into the studio's library, or out.")
+for _name, (_command, _lines) in LIBRARY.items():
+    library.command(_name, help=_help(_command), epilog=_epilog(_lines))(_command)
+app.add_typer(library, name="library")
 
 
 def _version(asked: bool) -> None:

@@ -15,6 +15,7 @@ from exactformer.studio.services.importing.proposing import (
     pending,
     preview,
     propose,
+    store,
     waiting,
     write,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "preview",
     "propose",
     "read",
+    "store",
     "waiting",
     "write",
 ]

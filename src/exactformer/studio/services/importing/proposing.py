@@ -97,7 +97,7 @@ def preview(db: Session, records: Sequence[PaperRecord]) -> list[Item]:
     return items
 
 
-def write(db: Session, records: Sequence[PaperRecord]) -> Outcome:
+def store(db: Session, records: Sequence[PaperRecord]) -> Outcome:
     """Write new papers, fill gaps of those that are there, and tie citations."""
     items = preview(db, records)
     new = [item for item in items if item.is_new]
@@ -116,6 +116,16 @@ def write(db: Session, records: Sequence[PaperRecord]) -> Outcome:
     completed = tuple(paper for id, paper in filled.items() if id not in fresh)
     unchanged = len(items) - len(added) - len(completed)
     return Outcome(tuple(added), completed, unchanged, ties)
+
+
+def write(db: Session, actor: Actor, format: str, records: Sequence[PaperRecord]) -> Outcome:
+    """Store records, and note in the audit log what came of them."""
+    outcome = store(db, records)
+    for paper in outcome.added:
+        audit.record(db, actor, "paper.import", "paper", paper.id, {"format": format})
+    for paper in outcome.filled:
+        audit.record(db, actor, "paper.fill", "paper", paper.id, {"format": format})
+    return outcome
 
 
 def propose(
@@ -150,13 +160,8 @@ def pending(db: Session, actor: Actor, id: int) -> tuple[PendingImport, list[Pap
 def confirm(db: Session, actor: Actor, id: int) -> Outcome:
     """Write an import that waits."""
     kept, records = pending(db, actor, id)
-    outcome = write(db, records)
     db.delete(kept)
-    for paper in outcome.added:
-        audit.record(db, actor, "paper.import", "paper", paper.id, {"format": kept.format})
-    for paper in outcome.filled:
-        audit.record(db, actor, "paper.fill", "paper", paper.id, {"format": kept.format})
-    return outcome
+    return write(db, actor, kept.format, records)
 
 
 def discard(db: Session, actor: Actor, id: int) -> None:

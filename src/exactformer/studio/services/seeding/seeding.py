@@ -16,7 +16,7 @@ from exactformer.studio.database.housekeeping import AuditEntry
 from exactformer.studio.database.library import Paper
 from exactformer.studio.services import audit, papers, writing
 from exactformer.studio.services.importing import csl, own
-from exactformer.studio.services.importing.proposing import write
+from exactformer.studio.services.importing.proposing import store
 from exactformer.studio.services.recognising import matches
 from exactformer.studio.services.records import PaperRecord, keys
 
@@ -38,7 +38,7 @@ def seed(db: Session) -> list[str]:
         audit.record(db, _SEEDER, "library.seed", _KIND, there[name].id, {"work": name})
     for name in new:
         cited = references(name)
-        write(db, cited)
+        store(db, cited)
         writing.cite(db, {there[name].id: [keys(record)[0] for record in cited]})
     for name in NAMES:
         writing.add_claims(there[name], work(name).claims)
