@@ -40,9 +40,9 @@ def main(module: str, memory: int, seconds: int) -> None:
     os.dup2(nothing, 0)  # whatever a library prints goes to the log, not among the messages
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(5)
     jobs: Jobs = import_module(module).JOBS
     import_module(module).warm_up()
+    os.nice(5)  # pages go first
     _limit(memory)
     waiting: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_listen, args=(requests, waiting), daemon=True).start()
