@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ QUICK, LONG = 4, 60
 
 
 @pytest.fixture
-def described(app: Any, client: Any, people: People) -> tuple[Any, dict[str, Person]]:
+def described(app: Any, client: Any, people: People) -> Iterator[tuple[Any, dict[str, Person]]]:
     """The API's description and people to use it, in a world that forgets."""
     import schemathesis
 
@@ -23,7 +24,8 @@ def described(app: Any, client: Any, people: People) -> tuple[Any, dict[str, Per
     app.state.database = Forgetting(app.state.database)
     answer = client.get("/api/v1/openapi.json")
     assert answer.status_code == 200
-    return schemathesis.openapi.from_dict(answer.json()), persons
+    yield schemathesis.openapi.from_dict(answer.json()), persons
+    app.state.database.close()
 
 
 def try_everything(schema: Any, person: Person, examples: int) -> int:
@@ -53,6 +55,7 @@ def try_everything(schema: Any, person: Person, examples: int) -> int:
             sent = {key: value for key, value in sent.items() if value is not None}
             if isinstance(sent.get("data"), bytes | str):
                 sent["content"] = sent.pop("data")
+            person.client.app.state.database.forget()
             with person.unchanged():
                 answer = person.client.request(headers=headers, **sent)
             assert answer.status_code < 500, (case.as_curl_command(), answer.text)

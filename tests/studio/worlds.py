@@ -28,24 +28,25 @@ BIBTEX = b"""
 }
 """
 REVIEW = {
-    "summary": "Softmax attention weighs values by *directions* of the input, and a sum of powers "
-    "$\\langle \\omega, x \\rangle^k$ becomes a product. The construction is **exact**; what is "
-    "left is the arithmetic of the machine.",
-    "strengths": "- A finite network, with a count for every part\n- The proof is short enough to "
-    "run: see #theorem-1",
-    "concerns": "The radius enters the scale as $e^{R^2}$, so float32 is soon used up.",
-    "questions": "Does the margin survive when keys are learnt?",
+    "summary": "Every token carries a direction $\\xi_k$. A *hard* maximum selects the token itself, "
+    "and a block multiplies what it holds by $\\xi_k \\cdot x$ once more. Powers of linear forms "
+    "span all polynomials, so the transformer is **exact**; what is left is rounding.",
+    "strengths": "- A finite network, with a count for every part\n- The proof of #theorem-3-5 can "
+    "be run, matrix by matrix",
+    "concerns": "The offset $2M^2$ that makes a token select itself is added and taken away again, "
+    "which costs digits on a large ball.",
+    "questions": "How much of the margin survives if the keys are learnt?",
     "conflict": "None.",
     "confidence": 4,
 }
 COMMENTS = [
-    ("question", "Is the margin in the proof *tight*, or only sufficient? For degree 2 I find"
-     " $$\\Delta \\ge \\frac{2\\pi}{n}.$$"),
-    ("replication", "Rebuilt it from the appendix with another library: same counts."),
+    ("question", "Is the margin of the selection *tight*? For $n$ directions spread over the circle"
+     " I find $$1 - \\cos\\frac{\\pi}{n} \\approx \\frac{\\pi^2}{2n^2}.$$"),
+    ("replication", "Rebuilt #table-1 from its description alone: same order of the methods."),
     ("caveat", "The statement needs $x$ in a ball; outside of it nothing is promised."),
 ]  # fmt: skip
 SHELF = {"title": "What attention can express", "description": "For the seminar."}
-ANSWER = "Sufficient. A larger one exists for $n = 3$, see the discussion of the counts."
+ANSWER = "For even spacing, yes. The certificate computes it for the directions it is given."
 
 
 @dataclass
@@ -57,7 +58,7 @@ class World:
     slug: str
     paper_id: int
     other_slug: str
-    other_paper_id: int
+    third_slug: str
     review: int
     comment: int
     collection: int
@@ -83,13 +84,24 @@ def said(person: Person, method: str, path: str, **content: Any) -> Any:
     return answer.json() if answer.content else None
 
 
+def three_papers(database: Any) -> list[Any]:
+    """The paper whose theorem the playground begins with, and two others."""
+    from sqlalchemy import select
+    from sqlalchemy.orm import selectinload
+
+    from exactformer.studio.database.tables import Paper
+
+    with database.session() as db:
+        papers = db.scalars(select(Paper).options(selectinload(Paper.topics)).order_by(Paper.id))
+        return sorted(papers, key=lambda paper: not paper.slug.startswith("fang-2022"))[:3]
+
+
 def build(people: People) -> World:
     """Let people live here for a while."""
     ada, emmy, sofia = (people.new("reader", handle) for handle in ("ada", "emmy", "sofia"))
     curator = people.new("curator", "mary")
-    papers = said(ada, "GET", "/papers", params={"limit": 100, "q": "approximation"})["items"]
-    paper, other = papers[0], papers[1]
-    here = f"/papers/{paper['slug']}"
+    paper, other, third = three_papers(people.database)
+    here = f"/papers/{paper.slug}"
     for person, value, kinds in (
         (ada, 1, ("surprising", "useful")),
         (emmy, 1, ("useful", "foundational")),
@@ -101,7 +113,9 @@ def build(people: People) -> World:
     said(ada, "PUT", f"{here}/saves")
     said(emmy, "PUT", f"{here}/saves")
     review = said(ada, "POST", f"{here}/reviews", json=REVIEW)
-    changed = REVIEW | {"concerns": f"{REVIEW['concerns']} float64 is enough up to $R = 4$."}
+    changed = REVIEW | {
+        "concerns": f"{REVIEW['concerns']} float64 has room to spare up to radius 10."
+    }
     said(ada, "PUT", f"/reviews/{review['id']}", json=changed | {"revision": 1})
     said(emmy, "POST", f"{here}/reviews", json={"summary": "Clear and short.", "confidence": 2})
     comments = [
@@ -112,7 +126,7 @@ def build(people: People) -> World:
     said(emmy, "POST", f"{here}/comments", json=answer)
     shelf = said(ada, "POST", "/collections", json=SHELF)
     for each, note in ((paper, "Start here."), (other, "")):
-        item = {"slug": each["slug"], "note": note}
+        item = {"slug": each.slug, "note": note}
         said(ada, "POST", f"/collections/{shelf['id']}/items", json=item)
     shelf = said(ada, "PATCH", f"/collections/{shelf['id']}", json={"visibility": "link"})
     flag = said(
@@ -122,10 +136,10 @@ def build(people: People) -> World:
     return World(
         owner=ada,
         importer=curator,
-        slug=paper["slug"],
-        paper_id=paper["id"],
-        other_slug=other["slug"],
-        other_paper_id=other["id"],
+        slug=paper.slug,
+        paper_id=paper.id,
+        other_slug=other.slug,
+        third_slug=third.slug,
         review=review["id"],
         comment=comments[0]["id"],
         collection=shelf["id"],
@@ -134,5 +148,5 @@ def build(people: People) -> World:
         pending=pending["id"],
         user=sofia.id or 0,
         handle=ada.handle,
-        topic=said(ada, "GET", "/topics")["items"][0]["slug"],
+        topic=paper.topics[0].slug,
     )
