@@ -72,3 +72,25 @@ def desk() -> Iterator[Desk]:
     """A desk of this test's own."""
     with open_desk() as desk:
         yield desk
+
+
+@contextmanager
+def open_library() -> Iterator[Session]:
+    """An empty library with its search index, gone afterwards."""
+    from exactformer.studio.services import search_index
+
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+        Base.metadata.create_all(connection)
+        search_index.create(connection)
+        with Session(connection) as db:
+            yield db
+    engine.dispose()
+
+
+@pytest.fixture
+def library() -> Iterator[Session]:
+    """An empty library of this test's own."""
+    with open_library() as db:
+        yield db
