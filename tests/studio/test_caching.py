@@ -158,10 +158,29 @@ def test_other_processes_are_seen_after_two_seconds():
         cache = studio.cache()
         await ask(cache)
         studio.text = "new"
-        studio.seconds = 1.9
+        studio.seconds = 1.4
         assert (await ask(cache))[2] == b"/papers old"
         studio.seconds = 2.0
         assert (await ask(cache))[2] == b"/papers new"
+
+    asyncio.run(run())
+
+
+def test_a_page_about_to_be_forgotten_is_computed_anew_and_nobody_waits():
+    async def run():
+        studio = Studio()
+        cache = studio.cache()
+        await ask(cache)
+        studio.text, studio.seconds = "new", 1.6
+        studio.read, studio.finish = asyncio.Event(), asyncio.Event()
+        for _ in range(3):
+            assert (await ask(cache))[2] == b"/papers old"
+        await studio.read.wait()
+        studio.finish.set()
+        await asyncio.sleep(0.01)
+        studio.seconds = 2.1
+        assert (await ask(cache))[2] == b"/papers new"
+        assert len(studio.asked) == 2
 
     asyncio.run(run())
 

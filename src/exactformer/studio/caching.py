@@ -9,7 +9,8 @@ page begun at an older one is never handed out again: not from memory, and not b
 under way, whichever of the two ends first. Writers in other processes are not counted; pages are
 hence forgotten after two seconds whatever happens.
 
-Of many who ask for the same page at once, one computes and the others wait for it.
+Of many who ask for the same page at once, one computes and the others wait for it; a page that is
+still asked for when it is about to be forgotten is computed anew meanwhile, so that nobody waits.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ READING = re.compile(
 """Paths whose answers are shared."""
 
 SECONDS = 2.0
+FRESH_SECONDS = 1.5
+"""A page older than this is computed anew when it is asked for, and handed out meanwhile."""
+
 MOST_BYTES = 32 * 2**20
 LARGEST_PAGE = 2 * 2**20
 LONGEST_QUERY = 500
@@ -93,10 +97,13 @@ class PageCache:
             return
         page = self._kept(key)
         if page is None:
-            page, computed_here = await self._computed(key, scope)
-            if not computed_here and not page.is_shared:
+            first = (key, self._generation) not in self._filling
+            page = await asyncio.shield(self._computation(key, scope))
+            if not first and not page.is_shared:
                 await self._app(scope, receive, send)
                 return
+        elif self._clock() - page.begun >= FRESH_SECONDS:
+            self._computation(key, scope)
         await _answer(page, scope, send)
 
     def _key(self, scope: Scope) -> Key | None:
@@ -127,16 +134,14 @@ class PageCache:
         self._pages.move_to_end(key)
         return page
 
-    async def _computed(self, key: Key, scope: Scope) -> tuple[Page, bool]:
-        """Compute a page, or wait for who does; the second value says which of the two it was."""
+    def _computation(self, key: Key, scope: Scope) -> asyncio.Task[Page]:
+        """Return the computation of a page at the present number of commits; begin it if needed."""
         flight = key, self._generation
-        task = self._filling.get(flight)
-        if task is not None:
-            return await asyncio.shield(task), False
-        task = asyncio.create_task(self._fill(scope, key[0]))
-        self._filling[flight] = task
-        task.add_done_callback(lambda done: self._landed(flight, done))
-        return await asyncio.shield(task), True
+        if flight not in self._filling:
+            task = asyncio.create_task(self._fill(scope, key[0]))
+            task.add_done_callback(lambda done: self._landed(flight, done))
+            self._filling[flight] = task
+        return self._filling[flight]
 
     def _landed(self, flight: tuple[Key, int], task: asyncio.Task[Page]) -> None:
         del self._filling[flight]
