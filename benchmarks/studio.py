@@ -1,0 +1,151 @@
+"""The studio under load, with a large library, and where the time of a page goes.
+
+python -m benchmarks.studio [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
+from typing import Any
+
+from benchmarks import studio_breakdown, studio_large, studio_load
+from benchmarks.studio_library import Size
+from benchmarks.tables import keep, markdown, origin, provenance, show
+
+SHARE = 1 / 3
+"""A paper's page for visitors is read at least at this part of the bare rate."""
+
+SPREAD = 10
+"""Its 99th percentile is less than so many times its median."""
+
+PATIENCE_MS = 300
+"""With a large library every page has a lower median than this."""
+
+TARGETS = ("paper page", "search, one word", "search, two words", "map slice, 1 step")
+
+Row = dict[str, Any]
+Table = tuple[list[str], list[list[str]]]
+
+
+def load_table(rows: Sequence[Row]) -> Table:
+    """Return rates and times at 64 connections."""
+    bare = rows[0]["a second"]
+    lines = [
+        [
+            row["page"],
+            f"{row['bytes'] / 1e3:,.0f} kB",
+            f"{row['a second']:,.0f}",
+            f"{row['a second'] / bare:.2f}",
+            _ms(row["p50 ms"]),
+            _ms(row["p99 ms"]),
+            f"{row['p99 ms'] / row['p50 ms']:.1f}",
+        ]
+        for row in rows
+    ]
+    return ["page", "length", "a second", "to bare", "p50 ms", "p99 ms", "p99 / p50"], lines
+
+
+def large_table(rows: Sequence[Row]) -> Table:
+    """Return times with a large library."""
+    lines = [
+        [row["page"], str(row["requests"]), _ms(row["median ms"]), _ms(row["most ms"])]
+        for row in rows
+    ]
+    return ["page", "requests", "median ms", "longest ms"], lines
+
+
+def breakdown_table(rows: Sequence[Row]) -> Table:
+    """Return where the time of a page goes."""
+    return ["part", "median ms"], [[row["part"], _ms(row["median ms"])] for row in rows]
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def verdicts(contents: dict[str, Any]) -> list[str]:
+    """Say which targets are met."""
+    bare, page = contents["load"][:2]
+    share = page["a second"] / bare["a second"]
+    spread = page["p99 ms"] / page["p50 ms"]
+    slowest = max(row["median ms"] for row in contents["large"] if row["page"] in TARGETS)
+    return [
+        f"At least a third of the bare rate: {share:.2f}, {_verdict(share >= SHARE)}.",
+        f"p99 under ten times p50: {spread:.1f} times, {_verdict(spread < SPREAD)}.",
+        f"Page, search and map slice of the large library under {PATIENCE_MS} ms: the slowest "
+        f"median is {_ms(slowest)} ms, {_verdict(slowest < PATIENCE_MS)}.",
+    ]
+
+
+def _verdict(met: bool) -> str:
+    return "met" if met else "**not met**"
+
+
+def page(contents: dict[str, Any]) -> list[str]:
+    """Return the stored run as Markdown."""
+    size, building = contents["size"], contents["building"]
+    return [
+        "Reading a paper's page at 64 connections, beside a bare FastAPI page (`async def`, one "
+        "route, no database) of the same length: one uvicorn process each, SQLite, `wrk` as the "
+        "client, rounds in turn, the best of each. Visitors' pages are shared from memory; the "
+        "page of somebody logged in is computed for her.",
+        "",
+        *markdown(*load_table(contents["load"])),
+        "",
+        "What a page costs that is computed:",
+        "",
+        *markdown(*breakdown_table(contents["breakdown"])),
+        "",
+        f"With {size['papers']:,} papers, {size['citations']:,} citations, {size['people']:,} "
+        f"people, {size['topics']:,} topics and {size['claims']:,} claims (SQLite; written in "
+        f"{building['writing s']:.0f} s, indexed in {building['indexing s']:.0f} s), one reader, "
+        "every request for the first time; half of the papers are the most cited:",
+        "",
+        *markdown(*large_table(contents["large"])),
+        "",
+        *(f"- {verdict}" for verdict in verdicts(contents)),
+        "",
+        origin(contents["provenance"]),
+    ]
+
+
+def run(quick: bool = False) -> None:
+    """Measure, print, and unless quick write the page; say so where something is missing."""
+    absent = studio_load.missing() or (
+        "" if find_spec("fastapi") else 'pip install "exactformer[studio]" is needed'
+    )
+    if absent:
+        print(f"{absent}: the studio is not measured")
+        return
+    size = Size(300, 2000, 200, 20, 10, 50) if quick else Size()
+    load = studio_load.compare(*((1, 1) if quick else (5, 6)))
+    show("64 connections", *load_table(load))
+    breakdown = studio_breakdown.measure(3 if quick else 60)
+    show("A page that is computed", *breakdown_table(breakdown))
+    large, building = studio_large.measure(size, 6 if quick else 40)
+    show("A large library", *large_table(large))
+    contents = {
+        "load": load,
+        "breakdown": breakdown,
+        "size": asdict(size),
+        "building": building,
+        "large": large,
+        "provenance": provenance("studio", ("exactformer", "fastapi", "sqlalchemy", "uvicorn")),
+    }
+    for verdict in verdicts(contents):
+        print(verdict)
+    if not quick:
+        keep("studio", "The studio", page(contents), contents)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="toy sizes, nothing written")
+    run(parser.parse_args().quick)
+
+
+if __name__ == "__main__":
+    main()
