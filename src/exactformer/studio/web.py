@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from exactformer.studio.services import accounts
 from exactformer.studio.settings import Settings
 
 LARGEST = 2**31 - 1
+UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
 Answer = TypeVar("Answer", bound=Response)
 
 
@@ -147,13 +149,13 @@ def within(address: str, otherwise: str = "/") -> str:
     return address if plain and address.startswith("/") and address[1:2] != "/" else otherwise
 
 
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("a text may not contain the character NUL")
+def _storable(text: str) -> str:
+    if UNSTORABLE.search(text):
+        raise ValueError("a text may not contain NUL or half of a character")
     return text
 
 
-Clean = Annotated[str, AfterValidator(_without_nul)]
+Clean = Annotated[str, AfterValidator(_storable)]
 Identifier = Annotated[int, Field(ge=1, le=LARGEST)]
 
 

@@ -74,6 +74,17 @@ def test_what_reading_adds_is_not_kept(database: Database) -> None:
         assert db.scalar(select(func.count(User.id))) == 0
 
 
+def test_writing_inside_of_writing_is_a_mistake_and_not_an_endless_wait(
+    database: Database,
+) -> None:
+    with database.writing():
+        inner = database.writing()
+        with pytest.raises(RuntimeError, match="one transaction is enough"):
+            inner.__enter__()
+    with database.writing() as db:
+        db.add(user("ada"))
+
+
 def test_looking_and_then_writing_is_sound_with_many_at_once(database_url: str) -> None:
     first, second = Database(database_url), Database(database_url)
     migrations.upgrade(first)

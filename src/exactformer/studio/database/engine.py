@@ -35,6 +35,7 @@ class Database:
         self.engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url)
         self._writers = self.engine.execution_options(studio_writes=True)
         self._writer = threading.Lock()
+        self._writing_thread = 0
         self.commits = 0
 
     @property
@@ -51,7 +52,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """Write: committed and on disk when the block ends, undone when it raises."""
-        with self._writer, Session(self._writers, expire_on_commit=False) as session:
+        with self._alone(), Session(self._writers, expire_on_commit=False) as session:
             if not self.is_sqlite:
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})"))
             yield session
@@ -59,6 +60,18 @@ class Database:
                 session.commit()
             finally:
                 self.commits += 1
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait for the other writers of this process; waiting for oneself would take forever."""
+        if self._writing_thread == threading.get_ident():
+            raise RuntimeError("writing inside of writing: one transaction is enough")
+        with self._writer:
+            self._writing_thread = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._writing_thread = 0
 
     def close(self) -> None:
         """Give all connections back."""
