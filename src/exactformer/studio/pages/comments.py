@@ -206,7 +206,7 @@ def _changed(
     if not is_htmx(request):
         return redirect(request, f"/comments/{comment.id}#comment-{comment.id}")
     (view,) = show_comments(db, actor, paper, [comment])
-    response = render(request, "opinions/_comment.html", paper=paper, comment=view)
+    response = render(request, "opinions/_changed.html", paper=paper, comment=view)
     response.headers.update({"HX-Retarget": f"#comment-{comment.id}", "HX-Reswap": "outerHTML"})
     return response
 

@@ -118,7 +118,7 @@ def collect(
     with writing(request) as db:
         paper = papers.get(db, slug)
         _collect(db, actor, paper, form)
-        return _bar(request, panel.bar(db, actor, paper))
+        return _bar(request, panel.bar(db, actor, paper), collecting=True)
 
 
 @router.post("/preview")
@@ -150,7 +150,8 @@ def _collect(db: Session, actor: Actor, paper: Paper, form: CollectForm) -> None
         collections.add(db, actor, number, paper)
 
 
-def _bar(request: Request, bar: Bar) -> Response:
+def _bar(request: Request, bar: Bar, **state: bool) -> Response:
+    """The bar as it now stands, or the page it stands on."""
     if is_htmx(request):
-        return render(request, "opinions/_bar.html", opinions=bar)
+        return render(request, "opinions/_bar.html", opinions=bar, **state)
     return redirect(request, f"/papers/{bar.paper.slug}#opinions")

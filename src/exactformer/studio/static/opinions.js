@@ -172,6 +172,11 @@ const prepare = (root) => {
   once(root, "form[data-draft]", (form) => {
     restore(form);
     form.addEventListener("input", () => keep(form));
+    const problem = form.querySelector(".form-problem .notice");
+    if (problem) {
+      problem.tabIndex = -1;
+      problem.focus();
+    }
   });
   once(root, "[data-editor]", prepareEditor);
   once(root, "[data-sortable]", prepareOrder);
@@ -184,15 +189,13 @@ const prepare = (root) => {
   });
 };
 
-document.addEventListener("htmx:afterRequest", (event) => {
-  const form = event.detail.elt;
-  if (form.matches?.("form[data-draft]") && event.detail.successful) {
-    forget(form);
-    form.reset();
-  }
+// Before the answer is shown: what it brings may be the same form, which looks for its draft.
+document.addEventListener("htmx:beforeOnLoad", (event) => {
+  const form = event.detail.requestConfig.elt;
+  if (form.matches?.("form[data-draft]") && event.detail.xhr.status < 300) forget(form);
 });
 document.addEventListener("htmx:sendError", (event) => {
-  const form = event.detail.elt;
+  const form = event.detail.requestConfig.elt;
   if (form.matches?.("form[data-draft]")) {
     say(form, "The connection was lost. Your text is kept in this browser: send it again later.");
   }
