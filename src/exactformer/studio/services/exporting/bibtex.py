@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from exactformer.studio.services.importing.bibtex import MATHEMATICS, SYMBOLS
 from exactformer.studio.services.records import PaperRecord
 
 _TYPES = {
@@ -14,19 +15,13 @@ _TYPES = {
     "software": "software",
     "dataset": "dataset",
 }
-_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "$": r"\$",
-}
-_MATHEMATICS = re.compile(r"(\$[^$]*\$)")
+_SPECIAL = {sign: f"\\{name}{{}}" for name, sign in SYMBOLS.items()}
+_SPECIAL |= {sign: f"\\{sign}" for sign in "%&#_$"}
+_MATHEMATICS = re.compile(rf"({MATHEMATICS})")
+_LIGATURE = re.compile(
+    r"(?<=-)(?=-)|(?<=[`?!])(?=`)|(?<=')(?=')|(?<=<)(?=<)|(?<=>)(?=>)|(?<=,)(?=,)"
+)
+_SIMPLE_NAME = re.compile(r"[\w.'’-]+(?: [\w.'’-]+)*")
 
 
 def written(papers: Iterable[tuple[str, PaperRecord]]) -> Iterator[str]:
@@ -57,20 +52,30 @@ def _fields(record: PaperRecord) -> dict[str, str]:
 def escaped(text: str) -> str:
     r"""Write text for TeX; mathematics between dollars, if its braces match, stays as it is.
 
-    >>> escaped("50% of $x_1$ & {y}")
-    '50\\% of $x_1$ \\& \\{y\\}'
+    Braces have to match for BibTeX whether or not a backslash is in front, so they have names; what
+    TeX would join to one sign (two hyphens, say) is kept apart.
+
+    >>> escaped("50% of $x_1$ & y--z")
+    '50\\% of $x_1$ \\& y-{}-z'
     """
     parts = _MATHEMATICS.split(text)
     return "".join(
-        part if index % 2 and _balanced(part) else "".join(_SPECIAL.get(c, c) for c in part)
+        part if index % 2 and _balanced(part) else _literally(part)
         for index, part in enumerate(parts)
     )
 
 
+def _literally(text: str) -> str:
+    apart = _LIGATURE.sub("\0", text)
+    return "".join(_SPECIAL.get(c, c) for c in apart).replace("\0", "{}")
+
+
 def _name(name: str) -> str:
-    """Write a name so that BibTeX keeps its order; a word "and" or a comma would divide it."""
-    plain = escaped(name)
-    return f"{{{plain}}}" if re.search(r",|\band\b", name, flags=re.IGNORECASE) else plain
+    """Write a name so that it stays one: in braces, unless it is words and none of them is "and"."""
+    simple = _SIMPLE_NAME.fullmatch(name) and not re.search(
+        r"\b(?:and|others)\b", name, re.IGNORECASE
+    )
+    return escaped(name) if simple else f"{{{escaped(name)}}}"
 
 
 def _address(address: str) -> str:

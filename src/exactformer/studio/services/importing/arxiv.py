@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from xml.etree.ElementTree import Element, ParseError
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.services import naming
@@ -25,33 +25,37 @@ def read(text: str) -> list[PaperRecord]:
     return [_record(entry, f"Entry {number}") for number, entry in enumerate(entries, 1)]
 
 
+class _Builder(TreeBuilder):
+    """Builds a tree that is not too deep."""
+
+    depth = 0
+
+    def start(self, tag: str, attributes: dict[str, str], /) -> Element:
+        """Open an element."""
+        self.depth += 1
+        if self.depth > MOST_DEPTH:
+            raise InvalidError(f"The XML is nested deeper than {MOST_DEPTH} levels.")
+        return super().start(tag, attributes)
+
+    def end(self, tag: str, /) -> Element:
+        """Close it."""
+        self.depth -= 1
+        return super().end(tag)
+
+
 def _parsed(text: str) -> Element:
     from defusedxml import DefusedXmlException
-    from defusedxml.ElementTree import XMLPullParser
+    from defusedxml.ElementTree import DefusedXMLParser
 
-    parser = XMLPullParser(events=("start", "end"), forbid_dtd=True)
+    parser = DefusedXMLParser(target=_Builder(), forbid_dtd=True)
     try:
         parser.feed(text.encode())
-        root = _built(parser.read_events())
-        parser.close()
+        root: Element = parser.close()
     except ParseError as error:
         line, column = error.position
         raise InvalidError(f"Line {line}, column {column + 1}: this is not XML: {error}.") from None
     except DefusedXmlException:
         raise InvalidError("The XML declares a document type or entities; remove them.") from None
-    if root is None:
-        raise InvalidError("The file holds no XML element.")
-    return root
-
-
-def _built(events: Iterator[tuple[str, Any]]) -> Element | None:
-    root: Element | None = None
-    depth = 0
-    for event, element in events:
-        root = element if root is None else root
-        depth += 1 if event == "start" else -1
-        if depth > MOST_DEPTH:
-            raise InvalidError(f"The XML is nested deeper than {MOST_DEPTH} levels.")
     return root
 
 

@@ -37,7 +37,15 @@ _KINDS = {
     "dataset": "dataset",
 }
 _SOURCES = ("journal", "journaltitle", "booktitle", "publisher", "school", "institution")
-_MATHEMATICS = re.compile(r"(\$[^$]*\$)")
+SYMBOLS = {
+    "textbackslash": "\\",
+    "textasciitilde": "~",
+    "textasciicircum": "^",
+    "textbraceleft": "{",
+    "textbraceright": "}",
+}
+MATHEMATICS = r"\$(?:\\.|[^$\\])+\$"
+_TOKEN = re.compile(rf"{MATHEMATICS}|\\(?:{'|'.join(SYMBOLS)})(?:{{}}|\b)|\\[%&#_$]")
 _DRESS = re.compile(r"\\(?:emph|textbf|textit|textsc|texttt|text|mathrm|url|bf|it|em)\b\s*|[{}]")
 _SPACE = re.compile(r"\\[,;:! ]|~")
 
@@ -125,18 +133,29 @@ def _record(entry: _Entry, where: str) -> PaperRecord:
 def plain(text: str) -> str:
     r"""Return TeX as text; mathematics between dollars stays as it is.
 
-    >>> plain(r"{\L}ukasz \v{C}ernock{\'y} on ${\mathcal O}(n)$ {BERT}s")
-    'Łukasz Černocký on ${\\mathcal O}(n)$ BERTs'
+    >>> plain(r"{\L}ukasz \v{C}ernock{\'y} on ${\mathcal O}(n)$, 50\% {BERT}")
+    'Łukasz Černocký on ${\\mathcal O}(n)$, 50% BERT'
     """
+    parts: list[str] = []
+    end = 0
+    for token in _TOKEN.finditer(text):
+        parts += [_decoded(text[end : token.start()]), _meant(token[0])]
+        end = token.end()
+    return " ".join("".join([*parts, _decoded(text[end:])]).split())
+
+
+def _meant(token: str) -> str:
+    name = token.removesuffix("{}").removeprefix("\\")
+    return token if token[0] == "$" else SYMBOLS.get(name, name)
+
+
+def _decoded(text: str) -> str:
     import latexcodec  # noqa: F401  (makes the codec known)
 
     from_latex: Callable[[Any], tuple[str, int]] = codecs.getdecoder("ulatex")
-    parts = _MATHEMATICS.split(text)
-    for index in range(0, len(parts), 2):
-        spaced = _SPACE.sub(" ", parts[index])
-        lead = " " if spaced[:1].isspace() else ""  # which the codec would swallow
-        parts[index] = lead + _DRESS.sub("", from_latex(spaced)[0])
-    return " ".join("".join(parts).split())
+    spaced = _SPACE.sub(" ", text)
+    lead = " " if spaced[:1].isspace() else ""  # which the codec would swallow
+    return lead + _DRESS.sub("", from_latex(spaced)[0])
 
 
 def _names(authors: str) -> Iterator[str]:
