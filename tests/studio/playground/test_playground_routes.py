@@ -181,7 +181,14 @@ def test_a_studio_without_a_free_worker_says_when_to_come_back(
     [
         (
             "polynomial",
-            ASKED | {"x": "0.5,-1/4", "axes": "y,x", "part": "block-2", "show": "difference"},
+            ASKED
+            | {
+                "x": "0.5,-1/4",
+                "axes": "y,x",
+                "part": "block-2",
+                "head": "3",
+                "show": "difference",
+            },
         ),
         (
             "sequences",

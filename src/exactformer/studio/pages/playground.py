@@ -42,6 +42,7 @@ def polynomial_page(
     x: Point = "",
     axes: Point = "",
     part: Word = "",
+    head: Word = "",
     show: Word = "model",
 ) -> HTMLResponse:
     """A polynomial as a transformer: tokens, blocks, matrices, proof, and what x does in it."""
@@ -56,7 +57,7 @@ def polynomial_page(
         "playground/polynomial.html",
         status=status,
         asked=asked,
-        view={"x": x, "axes": axes, "part": part, "show": show},
+        view={"x": x, "axes": axes, "part": part, "head": head, "show": show},
         said=said,
         found=found,
         problem=problem,

@@ -24,7 +24,7 @@ export function diagram(found, selected, open) {
       box(`block-${b + 1}`, `Block ${b + 1}`, [
         `${plural(block.heads, "head")}`,
         block.rule,
-        block.units ? plural(block.units, "unit") : "bias only",
+        ...(block.units ? [plural(block.units, "unit")] : []),
         `writes ${block.writes.length > 2 ? `${block.writes[0]} … ${block.writes.at(-1)}` : block.writes.join(", ") || "nothing"}`,
       ]),
     ),

@@ -64,7 +64,8 @@ export class Heatmap {
     this.columns = panel.columns.length;
     this.entries = new Map(panel.entries.map((entry) => [entry[0] * this.columns + entry[1], entry]));
     this.largest = panel.entries.reduce((most, entry) => Math.max(most, Math.abs(entry[2])), 0) || 1;
-    this.heading.textContent = options.title ?? panel.title ?? "";
+    const [name, index] = (options.title ?? panel.title ?? "").split("_");
+    this.heading.replaceChildren(name, index ? element("sub", {}, index) : "");
     const [n, m] = panel.shape;
     const blocks = panel.blocks ? `, drawn in ${panel.blocks[0]} × ${panel.blocks[1]} blocks` : "";
     this.about.textContent = options.note ?? `${counted(n)} × ${counted(m)}${blocks}`;

@@ -3,11 +3,12 @@
 // Softmax gives every token a share; shares below this are not ringed.
 const VISIBLE = 1e-3;
 
-export function partsOf(found, at) {
+// Of a block with several heads, one at a time is shown: `head`, from 1.
+export function partsOf(found, at, head) {
   const own = (prefix) =>
     found.matrices
-      .filter((m) => m.path.startsWith(prefix))
-      .map((panel) => ({ id: panel.path, panel, options: { title: plain(panel.title), note: shapeOf(panel) } }));
+      .filter((m) => m.path.startsWith(prefix) && (!m.path.includes(".heads.") || m.path.startsWith(`${prefix}heads.${shownHead(found, prefix, head) - 1}.`)))
+      .map((panel) => ({ id: plain(panel.title), panel, options: { title: plain(panel.title), note: shapeOf(panel), tall: 300 } }));
   const stream = (name, title) => {
     const panel = at?.streams.find((s) => s.name === name);
     return panel ? [{ id: name, panel, options: { title } }] : [];
@@ -17,7 +18,8 @@ export function partsOf(found, at) {
   const blocks = found.blocks.map((block, b) => ({
     key: `block-${b + 1}`,
     name: `Block ${b + 1}`,
-    groups: [here([...attention(at, b + 1, block), ...stream(`block ${b + 1} output`, "stream after the block")]), weights(`blocks.${b}.`)],
+    heads: block.heads,
+    groups: [here([...attention(at, b + 1, block, head), ...stream(`block ${b + 1} output`, "stream after the block")]), weights(`blocks.${b}.`)],
   }));
   return [
     { key: "embedding", name: "Embedding", groups: [here(stream("tokens", "tokens at x")), weights("embedding")] },
@@ -26,16 +28,20 @@ export function partsOf(found, at) {
   ].map((part) => ({ ...part, groups: part.groups.filter((group) => group.panels.length) }));
 }
 
-function attention(at, b, block) {
-  const heads = (at?.attention ?? []).filter((head) => head.name === `block ${b}` || head.name.startsWith(`block ${b} head`));
-  return heads.flatMap((head) => {
-    const which = block.heads > 1 ? `, ${head.name.replace(`block ${b} `, "")}` : "";
-    const rings = head.selection.entries.filter((entry) => Math.abs(entry[2]) > VISIBLE).map(([i, j]) => [i, j]);
-    return [
-      { id: `${head.name} scores`, panel: head.scores, options: { title: `scores${which}`, rings, summary: "ringed: selected" } },
-      { id: `${head.name} selection`, panel: head.selection, options: { title: `selected${which}` } },
-    ];
-  });
+export const within = (head, block) => Math.min(Math.max(1, Number(head) || 1), block.heads);
+
+const shownHead = (found, prefix, head) => within(head, found.blocks[Number(prefix.split(".")[1])]);
+
+function attention(at, b, block, head) {
+  const name = block.heads > 1 ? `block ${b} head ${within(head, block)}` : `block ${b}`;
+  const found = at?.attention.find((one) => one.name === name);
+  if (!found) return [];
+  const isSoft = block.rule === "softmax";
+  const rings = found.selection.entries.filter((entry) => Math.abs(entry[2]) > VISIBLE).map(([i, j]) => [i, j]);
+  return [
+    { id: "scores", panel: found.scores, options: { title: "scores", rings, summary: isSoft ? "ringed: attended to" : "ringed: selected" } },
+    { id: "selection", panel: found.selection, options: { title: isSoft ? "attention" : "selected" } },
+  ];
 }
 
 function last(found, at) {
@@ -44,7 +50,7 @@ function last(found, at) {
   return panel ? [{ id: "last", panel, options: { title: "stream that is read" } }] : [];
 }
 
-const plain = (title) => title.replace(/^block \d+, /, "").replace(/^(embedding|readout( \d+)?) /, "");
+const plain = (title) => title.replace(/^block \d+, (head \d+, )?/, "").replace(/^(embedding|readout( \d+)?) /, "");
 
 function shapeOf(panel) {
   const [n, m] = panel.shape;

@@ -5,7 +5,7 @@ import { element, find, mathematics } from "./dom.js";
 import { Refused, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
 import { minus, short } from "./format.js";
 import { Heatmap } from "./heatmap.js";
-import { partsOf } from "./parts.js";
+import { partsOf, within } from "./parts.js";
 import { Shape } from "./shape.js";
 import { Sliders } from "./sliders.js";
 import { State } from "./state.js";
@@ -85,7 +85,7 @@ async function compile(asNewEntry) {
     state.keep(asNewEntry);
     showModel();
     await trace();
-    say(`Built: ${found.counts[0].model} tokens, ${found.blocks.length} blocks.`);
+    say(`Built. ${find("facts").innerText.replaceAll("\n", ", ")}.`);
   } catch (error) {
     complain(error);
   } finally {
@@ -103,9 +103,9 @@ function showModel() {
     : element("span", { class: "badge badge--accent" }, `error ≤ ${short(found.certificate.bound, 2)}, proven`);
   const fact = (value, words) => element("li", {}, element("strong", {}, String(value)), ` ${words}`);
   find("facts").replaceChildren(
-    fact(tokens.model, "tokens"),
+    fact(tokens.model, tokens.model === "1" ? "token" : "tokens"),
     fact(width.model, "dimensions"),
-    fact(found.blocks.length, "blocks"),
+    fact(found.blocks.length, found.blocks.length === 1 ? "block" : "blocks"),
     fact(total.model, "non-zero weights"),
     element("li", {}, proof),
   );
@@ -151,7 +151,7 @@ function showCertificate() {
 // Looking inside
 
 function parts() {
-  return partsOf(found, at);
+  return partsOf(found, at, state.get("head"));
 }
 
 function showParts() {
@@ -179,7 +179,19 @@ function showParts() {
       ),
     ),
   );
+  showHeads(present);
   showPanels(present);
+}
+
+function showHeads(part) {
+  const place = find("heads");
+  place.hidden = !(part.heads > 1);
+  if (place.hidden) return;
+  const select = place.querySelector("select");
+  if (select.options.length !== part.heads) {
+    select.replaceChildren(...Array.from({ length: part.heads }, (_, k) => element("option", { value: k + 1 }, `${k + 1} of ${part.heads}`)));
+  }
+  select.value = within(state.get("head"), part);
 }
 
 function step(event, all, key) {
@@ -287,6 +299,11 @@ form.elements.p.addEventListener("input", typed);
 form.elements.p.addEventListener("scroll", () => (find("caret").scrollLeft = form.elements.p.scrollLeft));
 form.elements.radius.addEventListener("input", unhurried(() => compile(true), 400));
 for (const name of ["construction", "directions", "dtype"]) form.elements[name].addEventListener("change", () => compile(true));
+find("head-choice").addEventListener("change", (event) => {
+  form.elements.head.value = event.target.value;
+  state.keep(false);
+  showParts();
+});
 offerLink(find("copy-link"));
 if (form.elements.p.getAttribute("aria-invalid") !== "true") compile(false);
 

@@ -85,7 +85,7 @@ function showNumbers(way) {
         cell(way.inside[k] ? list(way.cells[k]) : "outside"),
         cell(way.inside[k] ? String(way.ids[k]) : "–"),
         cell(counted(way.keys[k].key)),
-        cell(list(way.output[k])),
+        cell(list(way.output[k], 6)),
         cell(list(way.map[k], 6)),
         cell(list(way.difference[k], 3)),
       ),

@@ -92,9 +92,11 @@ export class Shape {
       const mark = this.at ? [...data.axes.map(coordinate), value] : null;
       this.surface.show(data.line, values, data.axes, mark, VIEWS[view]);
     }
+    const away = data.largest_difference
+      ? `is within ${short(data.largest_difference, 2)} of the polynomial, evaluated exactly`
+      : "equals the polynomial to the last digit";
     this.words.textContent =
-      `On ${data.points.toLocaleString("en-GB")} points the transformer is within ${short(data.largest_difference, 2)} of the polynomial, ` +
-      `evaluated exactly; certified is ${short(data.bound, 2)}.` +
+      `On ${data.points.toLocaleString("en-GB")} points the transformer ${away}; certified is ${short(data.bound, 2)}.` +
       (data.axes.length > 1 ? " Drag the surface, or use arrow keys, to turn it." : "");
     if (this.table.open) this.tabulate();
   }

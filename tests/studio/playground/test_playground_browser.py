@@ -1,0 +1,172 @@
+"""The playground in a browser: matrices by keyboard, journeys, kernels, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from exactformer.studio.playground.couplings import CouplingRequest, decompose
+from exactformer.studio.playground.sequences import SequenceRequest, journey
+from tests.studio.browsers import PHONE, Visit, scrolls_sideways
+
+
+def state_of(page: Any) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def wait_for_state(page: Any, name: str, value: str) -> None:
+    page.wait_for_url(lambda url: parse_qs(urlsplit(url).query).get(name) == [value])
+
+
+def matrix(page: Any, name: str) -> Any:
+    return page.get_by_role("group", name=f"{name}, ")
+
+
+def test_a_matrix_says_its_exact_entries_by_keyboard_and_as_a_table(page: Any) -> None:
+    page.goto("/playground/polynomial?p=1/3 x^2&radius=7/5&part=embedding")
+    features = matrix(page, "F")
+    features.focus()
+    page.keyboard.press("ArrowDown")
+    figure = page.locator("figure", has=features)
+    assert figure.locator(".pg-readout").inner_text() == "token 1 ← x = 5/7"
+    figure.get_by_text("As a table").click()
+    assert figure.get_by_role("row", name="token 1 x 5/7").count() == 1
+    page.get_by_role("tab", name="Readout").click()
+    beta = matrix(page, "β")
+    beta.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    words = page.locator("figure", has=beta).locator(".pg-readout").inner_text()
+    assert words == "token 1 ← power 2 = 49/75"
+    canvas = beta.locator("canvas")
+    width = canvas.bounding_box()["width"]
+    page.keyboard.press("+")
+    expect(canvas).not_to_have_css("width", f"{width:g}px")
+    assert canvas.bounding_box()["width"] > width
+
+
+def test_the_way_back_leads_through_what_was_built(page: Any) -> None:
+    page.goto("/playground/polynomial?p=x")
+    page.locator("#facts", has_text="1 token").wait_for()
+    page.get_by_label("Polynomial").fill("x y")
+    page.get_by_label("y", exact=True).wait_for()
+    page.get_by_label("Construction").select_option("paper")
+    page.get_by_role("tab", name="Block 2").wait_for()
+    page.go_back()
+    page.get_by_role("tab", name="Block 2").wait_for(state="detached")
+    assert page.get_by_label("Construction").input_value() == "scaled"
+    assert page.get_by_label("Polynomial").input_value() == "x y"
+    page.go_back()
+    page.get_by_label("y", exact=True).wait_for(state="detached")
+    assert page.get_by_label("Polynomial").input_value() == "x"
+    page.go_forward()
+    page.get_by_label("y", exact=True).wait_for()
+
+
+def test_outside_the_ball_x_can_be_moved_back(visit: Visit) -> None:
+    page = visit.page()
+    page.goto("/playground/polynomial?p=x y&x=1,1")
+    page.get_by_text("where nothing is proven").wait_for()
+    page.get_by_role("button", name="Move x into the ball").click()
+    page.locator("#output dl").wait_for()
+    x, y = map(float, state_of(page)["x"].split(","))
+    assert 0.9 < x * x + y * y <= 1
+    visit.expect("status of 422")
+
+
+def test_one_of_many_heads_is_shown_at_a_time(page: Any) -> None:
+    page.goto("/playground/polynomial?p=x^2&construction=softmax&x=0.5&head=2")
+    choice = page.get_by_label("Head", exact=True)
+    choice.wait_for()
+    assert choice.input_value() == "2"
+    assert page.get_by_role("tabpanel").locator("figure").count() == 7
+    choice.select_option("5")
+    assert state_of(page)["head"] == "5"
+
+
+def test_a_journey_can_be_stepped_through_and_shared(visit: Visit) -> None:
+    page = visit.page()
+    page.goto("/playground/sequences?map=sort&input=0.1,0.7,0.4")
+    words = page.locator(".pg-words")
+    words.wait_for()
+    assert "3 tokens come in: 0.1; 0.7; 0.4" in words.inner_text()
+    assert page.get_by_role("button", name="Back").is_disabled()
+    page.get_by_role("button", name="Step").click()
+    assert "falls into a cell: 0; 5; 3" in words.inner_text()
+    slider = page.get_by_role("slider", name="Station of the journey")
+    slider.focus()
+    page.keyboard.press("End")
+    way = journey(SequenceRequest(input="0.1,0.7,0.4"))
+    assert way["output"] == [[0.0625], [0.4375], [0.6875]]
+    assert "Looked up: 0.0625; 0.4375; 0.6875." in words.inner_text()
+    key = f"{way['keys'][0]['key']:,}"
+    assert page.get_by_role("row", name="0.1", exact=False).first.get_by_text(key).count() == 1
+    again = visit.page(size=PHONE, scheme="dark")
+    again.goto(page.url)
+    again.locator(".pg-words", has_text="Looked up").wait_for()
+    assert not scrolls_sideways(again)
+
+
+def test_a_journey_plays_to_its_end(page: Any) -> None:
+    page.goto("/playground/sequences?map=identity&tokens=1&cells=2")
+    page.get_by_role("button", name="Play").click()
+    page.get_by_role("button", name="Pause").wait_for()
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Play").wait_for()
+
+
+def test_moving_a_token_changes_its_journey(page: Any) -> None:
+    page.goto("/playground/sequences?map=identity&tokens=2&cells=4&input=0.3,0.6&step=1")
+    token = page.get_by_role("slider", name="token 1")
+    token.wait_for()
+    token.focus()
+    page.keyboard.press("End")
+    page.locator("#table", has_text="outside").wait_for()
+    assert state_of(page)["input"] == "1.1,0.6"
+    page.keyboard.press("Home")
+    wait_for_state(page, "input", "-0.1,0.6")
+
+
+def test_a_kernel_can_be_drawn_with_the_keyboard_and_with_the_pointer(page: Any) -> None:
+    page.goto("/playground/couplings?kernel=drawn&m=1")
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="row 1, column 1: 0").focus()
+    page.keyboard.press("ArrowRight")
+    for _ in range(4):
+        page.keyboard.press("+")
+    page.get_by_role("button", name="row 1, column 2: 1").wait_for()
+    page.get_by_role("button", name="row 3, column 3: 0").click()
+    drawing = "0,1,0,0;0,0,0,0;0,0,1,0;0,0,0,0"
+    wait_for_state(page, "drawing", drawing)
+    found = decompose(CouplingRequest("drawn", drawing=drawing, head_dim=1))
+    lost = f"{100 * found['energy']:.3g} %"
+    page.locator("#numbers", has_text=lost).wait_for()
+    page.get_by_role("button", name="6 × 6").click()
+    page.get_by_role("button", name="row 6, column 6: 0").wait_for()
+
+
+def test_a_larger_head_loses_less(page: Any) -> None:
+    page.goto("/playground/couplings?kernel=gaussian&parameter=20&m=3")
+    page.locator("#chart svg").wait_for()
+    head = page.get_by_role("slider", name="Head size")
+    head.focus()
+    page.keyboard.press("ArrowRight")
+    found = decompose(CouplingRequest("gaussian", 20.0, head_dim=4))
+    page.locator("#numbers", has_text=f"{found['tail']:.4g}").wait_for()
+    assert state_of(page)["m"] == "4"
+    assert page.locator(".pg-bar--kept").count() == 4
+    page.get_by_label("Kernel", exact=True).select_option("minimum")
+    page.locator("#decay", has_text="power").wait_for()
+    assert page.get_by_label("c, from").count() == 0 or not page.locator("#parameter").is_visible()
+
+
+@pytest.mark.parametrize("path", ["polynomial", "sequences", "couplings"])
+def test_pages_say_their_numbers_without_scripts(visit: Visit, path: str) -> None:
+    page = visit.page(java_script_enabled=False)
+    page.goto(f"/playground/{path}")
+    assert page.locator("#result").is_visible()
+    assert page.locator("tbody tr").count() >= 3
