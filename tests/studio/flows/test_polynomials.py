@@ -84,7 +84,7 @@ def test_the_downloads_are_a_model_and_a_script_that_builds_it_again(
     from safetensors.numpy import load
 
     page.goto(f"{ADDRESS}?p=x^2-1")
-    is_built(page, "tokens")
+    is_built(page, "1 token")
     with page.expect_download() as waiting:
         page.get_by_role("link", name="Download the model").click()
     model = waiting.value
