@@ -114,7 +114,7 @@ export class Shape {
     this.table.append(
       element(
         "div",
-        { class: "table-frame" },
+        { class: "table-frame", tabindex: "0", role: "region", "aria-label": "Values" },
         element(
           "table",
           { class: "table pg-small-table" },
