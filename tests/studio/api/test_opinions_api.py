@@ -124,6 +124,26 @@ def test_collections_are_their_owners_and_whose_who_have_the_link(people, paper)
     ask(people.reader, "GET", place, 404)
 
 
+def test_a_collection_is_exported_in_its_order_to_those_who_may_read_it(people, app):
+    other = add_paper(app, "another-paper")
+    made = ask(people.reader, "POST", "/api/v1/collections", 201, title="Räume & Töne")
+    place = f"/api/v1/collections/{made['id']}"
+    for slug in (SLUG, "another-paper"):
+        ask(people.reader, "POST", f"{place}/items", 201, slug=slug, note=SECRET)
+    ask(people.reader, "PATCH", f"{place}/items/{other}", position=0)
+    for stranger, status in ((people.visitor, 401), (people.other, 404), (people.admin, 404)):
+        ask(stranger, "GET", f"{place}/export?format=bibtex", status)
+    token = ask(people.reader, "PATCH", place, visibility="link")["token"]
+    for person, path in ((people.reader, place), (people.visitor, f"/api/v1/shared/{token}")):
+        for form in ("json", "bibtex", "csv"):
+            answer = person.client.get(f"{path}/export?format={form}")
+            assert answer.status_code == 200
+            assert "raume-tone." in answer.headers["Content-Disposition"]
+            assert answer.text.index("Another paper") < answer.text.index("A paper to talk about")
+    ask(people.reader, "PATCH", place, visibility="private")
+    ask(people.visitor, "GET", f"/api/v1/shared/{token}/export", 404)
+
+
 def test_the_preview_renders_as_pages_do(people):
     answer = ask(people.reader, "POST", "/api/v1/markup", text="#table-1 <b>", paper=SLUG)
     assert answer["html"].startswith(f'<p><a href="/papers/{SLUG}#table-1"')

@@ -6,9 +6,12 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Request
 from pydantic import Field
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio.api import describing
+from exactformer.studio.api.exports import FILES, Wanted, as_file
+from exactformer.studio.database.tables import Collection
 from exactformer.studio.services import collections, papers
 from exactformer.studio.services.collections import (
     DESCRIPTION_LIMIT,
@@ -16,6 +19,8 @@ from exactformer.studio.services.collections import (
     NOTE_LIMIT,
     TITLE_LIMIT,
 )
+from exactformer.studio.services.exporting import Format
+from exactformer.studio.services.naming import slugified
 from exactformer.studio.web import (
     Body,
     Clean,
@@ -96,6 +101,20 @@ def read_shared(db: ReadSession, token: Token) -> dict[str, Any]:
     return describing.collection(collections.shared(db, token), owned=False)
 
 
+@router.get("/collections/{collection_id}/export", response_class=Response, responses=FILES)
+def export(
+    db: ReadSession, actor: CurrentActor, collection_id: Identifier, format: Wanted = "json"
+) -> Response:
+    """The papers of one of one's own collections, in its order."""
+    return _file(db, collections.get(db, actor, collection_id), format)
+
+
+@router.get("/shared/{token}/export", response_class=Response, responses=FILES)
+def export_shared(db: ReadSession, token: Token, format: Wanted = "json") -> Response:
+    """The papers of the collection a link leads to."""
+    return _file(db, collections.shared(db, token), format)
+
+
 @router.patch("/collections/{collection_id}")
 def edit(
     request: Request, actor: CurrentActor, collection_id: Identifier, changes: CollectionChanges
@@ -158,3 +177,8 @@ def take_out(
     with writing(request) as db:
         changed = collections.take_out(db, actor, collection_id, paper_id)
         return describing.collection(changed, owned=True)
+
+
+def _file(db: Session, collection: Collection, format: Format) -> Response:
+    name = slugified(collection.title) or "collection"
+    return as_file(db, collections.papers(collection), format, name)

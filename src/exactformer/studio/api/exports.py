@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from sqlalchemy.orm import Session
 from starlette.responses import Response, StreamingResponse
 
 from exactformer.studio.api.papers import Slug
+from exactformer.studio.database.tables import Paper
 from exactformer.studio.services import exporting, papers
 from exactformer.studio.services.exporting import FORMATS, Format
 from exactformer.studio.web import ReadSession, database_of
@@ -16,7 +18,7 @@ from exactformer.studio.web import ReadSession, database_of
 router = APIRouter(prefix="/api/v1", tags=["exports"])
 
 Wanted = Annotated[Format, Query(description="In CSV a cell that begins like a formula gets a '.")]
-_FILES: dict[int | str, dict[str, Any]] = {
+FILES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "A file.",
         "content": {form.media_type.partition(";")[0]: {} for form in FORMATS.values()},
@@ -24,7 +26,7 @@ _FILES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/export", response_class=Response, responses=_FILES)
+@router.get("/export", response_class=Response, responses=FILES)
 def everything(request: Request, format: Wanted = "json") -> StreamingResponse:
     """The whole library, as it is read; import takes the JSON back without loss."""
     database = database_of(request)
@@ -39,12 +41,16 @@ def everything(request: Request, format: Wanted = "json") -> StreamingResponse:
     )
 
 
-@router.get("/papers/{slug}/export", response_class=Response, responses=_FILES)
+@router.get("/papers/{slug}/export", response_class=Response, responses=FILES)
 def one(db: ReadSession, slug: Slug, format: Wanted = "json") -> Response:
     """One paper."""
-    paper = papers.get(db, slug)
-    text, media_type = exporting.export(db, [paper], format)
-    return Response(text, media_type=media_type, headers=_named(slug, FORMATS[format].suffix))
+    return as_file(db, [papers.get(db, slug)], format, slug)
+
+
+def as_file(db: Session, papers: Sequence[Paper], format: Format, name: str) -> Response:
+    """Some papers, as a file with a name."""
+    text, media_type = exporting.export(db, papers, format)
+    return Response(text, media_type=media_type, headers=_named(name, FORMATS[format].suffix))
 
 
 def _named(name: str, suffix: str) -> dict[str, str]:
