@@ -27,6 +27,7 @@ class Place:
 
 PLACES = [
     Place("home", "/"),
+    Place("api", "/api"),
     Place("login", "/login"),
     Place("register", "/register"),
     Place("papers", "/papers"),
@@ -53,9 +54,9 @@ PLACES = [
     Place("shared-collection", "/c/{token}"),
     Place("map", "/map?node=paper:{paper_id}", ready="canvas"),
     Place("playground", "/playground"),
-    Place("polynomial", "/playground/polynomial"),
-    Place("sequences", "/playground/sequences"),
-    Place("couplings", "/playground/couplings"),
+    Place("polynomial", "/playground/polynomial", ready="#surface canvas"),
+    Place("sequences", "/playground/sequences", ready="#scene svg"),
+    Place("couplings", "/playground/couplings", ready="#modes svg"),
     Place("imports", "/imports", "importer"),
     Place("import-preview", "/imports/{pending}", "importer"),
     Place("moderation", "/moderation", "curator"),

@@ -1,6 +1,7 @@
 """What holds for every page: nothing inline, strict headers, quiet, accessible, no wider than a phone.
 
-One visit of a page answers all questions about it; a desk in the light and a phone in the dark.
+A page is opened at a desk in the light, looked at, then shrunk to a phone in the dark and looked at
+again. The slow tests open it afresh in the other three windows.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.studio.browsers import DESK, PHONE, Visit, accessibility, scrolls_sideways
+from tests.studio.browsers import DESK, PHONE, Visit, accessibility, scrolls_sideways, until
 from tests.studio.markup_rules import violations
 from tests.studio.people import People
 from tests.studio.places import PLACES, Place
 from tests.studio.servers import Server
 from tests.studio.worlds import World
 
-WINDOWS = [("light", DESK), ("dark", PHONE)]
-SLOW_WINDOWS = [("dark", DESK), ("light", PHONE)]
+OTHER_WINDOWS = [("dark", PHONE), ("dark", DESK), ("light", PHONE)]
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def pages(browser: Any, live_server: Server, live_people: People) -> Iterator[An
         visit.close()
 
 
-def look(pages: Any, world: World, place: Place, scheme: str, size: dict[str, int]) -> None:
-    """Open a page and check everything."""
+def open_page(pages: Any, world: World, place: Place, scheme: str, size: dict[str, int]) -> Any:
+    """Open a page and check what it is made of."""
     visit, page = pages(world, place.who, scheme, size)
     answer = page.goto(place.address(world))
     assert answer.status == place.status
@@ -49,27 +49,38 @@ def look(pages: Any, world: World, place: Place, scheme: str, size: dict[str, in
     assert "script-src 'self'" in policy
     assert violations(answer.text()) == []
     page.locator(place.ready).first.wait_for()
-    page.wait_for_load_state("networkidle")
     if place.status != 200:
         visit.expect(f"status of {place.status}")
     complaints, visit.complaints = visit.complaints, []
     assert complaints == []
+    return page
+
+
+def look(page: Any) -> None:
+    """Check what can be seen."""
     assert not scrolls_sideways(page)
     assert accessibility(page) == []
 
 
-@pytest.mark.parametrize(("scheme", "size"), WINDOWS, ids=["light-desk", "dark-phone"])
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_page(
-    pages: Any, live_world: World, place: Place, scheme: str, size: dict[str, int]
-) -> None:
-    look(pages, live_world, place, scheme, size)
+def test_page(pages: Any, live_world: World, place: Place) -> None:
+    page = open_page(pages, live_world, place, "light", DESK)
+    look(page)
+    page.set_viewport_size(PHONE)
+    page.emulate_media(color_scheme="dark")
+    until(
+        page,
+        "!document.getAnimations().length",
+    )
+    look(page)
+    page.set_viewport_size(DESK)
+    page.emulate_media(color_scheme="light")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "size"), SLOW_WINDOWS, ids=["dark-desk", "light-phone"])
+@pytest.mark.parametrize(("scheme", "size"), OTHER_WINDOWS, ids=["phone-dark", "dark", "phone"])
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_page_the_other_way_round(
+def test_page_in_another_window(
     pages: Any, live_world: World, place: Place, scheme: str, size: dict[str, int]
 ) -> None:
-    look(pages, live_world, place, scheme, size)
+    look(open_page(pages, live_world, place, scheme, size))
