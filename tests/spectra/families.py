@@ -188,7 +188,8 @@ class Apart(nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> Any:
         mask = torch.randn(12, 9, 9, generator=torch.Generator().manual_seed(5)) > 1
-        return self.attend(x, y, z, attn_mask=mask, key_padding_mask=~padding())
+        masks = {"attn_mask": mask.to(x.device), "key_padding_mask": ~padding().to(x.device)}
+        return self.attend(x, y, z, **masks)
 
 
 def torch_apart() -> Case:

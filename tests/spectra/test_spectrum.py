@@ -133,7 +133,12 @@ class Named(nn.Module):
         self.model, self.named = model, named
 
     def forward(self, *args: Tensor) -> Any:
-        return self.model(*args, **self.named)
+        here = args[0].device
+        named = {
+            name: value.to(here) if isinstance(value, Tensor) else value
+            for name, value in self.named.items()
+        }
+        return self.model(*args, **named)
 
 
 def test_batches_of_any_size_give_the_same_statistics() -> None:
