@@ -18,8 +18,9 @@ def whole() -> list[ORMOption]:
     """Return what loads a paper with everything its record needs, in a fixed number of queries."""
     authorships = selectinload(Paper.authorships)
     return [
-        authorships.selectinload(Authorship.person),
-        authorships.selectinload(Authorship.institutions),
+        authorships.joinedload(Authorship.person, innerjoin=True),
+        # SQLite finds pairs (paper, position) by an index when they are joined, not in a list.
+        authorships.joinedload(Authorship.institutions),
         selectinload(Paper.topics),
         selectinload(Paper.claims),
     ]

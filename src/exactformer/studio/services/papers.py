@@ -106,7 +106,7 @@ def by_ids(db: Session, ids: Sequence[int]) -> list[Paper]:
         select(Paper)
         .where(Paper.id.in_(ids))
         .options(
-            selectinload(Paper.authorships).selectinload(Authorship.person),
+            selectinload(Paper.authorships).joinedload(Authorship.person, innerjoin=True),
             selectinload(Paper.topics),
         )
     )
