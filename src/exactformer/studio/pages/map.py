@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio.api.map import keys, split
@@ -30,9 +31,9 @@ class Asked:
     expanded: str
     to: str
 
-    def state(self, otherwise: Key | None) -> State | None:
-        """Return the state; where no node is named, that around another one."""
-        centre = Key.parse(self.node) if self.node else otherwise
+    def state(self, db: Session) -> State | None:
+        """Return the state; where no node is named, that in which everybody begins."""
+        centre = Key.parse(self.node) if self.node else research_map.start(db)
         if centre is None:
             return None
         return State(
@@ -63,7 +64,7 @@ Words = Annotated[Clean, Query(max_length=200)]
 @router.get("/map")
 def explorer(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
     """Show the explorer."""
-    state = asked.state(research_map.start(db))
+    state = asked.state(db)
     view = research_map.look(db, state) if state else None
     found = research_map.search(db, q) if q.strip() else ()
     return render(
@@ -81,7 +82,7 @@ def explorer(request: Request, db: ReadSession, asked: Question, q: Words = "") 
 @router.get("/map/slice")
 def part(request: Request, db: ReadSession, asked: Question) -> Response:
     """Return what the explorer shows, for its script to put in place."""
-    state = asked.state(research_map.start(db))
+    state = asked.state(db)
     view = research_map.look(db, state) if state else None
     return render(request, "map/_view.html", state=state, view=view)
 
@@ -89,6 +90,6 @@ def part(request: Request, db: ReadSession, asked: Question) -> Response:
 @router.get("/map/found")
 def found_nodes(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
     """Return nodes by name, with links that lead from where the reader is."""
-    state = asked.state(research_map.start(db))
+    state = asked.state(db)
     found = research_map.search(db, q) if q.strip() else ()
     return render(request, "map/_found.html", state=state, q=q, found=found)

@@ -38,7 +38,7 @@ LARGEST = 200
 EXPANSIONS = 20
 """Nodes that can be expanded in one slice."""
 
-WALKED = 20_000
+WALKED = 10_000
 """Edges followed at depth 2: the nodes with the fewest go first, so that hubs are left closed."""
 
 CANDIDATES = 200
@@ -73,16 +73,18 @@ def explore(
     shown = dict.fromkeys((centre, *path, *expanded))
     require(db, shown)
     walked = set(expanded)
+    left_out: dict[str, int] = {}
     if not path:
         walked.add(centre)
-        shown.update(_neighbours(db, [centre], shown, kinds, _share(limit, len(shown), depth)))
+        room = (limit - len(shown)) // depth
+        left_out = _walk(db, [centre], shown, kinds, room)
     if not path and depth == 2:
         walked.update(_affordable(db, shown))
-        shown.update(_neighbours(db, walked, shown, kinds, limit - len(shown)))
+        left_out = _walk(db, walked, shown, kinds, limit - len(shown))
     for key in expanded:
-        room = min(limit, LARGEST - len(shown))
-        shown.update(_neighbours(db, [key], shown, kinds, room))
-    left_out = {kind: _ranked(db, walked, shown, kind, 1)[1] for kind in kinds}
+        _walk(db, [key], shown, kinds, min(limit, LARGEST - len(shown)))
+    if expanded:
+        left_out = _walk(db, walked, shown, kinds, 0)
     return Slice(
         centre,
         tuple(describe(db, shown)),
@@ -111,22 +113,22 @@ def _check(depth: int, kinds: Collection[str], limit: int, expanded: Sequence[Ke
         raise InvalidError(f"{len(expanded)} nodes expanded: at most {EXPANSIONS} at a time")
 
 
-def _share(limit: int, shown: int, depth: int) -> int:
-    """Return the places for the first walk; half of them where a second is to come."""
-    return max(0, limit - shown) // depth
-
-
-def _neighbours(
-    db: Session, walked: Collection[Key], shown: Collection[Key], kinds: Collection[str], room: int
-) -> dict[Key, None]:
-    """Return neighbours that are not shown yet, kinds in turn, the most connected of each first."""
-    if room <= 0:
-        return {}
-    columns = [
-        _ordered(db, _ranked(db, walked, shown, kind, CANDIDATES)[0])[:room] for kind in kinds
-    ]
-    turns = chain.from_iterable(zip_longest(*columns))
-    return dict.fromkeys([key for key in turns if key is not None][:room])
+def _walk(
+    db: Session,
+    walked: Collection[Key],
+    shown: dict[Key, None],
+    kinds: Collection[str],
+    room: int,
+) -> dict[str, int]:
+    """Show neighbours as far as there is room, kinds in turn; return how many are left, by kind."""
+    found = {kind: _ranked(db, walked, shown, kind, CANDIDATES) for kind in kinds}
+    if room > 0:
+        columns = [_ordered(db, links)[:room] for links, _ in found.values()]
+        turns = [key for key in chain.from_iterable(zip_longest(*columns)) if key is not None]
+        shown.update(dict.fromkeys(turns[:room]))
+    return {
+        kind: total - sum(key in shown for key in links) for kind, (links, total) in found.items()
+    }
 
 
 def _ordered(db: Session, links: dict[Key, int]) -> list[Key]:
