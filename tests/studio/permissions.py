@@ -175,6 +175,8 @@ POST   /api/v1/collections/{collection_id}/items          401 404 201 404 404
 PATCH  /api/v1/collections/{collection_id}/items/{paper_id}  401 404 200 404 404
 DELETE /api/v1/collections/{collection_id}/items/{paper_id}  401 404 200 404 404
 GET    /api/v1/shared/{token}                             200 200 200 200 200
+GET    /api/v1/collections/{collection_id}/export         401 404 200 404 404
+GET    /api/v1/shared/{token}/export                      200 200 200 200 200
 
 GET    /api/v1/moderation/flags                           401 403 403 200 200
 GET    /api/v1/moderation/flags/{flag_id}                 401 403 403 200 200
