@@ -1,0 +1,177 @@
+"""Saying what one thinks of a paper: like, react, save, review, discuss, by mouse and keyboard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.studio.browsers import Visit
+from tests.studio.people import People
+from tests.studio.worlds import three_papers
+
+
+@pytest.fixture
+def paper(live_people: People) -> str:
+    """The address of a paper nobody else has said anything about."""
+    return f"/papers/{three_papers(live_people.database)[2].slug}"
+
+
+def test_like_react_and_save_are_kept(reader_page: Any, paper: str) -> None:
+    page = reader_page
+    page.goto(paper)
+    for name in ("Like", "useful", "Save"):
+        button = page.get_by_role("button", name=name).first
+        assert button.get_attribute("aria-pressed") == "false"
+        button.click()
+        page.locator(f"[aria-pressed=true]:has-text('{name}')").wait_for()
+    page.reload()
+    assert page.locator("#opinions [aria-pressed=true]").count() == 3
+    page.get_by_role("button", name="Dislike").click()
+    page.locator("#vote-dislike[aria-pressed=true]").wait_for()
+    assert page.locator("#vote-like").get_attribute("aria-pressed") == "false"
+    page.goto("/collections")
+    assert page.locator("section", has_text="Saved papers").get_by_role("link").count() == 1
+
+
+def test_like_works_without_scripts(visit: Visit, live_people: People, paper: str) -> None:
+    page = visit.page(live_people.new(), java_script_enabled=False)
+    page.goto(paper)
+    page.locator("#vote-like").click()
+    page.wait_for_url(f"**{paper}**")
+    assert page.locator("#vote-like").get_attribute("aria-pressed") == "true"
+
+
+def test_a_visitor_sees_counts_and_is_asked_to_log_in(page: Any, paper: str) -> None:
+    page.goto(paper)
+    assert page.locator("#opinions button").count() == 0
+    page.get_by_role("link", name="Log in to say").click()
+    page.wait_for_url(lambda url: "/login?next=" in url)
+
+
+def test_write_a_review_edit_it_and_see_its_history(reader_page: Any, paper: str) -> None:
+    page = reader_page
+    page.goto(f"{paper}/review")
+    page.get_by_label("Summary").fill("It shows that $x^2$ is *possible*.")
+    page.get_by_label("Strengths").fill("Short.")
+    page.get_by_label("4 ·").check()
+    page.get_by_role("button", name="Publish").click()
+    page.wait_for_url(lambda url: not url.endswith("/review"))
+    review = page.locator("article.review", has_text="yours")
+    review.locator(".katex").first.wait_for()
+    assert review.locator("em", has_text="possible").count() == 1
+    review.get_by_role("link", name="Edit").click()
+    assert page.get_by_label("Summary").input_value() == "It shows that $x^2$ is *possible*."
+    page.get_by_label("Strengths").fill("Short and clear.")
+    page.get_by_role("button", name="Save the new version").click()
+    page.get_by_role("link", name="edited, version 2").click()
+    assert "clear" in page.locator("ins").inner_text()
+
+
+def test_a_review_can_be_deleted_and_taken_up_again(reader_page: Any, paper: str) -> None:
+    page = reader_page
+    page.goto(f"{paper}/review")
+    page.get_by_label("Summary").fill("First thoughts.")
+    page.get_by_role("button", name="Publish").click()
+    review = page.locator("article.review", has_text="yours")
+    review.get_by_text("Delete your review").click()
+    review.get_by_role("button", name="Yes, delete it").click()
+    page.goto(f"{paper}/review")
+    assert page.get_by_label("Summary").input_value() == "First thoughts."
+    assert page.get_by_role("button", name="Publish").count() == 1
+
+
+def test_two_windows_do_not_overwrite_each_other(
+    visit: Visit, live_people: People, paper: str
+) -> None:
+    reader = live_people.new()
+    first = visit.page(reader)
+    first.goto(f"{paper}/review")
+    first.get_by_label("Summary").fill("One.")
+    first.get_by_role("button", name="Publish").click()
+    first.locator("article.review", has_text="yours").wait_for()
+    first.goto(f"{paper}/review")
+    second = visit.page(reader)
+    second.goto(f"{paper}/review")
+    for page, text in ((first, "Two."), (second, "Three.")):
+        page.get_by_label("Summary").fill(text)
+        page.get_by_role("button", name="Save the new version").click()
+    second.get_by_text("What stands there now").wait_for()
+    assert "Two." in second.locator(".standing").inner_text()
+    assert second.get_by_label("Summary").input_value() == "Three."
+    visit.expect("409")
+
+
+def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: People) -> None:
+    slug = three_papers(live_people.database)[0].slug
+    asker, helper = live_people.new(), live_people.new()
+    page = visit.page(asker)
+    page.goto(f"/papers/{slug}")
+    page.get_by_label("Your comment").fill(f"{asker.handle} asks: is #table-1 in $\\mathbb{{R}}$?")
+    page.get_by_label("question").check()
+    page.get_by_role("button", name="Comment", exact=True).click()
+    mine = page.locator("article.comment", has_text=f"{asker.handle} asks")
+    mine.wait_for()
+    assert mine.get_by_role("link", name="#table-1").get_attribute("href").endswith("#table-1")
+    assert mine.locator(".kind--question").count() == 1
+    mine.locator(".katex").first.wait_for()
+    number = str(mine.get_attribute("id")).removeprefix("comment-")
+
+    other = visit.page(helper)
+    other.goto(f"/comments/{number}")
+    other.locator(f"#comment-{number}").get_by_role("link", name="Answer").click()
+    other.get_by_label("Your answer").fill(f"{helper.handle} answers @{asker.handle}: yes.")
+    other.get_by_role("button", name="Answer", exact=True).click()
+    answer = other.locator("article.comment", has_text=f"{helper.handle} answers")
+    answer.wait_for()
+    assert answer.get_by_role("link", name=f"@{asker.handle}").count() == 1
+
+    page.goto(f"/comments/{number}")
+    mine = page.locator(f"#comment-{number}")
+    mine.get_by_role("link", name="Edit").click()
+    page.get_by_label("Your new version").fill(f"{asker.handle} asks again.")
+    page.get_by_role("button", name="Save").click()
+    page.locator(f"#comment-{number}", has_text="asks again").wait_for()
+    page.locator(f"#comment-{number}").get_by_role("link", name="edited").click()
+    assert page.locator("del").count() > 0
+    page.goto(f"/comments/{number}")
+    mine = page.locator(f"#comment-{number}")
+    mine.get_by_text("Delete your comment").click()
+    mine.get_by_role("button", name="Yes, delete it").click()
+    page.wait_for_load_state()
+    other.goto(f"/papers/{slug}/discussion")
+    assert other.get_by_text("asks again").count() == 0
+    assert other.locator("article.comment", has_text=f"{helper.handle} answers").count() == 1
+
+
+def test_a_comment_can_be_written_with_the_keyboard_alone(reader_page: Any, paper: str) -> None:
+    page = reader_page
+    page.goto(f"{paper}/discussion")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.tagName") == "TEXTAREA":
+            break
+    page.keyboard.type("Typed without a mouse.")
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent.trim()") == "Comment":
+            break
+    page.keyboard.press("Enter")
+    page.locator("article.comment", has_text="Typed without a mouse.").first.wait_for()
+
+
+def test_a_preview_shows_what_will_be_shown(reader_page: Any, paper: str) -> None:
+    page = reader_page
+    page.goto(f"{paper}/discussion")
+    page.get_by_label("Your comment").fill("**bold** $x^2$ <script>alert(1)</script>")
+    page.get_by_role("button", name="Preview").click()
+    page.locator("strong", has_text="bold").wait_for()
+    page.locator(".katex").first.wait_for()
+
+
+def test_discussion_is_filtered_by_kind(page: Any, live_world: Any) -> None:
+    page.goto(f"/papers/{live_world.slug}/discussion")
+    page.get_by_role("link", name="Caveats").click()
+    page.locator("[aria-current=true]", has_text="Caveats").wait_for()
+    kinds = page.locator("article.comment .kind").all_inner_texts()
+    assert set(kinds) == {"caveat"}
