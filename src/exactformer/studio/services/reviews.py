@@ -134,6 +134,8 @@ def get(db: Session, actor: Actor, review_id: int) -> Review:
 
 def mine(db: Session, actor: Actor, paper: Paper) -> Review | None:
     """Return the actor's own review of ``paper``, in whatever state it is."""
+    if actor.is_visitor:
+        return None
     own = select(Review).where(Review.paper_id == paper.id, Review.author_id == actor.id)
     return db.scalar(own.options(selectinload(Review.author)))
 

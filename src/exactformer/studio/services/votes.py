@@ -46,5 +46,7 @@ def cast(db: Session, actor: Actor, paper: Paper, value: int) -> Tally:
 
 
 def _mine(db: Session, user_id: int | None, paper: Paper) -> int:
+    if user_id is None:
+        return 0
     own = select(Vote.value).where(Vote.paper_id == paper.id, Vote.user_id == user_id)
     return db.scalar(own) or 0
