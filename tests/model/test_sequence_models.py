@@ -330,3 +330,9 @@ def test_thirty_two_cells_of_three_tokens_are_the_literal_layers() -> None:
     points = [[model.table.grid.centre(k) for k in ids] for ids in model.table.values]
     x = torch.tensor([[[float(v) for v in c] for c in p] for p in points], dtype=torch.float64)
     assert torch.equal(model(x), literal(x))
+
+
+def test_one_token_in_one_cell_has_the_key_zero() -> None:
+    model = ef.compile_sequence(lambda x: x, tokens=1, dim=1, delta=1)
+    assert model.blueprint.largest_key == 0
+    assert model([[0.3]]).tolist() == [[0.5]]

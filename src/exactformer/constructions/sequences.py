@@ -197,7 +197,7 @@ def sequence_layers(table: GridTable, form: str) -> SequenceBlueprint:
             grid.dim, layout.width, {(r, layout.value_row(r)): 1 for r in range(grid.dim)}
         ),
         code=Matrix.of(1, layout.width, code),
-        largest_key=int(max(-b for _, _, b in look_up.units.b1) / layout.unit),
+        largest_key=int(max((-b for _, _, b in look_up.units.b1), default=0) / layout.unit),
     )
 
 
