@@ -19,8 +19,8 @@ def whole() -> list[ORMOption]:
     authorships = selectinload(Paper.authorships)
     return [
         authorships.joinedload(Authorship.person, innerjoin=True),
-        # SQLite finds pairs (paper, position) by an index when they are joined, not in a list.
-        authorships.joinedload(Authorship.institutions),
+        # SQLite finds places by their index when they are joined, not when they are listed.
+        authorships.subqueryload(Authorship.institutions),
         selectinload(Paper.topics),
         selectinload(Paper.claims),
     ]
