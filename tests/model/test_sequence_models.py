@@ -336,3 +336,14 @@ def test_one_token_in_one_cell_has_the_key_zero() -> None:
     model = ef.compile_sequence(lambda x: x, tokens=1, dim=1, delta=1)
     assert model.blueprint.largest_key == 0
     assert model([[0.3]]).tolist() == [[0.5]]
+
+
+def test_equal_columns_that_differ_by_rounding_have_one_value() -> None:
+    def nearly(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The identity; the last column is summed in another order, so to say."""
+        return np.hstack([x[:, :-1], np.nextafter(x[:, -1:], 2)])
+
+    model = ef.compile_sequence(nearly, tokens=2, dim=1, delta="1/2", form="four-layer")
+    first, second = model.table.values[1, 1]
+    assert first == second
+    assert model([[0.6], [0.7]]).tolist() == [[0.75], [0.75]]
