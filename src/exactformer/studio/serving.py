@@ -26,6 +26,7 @@ def serve(settings: Settings, announce: Callable[[FastAPI, str], None]) -> None:
         )
     with listen(settings.host, settings.port) as door:
         app = create_app(settings)
+        app.state.playground.start()  # so that the first construction does not wait for torch
         address = shown_address(settings.host, door.getsockname()[1])
         config = uvicorn.Config(
             app,
