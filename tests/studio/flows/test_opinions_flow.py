@@ -81,27 +81,6 @@ def test_a_review_can_be_deleted_and_taken_up_again(reader_page: Any, paper: str
     assert page.get_by_role("button", name="Publish").count() == 1
 
 
-def test_two_windows_do_not_overwrite_each_other(
-    visit: Visit, live_people: People, paper: str
-) -> None:
-    reader = live_people.new()
-    first = visit.page(reader)
-    first.goto(f"{paper}/review")
-    first.get_by_label("Summary").fill("One.")
-    first.get_by_role("button", name="Publish").click()
-    first.locator("article.review", has_text="yours").wait_for()
-    first.goto(f"{paper}/review")
-    second = visit.page(reader)
-    second.goto(f"{paper}/review")
-    for page, text in ((first, "Two."), (second, "Three.")):
-        page.get_by_label("Summary").fill(text)
-        page.get_by_role("button", name="Save the new version").click()
-    second.get_by_text("What stands there now").wait_for()
-    assert "Two." in second.locator(".standing").inner_text()
-    assert second.get_by_label("Summary").input_value() == "Three."
-    visit.expect("409")
-
-
 def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: People) -> None:
     slug = three_papers(live_people.database)[0].slug
     asker, helper = live_people.new(), live_people.new()

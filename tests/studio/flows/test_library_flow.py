@@ -1,0 +1,112 @@
+"""The library: search while typing, a paper's page and its evidence, import with a preview, export."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.studio.browsers import Visit
+from tests.studio.people import People
+from tests.studio.worlds import BIBTEX, World, three_papers
+
+
+def test_search_answers_while_one_types_and_the_address_keeps_it(page: Any) -> None:
+    page.goto("/papers")
+    page.get_by_role("searchbox").press_sequentially("zero approximation")
+    page.get_by_role("link", name="Attention Enables Zero Approximation Error").wait_for()
+    page.wait_for_url(lambda url: "q=zero" in url)
+    page.locator("#results", has_text="1 paper").wait_for()
+    page.reload()
+    assert page.get_by_role("searchbox").input_value() == "zero approximation"
+
+
+def test_search_works_without_scripts_and_says_when_nothing_fits(visit: Visit) -> None:
+    page = visit.page(java_script_enabled=False)
+    page.goto("/papers")
+    page.get_by_role("searchbox").fill("zyzzyva")
+    page.get_by_role("button", name="Search").click()
+    assert page.locator("#results .empty").count() == 1
+
+
+def test_a_paper_shows_each_claim_with_status_and_the_command_to_rerun(
+    page: Any, live_world: World
+) -> None:
+    page.goto(f"/papers/{live_world.slug}")
+    claim = page.locator("#theorem-3-5")
+    assert claim.locator(".badge").first.inner_text().split()[-1] == "reproduced"
+    assert "exactformer reproduce" in claim.locator("code").first.inner_text()
+    picture = claim.locator("img")
+    picture.scroll_into_view_if_needed()
+    picture.evaluate("async image => image.decode()")
+    assert picture.evaluate("image => image.naturalWidth") > 100
+    for text in ("Open access", "Data", "Code", "citations", "reviews", "saves"):
+        assert page.get_by_text(text, exact=True).count() >= 1, text
+
+
+def test_a_citation_leads_to_the_cited_paper_and_back(page: Any, live_world: World) -> None:
+    page.goto(f"/papers/{live_world.slug}")
+    page.locator("#references").get_by_role("link").first.click()
+    page.wait_for_url(lambda url: live_world.slug not in url)
+    page.locator("#cited-by").get_by_role("link", name="Attention Enables Zero").click()
+    page.wait_for_url(lambda url: live_world.slug in url)
+
+
+def test_an_import_is_previewed_with_duplicates_before_anything_is_written(
+    visit: Visit, live_people: People
+) -> None:
+    page = visit.page(live_people.curator)
+    page.goto("/imports")
+    page.get_by_label("File").set_input_files(
+        {"name": "reading.bib", "mimeType": "text/plain", "buffer": BIBTEX}
+    )
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="What this import would do").wait_for()
+    known = page.get_by_role("row", name="universal approximators of sequence")
+    assert "arXiv" in known.inner_text()
+    new = page.get_by_role("row", name="Mathematical Theory of Communication")
+    assert "new" in new.inner_text()
+    reader = visit.page()
+    reader.goto("/papers?q=communication")
+    assert reader.get_by_role("link", name="Mathematical Theory").count() == 0
+    page.get_by_role("button", name="Import", exact=True).click()
+    page.get_by_role("status").filter(has_text="1 paper added").wait_for()
+    reader.goto("/papers?q=mathematical+theory+of+communication")
+    reader.get_by_role("link", name="Mathematical Theory of Communication").wait_for()
+
+
+def test_a_broken_file_is_refused_in_words(visit: Visit, live_people: People) -> None:
+    page = visit.page(live_people.curator)
+    page.goto("/imports")
+    page.get_by_label("File").set_input_files(
+        {"name": "x.json", "mimeType": "application/json", "buffer": b'{"title": '}
+    )
+    page.get_by_role("button", name="Preview").click()
+    assert page.get_by_role("alert").inner_text()
+    visit.expect("status of 4")
+
+
+def test_everything_can_be_exported_in_three_forms(page: Any) -> None:
+    page.goto("/papers")
+    for name, check in (
+        ("JSON", lambda text: len(json.loads(text)["papers"]) > 40),
+        ("BibTeX", lambda text: text.count("@") > 40),
+        ("CSV", lambda text: "title" in text.splitlines()[0]),
+    ):
+        page.locator("summary", has_text="Export everything").click()
+        with page.expect_download() as waiting:
+            page.get_by_role("link", name=name, exact=True).click()
+        assert check(Path(waiting.value.path()).read_text("utf-8"))
+        page.keyboard.press("Escape")
+
+
+def test_a_curator_edits_a_paper_and_its_history_tells(visit: Visit, live_people: People) -> None:
+    slug = three_papers(live_people.database)[1].slug
+    page = visit.page(live_people.new("curator"))
+    page.goto(f"/papers/{slug}/edit")
+    page.get_by_label("Source").fill("A proceedings of its own")
+    page.get_by_role("button", name="Keep the changes").click()
+    page.wait_for_url(f"**/papers/{slug}")
+    page.get_by_text("A proceedings of its own").first.wait_for()
+    page.goto(f"/papers/{slug}/history")
+    page.get_by_text("A proceedings of its own").first.wait_for()

@@ -1,0 +1,119 @@
+"""Keeping order: reports and decisions, roles, disabled accounts, the audit log, a desk of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.studio.browsers import Visit
+from tests.studio.people import PASSWORD, People
+from tests.studio.servers import Server
+from tests.studio.worlds import said, three_papers
+
+
+def test_a_reported_comment_is_hidden_by_a_curator_and_shown_again(
+    visit: Visit, live_people: People
+) -> None:
+    slug = three_papers(live_people.database)[1].slug
+    author, reporter = live_people.new(), live_people.new()
+    text = f"{author.handle} says something rude."
+    number = said(author, "POST", f"/papers/{slug}/comments", json={"body": text})["id"]
+
+    page = visit.page(reporter)
+    page.goto(f"/comments/{number}")
+    page.get_by_role("link", name="Report").click()
+    page.get_by_label("Why should").fill(f"{reporter.handle} finds it rude.")
+    page.get_by_role("button", name="Report").click()
+    page.wait_for_load_state()
+
+    desk = visit.page(live_people.new("curator"))
+    desk.goto("/moderation")
+    case = desk.locator("article", has_text=text)
+    assert f"{reporter.handle} finds it rude." in case.inner_text()
+    case.get_by_label("A word to the author").fill("Please be kind.")
+    case.get_by_role("button", name="Hide the comment").click()
+    desk.wait_for_load_state()
+
+    visitor = visit.page()
+    visitor.goto(f"/papers/{slug}/discussion")
+    assert visitor.get_by_text(text).count() == 0
+    own = visit.page(author)
+    own.goto(f"/comments/{number}")
+    own.get_by_text("Please be kind.").wait_for()
+
+    desk.goto("/moderation?state=upheld")
+    desk.locator("article", has_text=text).get_by_role("button", name="Undo").click()
+    desk.wait_for_load_state()
+    visitor.goto(f"/papers/{slug}/discussion?kind=note")
+    visitor.get_by_text(text).wait_for()
+
+
+def test_an_admin_gives_a_role_and_shuts_out(visit: Visit, live_people: People) -> None:
+    reader = live_people.new()
+    admin, theirs = visit.page(live_people.new("admin")), visit.page(reader)
+    admin.goto(f"/admin/users?q={reader.handle}")
+    admin.get_by_label(f"Role of {reader.handle}").select_option("curator")
+    admin.get_by_role("button", name=f"Set the role of {reader.handle}").click()
+    admin.wait_for_load_state()
+    assert theirs.goto("/imports").status == 200
+    admin.goto(f"/admin/users?q={reader.handle}")
+    admin.get_by_role("button", name=f"Disable {reader.handle}").click()
+    admin.wait_for_load_state()
+    assert theirs.goto("/imports").status == 401
+    visit.expect("status of 401")
+
+
+def test_a_forgotten_password_is_replaced_by_an_admin(visit: Visit, live_people: People) -> None:
+    reader = live_people.new()
+    admin = visit.page(live_people.new("admin"))
+    admin.goto(f"/admin/users?q={reader.handle}")
+    admin.get_by_role("button", name=f"New password for {reader.handle}").click()
+    password = admin.locator("#new-password").inner_text().strip()
+    page = visit.page()
+    page.goto("/login")
+    for secret, status in ((PASSWORD, 422), (password, 200)):
+        page.get_by_label("Handle").fill(reader.handle)
+        page.get_by_label("Password").fill(secret)
+        with page.expect_navigation() as waiting:
+            page.get_by_role("button", name="Log in").click()
+        assert waiting.value.status == status
+    visit.expect("status of 422")
+
+
+def test_the_audit_log_names_who_did_what(visit: Visit, live_people: People) -> None:
+    reader = live_people.new()
+    slug = three_papers(live_people.database)[0].slug
+    said(reader, "POST", f"/papers/{slug}/comments", json={"body": "Audited."})
+    page = visit.page(live_people.curator)
+    page.goto(f"/audit?handle={reader.handle}")
+    assert "comment.create" in page.locator("main").inner_text()
+
+
+def test_an_account_changes_its_name_and_password(visit: Visit, live_people: People) -> None:
+    page = visit.page(live_people.new())
+    page.goto("/account")
+    page.get_by_label("What others see").fill("Hypatia")
+    page.get_by_role("button", name="Change the name").click()
+    page.get_by_text("The name is changed.").wait_for()
+    page.get_by_label("Present password").fill(PASSWORD)
+    page.get_by_label("New password").fill("another long password")
+    page.get_by_role("button", name="Change the password").click()
+    page.get_by_text("The password is changed").wait_for()
+
+
+def test_a_desk_of_one_needs_no_account(browser: Any, tmp_path: Path) -> None:
+    server = Server(
+        f"sqlite:///{tmp_path / 'desk.db'}", tmp_path / "log", {"single_user": True}
+    ).start()
+    visit = Visit(browser, server.url)
+    try:
+        page = visit.page()
+        page.goto("/papers")
+        page.get_by_role("link", name="Attention Enables Zero").first.click()
+        page.get_by_role("button", name="Like").first.click()
+        page.locator("#vote-like[aria-pressed=true]").wait_for()
+        assert page.get_by_role("link", name="Log in").count() == 0
+        assert page.goto("/moderation").status == 200
+    finally:
+        visit.close()
+        server.stop()
