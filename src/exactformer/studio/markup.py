@@ -135,7 +135,7 @@ def _cleaner() -> nh3.Cleaner:
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING})
-    parser.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
+    parser.enable(["table", "strikethrough"])
     parser.use(
         dollarmath_plugin,
         allow_labels=False,

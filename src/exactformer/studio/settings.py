@@ -60,6 +60,7 @@ class Settings:
     upload_bytes: int = 16 << 20
     session_seconds: float = 14 * 24 * 3600
     visit_seconds: float = 12 * 3600
+    visit_rate: Rate = Rate(120, 60)
     login_rate: Rate = Rate(10, 300)
     login_address_rate: Rate = Rate(40, 300)
     register_rate: Rate = Rate(20, 3600)
@@ -68,3 +69,5 @@ class Settings:
     compile_bytes: int = 1 << 30
     compile_waiting: int = 8
     explore_rate: Rate = Rate(600, 60)
+    writing_rate: Rate = Rate(60, 60)
+    preview_rate: Rate = Rate(120, 60)

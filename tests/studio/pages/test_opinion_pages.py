@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from exactformer.studio.services.threads import DEPTH
+from exactformer.studio.settings import Rate
 from tests.studio.markup_rules import violations
 from tests.studio.shelves import SLUG, add_paper
 
@@ -289,6 +292,19 @@ def test_visitors_see_no_forms(people):
         assert "<form" not in page(people.visitor, path).split("<main")[1]
     for path in (f"{PAPER}/review", "/collections", "/moderation"):
         page(people.visitor, path, expected=401)
+
+
+def test_writing_has_a_pace(app, people):
+    app.state.settings = dataclasses.replace(
+        app.state.settings, writing_rate=Rate(2, 60), preview_rate=Rate(1, 60)
+    )
+    comment(people.reader)
+    post(people.reader, f"{PAPER}/review", **REVIEW)
+    refused = post(people.reader, f"{PAPER}/comments", 429, body="One too many.")
+    assert "Retry-After" in refused.headers
+    comment(people.other)
+    assert people.reader.client.post("/preview", data={"text": "x"}).status_code == 200
+    assert people.reader.client.post("/api/v1/markup", json={"text": "x"}).status_code == 429
 
 
 def test_a_reader_has_a_page(people):

@@ -14,6 +14,7 @@ from exactformer.studio.api import describing
 from exactformer.studio.api.moderation import Reason
 from exactformer.studio.api.opinions import Slug
 from exactformer.studio.database.tables import Comment, Paper
+from exactformer.studio.pacing import WRITING
 from exactformer.studio.services import comments, moderation, papers, threads
 from exactformer.studio.services.comments import LIMIT, CommentDraft
 from exactformer.studio.services.showing import show_comments
@@ -65,7 +66,7 @@ def read_all(
     return listing(map(describing.comment, found.items), found.total)
 
 
-@router.post("/papers/{slug}/comments", status_code=201)
+@router.post("/papers/{slug}/comments", dependencies=WRITING, status_code=201)
 def write(request: Request, actor: CurrentActor, slug: Slug, comment: NewComment) -> dict[str, Any]:
     """Write a comment."""
     draft = CommentDraft(comment.body, comment.kind)
@@ -82,6 +83,7 @@ def read(db: ReadSession, actor: CurrentActor, comment_id: Identifier) -> dict[s
 
 @router.put(
     "/comments/{comment_id}",
+    dependencies=WRITING,
     responses={409: {"description": "Changed meanwhile; the answer gives the draft back."}},
 )
 def edit(
@@ -119,7 +121,7 @@ def versions(db: ReadSession, actor: CurrentActor, comment_id: Identifier) -> di
     return listing(items, len(items))
 
 
-@router.post("/comments/{comment_id}/flags", status_code=201)
+@router.post("/comments/{comment_id}/flags", dependencies=WRITING, status_code=201)
 def report(
     request: Request, actor: CurrentActor, comment_id: Identifier, reason: Reason
 ) -> JSONResponse:

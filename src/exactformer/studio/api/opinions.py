@@ -9,6 +9,7 @@ from pydantic import Field
 
 from exactformer.studio import markup
 from exactformer.studio.database.opinions import REACTIONS
+from exactformer.studio.pacing import PREVIEW
 from exactformer.studio.services import papers, reactions, saves, votes
 from exactformer.studio.services.showing import renderer
 from exactformer.studio.web import Body, Clean, CurrentActor, Paging, ReadSession, listing, writing
@@ -93,7 +94,7 @@ def saved(db: ReadSession, actor: CurrentActor, paging: Paging) -> dict[str, Any
     return listing(items, found.total)
 
 
-@router.post("/markup")
+@router.post("/markup", dependencies=PREVIEW)
 def preview(db: ReadSession, text: Text) -> dict[str, str]:
     """Render a text as it would be shown."""
     paper = papers.get(db, text.paper) if text.paper else None

@@ -15,6 +15,7 @@ from exactformer.studio.api import describing
 from exactformer.studio.api.moderation import Reason
 from exactformer.studio.api.opinions import Slug
 from exactformer.studio.database.tables import Paper, Review
+from exactformer.studio.pacing import WRITING
 from exactformer.studio.services import moderation, papers, reviews
 from exactformer.studio.services.reviews import LIMITS, ReviewDraft
 from exactformer.studio.services.showing import show_reviews
@@ -67,7 +68,9 @@ def read_all(db: ReadSession, actor: CurrentActor, slug: Slug, paging: Paging) -
     return listing(map(describing.review, views), found.total)
 
 
-@router.post("/papers/{slug}/reviews", status_code=201, responses=_EDIT_RESPONSES)
+@router.post(
+    "/papers/{slug}/reviews", dependencies=WRITING, status_code=201, responses=_EDIT_RESPONSES
+)
 def write(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) -> Any:
     """Write one's review of a paper; a second one is refused."""
     try:
@@ -77,7 +80,7 @@ def write(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) 
         return describing.conflict(error)
 
 
-@router.put("/papers/{slug}/reviews/mine")
+@router.put("/papers/{slug}/reviews/mine", dependencies=WRITING)
 def put(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) -> dict[str, Any]:
     """Make this one's review of a paper, whatever it was before; the history keeps that."""
     with writing(request) as db:
@@ -90,7 +93,7 @@ def read(db: ReadSession, actor: CurrentActor, review_id: Identifier) -> dict[st
     return _shown(db, actor, reviews.get(db, actor, review_id))
 
 
-@router.put("/reviews/{review_id}", responses=_EDIT_RESPONSES)
+@router.put("/reviews/{review_id}", dependencies=WRITING, responses=_EDIT_RESPONSES)
 def edit(request: Request, actor: CurrentActor, review_id: Identifier, review: EditedReview) -> Any:
     """Change one's review, from the revision one has read."""
     try:
@@ -121,7 +124,7 @@ def versions(db: ReadSession, actor: CurrentActor, review_id: Identifier) -> dic
     return listing(items, len(items))
 
 
-@router.post("/reviews/{review_id}/flags", status_code=201)
+@router.post("/reviews/{review_id}/flags", dependencies=WRITING, status_code=201)
 def report(
     request: Request, actor: CurrentActor, review_id: Identifier, reason: Reason
 ) -> JSONResponse:

@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from exactformer.studio.actor import Actor
 from exactformer.studio.database.tables import Comment, Paper
 from exactformer.studio.errors import ConflictError, InvalidError, StudioError, TooLargeError
+from exactformer.studio.pacing import WRITING
 from exactformer.studio.pages.history import choose
 from exactformer.studio.pages.opinions import Slug
 from exactformer.studio.pages.reviews import PageNumber, Revision
@@ -70,7 +71,7 @@ def read_all(
     return render(request, template, paper=paper, discussion=found)
 
 
-@router.post("/papers/{slug}/comments")
+@router.post("/papers/{slug}/comments", dependencies=WRITING)
 def write(
     request: Request, actor: CurrentActor, slug: Slug, form: Annotated[CommentForm, Form()]
 ) -> Response:
@@ -122,7 +123,7 @@ def edit_form(
     return _form(request, db, actor, paper, form, edited=comment)
 
 
-@router.post("/comments/{comment_id}/edit")
+@router.post("/comments/{comment_id}/edit", dependencies=WRITING)
 def edit(
     request: Request,
     actor: CurrentActor,

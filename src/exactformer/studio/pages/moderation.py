@@ -8,6 +8,7 @@ from fastapi import APIRouter, Form, Request
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.database.tables import Paper
+from exactformer.studio.pacing import WRITING
 from exactformer.studio.pages.reviews import PageNumber
 from exactformer.studio.services import moderation
 from exactformer.studio.web import (
@@ -64,7 +65,7 @@ def comment_form(
     return render(request, "moderation/flag.html", kind="comment", subject=subject, paper=paper)
 
 
-@router.post("/reviews/{subject_id}/flag")
+@router.post("/reviews/{subject_id}/flag", dependencies=WRITING)
 def report_review(
     request: Request,
     actor: CurrentActor,
@@ -75,7 +76,7 @@ def report_review(
     return _report(request, actor, "review", subject_id, form.reason)
 
 
-@router.post("/comments/{subject_id}/flag")
+@router.post("/comments/{subject_id}/flag", dependencies=WRITING)
 def report_comment(
     request: Request,
     actor: CurrentActor,

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from exactformer.studio import markup
 from exactformer.studio.actor import Actor
 from exactformer.studio.database.tables import Paper
+from exactformer.studio.pacing import PREVIEW
 from exactformer.studio.services import (
     collections,
     panel,
@@ -121,7 +122,7 @@ def collect(
         return _bar(request, panel.bar(db, actor, paper), collecting=True)
 
 
-@router.post("/preview")
+@router.post("/preview", dependencies=PREVIEW)
 def preview(
     request: Request, actor: CurrentActor, db: ReadSession, form: Annotated[PreviewForm, Form()]
 ) -> HTMLResponse:

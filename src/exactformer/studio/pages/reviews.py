@@ -12,6 +12,7 @@ from exactformer.studio.actor import Actor
 from exactformer.studio.database.opinions import REVIEW_PARTS
 from exactformer.studio.database.tables import Paper, Review
 from exactformer.studio.errors import StudioError
+from exactformer.studio.pacing import WRITING
 from exactformer.studio.pages.history import choose
 from exactformer.studio.pages.opinions import Slug
 from exactformer.studio.services import panel, papers, reviews
@@ -85,7 +86,7 @@ def form(request: Request, db: ReadSession, actor: CurrentActor, slug: Slug) -> 
     return _form_page(request, paper, reviews.mine(db, actor, paper))
 
 
-@router.post("/papers/{slug}/review")
+@router.post("/papers/{slug}/review", dependencies=WRITING)
 def write(
     request: Request, actor: CurrentActor, slug: Slug, form: Annotated[ReviewForm, Form()]
 ) -> Response:
