@@ -48,7 +48,7 @@ _ALONE = {
 }  # fmt: skip
 _SMALL: dict[Scale, dict[str, Any]] = {
     Scale.SMOKE: {**_ALONE, "epochs": 3},
-    Scale.DEFAULT: {**_ALONE, "epochs": 20, "train": 1000, "batch": 50, "rate": 3e-3},
+    Scale.DEFAULT: {**_ALONE, "epochs": 50, "train": 1000, "batch": 50, "rate": 3e-3},
     Scale.PAPER: {
         **_ALONE, "width": 64, "epochs": 150, "train": 10_000, "batch": 250, "rate": 3e-3,
     },
