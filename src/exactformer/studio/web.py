@@ -18,6 +18,7 @@ from exactformer.studio.actor import VISITOR, Actor
 from exactformer.studio.database.engine import Database
 from exactformer.studio.rendering import fill
 from exactformer.studio.security import csrf, sessions
+from exactformer.studio.security.rates import address, limit
 from exactformer.studio.security.sessions import Browser, NewBrowser
 from exactformer.studio.services import accounts
 from exactformer.studio.settings import Settings
@@ -93,6 +94,8 @@ def with_session(request: Request) -> Browser:
     browser: Browser | None = request.state.browser
     if browser is None:
         settings = settings_of(request)
+        if not settings.single_user:
+            limit(request, "new sessions", settings.visit_rate, address(request))
         with writing(request) as db:
             user = accounts.desk(db) if settings.single_user else None
             browser = sessions.begin(db, settings, user, agent(request))
@@ -132,21 +135,21 @@ def is_htmx(request: Request) -> bool:
     return request.headers.get("HX-Request") == "true"
 
 
-def redirect(request: Request, address: str) -> Response:
+def redirect(request: Request, target: str) -> Response:
     """Go on with another page."""
     if is_htmx(request):
-        return with_cookie(request, Response(status_code=204, headers={"HX-Redirect": address}))
-    return with_cookie(request, RedirectResponse(address, 303))
+        return with_cookie(request, Response(status_code=204, headers={"HX-Redirect": target}))
+    return with_cookie(request, RedirectResponse(target, 303))
 
 
-def within(address: str, otherwise: str = "/") -> str:
+def within(target: str, otherwise: str = "/") -> str:
     """An address to go on with, if it is a path of this site; no other is followed.
 
     >>> within("/papers/x?q=1"), within("//evil.example"), within("https://evil.example")
     ('/papers/x?q=1', '/', '/')
     """
-    plain = address.isprintable() and "\\" not in address
-    return address if plain and address.startswith("/") and address[1:2] != "/" else otherwise
+    plain = target.isprintable() and "\\" not in target
+    return target if plain and target.startswith("/") and target[1:2] != "/" else otherwise
 
 
 def _storable(text: str) -> str:

@@ -111,6 +111,14 @@ def test_looking_and_then_writing_is_sound_with_many_at_once(database_url: str) 
     assert handles == {f"user{i}" for i in range(40)}
 
 
+def test_the_file_is_its_owners_alone(database: Database) -> None:
+    with database.writing() as db:
+        db.add(user("ada"))
+    files = list(Path(str(database.url.database)).parent.iterdir())
+    assert len(files) == 3  # the log and its index, too
+    assert {oct(file.stat().st_mode & 0o777) for file in files} == {"0o600"}
+
+
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_postgresql_is_spoken_by_psycopg(scheme: str) -> None:
     url = parse_address(f"{scheme}://ada:secret@host:5433/studio")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from sqlalchemy import func, select, update
 from exactformer.studio.database.base import now
 from exactformer.studio.database.tables import LoginSession, User
 from exactformer.studio.security import sessions
+from exactformer.studio.settings import Rate
 from tests.studio.people import People
 
 
@@ -75,3 +77,26 @@ def test_a_browsers_name_is_kept_short_and_printable(app: Any) -> None:
         made = sessions.begin(db, app.state.settings, None, "A\x00B\r\n" + "x" * 500)
         row = db.get_one(LoginSession, made.token_hash)
     assert row.agent == "AB" + "x" * 198
+
+
+def test_nobody_fills_the_table_with_sessions(settings: Any) -> None:
+    from starlette.testclient import TestClient
+
+    from exactformer.studio.app import create_app
+
+    app = create_app(replace(settings, visit_rate=Rate(3, 3600)))
+    with TestClient(app) as client:
+        for path, status in [
+            ("/login", 200),
+            ("/account", 401),
+            ("/api/v1/session", 200),
+            ("/login", 429),
+            ("/account", 429),
+            ("/api/v1/session", 429),
+            ("/", 200),
+        ]:
+            client.cookies.clear()
+            answer = client.get(path)
+            assert answer.status_code == status, path
+        with app.state.database.session() as db:
+            assert db.scalar(select(func.count(LoginSession.token_hash))) == 3

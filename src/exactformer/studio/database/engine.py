@@ -97,7 +97,10 @@ def parse_address(address: str) -> URL:
 
 
 def _sqlite(url: URL) -> Engine:
-    Path(url.database or "").expanduser().absolute().parent.mkdir(parents=True, exist_ok=True)
+    path = Path(url.database or "")
+    path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.touch(mode=0o600)  # it will hold hashes of passwords: for its owner alone
     engine = create_engine(
         url,
         connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -41,6 +42,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(IntegrityError, _collided)
     app.add_exception_handler(OperationalError, _out_of_reach)
+    app.add_exception_handler(NoConnectionError, _out_of_reach)
     app.add_exception_handler(Exception, _failed)
 
 
@@ -67,7 +69,10 @@ def answer(
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, StudioError)
     if isinstance(error, LoginNeededError) and not request.url.path.startswith("/api/"):
-        return _log_in_first(request, str(error))
+        try:
+            return _log_in_first(request, str(error))
+        except TooManyError as too_many:
+            error = too_many
     headers = {}
     if isinstance(error, TooManyError):
         headers["Retry-After"] = str(max(1, math.ceil(error.seconds)))
