@@ -52,7 +52,7 @@ FIELDS = st.fixed_dictionaries(
         "authors": st.lists(AUTHORS, max_size=3),
         "topics": st.lists(NAMES, max_size=3),
         "references": st.lists(KEYS, max_size=3),
-        "claims": st.lists(CLAIMS, max_size=2),
+        "claims": st.lists(CLAIMS, max_size=2, unique_by=lambda claim: claim["anchor"]),
     },
 )
 

@@ -100,6 +100,16 @@ class ClaimRecord:
     checked_by: Prose = ""
 
 
+def _distinct(claims: tuple[ClaimRecord, ...]) -> tuple[ClaimRecord, ...]:
+    anchors = [claim.anchor for claim in claims]
+    if twice := next((anchor for anchor in anchors if anchors.count(anchor) > 1), None):
+        raise ValueError(f"two of them have the anchor {twice!r}")
+    return claims
+
+
+_DISTINCT = AfterValidator(_distinct)
+
+
 @dataclass(frozen=True)
 class PaperRecord:
     """A work: what its first page says, what it cites and what it claims."""
@@ -123,7 +133,7 @@ class PaperRecord:
     authors: Annotated[tuple[AuthorRecord, ...], Field(max_length=5000)] = ()
     topics: Annotated[tuple[TopicName, ...], Field(max_length=100)] = ()
     references: Annotated[tuple[Key, ...], Field(max_length=5000)] = ()
-    claims: Annotated[tuple[ClaimRecord, ...], Field(max_length=200)] = ()
+    claims: Annotated[tuple[ClaimRecord, ...], Field(max_length=200), _DISTINCT] = ()
 
 
 _ADAPTER = TypeAdapter(PaperRecord)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sqlite3
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.database.library import Paper
-from exactformer.studio.services import exporting, importing, seeding
+from exactformer.studio.services import exporting, importing
 from exactformer.studio.services.exporting import bibtex, own, table
 from exactformer.studio.services.importing import bibtex as bibtex_reader
 from exactformer.studio.services.records import PaperRecord, checked
@@ -26,9 +27,8 @@ def test_json_loses_nothing(made: list[PaperRecord]) -> None:
     assert importing.read(text.encode()) == ("library", made)
 
 
-def test_a_library_exported_and_imported_is_the_same_library(library: Session) -> None:
-    seeding.seed(library)
-    first = "".join(exporting.stream(library, "json"))
+def test_a_library_exported_and_imported_is_the_same_library(seeded_library: Session) -> None:
+    first = "".join(exporting.stream(seeded_library, "json"))
     _, made = importing.read(first.encode())
     with open_library() as other:
         outcome = importing.store(other, made)
@@ -36,12 +36,11 @@ def test_a_library_exported_and_imported_is_the_same_library(library: Session) -
         assert "".join(exporting.stream(other, "json")) == first
 
 
-def test_importing_an_export_into_its_own_library_changes_nothing(library: Session) -> None:
-    seeding.seed(library)
-    text = "".join(exporting.stream(library, "json"))
-    outcome = importing.store(library, importing.read(text.encode())[1])
+def test_importing_an_export_into_its_own_library_changes_nothing(seeded_library: Session) -> None:
+    text = "".join(exporting.stream(seeded_library, "json"))
+    outcome = importing.store(seeded_library, importing.read(text.encode())[1])
     assert (outcome.added, outcome.filled, outcome.citations) == ((), (), 0)
-    assert "".join(exporting.stream(library, "json")) == text
+    assert "".join(exporting.stream(seeded_library, "json")) == text
 
 
 @given(records())
@@ -75,23 +74,24 @@ def test_no_cell_of_a_table_begins_like_a_formula(made: list[PaperRecord]) -> No
 
 @pytest.mark.parametrize("format", exporting.FORMATS)
 def test_papers_are_written_in_the_order_asked_for(
-    library: Session, format: exporting.Format
+    seeded_library: Session, format: exporting.Format
 ) -> None:
-    seeding.seed(library)
-    papers = library.scalars(select(Paper).order_by(Paper.slug.desc()).limit(3)).all()
-    text, _ = exporting.export(library, papers, format)
+    papers = seeded_library.scalars(select(Paper).order_by(Paper.slug.desc()).limit(3)).all()
+    text, _ = exporting.export(seeded_library, papers, format)
     places = [text.index(paper.title) for paper in papers]
     assert places == sorted(places)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(records(), min_size=1, max_size=4))
-def test_any_records_survive_the_way_through_a_library(made: list[PaperRecord]) -> None:
-    with open_library() as db:
+def test_any_records_survive_the_way_through_a_library(
+    blank: sqlite3.Connection, made: list[PaperRecord]
+) -> None:
+    with open_library(blank) as db:
         importing.store(db, made)
         text = "".join(exporting.stream(db, "json"))
         _, back = importing.read(text.encode())
-        with open_library() as other:
+        with open_library(blank) as other:
             importing.store(other, back)
             assert "".join(exporting.stream(other, "json")) == text
 

@@ -64,6 +64,12 @@ OPENALEX = {
     "referenced_works": ["https://openalex.org/W7", "nonsense", "https://openalex.org/W8"],
 }
 
+CLAIM = {"anchor": "a", "kind": "table", "title": "A"}
+TWICE = {
+    "format": "exactformer library 1",
+    "papers": [{"title": "x", "claims": [CLAIM, CLAIM]}],
+}
+
 
 def test_bibtex_is_read_with_its_accents_and_abbreviations() -> None:
     format, (vaswani, bahdanau) = importing.read(BIBTEX.encode())
@@ -122,6 +128,7 @@ def test_openalex_is_read_one_by_one_as_a_list_or_as_results(data: object) -> No
         ('[{"type": "book", "title": ""}]', "Item 1: title: is empty"),
         ('{"format": "other", "papers": []}', "we read 'exactformer library 1'"),
         ('{"format": "exactformer library 1", "papers": [{"title": "x", "y": 1}]}', "Paper 1: y"),
+        (json.dumps(TWICE), "Paper 1: claims: two of them have the anchor 'a'"),
         ("[1, 2", "Line 1, column 6"),
         ("<feed>", "not XML"),
         ("<html/>", "not an Atom feed"),
