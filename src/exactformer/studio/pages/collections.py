@@ -88,9 +88,7 @@ def read(
 @router.get("/c/{token}")
 def read_shared(request: Request, db: ReadSession, token: Token) -> HTMLResponse:
     """A collection that somebody shares."""
-    response = _page(request, db, collections.shared(db, token), owned=False)
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
+    return _page(request, db, collections.shared(db, token), owned=False)
 
 
 @router.post("/collections/{collection_id}")

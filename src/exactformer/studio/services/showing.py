@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from markupsafe import Markup
 from sqlalchemy import select
@@ -117,16 +118,16 @@ def show_reviews(
     reasons = _reasons(db, "review", reviews)
 
     def parts(review: Review) -> tuple[Part, ...]:
-        filled = [name for name in REVIEW_PARTS if getattr(review, name)]
-        texts = [getattr(review, name) for name in filled]
+        texts = {name: getattr(review, name) for name in REVIEW_PARTS}
         return tuple(
             Part(name, PART_LABELS[name], text, render(text))
-            for name, text in zip(filled, texts, strict=True)
+            for name, text in texts.items()
+            if text
         )
 
     return tuple(
         ReviewView(
-            *_standing(actor, review, reasons), parts=parts(review), confidence=review.confidence
+            **_standing(actor, review, reasons), parts=parts(review), confidence=review.confidence
         )
         for review in reviews
     )
@@ -142,7 +143,7 @@ def show_comments(
     texts = {comment.id: comment.body for comment in seen}
     return tuple(
         CommentView(
-            *_standing(actor, comment, reasons),
+            **_standing(actor, comment, reasons),
             parent_id=comment.parent_id,
             kind=comment.kind,
             text=texts.get(comment.id, ""),
@@ -164,22 +165,20 @@ def renderer(db: Session, paper: Paper | None, texts: Iterable[str]) -> Callable
     return lambda text: markup.render(text, around)
 
 
-def _standing(
-    actor: Actor, opinion: Opinion, reasons: dict[int, str]
-) -> tuple[int, Byline | None, str, bool, int, datetime, datetime, str, bool]:
+def _standing(actor: Actor, opinion: Opinion, reasons: dict[int, str]) -> dict[str, Any]:
     readable = may_read(actor, opinion)
     mine = actor.id is not None and opinion.author_id == actor.id
-    return (
-        opinion.id,
-        Byline(opinion.author.handle, opinion.author.name) if readable else None,
-        opinion.state,
-        mine,
-        opinion.revision,
-        opinion.created_at,
-        opinion.updated_at,
-        reasons.get(opinion.id, "") if readable else "",
-        not actor.is_visitor and not mine and opinion.state == "visible",
-    )
+    return {
+        "id": opinion.id,
+        "author": Byline(opinion.author.handle, opinion.author.name) if readable else None,
+        "state": opinion.state,
+        "mine": mine,
+        "revision": opinion.revision,
+        "created_at": opinion.created_at,
+        "updated_at": opinion.updated_at,
+        "reason": reasons.get(opinion.id, "") if readable else "",
+        "may_flag": not actor.is_visitor and not mine and opinion.state == "visible",
+    }
 
 
 def _reasons(db: Session, kind: str, opinions: Sequence[Opinion]) -> dict[int, str]:
