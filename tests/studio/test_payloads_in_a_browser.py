@@ -1,0 +1,174 @@
+"""A hundred known cross-site payloads, written wherever one can write, then looked at in a browser.
+
+They go in through the forms and uploads that people use. A page that runs any of them opens a
+dialog, asks another host, or breaks the content security policy: `visit` listens for all three.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.studio.browsers import Visit
+from tests.studio.markup_rules import violations
+from tests.studio.payloads import PAYLOADS
+from tests.studio.people import People, Person
+from tests.studio.servers import Server
+from tests.studio.worlds import three_papers
+
+BATCH = 12  # payloads in a text that is long enough for many
+
+
+@dataclass
+class Haunted:
+    """Where payloads were written."""
+
+    slug: str
+    imported: list[str]
+    collection: str
+    attacker: Person
+    curator: Person
+    admin: Person
+
+
+def posted(person: Person, path: str, **content: Any) -> Any:
+    """Send a form as its page does; it must be taken."""
+    answer = person.client.post(path, **content)
+    assert answer.status_code in (200, 303), f"{path}: {answer.status_code} {answer.text[:300]}"
+    return answer
+
+
+def batches() -> list[str]:
+    """All payloads in a few texts, each in a paragraph of its own."""
+    return ["\n\n".join(PAYLOADS[k : k + BATCH]) for k in range(0, len(PAYLOADS), BATCH)]
+
+
+@pytest.fixture(scope="module")
+def haunted(live_server: Server) -> Iterator[Haunted]:
+    with live_server.people() as people:
+        yield haunt(people)
+
+
+def haunt(people: People) -> Haunted:
+    """Write payloads everywhere."""
+    slug = three_papers(people.database)[1].slug
+    attacker, helper = people.new(), people.new()
+    curator, admin = people.new("curator"), people.new("admin")
+    posted(attacker, "/account/name", data={"name": '"><img src=x onerror=alert(1)>'})
+    for payload in PAYLOADS:
+        posted(attacker, f"/papers/{slug}/comments", data={"body": payload, "kind": "question"})
+    texts = batches()
+    parts = ("summary", "strengths", "concerns", "questions")
+    for k in range(0, len(texts), len(parts)):
+        review = dict(zip(parts, texts[k : k + len(parts)], strict=False))
+        reviewer = people.new()
+        posted(reviewer, f"/papers/{slug}/review", data=review | {"confidence": 3})
+    shelf = posted(attacker, "/collections", data={"title": PAYLOADS[0]}).headers["location"]
+    description = {"title": "</title><script>alert(1)</script>", "description": texts[0]}
+    posted(attacker, shelf, data=description)
+    posted(attacker, f"{shelf}/sharing", data={"visibility": "link"})
+    posted(attacker, f"/papers/{slug}/collect", data={"add": shelf.rsplit("/", 1)[1]})
+    comments = attacker.client.get(f"/api/v1/papers/{slug}/comments").json()["items"]
+    posted(helper, f"/comments/{comments[0]['id']}/flag", data={"reason": PAYLOADS[19]})
+    return Haunted(slug, imported(curator), shelf, attacker, curator, admin)
+
+
+def imported(curator: Person) -> list[str]:
+    """Papers whose every field is a payload, through the form for imports; their addresses."""
+    works = [
+        {
+            "type": "article-journal",
+            "title": f"{payload} {k}",
+            "abstract": payload,
+            "container-title": payload,
+            "URL": "javascript:alert(1)",
+            "author": [{"literal": payload}],
+            "keyword": payload,
+            "issued": {"date-parts": [[2001]]},
+        }
+        for k, payload in enumerate(PAYLOADS[:40])
+    ]
+    file = ("works.json", json.dumps(works).encode())
+    preview = posted(curator, "/imports", files={"file": file}).headers["location"]
+    posted(curator, f"{preview}/confirm")
+    found = curator.client.get("/api/v1/papers", params={"year": 2001, "limit": 100}).json()
+    return [f"/papers/{paper['slug']}" for paper in found["items"]]
+
+
+def look(page: Any, address: str) -> None:
+    """Open a page, wait until its scripts have drawn it, and see that no payload became markup."""
+    answer = page.goto(address)
+    assert answer.status in (200, 404), address
+    page.wait_for_load_state("networkidle")
+    assert [wrong for wrong in violations(answer.text()) if "heading" not in wrong] == []
+    assert not page.evaluate("document.querySelector('iframe, object, embed, base, marquee')")
+
+
+def test_a_payload_that_runs_would_be_heard(visit: Visit) -> None:
+    page = visit.page()
+    page.goto("data:text/html,<img src=https://evil.example/x.png><script>alert(1)</script>")
+    assert any("dialog" in text for text in visit.complaints)
+    assert any("asks for https://evil.example" in text for text in visit.complaints)
+    visit.complaints.clear()
+
+
+def test_pages_that_show_what_readers_wrote(visit: Visit, haunted: Haunted) -> None:
+    page = visit.page()
+    look(page, f"/papers/{haunted.slug}")
+    look(page, f"/papers/{haunted.slug}/reviews")
+    for number in range(1, 9):
+        look(page, f"/papers/{haunted.slug}/discussion?page={number}")
+    page = visit.page(haunted.attacker)
+    look(page, haunted.collection)
+    look(page, "/collections")
+    look(page, "/account")
+
+
+def test_pages_of_those_who_keep_order(visit: Visit, haunted: Haunted) -> None:
+    page = visit.page(haunted.admin)
+    for address in ("/moderation", "/audit", "/admin/users", f"/readers/{haunted.attacker.handle}"):
+        look(page, address)
+
+
+def test_pages_of_papers_that_were_imported(visit: Visit, haunted: Haunted) -> None:
+    assert len(haunted.imported) >= 30
+    page = visit.page(haunted.curator)
+    for address in haunted.imported[::6]:
+        look(page, address)
+    look(page, f"{haunted.imported[0]}/edit")
+    look(page, f"{haunted.imported[0]}/history")
+    look(page, "/papers?year=2001")
+    look(page, "/papers?q=script+alert")
+
+
+def test_the_map_around_a_paper_that_was_imported(visit: Visit, haunted: Haunted) -> None:
+    page = visit.page()
+    page.goto(haunted.imported[0])
+    page.get_by_role("link", name="Explore full screen").click()
+    page.locator("canvas").first.wait_for()
+    page.get_by_role("tab", name="List").click()
+    page.wait_for_timeout(200)
+    page.get_by_label("Find a node").fill("script")
+    page.wait_for_timeout(600)
+
+
+@pytest.mark.slow
+def test_addresses_that_hold_payloads(visit: Visit) -> None:
+    from urllib.parse import quote
+
+    page = visit.page()
+    for payload in PAYLOADS[::12]:
+        text = quote(payload, safe="")
+        for address in (
+            "/papers?q=",
+            "/login?next=",
+            "/map?node=",
+            "/playground/polynomial?p=",
+            "/",
+        ):
+            page.goto(address + text)
+    visit.expect("status of 404", "status of 422", "status of 400")
