@@ -72,6 +72,25 @@ def test_a_draft_is_discarded_when_asked(page, address):
     expect(box(page, "Summary")).to_have_value("")
 
 
+def test_a_draft_survives_the_end_of_the_session(page, address, visit):
+    from playwright.sync_api import expect
+
+    page.goto(f"{address}/review")
+    box(page, "Summary").fill(WORDS)
+    session = page.context.cookies()
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Publish the review").click()
+    page.get_by_text("reload the page").wait_for()
+    visit.expect("403")
+    expect(box(page, "Summary")).to_have_value(WORDS)
+    page.reload()
+    expect(page.get_by_label("Password")).to_be_visible()
+    visit.expect("401")
+    page.context.add_cookies(session)
+    page.goto(f"{address}/review")
+    expect(box(page, "Summary")).to_have_value(WORDS)
+
+
 def test_answers_and_edits_stay_in_the_page(page, address):
     from playwright.sync_api import expect
 
