@@ -36,19 +36,17 @@ def test_nothing_changes_without_the_sessions_token(people: People) -> None:
     admin = people.admin
     del admin.client.headers["X-CSRF-Token"]
     for method, path in unsafe_routes():
-        for form in ({}, {"csrf_token": ""}, {"csrf_token": "x" * 43}):
-            answer = admin.client.request(method, path, data=form)
-            assert answer.status_code == 403, (method, path, form)
-            assert "token" in answer.text
+        answer = admin.client.request(method, path, data={"csrf_token": "x" * 43})
+        assert answer.status_code == 403, (method, path)
+        assert "token" in answer.text
 
 
-def test_nothing_changes_with_a_wrong_header(people: People) -> None:
+def test_a_token_that_is_not_exactly_the_sessions_is_wrong(people: People) -> None:
     admin = people.admin
-    for wrong in ("x" * 43, people.reader.csrf, admin.csrf[:-1]):
+    for wrong in ("", "x" * 43, people.reader.csrf, admin.csrf[:-1], admin.csrf + "x"):
         admin.client.headers["X-CSRF-Token"] = wrong
-        for method, path in unsafe_routes():
-            answer = admin.client.request(method, path, json={})
-            assert answer.status_code == 403, (method, path)
+        assert admin.client.post("/logout").status_code == 403
+        assert admin.client.post("/logout", data={"csrf_token": wrong}).status_code == 403
 
 
 def test_the_token_counts_as_a_field_of_either_kind_of_form(people: People) -> None:
