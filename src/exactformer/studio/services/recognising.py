@@ -68,7 +68,13 @@ def _by_title(db: Session, marks: list[str]) -> dict[str, int]:
             there.setdefault(title, []).append((id, key))
     found: dict[str, int] = {}
     for mark, key in wanted.items():
-        fitting = [id for id, other in there.get(key.title, []) if key.same_work(other)]
+        fitting = [(id, other) for id, other in there.get(key.title, []) if key.same_work(other)]
         if fitting:
-            found[f"title:{mark}"] = fitting[0]
+            nearest = min(fitting, key=lambda one: _years_apart(key, one[1]))
+            found[f"title:{mark}"] = nearest[0]
     return found
+
+
+def _years_apart(one: TitleKey, other: TitleKey) -> int:
+    """Return 0 or 1 for works that may be the same, and 2 where a year is not known."""
+    return 2 if one.year is None or other.year is None else abs(one.year - other.year)
