@@ -111,7 +111,8 @@ def test_a_journey_can_be_stepped_through_and_shared(visit: Visit) -> None:
     assert not scrolls_sideways(again)
 
 
-def test_a_journey_plays_to_its_end(page: Any) -> None:
+@pytest.mark.slow
+def test_a_journey_plays_and_pauses(page: Any) -> None:
     page.goto("/playground/sequences?map=identity&tokens=1&cells=2")
     page.get_by_role("button", name="Play").click()
     page.get_by_role("button", name="Pause").wait_for()
@@ -164,6 +165,7 @@ def test_a_larger_head_loses_less(page: Any) -> None:
     assert page.get_by_label("c, from").count() == 0 or not page.locator("#parameter").is_visible()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["polynomial", "sequences", "couplings"])
 def test_pages_say_their_numbers_without_scripts(visit: Visit, path: str) -> None:
     page = visit.page(java_script_enabled=False)
