@@ -11,7 +11,7 @@ import exactformer
 from exactformer.cli.app import COMMANDS, app
 
 NAMES = [command.__name__ for command in COMMANDS]
-HEAVY = "torch numpy sympy sklearn matplotlib flint pandas scipy"
+HEAVY = "torch numpy sympy sklearn matplotlib flint pandas scipy fastapi sqlalchemy"
 
 
 def python(*arguments, **options):
