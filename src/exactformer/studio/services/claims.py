@@ -14,17 +14,23 @@ from exactformer.studio.services import evidence
 from exactformer.studio.services.evidence import Evidence
 
 CHECKED = "checked"
+CORRECTED = "holds corrected"
 OPEN = "not checked"
 # In the order of a summary: what a claim can be, and the tone it is shown in.
 TONES = {
     "reproduced": "good",
     "better": "good",
     CHECKED: "accent",
+    CORRECTED: "warn",
     "not reproduced": "bad",
     "not compared": "plain",
     evidence.NO_RUN: "plain",
     OPEN: "plain",
 }
+
+
+# With this ``Claim.checked_by`` begins where a claim does not hold as printed, but after a change.
+_CORRECTED = "Corrected: "
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class ClaimView:
         """What came of the claim: the stored run's verdict, or whether something checks it."""
         if self.evidence is not None:
             return self.evidence.status
+        if self.claim.checked_by.startswith(_CORRECTED):
+            return CORRECTED
         return CHECKED if self.claim.checked_by else OPEN
 
     @property
@@ -54,7 +62,7 @@ class ClaimView:
     @property
     def checked_by(self) -> Markup:
         """What checks the claim, as HTML."""
-        return markup.render(self.claim.checked_by)
+        return markup.render(self.claim.checked_by.removeprefix(_CORRECTED))
 
 
 def views(paper: Paper, results: Path | None) -> list[ClaimView]:

@@ -130,7 +130,7 @@ def number(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "–" if value is None else "diverged"
     if (value == int(value) and abs(value) < 1000) or 1000 <= abs(value) < 1e7:
-        return f"{value:,.0f}"
+        return f"{value:,.0f}".replace("-", "−")
     digits, sign, exponent = f"{value:.3g}".partition("e")
     return f"{digits}e{int(exponent)}".replace("-", "−") if sign else digits.replace("-", "−")
 
