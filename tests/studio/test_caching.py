@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from sqlalchemy import text
+
 from exactformer.studio import caching
 from exactformer.studio.caching import PageCache
+from exactformer.studio.database.engine import Database
+from exactformer.studio.database.watching import version_of
 
 COOKIE = "session"
 
@@ -18,6 +22,7 @@ class Studio:
     text: str = "old"
     commits: int = 0
     seconds: float = 0.0
+    version: int | None = None
     asked: list = field(default_factory=list)
     headers: tuple = ()
     status: int = 200
@@ -44,7 +49,14 @@ class Studio:
         self.commits += 1
 
     def cache(self, **options):
-        return PageCache(self, lambda: self.commits, COOKIE, lambda: self.seconds, **options)
+        return PageCache(
+            self,
+            lambda: self.commits,
+            COOKIE,
+            lambda: self.version,
+            lambda: self.seconds,
+            **options,
+        )
 
 
 async def ask(cache, path="/papers", method="GET", query=b"", **headers):
@@ -164,6 +176,72 @@ def test_other_processes_are_seen_after_two_seconds():
         assert (await ask(cache))[2] == b"/papers new"
 
     asyncio.run(run())
+
+
+def test_a_page_is_kept_for_a_minute_while_the_database_says_that_nobody_wrote():
+    async def run():
+        studio = Studio(version=7)
+        cache = studio.cache()
+        await ask(cache)
+        for studio.seconds in (1.9, 3.0, 30.0, 59.0):
+            await ask(cache)
+        assert len(studio.asked) == 1
+        studio.seconds = 62.0
+        await ask(cache)
+        assert len(studio.asked) == 2
+
+    asyncio.run(run())
+
+
+def test_a_write_of_another_process_is_seen_when_the_page_is_next_checked():
+    async def run():
+        studio = Studio(version=7)
+        cache = studio.cache()
+        await ask(cache)
+        studio.seconds = 30.0
+        await ask(cache)
+        studio.text, studio.version, studio.seconds = "new", 8, 32.0
+        assert (await ask(cache))[2] == b"/papers new"
+
+    asyncio.run(run())
+
+
+def test_a_write_of_another_process_during_a_computation_is_seen_too():
+    async def run():
+        studio = Studio(version=7, read=asyncio.Event(), finish=asyncio.Event())
+        cache = studio.cache()
+        slow = asyncio.create_task(ask(cache))
+        await studio.read.wait()
+        studio.text, studio.version = "new", 8
+        studio.finish.set()
+        assert (await slow)[2] == b"/papers old"
+        studio.seconds = 2.0
+        assert (await ask(cache))[2] == b"/papers new"
+
+    asyncio.run(run())
+
+
+def test_sqlite_tells_of_every_commit_of_every_connection(tmp_path):
+    path = tmp_path / "studio.db"
+    database = Database(f"sqlite:///{path}")
+    with database.writing() as db:
+        db.execute(text("CREATE TABLE t (x INTEGER)"))
+    version = version_of(database)
+    seen = [version(), version()]
+    assert seen[0] == seen[1] is not None
+    with database.writing() as db:
+        db.execute(text("INSERT INTO t VALUES (1)"))
+    seen.append(version())
+    with database.session() as db:
+        assert db.scalar(text("SELECT x FROM t")) == 1
+    assert version() == seen[-1]
+    other = Database(f"sqlite:///{path}")
+    with other.writing() as db:
+        db.execute(text("INSERT INTO t VALUES (2)"))
+    seen.append(version())
+    assert len(set(seen)) == 3
+    database.close()
+    other.close()
 
 
 def test_a_page_about_to_be_forgotten_is_computed_anew_and_nobody_waits():

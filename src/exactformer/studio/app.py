@@ -29,6 +29,7 @@ from exactformer.studio.api import session as session_api
 from exactformer.studio.caching import PageCache
 from exactformer.studio.database import migrations
 from exactformer.studio.database.engine import Database
+from exactformer.studio.database.watching import version_of
 from exactformer.studio.pages import account as account_page
 from exactformer.studio.pages import administration as administration_page
 from exactformer.studio.pages import collections as collections_page
@@ -135,8 +136,13 @@ def _layers(settings: Settings, database: Database) -> list[Middleware]:
         # Another site that makes its name point to this machine is not answered.
         layers.append(Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK))
     else:
-        cookie = sessions.cookie_name(settings)
-        layers.insert(0, Middleware(PageCache, commits=lambda: database.commits, cookie=cookie))
+        cache = Middleware(
+            PageCache,
+            commits=lambda: database.commits,
+            cookie=sessions.cookie_name(settings),
+            version=version_of(database),
+        )
+        layers.insert(0, cache)
     inner = Middleware(BodyLimit, limit=settings.body_bytes, uploads=uploads)
     return [Middleware(Heads), *layers, inner]
 

@@ -6,8 +6,9 @@ but the host), so that nothing of hers can be in it; an answer that sets a cooki
 
 A page is as old as the number of commits it was begun at. Every commit makes a new number, and a
 page begun at an older one is never handed out again: not from memory, and not by a computation
-under way, whichever of the two ends first. Writers in other processes are not counted; pages are
-hence forgotten after two seconds whatever happens.
+under way, whichever of the two ends first. Writers in other processes are not counted: a page is
+forgotten after two seconds, unless the database can tell that nobody at all has written since the
+page was begun; then it is kept for another two, and a minute in all.
 
 Of many who ask for the same page at once, one computes and the others wait for it; a page that is
 still asked for when it is about to be forgotten is computed anew meanwhile, so that nobody waits.
@@ -20,7 +21,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,8 +36,9 @@ READING = re.compile(
 
 SECONDS = 2.0
 FRESH_SECONDS = 1.5
-"""A page older than this is computed anew when it is asked for, and handed out meanwhile."""
+"""A page older than this is checked, or computed anew, and handed out meanwhile."""
 
+LONGEST_SECONDS = 60.0
 MOST_BYTES = 32 * 2**20
 LARGEST_PAGE = 2 * 2**20
 LONGEST_QUERY = 500
@@ -48,13 +50,18 @@ Key = tuple[bytes, str, bytes]
 
 @dataclass(frozen=True)
 class Page:
-    """An answer as it was given, and when its computation began."""
+    """An answer as it was given, when its computation began, and when it was last known to hold.
+
+    ``version`` is what the database said when the computation began, if it can tell.
+    """
 
     status: int
     headers: Headers
     body: bytes
     etag: bytes
+    version: int | None
     begun: float
+    checked: float
 
     @property
     def is_shared(self) -> bool:
@@ -70,7 +77,8 @@ class Page:
 class PageCache:
     """Stands before the application; ``commits`` counts what was written, ``cookie`` is a session's.
 
-    Bounded in bytes: of pages that nobody asks for, the oldest go first.
+    ``version`` changes when anybody writes, or is None where that cannot be told. Bounded in bytes:
+    of pages that nobody asks for, the oldest go first.
     """
 
     def __init__(
@@ -78,10 +86,11 @@ class PageCache:
         app: ASGIApp,
         commits: Callable[[], int],
         cookie: str,
+        version: Callable[[], int | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        self._app, self._commits, self._clock = app, commits, clock
+        self._app, self._commits, self._version, self._clock = app, commits, version, clock
         self._cookie = f"{cookie}=".encode()
         self._most_bytes = most_bytes
         self._pages: OrderedDict[Key, Page] = OrderedDict()
@@ -102,7 +111,7 @@ class PageCache:
             if not first and not page.is_shared:
                 await self._app(scope, receive, send)
                 return
-        elif self._clock() - page.begun >= FRESH_SECONDS:
+        elif self._clock() - page.checked >= FRESH_SECONDS:
             self._computation(key, scope)
         await _answer(page, scope, send)
 
@@ -128,11 +137,19 @@ class PageCache:
         page = self._pages.get(key)
         if page is None:
             return None
-        if self._clock() - page.begun >= SECONDS:
+        present = self._clock()
+        if present - page.checked >= FRESH_SECONDS and self._holds(page, present):
+            page = self._pages[key] = replace(page, checked=present)
+        if present - page.checked >= SECONDS:
             self._drop(key)
             return None
         self._pages.move_to_end(key)
         return page
+
+    def _holds(self, page: Page, present: float) -> bool:
+        """Whether the database can tell that nobody has written since a page was begun."""
+        young = present - page.begun < LONGEST_SECONDS
+        return young and page.version is not None and page.version == self._version()
 
     def _computation(self, key: Key, scope: Scope) -> asyncio.Task[Page]:
         """Return the computation of a page at the present number of commits; begin it if needed."""
@@ -161,7 +178,7 @@ class PageCache:
 
     async def _fill(self, scope: Scope, host: bytes) -> Page:
         """Ask the application as nobody in particular, and collect its answer."""
-        begun = self._clock()
+        begun, version = self._clock(), self._version()
         nobody = {**scope, "method": "GET", "headers": [(b"host", host)], "client": None}
         asked = False
         status, headers, body = 500, [], bytearray()
@@ -182,10 +199,8 @@ class PageCache:
 
         await self._app(nobody, receive, send)
         etag = b'"%s"' % blake2b(body, digest_size=12).hexdigest().encode()
-        page = Page(status, tuple(headers), bytes(body), etag, begun)
-        if not page.is_kept:
-            return page
-        return Page(status, _shared(headers, etag), page.body, etag, begun)
+        page = Page(status, tuple(headers), bytes(body), etag, version, begun, begun)
+        return replace(page, headers=_shared(headers, etag)) if page.is_kept else page
 
 
 def _shared(headers: Iterable[tuple[bytes, bytes]], etag: bytes) -> Headers:
