@@ -2,7 +2,16 @@
 
 import argparse
 
-from benchmarks import compiling, ensembles, evaluating, learning, lengths, scaling, spectra
+from benchmarks import (
+    compiling,
+    ensembles,
+    evaluating,
+    learning,
+    lengths,
+    scaling,
+    spectra,
+    studio,
+)
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
 parser.add_argument("--quick", action="store_true", help="toy sizes, nothing written")
@@ -15,3 +24,4 @@ scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
+studio.run(quick)

@@ -121,7 +121,7 @@ def run(quick: bool = False) -> None:
         print(f"{absent}: the studio is not measured")
         return
     size = Size(300, 2000, 200, 20, 10, 50) if quick else Size()
-    load = studio_load.compare(*((1, 1) if quick else (5, 6)))
+    load = studio_load.compare(*((1, 1) if quick else (8, 4)))
     show("64 connections", *load_table(load))
     breakdown = studio_breakdown.measure(3 if quick else 60)
     show("A page that is computed", *breakdown_table(breakdown))
