@@ -57,13 +57,14 @@ def test_who_logs_in_goes_on_to_where_she_was(client: Any, people: People) -> No
     assert (answer.status_code, answer.headers["location"]) == (303, "/account?done=name")
 
 
-def test_htmx_is_sent_to_the_log_in_page_and_back(client: Any) -> None:
-    answer = client.get(
-        "/account",
-        headers={"HX-Request": "true", "HX-Current-URL": "http://testserver/papers?q=a b"},
-    )
+@pytest.mark.parametrize(
+    ("page", "back"),
+    [("http://testserver/papers?q=a b", "/papers%3Fq%3Da%20b"), ("http://[", "/"), ("", "")],
+)
+def test_htmx_is_sent_to_the_log_in_page_and_back(client: Any, page: str, back: str) -> None:
+    answer = client.get("/account", headers={"HX-Request": "true", "HX-Current-URL": page})
     assert answer.status_code == 401
-    assert answer.headers["HX-Redirect"] == "/login?next=/papers%3Fq%3Da%20b"
+    assert answer.headers["HX-Redirect"] == f"/login?next={back}"
 
 
 @pytest.mark.parametrize(

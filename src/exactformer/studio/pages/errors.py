@@ -83,9 +83,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 def _log_in_first(request: Request, message: str) -> Response:
     if is_htmx(request):
-        open_page = urlsplit(request.headers.get("HX-Current-URL", "/"))
-        back = open_page.path + (f"?{open_page.query}" if open_page.query else "")
-        login = f"/login?next={quote(back)}"
+        login = f"/login?next={quote(_open_page(request))}"
         return with_cookie(request, Response(status_code=401, headers={"HX-Redirect": login}))
     with_session(request)
     path, query = request.url.path, request.url.query
@@ -98,6 +96,15 @@ def _log_in_first(request: Request, message: str) -> Response:
         problem=message,
         handle="",
     )
+
+
+def _open_page(request: Request) -> str:
+    """The page that htmx asks from."""
+    try:
+        page = urlsplit(request.headers.get("HX-Current-URL", "/"))
+    except ValueError:
+        return "/"
+    return page.path + (f"?{page.query}" if page.query else "")
 
 
 def _invalid(request: Request, error: Exception) -> Response:
