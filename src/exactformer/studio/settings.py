@@ -68,6 +68,6 @@ class Settings:
     compile_rate: Rate = Rate(30, 60)
     compile_bytes: int = 1 << 30
     compile_waiting: int = 8
-    explore_rate: Rate = Rate(600, 60)
+    explore_rate: Rate = Rate(1200, 60)
     writing_rate: Rate = Rate(60, 60)
     preview_rate: Rate = Rate(120, 60)

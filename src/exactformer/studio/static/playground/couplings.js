@@ -1,7 +1,7 @@
 // The page of a coupling: kernel, singular values, and what a head of m dimensions loses.
 
 import { element, find, mathematics } from "./dom.js";
-import { Refused, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
+import { Refused, following, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
 import { minus, plural, short } from "./format.js";
 import { Heatmap, panelOf } from "./heatmap.js";
 import { Pad } from "./pad.js";
@@ -126,7 +126,7 @@ function showModes(found) {
   find("modes").replaceChildren(...found.modes.left.map((_, k) => figure(k)));
 }
 
-const redrawn = unhurried(() => decompose(false), 120);
+const redrawn = following(() => decompose(false));
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();

@@ -1,5 +1,7 @@
 // Asking the server: the latest question counts, earlier ones are taken back.
 
+const PACE = 40; // milliseconds between questions while something moves
+
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -26,6 +28,23 @@ export function unhurried(action, milliseconds) {
   return (...values) => {
     clearTimeout(timer);
     timer = setTimeout(() => action(...values), milliseconds);
+  };
+}
+
+// Follow something that moves: one question at a time, and after each the latest one.
+export function following(action) {
+  let isBusy = false;
+  let isWanted = false;
+  return async () => {
+    isWanted = true;
+    if (isBusy) return;
+    isBusy = true;
+    while (isWanted) {
+      isWanted = false;
+      await action();
+      await new Promise((done) => setTimeout(done, PACE));
+    }
+    isBusy = false;
   };
 }
 

@@ -30,6 +30,8 @@ export class Heatmap {
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("pointerdown", (event) => this.point(event));
     this.canvas.addEventListener("pointerleave", () => this.leave());
+    this.canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.tip = element("div", { class: "pg-tip", "aria-hidden": "true", hidden: true });
     this.frame.addEventListener("blur", () => this.leave());
     this.tables = element("details", { class: "pg-details", ontoggle: () => this.tabulate() }, element("summary", {}, "As a table"));
     this.heading = element("span", { class: "pg-map__title" });
@@ -51,6 +53,7 @@ export class Heatmap {
         ),
       ),
       this.tables,
+      this.tip,
     );
     maps.add(this);
     new ResizeObserver(() => this.resized()).observe(this.frame);
@@ -175,7 +178,7 @@ export class Heatmap {
       if (size < 7) continue;
       context.font = `${size}px ${colour("mono")}`;
       const shade = Math.sqrt(Math.abs(value) / this.largest);
-      context.fillStyle = shade > 0.62 ? colour("pg-on-strong") : ink;
+      context.fillStyle = shade > 0.78 ? colour("pg-on-strong") : ink;
       context.fillText(text, left + (j + 0.5) * cell, top + (i + 0.5) * cell);
     }
   }
@@ -207,11 +210,27 @@ export class Heatmap {
   }
 
   point(event) {
-    this.move(this.at(event));
+    const place = this.at(event);
+    this.move(place);
+    this.tip.hidden = !place;
+    if (!place) return;
+    this.tip.textContent = this.words(place);
+    const box = this.place.getBoundingClientRect();
+    const x = Math.min(event.clientX - box.left + 14, box.width - this.tip.offsetWidth - 4);
+    this.tip.style.left = `${Math.max(4, x)}px`;
+    this.tip.style.top = `${event.clientY - box.top + 18}px`;
   }
 
   leave() {
+    this.tip.hidden = true;
     this.move(null);
+  }
+
+  // As everywhere: the wheel scrolls, with the control key it zooms.
+  wheel(event) {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    this.scale(event.deltaY < 0 ? 1.2 : 1 / 1.2);
   }
 
   move(place) {

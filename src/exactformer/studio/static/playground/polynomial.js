@@ -2,7 +2,7 @@
 
 import { diagram } from "./diagram.js";
 import { element, find, mathematics } from "./dom.js";
-import { Refused, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
+import { Refused, following, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
 import { minus, short } from "./format.js";
 import { Heatmap } from "./heatmap.js";
 import { partsOf, within } from "./parts.js";
@@ -243,14 +243,13 @@ function showPanels(part) {
 
 // Moving x
 
-function moved(values, isDone) {
+function moved(values) {
   form.elements.x.value = values.join(",");
   state.keep(false);
   follow();
-  if (isDone) shape.show(found, at);
 }
 
-const follow = unhurried(trace, 40);
+const follow = following(trace);
 
 async function trace() {
   const output = find("output");

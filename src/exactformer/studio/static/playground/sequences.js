@@ -1,7 +1,7 @@
 // The page of a sequence map: its model, and the journey of one input, step by step.
 
 import { element, find } from "./dom.js";
-import { Refused, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
+import { Refused, following, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
 import { counted, minus, short } from "./format.js";
 import { Player } from "./player.js";
 import { Scene } from "./scene.js";
@@ -126,7 +126,7 @@ function slid() {
   moved();
 }
 
-const moved = unhurried(() => follow().catch(complain), 40);
+const moved = following(() => follow().catch(complain));
 
 function reshaped() {
   form.elements.input.value = "";

@@ -97,7 +97,7 @@ export class Shape {
       : "equals the polynomial to the last digit";
     this.words.textContent =
       `On ${data.points.toLocaleString("en-GB")} points the transformer ${away}; certified is ${short(data.bound, 2)}.` +
-      (data.axes.length > 1 ? " Drag the surface, or use arrow keys, to turn it." : "");
+      (data.axes.length > 1 ? ` Drawn are values from ${range(values)}; drag, or use arrow keys, to turn it.` : "");
     if (this.table.open) this.tabulate();
   }
 
@@ -125,6 +125,11 @@ export class Shape {
       ),
     );
   }
+}
+
+function range(values) {
+  const known = values.flat().filter((value) => value !== null);
+  return `${short(Math.min(...known))} to ${short(Math.max(...known))}`;
 }
 
 function swapped(present, which, name) {

@@ -31,8 +31,7 @@ export class Sliders {
       min: -this.reach,
       max: this.reach,
       step: this.reach / STEPS,
-      oninput: () => this.changed(control, false),
-      onchange: () => this.changed(control, true),
+      oninput: () => this.changed(control),
     });
     const output = element("output", { class: "mono", for: `x-${name}` });
     const control = {
@@ -50,11 +49,11 @@ export class Sliders {
     control.output.textContent = minus(value);
   }
 
-  changed(control, isDone) {
+  changed(control) {
     // Short decimals: what is shown is what is sent.
     const digits = Math.max(0, 3 - Math.floor(Math.log10(this.reach)));
     this.set(control, Number(Number(control.input.value).toFixed(Math.min(12, digits))));
-    this.moved(this.values(), isDone);
+    this.moved(this.values());
   }
 
   values() {
@@ -65,6 +64,6 @@ export class Sliders {
     const size = Math.hypot(...this.values());
     const factor = size > this.reach ? (0.98 * this.reach) / size : 1;
     for (const control of this.controls) this.set(control, Number((factor * control.value).toPrecision(3)));
-    this.moved(this.values(), true);
+    this.moved(this.values());
   }
 }

@@ -4,7 +4,7 @@
 import { colour, element, onSchemeChange } from "./dom.js";
 import { minus, short } from "./format.js";
 
-const HEIGHT = 0.75; // of the plane's half side
+const HEIGHT = 0.62; // of the plane's half side
 const surfaces = new Set();
 onSchemeChange(() => surfaces.forEach((s) => (s.place.isConnected ? s.draw() : surfaces.delete(s))));
 
