@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
-from exactformer.studio.database import migrations
+from exactformer.studio.database import engine, migrations
 from exactformer.studio.database.engine import Database, parse_address
 from exactformer.studio.database.tables import User, Vote
 from exactformer.studio.errors import DatabaseError
@@ -109,6 +109,23 @@ def test_looking_and_then_writing_is_sound_with_many_at_once(database_url: str) 
     first.close()
     second.close()
     assert handles == {f"user{i}" for i in range(40)}
+
+
+def test_a_writer_elsewhere_is_waited_for_and_not_forever(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 1)
+    here, elsewhere = Database(database_url), Database(database_url)
+    migrations.upgrade(here)
+    with elsewhere.writing() as db:
+        db.add(user("ada"))
+        db.flush()
+        with pytest.raises(OperationalError, match=r"locked|timeout"), here.writing() as late:
+            late.scalar(select(func.count(User.id)))
+    with here.writing() as db:
+        assert db.scalar(select(func.count(User.id))) == 1
+    here.close()
+    elsewhere.close()
 
 
 def test_the_file_is_its_owners_alone(database: Database) -> None:

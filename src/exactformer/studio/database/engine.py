@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import DatabaseError
 
-BUSY_SECONDS = 10
+BUSY_SECONDS = 10  # to wait for a writer in another process
 WRITERS_LOCK = 0x65786163  # "exac": any number that all processes of a studio agree on
 
 
@@ -132,4 +132,11 @@ def _postgresql(url: URL) -> Engine:
         raise DatabaseError(
             'PostgreSQL needs psycopg: pip install "exactformer[studio,postgres]"'
         ) from None
-    return create_engine(url, pool_size=10, max_overflow=30, pool_pre_ping=True)
+    patience = {"connect_timeout": BUSY_SECONDS, "options": f"-c lock_timeout={BUSY_SECONDS}s"}
+    return create_engine(
+        url,
+        connect_args={name: value for name, value in patience.items() if name not in url.query},
+        pool_size=10,
+        max_overflow=30,
+        pool_pre_ping=True,
+    )
