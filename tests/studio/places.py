@@ -66,3 +66,17 @@ PLACES = [
     Place("not-found", "/nothing-here", status=404),
     Place("not-allowed", "/admin/users", "reader", status=403),
 ]
+
+VIEWS = [
+    Place("paper-opinions", "/papers/{slug}#opinions", "owner"),
+    Place("paper-claims", "/papers/{slug}#table-1", ready="#table-1 img"),
+    Place("paper-map", "/papers/{slug}#map-heading", ready="canvas"),
+    Place("paper-reviews", "/papers/{slug}#reviews", "owner"),
+    Place("paper-discussion", "/papers/{slug}#discussion", "owner"),
+    Place("polynomial-inside", "/playground/polynomial?x=0.6,-0.3#inside", ready="#panels canvas"),
+    Place("polynomial-shape", "/playground/polynomial?x=0.6,-0.3#shape", ready="#surface canvas"),
+    Place("sequences-journey", "/playground/sequences?step=5#journey", ready="#scene svg"),
+    Place("couplings-values", "/playground/couplings#lost", ready="#modes svg"),
+    Place("map-path", "/map?node=paper:{paper_id}&to=institution:1", ready="canvas"),
+]
+"""Other parts of the same pages, for pictures."""

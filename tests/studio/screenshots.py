@@ -16,24 +16,23 @@ from playwright.sync_api import Page, sync_playwright
 
 from exactformer.progress import progress
 from tests.studio.browsers import Visit, browser_program
-from tests.studio.places import PLACES, Place
+from tests.studio.places import PLACES, VIEWS, Place
 from tests.studio.servers import Server
 from tests.studio.worlds import World, build
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "assets" / "studio"
 SIZE = {"width": 1200, "height": 800}
-COLOURS = 160
 LARGEST = 150_000
 
 
 def small_picture(data: bytes) -> bytes:
     """The same picture with a palette."""
     picture = Image.open(io.BytesIO(data)).convert("RGB")
-    colours = COLOURS
+    colours = 256
     while True:
         kept = io.BytesIO()
         reduced = picture.quantize(
-            colours, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE
+            colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
         )
         reduced.save(kept, "PNG", optimize=True)
         if kept.tell() <= LARGEST or colours < 16:
@@ -53,10 +52,11 @@ def take(page: Page, place: Place, world: World, scheme: str) -> None:
 
 def main(names: list[str]) -> None:
     """Take the pictures of some pages, or of all."""
-    places = [place for place in PLACES if not names or place.name in names]
+    places = [place for place in PLACES + VIEWS if not names or place.name in names]
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(f"sqlite:///{folder}/studio.db", Path(folder) / "log").start()
+        database, log = f"sqlite:///{folder}/studio.db", Path(folder) / "log"
+        server = Server(database, log, {"generous": False}).start()
         try:
             with (
                 server.people() as people,
@@ -69,7 +69,7 @@ def main(names: list[str]) -> None:
                 visit, world, count = Visit(browser, server.url), build(people), 0
                 for scheme in ("light", "dark"):
                     for place in places:
-                        person = world.person(place.who, people)
+                        person = world.person(place.who)
                         page = visit.page(person, scheme=scheme, size=SIZE)
                         take(page, place, world, scheme)
                         page.context.close()

@@ -26,12 +26,12 @@ ROOT = Path(__file__).resolve().parents[2]
 GENEROUS = (100_000, 1)
 
 
-def settings_of(**asked: Any) -> Any:
-    """Settings as asked, with rates that stop nobody."""
+def settings_of(*, generous: bool = True, **asked: Any) -> Any:
+    """Settings as asked, with rates that stop nobody unless told otherwise."""
     from exactformer.studio.settings import Rate, Settings
 
-    rates = {each.name: Rate(*GENEROUS) for each in fields(Settings) if each.name.endswith("_rate")}
-    return Settings(**(rates | asked))
+    limited = [each.name for each in fields(Settings) if each.name.endswith("_rate")]
+    return Settings(**(dict.fromkeys(limited, Rate(*GENEROUS)) if generous else {}) | asked)
 
 
 @dataclass

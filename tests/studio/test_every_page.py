@@ -13,7 +13,6 @@ import pytest
 
 from tests.studio.browsers import DESK, PHONE, Visit, accessibility, scrolls_sideways, until
 from tests.studio.markup_rules import violations
-from tests.studio.people import People
 from tests.studio.places import PLACES, Place
 from tests.studio.servers import Server
 from tests.studio.worlds import World
@@ -22,7 +21,7 @@ OTHER_WINDOWS = [("dark", PHONE), ("dark", DESK), ("light", PHONE)]
 
 
 @pytest.fixture(scope="module")
-def pages(browser: Any, live_server: Server, live_people: People) -> Iterator[Any]:
+def pages(browser: Any, live_server: Server) -> Iterator[Any]:
     """Gives the window of a role, a scheme and a size, which is opened once for all pages."""
     visits: dict[tuple[str, str, int], tuple[Visit, Any]] = {}
 
@@ -30,7 +29,7 @@ def pages(browser: Any, live_server: Server, live_people: People) -> Iterator[An
         key = (who, scheme, size["width"])
         if key not in visits:
             visit = Visit(browser, live_server.url)
-            person = world.person(who, live_people)
+            person = world.person(who)
             visits[key] = visit, visit.page(person, scheme=scheme, size=size)
         return visits[key]
 

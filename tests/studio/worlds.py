@@ -54,7 +54,10 @@ class World:
     """Names of what there is, for addresses."""
 
     owner: Person
+    reader: Person
+    curator: Person
     importer: Person
+    admin: Person
     slug: str
     paper_id: int
     other_slug: str
@@ -69,11 +72,9 @@ class World:
     handle: str
     topic: str
 
-    def person(self, who: str, people: People) -> Person | None:
+    def person(self, who: str) -> Person | None:
         """Who looks: the owner, the importer, or somebody of a role; nobody for a visitor."""
-        if who == "visitor":
-            return None
-        found: Person = getattr(self, who, None) or getattr(people, who)
+        found: Person | None = None if who == "visitor" else getattr(self, who)
         return found
 
 
@@ -99,7 +100,7 @@ def three_papers(database: Any) -> list[Any]:
 def build(people: People) -> World:
     """Let people live here for a while."""
     ada, emmy, sofia = (people.new("reader", handle) for handle in ("ada", "emmy", "sofia"))
-    curator = people.new("curator", "mary")
+    curator, admin = people.new("curator", "mary"), people.new("admin", "grace")
     paper, other, third = three_papers(people.database)
     here = f"/papers/{paper.slug}"
     for person, value, kinds in (
@@ -122,6 +123,8 @@ def build(people: People) -> World:
         said(person, "POST", f"{here}/comments", json={"kind": kind, "body": body})
         for person, (kind, body) in zip((ada, emmy, sofia), COMMENTS, strict=True)
     ]
+    clearer = {"kind": "question", "body": f"{COMMENTS[0][1]} Or is there a better spread?"}
+    said(ada, "PUT", f"/comments/{comments[0]['id']}", json=clearer | {"revision": 1})
     answer = {"body": ANSWER, "parent_id": comments[0]["id"]}
     said(emmy, "POST", f"{here}/comments", json=answer)
     shelf = said(ada, "POST", "/collections", json=SHELF)
@@ -130,12 +133,18 @@ def build(people: People) -> World:
         said(ada, "POST", f"/collections/{shelf['id']}/items", json=item)
     shelf = said(ada, "PATCH", f"/collections/{shelf['id']}", json={"visibility": "link"})
     flag = said(
-        emmy, "POST", f"/comments/{comments[2]['id']}/flags", json={"reason": "Says it twice."}
+        emmy,
+        "POST",
+        f"/comments/{comments[2]['id']}/flags",
+        json={"reason": "Belongs to another paper."},
     )
     pending = said(curator, "POST", "/imports", files={"file": ("reading.bib", BIBTEX)})
     return World(
         owner=ada,
+        reader=sofia,
+        curator=curator,
         importer=curator,
+        admin=admin,
         slug=paper.slug,
         paper_id=paper.id,
         other_slug=other.slug,
