@@ -110,6 +110,7 @@ def test_a_formula_is_a_polynomial_in_u_and_v() -> None:
         ({"kernel": "drawn", "drawing": "a"}, "a drawing is"),
         ({"kernel": "drawn", "drawing": ";".join(["1" + ",1" * 16] * 17)}, "a drawing is"),
         ({"head_dim": 33}, "0 to 32 dimensions"),
+        ({"parameter": float("nan")}, "finite number"),
     ],
 )
 def test_what_is_no_kernel_is_refused_in_words(changes: dict, words: str) -> None:

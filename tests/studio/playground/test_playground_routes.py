@@ -238,6 +238,28 @@ def test_a_page_says_the_numbers_before_any_script_runs(studio: Any) -> None:
     assert "0.04503" in page  # 1 / (1.5 π)²
 
 
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("polynomial?construction=literal", "choose one of scaled"),
+        ("polynomial?radius=" + "1" * 70, "60 characters"),
+        ("polynomial?radius=-1", "positive"),
+        ("sequences?tokens=50", "tokens is 1 to 5"),
+        ("sequences?cells=many", "is no number"),
+        ("couplings?m=99", "0 to 32 dimensions"),
+        ("couplings?kernel=minimum&parameter=nan", "finite number"),
+        ("couplings?kernel=sinc", "choose one of"),
+    ],
+)
+def test_what_is_wrong_stands_on_the_page_above_its_form(
+    studio: Any, address: str, words: str
+) -> None:
+    page = studio.get(f"/playground/{address}")
+    assert page.status_code == 422
+    assert words in page.text.replace("&#39;", "'")
+    assert 'id="controls"' in page.text
+
+
 def test_a_text_that_is_no_polynomial_has_its_error_under_the_character(studio: Any) -> None:
     page = studio.get("/playground/polynomial", params={"p": "x^2 + $ y <b>"})
     assert page.status_code == 422

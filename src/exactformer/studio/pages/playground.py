@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
-from exactformer.studio.api.playground import (
-    CouplingAsked,
-    Point,
-    PolynomialAsked,
-    SequenceAsked,
-    compute,
-)
+from exactformer.studio.api.playground import compute
 from exactformer.studio.errors import StudioError
 from exactformer.studio.playground import couplings, polynomial, sequences
+from exactformer.studio.playground.asking import asked_by
+from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.kernels import FAMILIES
-from exactformer.studio.web import Clean, render
+from exactformer.studio.playground.polynomial import PolynomialRequest
+from exactformer.studio.playground.sequences import SequenceRequest
+from exactformer.studio.web import render
 
 router = APIRouter(include_in_schema=False)
-Word = Annotated[Clean, Query(max_length=40)]
 
 
 @router.get("/playground")
@@ -36,31 +33,23 @@ def hub(request: Request) -> HTMLResponse:
 
 
 @router.get("/playground/polynomial")
-def polynomial_page(
-    request: Request,
-    asked: PolynomialAsked,
-    x: Point = "",
-    axes: Point = "",
-    part: Word = "",
-    head: Word = "",
-    show: Word = "model",
-) -> HTMLResponse:
+def polynomial_page(request: Request) -> HTMLResponse:
     """A polynomial as a transformer: tokens, blocks, matrices, proof, and what x does in it."""
-    said = polynomial.parse(asked.polynomial)
+    asked, wrong = asked_by(request.query_params, PolynomialRequest)
+    view = _view(request, "x", "axes", "part", "head", "show")
     found, problem, status = _attempt(request, "polynomial", asdict(asked))
-    at: dict[str, Any] | None = None
-    outside = None
+    at, outside = None, None
     if found is not None:
-        at, outside, _ = _attempt(request, "trace", asdict(asked) | {"x": x}, "polynomial")
+        at, outside, _ = _attempt(request, "trace", asdict(asked) | {"x": view["x"]}, "polynomial")
     return render(
         request,
         "playground/polynomial.html",
-        status=status,
+        status=422 if wrong else status,
         asked=asked,
-        view={"x": x, "axes": axes, "part": part, "head": head, "show": show},
-        said=said,
+        view=view,
+        said=polynomial.parse(asked.polynomial),
         found=found,
-        problem=problem,
+        problem=wrong or problem,
         at=at,
         outside=outside,
         choices=polynomial.CHOICES,
@@ -70,12 +59,11 @@ def polynomial_page(
 
 
 @router.get("/playground/sequences")
-def sequences_page(
-    request: Request, asked: SequenceAsked, step: Annotated[int, Query(ge=0, le=9999)] = 0
-) -> HTMLResponse:
+def sequences_page(request: Request) -> HTMLResponse:
     """A sequence map as a transformer, and the journey of one input."""
     from exactformer.targets import SEQUENCE_MAPS
 
+    asked, wrong = asked_by(request.query_params, SequenceRequest)
     found, problem, status = _attempt(request, "sequence", asdict(replace(asked, input="")))
     way = None
     if found is not None:
@@ -83,31 +71,37 @@ def sequences_page(
     return render(
         request,
         "playground/sequences.html",
-        status=status,
+        status=422 if wrong else status,
         asked=asked,
-        view={"step": step},
+        view=_view(request, "step"),
         found=found,
         way=way,
-        problem=problem,
+        problem=wrong or problem,
         maps=SEQUENCE_MAPS.values(),
         limits=sequences,
     )
 
 
 @router.get("/playground/couplings")
-def couplings_page(request: Request, asked: CouplingAsked) -> HTMLResponse:
+def couplings_page(request: Request) -> HTMLResponse:
     """A coupling's kernel, its singular values, and what a smaller head loses."""
+    asked, wrong = asked_by(request.query_params, CouplingRequest)
     found, problem, status = _attempt(request, "coupling", asdict(asked), "coupling")
     return render(
         request,
         "playground/couplings.html",
-        status=status,
+        status=422 if wrong else status,
         asked=asked,
         found=found,
-        problem=problem,
+        problem=wrong or problem,
         families=FAMILIES,
         limits=couplings,
     )
+
+
+def _view(request: Request, *names: str) -> dict[str, str]:
+    """What of the page is looked at; scripts know what to do with it."""
+    return {name: request.query_params.get(name, "") for name in names}
 
 
 def _attempt(

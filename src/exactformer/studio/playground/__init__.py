@@ -3,6 +3,7 @@
 frames       messages over a pipe: JSON with its length before it
 worker       what runs in a worker process
 workers      the pool: one request a worker, limits on time, memory and waiting
+asking       requests from the words of an address
 jobs         what a worker can be asked for, by name
 panels       a matrix as something to draw and to read: names, values, exact entries
 polynomial   a polynomial to a transformer: the request, read within limits

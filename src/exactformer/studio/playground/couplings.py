@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from exactformer.errors import InputError, SizeError
@@ -52,6 +53,8 @@ class CouplingRequest:
             raise SizeError(
                 f"a formula has at most {LONGEST_FORMULA} characters, a drawing {LONGEST_DRAWING:,}"
             )
+        if self.parameter is not None and not isfinite(self.parameter):
+            raise InputError(f"a parameter is a finite number, not {self.parameter}")
         if not 0 <= self.head_dim <= MOST_TERMS:
             raise InputError(f"a head has 0 to {MOST_TERMS} dimensions here, not {self.head_dim}")
 
