@@ -95,7 +95,7 @@ def page(contents: dict[str, Any]) -> list[str]:
         "",
         *markdown(*load_table(contents["load"])),
         "",
-        "What a page costs that is computed:",
+        "What a page costs that is computed (time of the processor):",
         "",
         *markdown(*breakdown_table(contents["breakdown"])),
         "",
