@@ -182,10 +182,17 @@ def _sorted(page: Select[int], sort: Sort) -> Select[int]:
 
 
 def _most(page: Select[int], column: InstrumentedAttribute[int]) -> Select[int]:
-    """Order by how many rows name a paper in ``column``, then the newest first."""
-    many = select(column.label("paper_id"), func.count().label("times")).group_by(column).subquery()
-    page = page.outerjoin(many, many.c.paper_id == Paper.id)
-    times = func.coalesce(many.c.times, 0)
+    """Order by how many rows name a paper in ``column``, then the newest first.
+
+    All papers are counted in one pass; of a part of them, each by itself.
+    """
+    times: ColumnElement[int]
+    if page.whereclause is None:
+        named = select(column.label("id"), func.count().label("times")).group_by(column).subquery()
+        page = page.outerjoin(named, named.c.id == Paper.id)
+        times = func.coalesce(named.c.times, 0)
+    else:
+        times = select(func.count()).where(column == Paper.id).correlate(Paper).scalar_subquery()
     return page.order_by(times.desc(), Paper.year.desc().nulls_last(), Paper.id)
 
 

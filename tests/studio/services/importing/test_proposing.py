@@ -12,7 +12,7 @@ from exactformer.studio.actor import VISITOR, Actor
 from exactformer.studio.database.accounts import User
 from exactformer.studio.database.housekeeping import AuditEntry, PendingImport
 from exactformer.studio.database.library import Citation, Paper
-from exactformer.studio.errors import ForbiddenError, LoginNeededError, NotFoundError
+from exactformer.studio.errors import ConflictError, ForbiddenError, LoginNeededError, NotFoundError
 from exactformer.studio.services import importing, papers
 from exactformer.studio.services.records import PaperRecord, checked
 
@@ -171,6 +171,14 @@ def test_a_discarded_import_writes_nothing(library: Session) -> None:
     importing.discard(library, curator, kept.id)
     assert importing.waiting(library, curator) == []
     assert number(library) == 0
+
+
+def test_only_so_many_imports_wait_at_once(library: Session) -> None:
+    (curator,) = people(library, "curator")
+    for _ in range(20):
+        importing.propose(library, curator, "bibtex", [made()])
+    with pytest.raises(ConflictError, match="confirm or discard"):
+        importing.propose(library, curator, "bibtex", [made()])
 
 
 def test_people_are_one_by_name_unless_their_orcids_differ(library: Session) -> None:

@@ -17,7 +17,7 @@ from exactformer.studio.actor import Actor
 from exactformer.studio.database.base import now
 from exactformer.studio.database.housekeeping import PendingImport
 from exactformer.studio.database.library import Paper
-from exactformer.studio.errors import NotFoundError
+from exactformer.studio.errors import ConflictError, NotFoundError
 from exactformer.studio.services import audit, writing
 from exactformer.studio.services.chunks import chunks
 from exactformer.studio.services.describing import whole
@@ -25,6 +25,7 @@ from exactformer.studio.services.recognising import matches, resolve
 from exactformer.studio.services.records import PaperRecord, checked, keys, to_dict
 
 KEPT = timedelta(days=7)
+MOST_WAITING = 20
 BY = {
     "doi": "the same DOI",
     "arxiv": "the same arXiv id",
@@ -135,6 +136,10 @@ def propose(
     owner = actor.require("curator")
     old = PendingImport.created_at < now() - KEPT
     db.execute(delete(PendingImport).where(PendingImport.owner_id == owner, old))
+    if len(waiting(db, actor)) >= MOST_WAITING:
+        raise ConflictError(
+            f"{MOST_WAITING} imports wait for you already; confirm or discard one of them first"
+        )
     kept = PendingImport(owner_id=owner, format=format, records=[to_dict(r) for r in records])
     db.add(kept)
     db.flush()
