@@ -101,8 +101,9 @@ def test_colours_follow_the_scheme_and_nothing_of_the_drawing_is_styled_inline(p
     assert page.locator("style").count() == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [None, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(None, "light"), (PHONE, "dark")], ids=["desk", "phone"]
+)
 def test_the_map_is_accessible_and_fits(visit, works, size, scheme):
     page = open_map(visit.page(size=size, scheme=scheme), node=works["paper"], to=works["far"])
     for tab in ("#tab-drawing", "#tab-list"):
