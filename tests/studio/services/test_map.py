@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.orm import Session
 
+from exactformer.studio.database import migrations
+from exactformer.studio.database.engine import Database
 from exactformer.studio.database.tables import (
     Affiliation,
     Authorship,
@@ -39,6 +41,7 @@ from exactformer.studio.services.map import (
     start,
 )
 from exactformer.studio.services.naming import normalised
+from tests.studio.map_library import CLAIMS, add_works
 
 SIZE = 4
 numbers = st.integers(1, SIZE)
@@ -323,3 +326,21 @@ def test_every_pair_of_a_chain_is_as_far_apart_as_its_numbers():
         for a, b in combinations(range(1, 7), 2):
             route = shortest_path(db, Key("paper", a), Key("paper", b))
             assert len(route.nodes) - 1 == b - a
+
+
+def test_both_databases_find_the_same(database_url):
+    database = Database(database_url)
+    migrations.upgrade(database)
+    with database.writing() as db:
+        works = {name: Key.parse(text) for name, text in add_works(db).items()}
+    with database.session() as db:
+        found = explore(db, works["person"], depth=2, limit=20, expanded=[works["middle"]])
+        route = shortest_path(db, works["institution"], works["far"])
+        names = [node.label for node in search(db, "MAP theorem 1", limit=3)]
+    database.close()
+    assert works["far"] in {node.key for node in found.nodes}
+    assert found.left_out["claim"] == CLAIMS - sum(n.key.kind == "claim" for n in found.nodes)
+    assert [node.key for node in route.nodes] == [
+        works[name] for name in ("institution", "person", "paper", "middle", "far")
+    ]
+    assert names == ["Map theorem 1", "Map theorem 10", "Map theorem 11"]
