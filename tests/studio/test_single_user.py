@@ -24,6 +24,7 @@ def test_whoever_opens_a_page_is_the_admin_and_gets_a_session(desk: TestClient) 
     assert "set-cookie" in page.headers
     assert "Log in" not in page.text
     assert desk.get("/audit").status_code == 200
+    assert "Log in" not in desk.get("/no/such/page").text
     session = desk.get("/api/v1/session").json()
     assert (session["handle"], session["role"]) == ("desk", "admin")
 

@@ -30,14 +30,10 @@ Answer = TypeVar("Answer", bound=Response)
 
 async def guard(request: Request) -> AsyncIterator[None]:
     """Before every route: find out who asks, and refuse changes that may be forged."""
-    request.state.browser = None
-    request.state.actor = VISITOR
-    settings, database = settings_of(request), database_of(request)
-    token = request.cookies.get(sessions.cookie_name(settings))
-    if token or settings.single_user:
-        request.state.browser, request.state.actor = await run_in_threadpool(
-            _recognise, database, settings, token
-        )
+    if _token(request) or settings_of(request).single_user:
+        await run_in_threadpool(recognise, request)
+    else:
+        request.state.browser, request.state.actor = None, VISITOR
     try:
         await csrf.check(request, request.state.browser)
         yield
@@ -45,17 +41,21 @@ async def guard(request: Request) -> AsyncIterator[None]:
         await request.close()  # a form's files
 
 
-def _recognise(
-    database: Database, settings: Settings, token: str | None
-) -> tuple[Browser | None, Actor]:
-    with database.session() as db:
+def recognise(request: Request) -> None:
+    """Find out whose session a request belongs to."""
+    request.state.browser, request.state.actor = None, VISITOR
+    token, single_user = _token(request), settings_of(request).single_user
+    with database_of(request).session() as db:
         browser = sessions.find(db, token) if token else None
-        if settings.single_user:
-            desk = sessions.actor_of(accounts.desk(db))
-            if browser is not None and browser.actor != desk:
-                browser = None
-            return browser, desk
-        return browser, browser.actor if browser else VISITOR
+        actor = browser.actor if browser else VISITOR
+        if single_user:
+            actor = sessions.actor_of(accounts.desk(db))
+            browser = browser if browser and browser.actor == actor else None
+    request.state.browser, request.state.actor = browser, actor
+
+
+def _token(request: Request) -> str | None:
+    return request.cookies.get(sessions.cookie_name(settings_of(request)))
 
 
 def settings_of(request: Request) -> Settings:

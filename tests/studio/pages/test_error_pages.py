@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from exactformer.studio import errors
 from exactformer.studio.errors import StudioError
+from tests.studio.people import People
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type)]
 REFUSALS = [kind for kind in KINDS if issubclass(kind, StudioError) and kind is not StudioError]
@@ -52,6 +53,13 @@ def test_a_page_that_is_not_there_is_still_a_page(client: Any) -> None:
     assert client.get("/api/v1/nothing").json()["error"]["status"] == 404
 
 
+def test_who_is_logged_in_is_so_on_pages_that_are_not_there(people: People) -> None:
+    assert "Log in" in people.visitor.client.get("/no/such/page").text
+    page = people.reader.client.get("/no/such/page")
+    assert "Log out" in page.text
+    assert "set-cookie" not in page.headers
+
+
 @pytest.mark.parametrize(("kind", "status"), [("collision", 409), ("gone", 503)])
 def test_what_the_database_says_stays_here(
     refusing: TestClient, kind: str, status: int, caplog: pytest.LogCaptureFixture
@@ -70,13 +78,13 @@ def test_slow_down_says_when_to_come_back(refusing: TestClient) -> None:
     ("query", "where"),
     [("limit=0", "limit"), ("limit=101", "limit"), ("offset=-1", "offset"), ("limit=x", "limit")],
 )
-def test_what_is_invalid_is_named(people: Any, query: str, where: str) -> None:
+def test_what_is_invalid_is_named(people: People, query: str, where: str) -> None:
     answer = people.admin.client.get(f"/api/v1/users?{query}")
     assert answer.status_code == 422
     assert answer.json()["error"]["message"].startswith(f"{where}: ")
 
 
-def test_bodies_that_are_no_json_or_hold_odd_text_are_refused(people: Any) -> None:
+def test_bodies_that_are_no_json_or_hold_odd_text_are_refused(people: People) -> None:
     client = people.visitor.take_session().client
     headers = {"Content-Type": "application/json"}
     for body in (b"{", b"[]", b"null", b'"x"', b'{"handle": "a\\u0000b", "password": "x"}'):

@@ -13,10 +13,9 @@ from sqlalchemy.exc import TimeoutError as NoConnectionError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from exactformer.studio.actor import VISITOR
 from exactformer.studio.errors import BusyError, LoginNeededError, StudioError, TooManyError
 from exactformer.studio.security.headers import HEADERS
-from exactformer.studio.web import is_htmx, render, with_cookie, with_session
+from exactformer.studio.web import is_htmx, recognise, render, with_cookie, with_session
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +49,8 @@ def answer(
     request: Request, status: int, message: str, headers: dict[str, str] | None = None
 ) -> Response:
     """Say what is wrong."""
-    if not hasattr(request.state, "browser"):  # refused before anybody asked who it is
-        request.state.browser, request.state.actor = None, VISITOR
+    if not hasattr(request.state, "browser"):  # no route, so nobody has asked yet who it is
+        recognise(request)
     response: Response
     if request.url.path.startswith("/api/"):
         response = JSONResponse({"error": {"status": status, "message": message}}, status)
