@@ -19,12 +19,12 @@ viewer?.addEventListener("click", (event) => {
   if (event.target === viewer) viewer.close();
 });
 
-for (const button of document.querySelectorAll("[data-copy]")) {
+for (const button of document.querySelectorAll("[data-command]")) {
   button.hidden = false;
   const label = button.firstChild;
   button.addEventListener("click", async () => {
     try {
-      await navigator.clipboard.writeText(button.dataset.copy);
+      await navigator.clipboard.writeText(button.dataset.command);
       label.textContent = "Copied";
     } catch {
       label.textContent = "Select and copy";
