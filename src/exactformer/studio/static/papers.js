@@ -9,7 +9,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[data-figure]");
   if (!link || !viewer || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  picture.src = link.dataset.figure;
+  picture.src = link.href;
   picture.alt = link.querySelector("img").alt;
   file.href = link.href;
   viewer.showModal();
