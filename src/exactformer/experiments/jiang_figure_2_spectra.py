@@ -31,7 +31,7 @@ def vision(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     known = trained(parameters, device)
     images = levelled(image_data(parameters, "cpu").test[: parameters["inputs"]])
     batches = list(torch.split(images, 32))
-    found = [measured(_spectrum(one.model(), batches)) for one in known]
+    found = [measured(_spectrum(one.model(), batches, one.configuration.seed)) for one in known]
     values = {name: [each[name] for each in found] for name in found[0] if name not in _DRAWN}
     return {
         **values,
@@ -129,9 +129,15 @@ def _variation(layer: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     return found
 
 
-def _spectrum(model: Any, inputs: Any) -> Spectrum:
+def _spectrum(model: Any, inputs: Any, seed: int = 0) -> Spectrum:
     return spectrum(
-        model, inputs, control="reinitialised", samples=_KEPT, device="cpu", progress=False
+        model,
+        inputs,
+        control="reinitialised",
+        samples=_KEPT,
+        seed=seed,
+        device="cpu",
+        progress=False,
     )
 
 
