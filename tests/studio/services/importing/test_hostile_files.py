@@ -101,6 +101,7 @@ def test_an_abstract_with_a_place_far_away_takes_no_memory() -> None:
         ("@book{a,\n title={é}}".encode("latin-1"), "Line 2: byte 0xE9 is not UTF-8"),
         (b"\xff\xfe@", "UTF-16"),
         (b'[{"type": "book", "title": "x", "year": NaN}]', "NaN"),
+        (b'[{"type": "book", "title": "x", "issued": {"date-parts": [[1e999]]}}]', "1e999"),
         (b'[{"type": "book", "title": "x", "n": ' + b"9" * 5000 + b"}]", "not JSON we can read"),
     ],
 )
@@ -133,7 +134,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=10),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=12,
 )

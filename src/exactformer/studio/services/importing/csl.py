@@ -83,7 +83,7 @@ def _year(issued: Any) -> int | None:
         return None
     try:
         year = int(issued["date-parts"][0][0])
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         raw = _text(issued, "raw") or _text(issued, "literal")
         year = int(raw[:4]) if raw[:4].isdecimal() and raw[:4].isascii() else 0
     return year if 1000 <= year <= 2999 else None

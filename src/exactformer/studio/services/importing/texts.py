@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from typing import Any, NoReturn
 
@@ -41,7 +42,7 @@ def decoded(data: bytes) -> str:
 def parsed_json(text: str) -> Any:
     """Return the data of a JSON text, at most ``MOST_DEPTH`` levels deep."""
     try:
-        data = json.loads(text, parse_constant=_no_number)
+        data = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise InvalidError(
             f"Line {error.lineno}, column {error.colno}: this is not JSON: {error.msg}."
@@ -85,5 +86,10 @@ def _too_deep() -> str:
     return f"The data are nested deeper than {MOST_DEPTH} levels, which no bibliography needs."
 
 
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _no_number(digits[:40])
+
+
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a number that can be stored")
