@@ -1,5 +1,6 @@
 // The drawing itself: what is shown, which node is chosen, and how to go from one to the next.
 
+import { label } from "./labels.js";
 import { arrange } from "./layout.js";
 import { looks, onSchemeChange } from "./looks.js";
 
@@ -29,8 +30,13 @@ export class Drawing {
     this.onChoose = onChoose;
     this.cy.on("tap", "node", ({ target }) => this.choose(target.id()));
     this.cy.on("dbltap", "node", ({ target }) => onOpen(target.id()));
-    this.cy.on("mouseover", "node", () => canvas.classList.add("map-canvas--over"));
-    this.cy.on("mouseout", "node", () => canvas.classList.remove("map-canvas--over"));
+    this.cy.on("mouseover mouseout", "node", ({ type, target }) => {
+      target.toggleClass("pointed", type === "mouseover");
+      canvas.classList.toggle("map-canvas--over", type === "mouseover");
+    });
+    this.cy.on("zoom", () => {
+      this.labelling ??= requestAnimationFrame(() => this.label());
+    });
     onSchemeChange(() => this.cy.style(looks(canvas)));
     new ResizeObserver(() => this.resized()).observe(canvas);
   }
@@ -80,6 +86,11 @@ export class Drawing {
     }
   }
 
+  label() {
+    this.labelling = null;
+    label(this.cy);
+  }
+
   zoom(factor) {
     const middle = { x: this.cy.width() / 2, y: this.cy.height() / 2 };
     this.cy.zoom({ level: this.cy.zoom() * factor, renderedPosition: middle });
@@ -98,6 +109,7 @@ export class Drawing {
       cy.elements().not(near).not(".path").addClass("faded");
     });
     this.chosen = id;
+    this.label();
     this.reveal(node);
     this.onChoose(id);
   }

@@ -7,6 +7,7 @@ export function elements(view) {
       id: entry.dataset.node,
       kind: entry.dataset.kind,
       short: entry.dataset.short,
+      font: 12,
       degree: Number(entry.dataset.degree),
       step: entry.dataset.step === undefined ? -1 : Number(entry.dataset.step),
     },
