@@ -38,7 +38,7 @@ LARGEST = 200
 EXPANSIONS = 20
 """Nodes that can be expanded in one slice."""
 
-WALKED = 10_000
+WALKED = 4000
 """Edges followed at depth 2: the nodes with the fewest go first, so that hubs are left closed."""
 
 CANDIDATES = 200
