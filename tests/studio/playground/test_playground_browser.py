@@ -111,6 +111,18 @@ def test_a_journey_can_be_stepped_through_and_shared(visit: Visit) -> None:
     assert not scrolls_sideways(again)
 
 
+def test_a_wrong_address_is_told_until_something_else_is_asked_for(visit: Visit) -> None:
+    page = visit.page()
+    page.goto("/playground/sequences?tokens=50")
+    alert = page.get_by_role("alert")
+    page.locator(".pg-words").wait_for()
+    assert "is 1 to 5 in the playground, not 50" in alert.inner_text()
+    assert state_of(page)["tokens"] == "3"
+    page.get_by_label("Map").select_option("reverse")
+    alert.wait_for(state="hidden")
+    visit.expect("status of 422")
+
+
 @pytest.mark.slow
 def test_a_journey_plays_and_pauses(page: Any) -> None:
     page.goto("/playground/sequences?map=identity&tokens=1&cells=2")

@@ -1,9 +1,10 @@
 // The page of a coupling: kernel, singular values, and what a head of m dimensions loses.
 
 import { element, find, mathematics } from "./dom.js";
-import { Refused, following, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
+import { following, latest, offerLink, unhurried } from "./fetching.js";
 import { minus, plural, short } from "./format.js";
 import { Heatmap, panelOf } from "./heatmap.js";
+import { allIsWell, complain } from "./notices.js";
 import { Pad } from "./pad.js";
 import { barPlot, linePlot } from "./plot.js";
 import { State } from "./state.js";
@@ -47,14 +48,12 @@ function arrange(isNew) {
 async function decompose(asNewEntry) {
   try {
     const found = await ask(`${API}?${state.query()}`);
-    find("problem").hidden = true;
+    allIsWell();
     find("result").hidden = false;
     state.keep(asNewEntry);
     show(found);
   } catch (error) {
-    if (wasTakenBack(error)) return;
-    find("problem").textContent = error instanceof Refused ? error.message : "The studio does not answer.";
-    find("problem").hidden = false;
+    complain(error);
   }
 }
 

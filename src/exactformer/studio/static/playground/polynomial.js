@@ -2,9 +2,10 @@
 
 import { diagram } from "./diagram.js";
 import { element, find, mathematics } from "./dom.js";
-import { Refused, following, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
+import { following, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
 import { minus, short } from "./format.js";
 import { Heatmap } from "./heatmap.js";
+import { allIsWell, complain } from "./notices.js";
 import { partsOf, within } from "./parts.js";
 import { Shape } from "./shape.js";
 import { Sliders } from "./sliders.js";
@@ -32,13 +33,6 @@ function query(names, extra = {}) {
 
 function say(message) {
   find("status").textContent = message;
-}
-
-function complain(error) {
-  if (wasTakenBack(error)) return;
-  const problem = find("problem");
-  problem.textContent = error instanceof Refused ? error.message : "The studio does not answer.";
-  problem.hidden = false;
 }
 
 // Reading, with every key
@@ -78,7 +72,7 @@ async function compile(asNewEntry) {
   document.body.setAttribute("aria-busy", "true");
   try {
     const answer = await ask.compile(`${API}?${query(COMPILED)}`);
-    find("problem").hidden = true;
+    allIsWell();
     const isSame = found && String(found.variables) === String(answer.variables);
     found = answer;
     if (!isSame && !fits(state.get("x"))) state.form.elements.x.value = "";

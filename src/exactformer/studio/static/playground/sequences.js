@@ -1,8 +1,9 @@
 // The page of a sequence map: its model, and the journey of one input, step by step.
 
 import { element, find } from "./dom.js";
-import { Refused, following, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
+import { following, latest, offerLink, unhurried } from "./fetching.js";
 import { counted, minus, short } from "./format.js";
+import { allIsWell, complain } from "./notices.js";
 import { Player } from "./player.js";
 import { Scene } from "./scene.js";
 import { State } from "./state.js";
@@ -28,12 +29,6 @@ const query = () => {
   return asked.toString();
 };
 
-function complain(error) {
-  if (wasTakenBack(error)) return;
-  find("problem").textContent = error instanceof Refused ? error.message : "The studio does not answer.";
-  find("problem").hidden = false;
-}
-
 async function compile(asNewEntry) {
   document.body.setAttribute("aria-busy", "true");
   try {
@@ -50,7 +45,7 @@ async function compile(asNewEntry) {
 
 async function follow() {
   const way = await ask.follow(`${API}/journey?${query()}`);
-  find("problem").hidden = true;
+  allIsWell();
   find("result").hidden = false;
   showNumbers(way);
   showSliders(way);

@@ -5,6 +5,7 @@ export class State {
     this.form = form;
     this.changed = changed;
     this.now = this.query();
+    history.replaceState(null, "", `?${this.now}`); // from the beginning, defaults included
     addEventListener("popstate", () => {
       this.set(new URLSearchParams(location.search));
       this.now = this.query();
