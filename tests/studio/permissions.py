@@ -146,7 +146,7 @@ GET    /api/v1/papers/{slug}/saves                        200 200 200 200 200
 PUT    /api/v1/papers/{slug}/saves                        401 200 200 200 200
 DELETE /api/v1/papers/{slug}/saves                        401 200 200 200 200
 GET    /api/v1/saves                                      401 200 200 200 200
-POST   /api/v1/markup                                     200 200 200 200 200
+POST   /api/v1/markup                                     401 200 200 200 200
 
 GET    /api/v1/papers/{slug}/reviews                      200 200 200 200 200
 POST   /api/v1/papers/{slug}/reviews                      401 201 409 201 201

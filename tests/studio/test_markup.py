@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from exactformer.studio import markup
 from exactformer.studio.errors import TooLargeError
 from exactformer.studio.markup import Mentions, Surroundings, mentions, render
+from exactformer.studio.services import accounts
 from tests.studio.payloads import PAYLOADS
 
 AROUND = Surroundings("fang", frozenset({"table-1"}), frozenset({"ada"}))
@@ -220,3 +221,21 @@ def test_deep_nesting_ends():
 )
 def test_hostile_texts_are_rendered_too(text):
     check_safe(render(text, AROUND))
+
+
+def test_short_rows_cannot_stand_for_many_cells():
+    text = "|a" * 200 + "\n" + "|-" * 200 + "\n" + "|\n" * 4500
+    with pytest.raises(TooLargeError, match="cells"):
+        render(text)
+    written_out = "|a|b|\n|-|-|\n" + "|c|d|\n" * 3000
+    assert render(written_out).count("<td>") == 6000
+
+
+@pytest.mark.parametrize("handle", ["ada", "a__b", "a-_b", "0-0", "a" * 40])
+def test_every_handle_that_an_account_may_have_can_be_mentioned(handle):
+    assert accounts.HANDLE.fullmatch(handle)
+    assert mentions(f"see @{handle}, please").handles == {handle}
+
+
+def test_the_beginning_of_a_longer_name_is_nobody():
+    assert not mentions("@" + "a" * 41).handles

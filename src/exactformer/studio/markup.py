@@ -29,6 +29,10 @@ from exactformer.studio.errors import TooLargeError
 LIMIT = 20_000
 """Characters of one text. Time to render grows with them, so no caller is let past."""
 
+CELLS = LIMIT // 2
+"""Cells of one table. Each takes two characters at least, unless rows are left short: those are
+completed to the width of the table, so that a few characters would stand for many cells."""
+
 DISPLAYS = 100
 """Displayed formulas of one text: the search for the end of each may run through all lines."""
 
@@ -51,7 +55,7 @@ RELATIONS = "nofollow ugc noopener"
 _MENTION = re.compile(
     r"(?<![\w/#@&.-])"
     r"(?:#(?P<anchor>[a-z0-9]+(?:[.-][a-z0-9]+)*)"
-    r"|@(?P<handle>[a-z0-9]+(?:[._-][a-z0-9]+)*)"
+    r"|@(?P<handle>[a-z0-9](?:[a-z0-9_-]{0,38}[a-z0-9])?)(?![a-z0-9])"
     r"|(?P<url>https?://[^\s<>\"']+))",
     re.IGNORECASE,
 )
@@ -103,14 +107,24 @@ def mentions(text: str) -> Mentions:
 
 
 def checked(text: str) -> str:
-    """Return ``text`` if it keeps to :data:`LIMIT` and :data:`DISPLAYS`."""
+    """Return ``text`` if it keeps to :data:`LIMIT`, :data:`CELLS` and :data:`DISPLAYS`."""
     if len(text) > LIMIT:
         raise TooLargeError(
             f"a text of {len(text):,} characters is more than the {LIMIT:,} allowed; shorten it"
         )
+    if any(_cells(block) > CELLS for block in re.split(r"\n\s*\n", text)):
+        raise TooLargeError(
+            f"a table of more than {CELLS:,} cells in one text, counting those left out; shorten it"
+        )
     if text.count("$$") > 2 * DISPLAYS:
         raise TooLargeError(f"more than {DISPLAYS} displayed formulas ($$…$$) in one text")
     return text
+
+
+def _cells(block: str) -> int:
+    """How many cells the lines of a block have if they are a table, at most."""
+    rows = block.splitlines()
+    return len(rows) * max((row.count("|") for row in rows), default=0)
 
 
 @lru_cache(maxsize=512)

@@ -95,8 +95,9 @@ def saved(db: ReadSession, actor: CurrentActor, paging: Paging) -> dict[str, Any
 
 
 @router.post("/markup", dependencies=PREVIEW)
-def preview(db: ReadSession, text: Text) -> dict[str, str]:
+def preview(db: ReadSession, actor: CurrentActor, text: Text) -> dict[str, str]:
     """Render a text as it would be shown."""
+    actor.require("reader")
     paper = papers.get(db, text.paper) if text.paper else None
     return {"html": renderer(db, paper, [text.text])(text.text)}
 
