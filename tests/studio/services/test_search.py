@@ -152,6 +152,7 @@ def test_highlights_escape_everything_around_them() -> None:
     assert marked == ("&lt;b&gt;<mark>Attention</mark>&lt;/b&gt; &amp; <mark>Encoders</mark>")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=400), st.text(max_size=20))
 def test_excerpts_are_safe_and_short(source: str, q: str) -> None:
     shown = search.excerpt(source, search.parse(q))

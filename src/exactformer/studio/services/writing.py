@@ -181,6 +181,7 @@ class _Shelf:
         for some in chunks(sorted(slugs)):
             for topic in db.scalars(select(Topic).where(Topic.slug.in_(some))):
                 self.by_slug[topic.slug] = topic
+        self.numbers: dict[str, int] = {}
         self.taken: set[str] = set()
         for some in chunks(sorted({_slug(record) for record in records})):
             self.taken.update(db.scalars(select(Paper.slug).where(Paper.slug.in_(some))))
@@ -219,15 +220,27 @@ class _Shelf:
 
     def free_slug(self, record: PaperRecord) -> str:
         """Return the record's slug, with a number behind it if others have it already."""
-        free, number = _slug(record), 1
-        while free in self.taken or (number > 1 and self._slug_is_taken(free)):
-            number += 1
-            free = f"{_slug(record)}-{number}"
-        self.taken.add(free)
-        return free
+        slug = _slug(record)
+        if slug not in self.taken:
+            self.taken.add(slug)
+            return slug
+        number = self.numbers[slug] = self._last_number(slug, self.numbers.get(slug, 1)) + 1
+        return f"{slug}-{number}"
 
-    def _slug_is_taken(self, slug: str) -> bool:
-        return self.db.scalar(select(Paper.id).where(Paper.slug == slug)) is not None
+    def _last_number(self, slug: str, known: int) -> int:
+        """Return the last number that is taken, from one that is: numbers follow each other."""
+
+        def is_taken(number: int) -> bool:
+            query = select(Paper.id).where(Paper.slug == f"{slug}-{number}")
+            return self.db.scalar(query) is not None
+
+        step = 1
+        while is_taken(known + step):
+            known, step = known + step, 2 * step
+        while step > 1:
+            step //= 2
+            known += step if is_taken(known + step) else 0
+        return known
 
     def _person(self, author: AuthorRecord) -> Person:
         if author.orcid and author.orcid in self.by_orcid:

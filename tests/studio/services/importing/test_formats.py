@@ -86,6 +86,11 @@ def test_bibtex_is_read_with_its_accents_and_abbreviations() -> None:
     assert bahdanau.title == "Neural machine translation in $O(n)$"
 
 
+def test_a_percent_sign_begins_no_comment() -> None:
+    _, (record,) = importing.read(b"@book{a, title={x}, abstract={50% of C# and 60\\% a_b}}")
+    assert record.abstract == "50% of C# and 60% a_b"
+
+
 def test_csl_json_is_read_without_markup_or_unsafe_addresses() -> None:
     format, (record,) = importing.read(json.dumps(CSL).encode())
     assert format == "csl"

@@ -6,7 +6,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exactformer.studio.errors import InvalidError, StudioError, TooLargeError
@@ -110,6 +110,12 @@ def test_what_is_no_text_is_refused_with_the_place(data: bytes, says: str) -> No
         importing.read(data)
 
 
+@pytest.mark.parametrize("field", [r"$\$\$\ ", r"a \ b", "\\\\", r"\'", r"{\"}", r"\char"])
+def test_stray_backslashes_are_read(field: str) -> None:
+    text = f"@book{{a, title={{x}}, abstract={{{field}}}}}"
+    assert importing.read(text.encode())[1][0].title == "x"
+
+
 def test_wide_text_and_its_mark_are_read() -> None:
     text = "@book{a, title={Über}}"
     for data in (text.encode("utf-16"), text.encode("utf-8-sig")):
@@ -124,6 +130,7 @@ def test_addresses_that_would_run_code_are_dropped_or_refused() -> None:
         importing.read(json.dumps(own).encode())
 
 
+@settings(deadline=None)
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(str.encode)))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
@@ -148,6 +155,7 @@ works = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(works, st.booleans())
 def test_any_json_with_the_right_names_is_read_or_refused(
     work: dict[str, object], openalex: bool

@@ -142,6 +142,9 @@ def test_slugs_are_words_and_unique(library: Session) -> None:
     slugs = [paper.slug for paper in importing.store(library, others).added]
     assert slugs == ["yun-2000-zero", "paper", "paper-2"]
     assert [p.slug for p in importing.store(library, [made("神")]).added] == ["paper-3"]
+    many = [made(chr(0x4E00 + n)) for n in range(40)]
+    slugs = [paper.slug for paper in importing.store(library, many).added]
+    assert slugs == [f"paper-{n}" for n in range(4, 4 + len(slugs))]
 
 
 def test_an_import_waits_for_its_owner_alone(library: Session) -> None:

@@ -59,9 +59,10 @@ def _everything(db: Session) -> Iterator[Named]:
         ).all()
         if not batch:
             return
-        yield from _named(db, batch)
-        last = batch[-1].id
+        named, last = list(_named(db, batch)), batch[-1].id
         db.expunge_all()
+        db.rollback()  # whoever reads slowly holds no connection meanwhile
+        yield from named
 
 
 def _named(db: Session, papers: Sequence[Paper]) -> Iterator[Named]:

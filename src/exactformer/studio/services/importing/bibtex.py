@@ -44,10 +44,11 @@ SYMBOLS = {
     "textbraceleft": "{",
     "textbraceright": "}",
 }
-MATHEMATICS = r"\$(?:\\.|[^$\\])+\$"
-_TOKEN = re.compile(rf"{MATHEMATICS}|\\(?:{'|'.join(SYMBOLS)})(?:{{}}|\b)|\\[%&#_$]")
+MATHEMATICS = r"(?<!\\)\$(?:\\.|[^$\\])+\$"
+_TOKEN = re.compile(rf"{MATHEMATICS}|\\(?:{'|'.join(SYMBOLS)})(?:{{}}|\b)|\\?[%&#_$]")
 _DRESS = re.compile(r"\\(?:emph|textbf|textit|textsc|texttt|text|mathrm|url|bf|it|em)\b\s*|[{}]")
-_SPACE = re.compile(r"\\[,;:! ]|~")
+_SPACE = re.compile(r"\\[,;:! \\]|~")
+_TEX = re.compile(r"\\|--|``|''|[?!]`")
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,10 @@ def _record(entry: _Entry, where: str) -> PaperRecord:
 def plain(text: str) -> str:
     r"""Return TeX as text; mathematics between dollars stays as it is.
 
-    >>> plain(r"{\L}ukasz \v{C}ernock{\'y} on ${\mathcal O}(n)$, 50\% {BERT}")
-    'Łukasz Černocký on ${\\mathcal O}(n)$, 50% BERT'
+    A percent sign without a backslash is one, too: in a bibliography it begins no comment.
+
+    >>> plain(r"{\L}ukasz \v{C}ernock{\'y} on ${\mathcal O}(n)$, 50% or 60\% {BERT}")
+    'Łukasz Černocký on ${\\mathcal O}(n)$, 50% or 60% BERT'
     """
     parts: list[str] = []
     end = 0
@@ -152,10 +155,16 @@ def _meant(token: str) -> str:
 def _decoded(text: str) -> str:
     import latexcodec  # noqa: F401  (makes the codec known)
 
-    from_latex: Callable[[Any], tuple[str, int]] = codecs.getdecoder("ulatex")
     spaced = _SPACE.sub(" ", text)
+    if not _TEX.search(spaced):
+        return _DRESS.sub("", spaced)
+    from_latex: Callable[[Any], tuple[str, int]] = codecs.getdecoder("ulatex")
     lead = " " if spaced[:1].isspace() else ""  # which the codec would swallow
-    return lead + _DRESS.sub("", from_latex(spaced)[0])
+    try:
+        letters = from_latex(spaced)[0]
+    except ValueError:  # a backslash that begins nothing TeX knows: leave it as it is
+        letters = spaced
+    return lead + _DRESS.sub("", letters)
 
 
 def _names(authors: str) -> Iterator[str]:
