@@ -118,7 +118,7 @@ def test_a_wrong_address_is_told_until_something_else_is_asked_for(visit: Visit)
     page.locator(".pg-words").wait_for()
     assert "is 1 to 5 in the playground, not 50" in alert.inner_text()
     assert state_of(page)["tokens"] == "3"
-    page.get_by_label("Map").select_option("reverse")
+    page.get_by_label("Map", exact=True).select_option("reverse")
     alert.wait_for(state="hidden")
     visit.expect("status of 422")
 
