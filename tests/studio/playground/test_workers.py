@@ -233,6 +233,20 @@ def test_no_worker_outlives_a_server_that_is_killed() -> None:
     wait_until(lambda: all(map(is_gone, workers)), seconds=30)
 
 
+def test_where_memory_cannot_be_limited_it_is_watched() -> None:
+    program = """
+import threading, time
+from exactformer.studio.playground.worker import watch
+threading.Thread(target=watch, args=(2**27,), daemon=True).start()
+time.sleep(0.2)
+kept = [b"x" * 2**20 for _ in range({megabytes})]
+time.sleep({patience})
+"""
+    for megabytes, patience, code in ((32, 0.3, 0), (400, 60, 1)):
+        run = [sys.executable, "-c", program.format(megabytes=megabytes, patience=patience)]
+        assert subprocess.run(run, timeout=60).returncode == code
+
+
 def test_a_message_longer_than_the_limit_is_not_even_read() -> None:
     reading, writing = os.pipe()
     os.write(writing, (frames.LARGEST + 1).to_bytes(8, "big"))

@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -87,11 +88,27 @@ def _end_with_the_server() -> None:
 
 
 def _limit(memory: int) -> None:
-    with open("/proc/self/statm") as status:
-        taken = int(status.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (taken + memory, taken + memory))
+    try:
+        with open("/proc/self/statm") as status:
+            taken = int(status.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + memory, taken + memory))
+    except OSError:  # a system that does not say how much is mapped, such as macOS
+        Thread(target=watch, args=(memory,), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+
+
+def watch(memory: int) -> None:
+    """End the process once it has grown by more than ``memory`` bytes."""
+    most = _largest_size() + memory
+    while _largest_size() <= most:
+        time.sleep(0.05)
+    os._exit(1)
+
+
+def _largest_size() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _limit_time(seconds: int) -> None:
