@@ -61,6 +61,17 @@ def look(page: Any) -> None:
     assert accessibility(page) == []
 
 
+def test_what_is_wrong_would_be_noticed(visit: Visit) -> None:
+    page = visit.page(size=PHONE)
+    page.set_content(
+        "<h3 style='color: #eee'>pale</h3><img src='data:,'><p style='width: 900px'>wide"
+    )
+    assert scrolls_sideways(page)
+    found = " ".join(accessibility(page))
+    assert all(name in found for name in ("image-alt", "color-contrast", "html-has-lang"))
+    assert len(violations(page.content())) >= 3
+
+
 @pytest.mark.parametrize("place", PLACES, ids=str)
 def test_page(pages: Any, live_world: World, place: Place) -> None:
     page = open_page(pages, live_world, place, "light", DESK)
