@@ -20,6 +20,8 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 def folded(text: str) -> str:
     """Return ``text`` without case and accents."""
+    if text.isascii():
+        return text.lower()
     letters = unicodedata.normalize("NFKD", text.replace("ł", "l").replace("Ł", "L"))
     return "".join(c for c in letters if not unicodedata.combining(c)).casefold()
 

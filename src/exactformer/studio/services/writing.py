@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.database.base import now
@@ -123,12 +123,13 @@ def cite(db: Session, references: Mapping[int, Iterable[str]]) -> int:
         if key in known and known[key] != citing
     }
     for some in chunks(sorted(references)):
-        rows = db.execute(
+        there = db.execute(
             select(Citation.citing_id, Citation.cited_id).where(Citation.citing_id.in_(some))
         )
-        wanted -= {(citing, cited) for citing, cited in rows}
-    db.add_all(Citation(citing_id=citing, cited_id=cited) for citing, cited in sorted(wanted))
-    db.flush()
+        wanted -= {(citing, cited) for citing, cited in there}
+    if wanted:
+        rows = [{"citing_id": citing, "cited_id": cited} for citing, cited in sorted(wanted)]
+        db.execute(insert(Citation), rows)
     return len(wanted)
 
 

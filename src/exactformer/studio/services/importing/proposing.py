@@ -109,7 +109,8 @@ def store(db: Session, records: Sequence[PaperRecord]) -> Outcome:
     references: dict[int, set[str]] = {}
     for item in items:
         paper = paper_of[item.number] if item.number in paper_of else paper_of[item.repeats or 0]
-        if not item.is_new and writing.fill(db, paper, item.record):
+        may_gain = item.gains or item.repeats is not None
+        if may_gain and writing.fill(db, paper, item.record):
             filled[paper.id] = paper
         references.setdefault(paper.id, set()).update(item.record.references)
     ties = writing.cite(db, references)
