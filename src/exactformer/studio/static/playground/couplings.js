@@ -31,8 +31,13 @@ function family() {
 // Show the controls that belong to the kernel; a family that is chosen anew begins with its usual parameter.
 function arrange(isNew) {
   const { name, parameter, least, most, usual, formula } = family();
-  const wanted = { parameter: Boolean(parameter), formula: name === "formula", drawn: name === "drawn" };
-  for (const [key, isWanted] of Object.entries(wanted)) document.querySelector(`[data-for="${key}"]`).hidden = !isWanted;
+  const wanted = {
+    parameter: Boolean(parameter),
+    formula: name === "formula",
+    drawn: name === "drawn",
+  };
+  for (const [key, isWanted] of Object.entries(wanted))
+    document.querySelector(`[data-for="${key}"]`).hidden = !isWanted;
   const input = form.elements.parameter;
   input.disabled = !parameter;
   if (parameter) {
@@ -42,7 +47,9 @@ function arrange(isNew) {
   }
   form.elements.formula.disabled = name !== "formula";
   form.elements.drawing.disabled = name !== "drawn";
-  find("kernel-formula").replaceChildren(...(formula ? [mathematics(`\\rho(u, v) = ${formula}`)] : []));
+  find("kernel-formula").replaceChildren(
+    ...(formula ? [mathematics(`\\rho(u, v) = ${formula}`)] : []),
+  );
 }
 
 async function decompose(asNewEntry) {
@@ -58,7 +65,10 @@ async function decompose(asNewEntry) {
 }
 
 let last = null;
-addEventListener("resize", unhurried(() => last && show(last), 150));
+addEventListener(
+  "resize",
+  unhurried(() => last && show(last), 150),
+);
 
 function show(found) {
   last = found;
@@ -66,13 +76,21 @@ function show(found) {
   showKernels(found);
   showNumbers(found);
   const label = `${plural(found.singular_values.length, "singular value")}, the first ${found.head_dim} kept`;
-  find("chart").replaceChildren(barPlot(found.singular_values, found.head_dim, { label, width: find("chart").clientWidth }));
+  find("chart").replaceChildren(
+    barPlot(found.singular_values, found.head_dim, { label, width: find("chart").clientWidth }),
+  );
   find("decay").textContent = `Decay: ${found.decay.split("\n")[0].replace("-", "−")}.`;
   find("trust").textContent = `${plural(found.digits, "digit")} of σ hold.`;
   const cell = (value) => element("td", { class: "number" }, short(value, 6));
   find("table").tBodies[0].replaceChildren(
     ...found.singular_values.map((value, k) =>
-      element("tr", {}, element("th", { scope: "row", class: "number" }, String(k + 1)), cell(value), cell(found.tails[k + 1])),
+      element(
+        "tr",
+        {},
+        element("th", { scope: "row", class: "number" }, String(k + 1)),
+        cell(value),
+        cell(found.tails[k + 1]),
+      ),
     ),
   );
   showModes(found);
@@ -81,11 +99,22 @@ function show(found) {
 function showKernels(found) {
   const rows = found.points.map((u) => `u = ${u.toFixed(3)}`);
   const columns = found.points.map((v) => `v = ${v.toFixed(3)}`);
-  const titles = { kernel: "ρ", truncated: `its first ${plural(found.head_dim, "term")}`, difference: "what is lost" };
+  const titles = {
+    kernel: "ρ",
+    truncated: `its first ${plural(found.head_dim, "term")}`,
+    difference: "what is lost",
+  };
   for (const [key, title] of Object.entries(titles)) {
     const panel = panelOf(found[key], rows, columns);
     const largest = Math.max(...found[key].flat().map(Math.abs));
-    const options = { title, note: `up to ${short(largest)}`, names: false, ruled: false, tall: 340, summary: "rows u, columns v" };
+    const options = {
+      title,
+      note: `up to ${short(largest)}`,
+      names: false,
+      ruled: false,
+      tall: 340,
+      summary: "rows u, columns v",
+    };
     if (maps[key]) maps[key].show(panel, options);
     else {
       maps[key] = new Heatmap(panel, options);
@@ -96,7 +125,8 @@ function showKernels(found) {
 }
 
 function showNumbers(found) {
-  const item = (name, value) => element("div", {}, element("dt", {}, name), element("dd", { class: "mono" }, value));
+  const item = (name, value) =>
+    element("div", {}, element("dt", {}, name), element("dd", { class: "mono" }, value));
   find("numbers").replaceChildren(
     item("lost of ∫∫ρ²", `${short(100 * found.energy)} %`),
     item(`tail T beyond ${found.head_dim}`, short(found.tail, 4)),
@@ -108,17 +138,32 @@ function showNumbers(found) {
 
 function showModes(found) {
   const figure = (k) => {
-    const curve = (values, extra) => ({ points: found.points.map((p, i) => [p, values[i]]), class: extra });
-    const plot = linePlot([curve(found.modes.left[k]), curve(found.modes.right[k], "pg-curve--right")], {
-      label: `Singular functions ${k + 1}`,
-      xName: "u, v",
-      height: 180,
-      width: 320,
+    const curve = (values, extra) => ({
+      points: found.points.map((p, i) => [p, values[i]]),
+      class: extra,
     });
+    const plot = linePlot(
+      [curve(found.modes.left[k]), curve(found.modes.right[k], "pg-curve--right")],
+      {
+        label: `Singular functions ${k + 1}`,
+        xName: "u, v",
+        height: 180,
+        width: 320,
+      },
+    );
     return element(
       "figure",
       { class: "pg-mode", "data-kept": String(k < found.head_dim) },
-      element("figcaption", {}, element("strong", {}, `k = ${k + 1} `), element("span", { class: "muted small" }, `σ = ${minus(short(found.singular_values[k], 4))}${k < found.head_dim ? "" : ", lost"}`)),
+      element(
+        "figcaption",
+        {},
+        element("strong", {}, `k = ${k + 1} `),
+        element(
+          "span",
+          { class: "muted small" },
+          `σ = ${minus(short(found.singular_values[k], 4))}${k < found.head_dim ? "" : ", lost"}`,
+        ),
+      ),
       plot,
     );
   };
@@ -139,7 +184,11 @@ form.elements.m.addEventListener("input", () => {
   find("m-value").textContent = state.get("m");
   redrawn();
 });
-for (const name of ["parameter", "formula"]) form.elements[name].addEventListener("input", unhurried(() => decompose(false), 300));
+for (const name of ["parameter", "formula"])
+  form.elements[name].addEventListener(
+    "input",
+    unhurried(() => decompose(false), 300),
+  );
 offerLink(find("copy-link"));
 arrange(false);
 pad.read(state.get("drawing"));

@@ -18,8 +18,17 @@ export function diagram(found, selected, open) {
     );
   const tokens = found.matrices.find((m) => m.path === "embedding.features")?.shape[0] ?? 1;
   const boxes = [
-    element("span", { class: "pg-end mono" }, found.variables.length > 3 ? `${found.variables[0]}, …, ${found.variables.at(-1)}` : found.variables.join(", ") || "·"),
-    box("embedding", "Embedding", [plural(tokens, "token"), plural(found.dimensions.length, "dimension")]),
+    element(
+      "span",
+      { class: "pg-end mono" },
+      found.variables.length > 3
+        ? `${found.variables[0]}, …, ${found.variables.at(-1)}`
+        : found.variables.join(", ") || "·",
+    ),
+    box("embedding", "Embedding", [
+      plural(tokens, "token"),
+      plural(found.dimensions.length, "dimension"),
+    ]),
     ...found.blocks.map((block, b) =>
       box(`block-${b + 1}`, `Block ${b + 1}`, [
         `${plural(block.heads, "head")}`,
@@ -31,5 +40,9 @@ export function diagram(found, selected, open) {
     box("readout", "Readout", ["⟨β, Z⟩ + b"]),
     element("span", { class: "pg-end mono" }, "Q(x)"),
   ];
-  return element("div", { class: "pg-flow", role: "group", "aria-label": "Parts of the transformer, in order" }, boxes);
+  return element(
+    "div",
+    { class: "pg-flow", role: "group", "aria-label": "Parts of the transformer, in order" },
+    boxes,
+  );
 }

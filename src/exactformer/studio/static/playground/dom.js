@@ -23,7 +23,10 @@ export function drawing(tag, attributes = {}, ...children) {
 }
 
 export function mathematics(latex, display = false) {
-  const span = element(display ? "div" : "span", { class: "math", "data-display": display ? "" : null });
+  const span = element(display ? "div" : "span", {
+    class: "math",
+    "data-display": display ? "" : null,
+  });
   span.textContent = latex;
   // Drawn once it is in the page, by mathematics.js, which listens for this event.
   queueMicrotask(() => span.dispatchEvent(new CustomEvent("mathematics", { bubbles: true })));
@@ -38,7 +41,9 @@ export function colour(name) {
 }
 
 export function onSchemeChange(redraw) {
-  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-scheme"] });
+  new MutationObserver(redraw).observe(document.documentElement, {
+    attributeFilter: ["data-scheme"],
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
 

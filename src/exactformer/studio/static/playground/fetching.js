@@ -14,7 +14,10 @@ export function latest() {
   return async (address) => {
     under_way?.abort();
     const mine = (under_way = new AbortController());
-    const response = await fetch(address, { signal: mine.signal, headers: { Accept: "application/json" } });
+    const response = await fetch(address, {
+      signal: mine.signal,
+      headers: { Accept: "application/json" },
+    });
     const body = await response.json();
     if (!response.ok) throw new Refused(response.status, body.error?.message ?? "no answer");
     return body;

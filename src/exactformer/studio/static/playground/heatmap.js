@@ -12,7 +12,9 @@ const WRITTEN = 30; // and from which on entries are written into their cells
 const TABLE_LIMIT = 400;
 
 const maps = new Set();
-onSchemeChange(() => maps.forEach((map) => (map.place.isConnected ? map.draw() : maps.delete(map))));
+onSchemeChange(() =>
+  maps.forEach((map) => (map.place.isConnected ? map.draw() : maps.delete(map))),
+);
 
 export class Heatmap {
   // options: title, note, rings (list of [row, column]), names and ruled (draw them), tall (pixels)
@@ -33,7 +35,11 @@ export class Heatmap {
     this.canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.tip = element("div", { class: "pg-tip", "aria-hidden": "true", hidden: true });
     this.frame.addEventListener("blur", () => this.leave());
-    this.tables = element("details", { class: "pg-details", ontoggle: () => this.tabulate() }, element("summary", {}, "As a table"));
+    this.tables = element(
+      "details",
+      { class: "pg-details", ontoggle: () => this.tabulate() },
+      element("summary", {}, "As a table"),
+    );
     this.heading = element("span", { class: "pg-map__title" });
     this.about = element("span", { class: "muted small" });
     this.place = element(
@@ -48,8 +54,26 @@ export class Heatmap {
         element(
           "div",
           { class: "pg-zoom" },
-          element("button", { type: "button", class: "pg-mini", "aria-label": "Smaller", onclick: () => this.scale(1 / 1.5) }, "−"),
-          element("button", { type: "button", class: "pg-mini", "aria-label": "Larger", onclick: () => this.scale(1.5) }, "+"),
+          element(
+            "button",
+            {
+              type: "button",
+              class: "pg-mini",
+              "aria-label": "Smaller",
+              onclick: () => this.scale(1 / 1.5),
+            },
+            "−",
+          ),
+          element(
+            "button",
+            {
+              type: "button",
+              class: "pg-mini",
+              "aria-label": "Larger",
+              onclick: () => this.scale(1.5),
+            },
+            "+",
+          ),
         ),
       ),
       this.tables,
@@ -65,8 +89,11 @@ export class Heatmap {
     this.panel = panel;
     this.rows = panel.rows.length;
     this.columns = panel.columns.length;
-    this.entries = new Map(panel.entries.map((entry) => [entry[0] * this.columns + entry[1], entry]));
-    this.largest = panel.entries.reduce((most, entry) => Math.max(most, Math.abs(entry[2])), 0) || 1;
+    this.entries = new Map(
+      panel.entries.map((entry) => [entry[0] * this.columns + entry[1], entry]),
+    );
+    this.largest =
+      panel.entries.reduce((most, entry) => Math.max(most, Math.abs(entry[2])), 0) || 1;
     const [name, index] = (options.title ?? panel.title ?? "").split("_");
     this.heading.replaceChildren(name, index ? element("sub", {}, index) : "");
     const [n, m] = panel.shape;
@@ -76,7 +103,8 @@ export class Heatmap {
       "aria-label",
       `${this.heading.textContent}, ${n} rows and ${m} columns; arrow keys go from entry to entry, plus and minus zoom`,
     );
-    if (this.cursor && (this.cursor[0] >= this.rows || this.cursor[1] >= this.columns)) this.cursor = null;
+    if (this.cursor && (this.cursor[0] >= this.rows || this.cursor[1] >= this.columns))
+      this.cursor = null;
     this.draw();
     this.say();
     if (this.tables.open) this.tabulate();
@@ -189,7 +217,9 @@ export class Heatmap {
     context.fillStyle = faint;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    this.panel.rows.forEach((name, i) => context.fillText(name, left - 6, top + (i + 0.5) * cell, left - 8));
+    this.panel.rows.forEach((name, i) =>
+      context.fillText(name, left - 6, top + (i + 0.5) * cell, left - 8),
+    );
     if (!shownColumns) return;
     context.textAlign = "left";
     this.panel.columns.forEach((name, j) => {
@@ -269,7 +299,9 @@ export class Heatmap {
   }
 
   say() {
-    this.readout.textContent = this.cursor ? this.words(this.cursor) : (this.options.summary ?? " ");
+    this.readout.textContent = this.cursor
+      ? this.words(this.cursor)
+      : (this.options.summary ?? " ");
   }
 
   tabulate() {

@@ -11,14 +11,31 @@ export class Pad {
     this.changed = changed;
     this.values = [];
     this.brush = 1;
-    this.grid = element("div", { class: "pg-pad__grid", role: "group", "aria-label": "Values of ρ: rows u, columns v" });
+    this.grid = element("div", {
+      class: "pg-pad__grid",
+      role: "group",
+      "aria-label": "Values of ρ: rows u, columns v",
+    });
     this.grid.addEventListener("pointerdown", (event) => this.begin(event));
     this.grid.addEventListener("pointermove", (event) => this.drag(event));
     addEventListener("pointerup", () => (this.isDown = false));
     this.grid.addEventListener("keydown", (event) => this.key(event));
     this.shown = element("output", { class: "mono", for: "brush" }, "1");
-    const slider = element("input", { id: "brush", type: "range", min: -LARGEST, max: LARGEST, step: 0.25, value: 1, oninput: (event) => this.dip(Number(event.target.value)) });
-    const button = (words, make) => element("button", { type: "button", class: "button button--small", onclick: () => this.fill(make) }, words);
+    const slider = element("input", {
+      id: "brush",
+      type: "range",
+      min: -LARGEST,
+      max: LARGEST,
+      step: 0.25,
+      value: 1,
+      oninput: (event) => this.dip(Number(event.target.value)),
+    });
+    const button = (words, make) =>
+      element(
+        "button",
+        { type: "button", class: "button button--small", onclick: () => this.fill(make) },
+        words,
+      );
     place.append(
       element(
         "div",
@@ -27,21 +44,38 @@ export class Pad {
         element(
           "div",
           { class: "stack" },
-          element("div", { class: "field" }, element("label", { for: "brush" }, "Value to paint with: ", this.shown), slider),
+          element(
+            "div",
+            { class: "field" },
+            element("label", { for: "brush" }, "Value to paint with: ", this.shown),
+            slider,
+          ),
           element(
             "div",
             { class: "cluster" },
             button("Clear", () => 0),
             button("Identity", (i, j) => (i === j ? 1 : 0)),
-            button("Bands", (i, j, n) => Number(Math.max(0, 1 - (2 * Math.abs(i - j)) / n).toFixed(2))),
+            button("Bands", (i, j, n) =>
+              Number(Math.max(0, 1 - (2 * Math.abs(i - j)) / n).toFixed(2)),
+            ),
             button("Chequered", (i, j) => ((i + j) % 2 ? -1 : 1)),
           ),
           element(
             "div",
             { class: "cluster", role: "group", "aria-label": "Size of the grid" },
-            [4, 6, 8, 12].map((n) => element("button", { type: "button", class: "button button--small", onclick: () => this.resize(n) }, `${n} × ${n}`)),
+            [4, 6, 8, 12].map((n) =>
+              element(
+                "button",
+                { type: "button", class: "button button--small", onclick: () => this.resize(n) },
+                `${n} × ${n}`,
+              ),
+            ),
           ),
-          element("p", { class: "muted small" }, "Press and drag to paint. With the keyboard: arrow keys go from value to value, plus and minus change it, space paints."),
+          element(
+            "p",
+            { class: "muted small" },
+            "Press and drag to paint. With the keyboard: arrow keys go from value to value, plus and minus change it, space paints.",
+          ),
         ),
       ),
     );
@@ -60,7 +94,16 @@ export class Pad {
 
   build() {
     this.grid.style.gridTemplateColumns = `repeat(${this.values[0].length}, 1fr)`;
-    this.cells = this.values.map((row, i) => row.map((_, j) => element("button", { type: "button", class: "pg-pad__cell", "data-place": `${i},${j}`, tabindex: i + j ? "-1" : "0" })));
+    this.cells = this.values.map((row, i) =>
+      row.map((_, j) =>
+        element("button", {
+          type: "button",
+          class: "pg-pad__cell",
+          "data-place": `${i},${j}`,
+          tabindex: i + j ? "-1" : "0",
+        }),
+      ),
+    );
     this.grid.replaceChildren(...this.cells.flat());
     this.paint();
   }
@@ -101,7 +144,9 @@ export class Pad {
   resize(n) {
     const old = this.values;
     const nearest = (k) => Math.min(old.length - 1, Math.floor((k * old.length) / n));
-    this.values = Array.from({ length: n }, (_, i) => Array.from({ length: n }, (_, j) => old[nearest(i)][nearest(j)]));
+    this.values = Array.from({ length: n }, (_, i) =>
+      Array.from({ length: n }, (_, j) => old[nearest(i)][nearest(j)]),
+    );
     this.build();
     this.changed(this.text());
   }
@@ -119,7 +164,8 @@ export class Pad {
   }
 
   drag(event) {
-    const place = this.isDown && this.placeOf(document.elementFromPoint(event.clientX, event.clientY));
+    const place =
+      this.isDown && this.placeOf(document.elementFromPoint(event.clientX, event.clientY));
     if (place) this.set(...place, this.brush);
   }
 

@@ -7,8 +7,17 @@ const VISIBLE = 1e-3;
 export function partsOf(found, at, head) {
   const own = (prefix) =>
     found.matrices
-      .filter((m) => m.path.startsWith(prefix) && (!m.path.includes(".heads.") || m.path.startsWith(`${prefix}heads.${shownHead(found, prefix, head) - 1}.`)))
-      .map((panel) => ({ id: plain(panel.title), panel, options: { title: plain(panel.title), note: shapeOf(panel), tall: 300 } }));
+      .filter(
+        (m) =>
+          m.path.startsWith(prefix) &&
+          (!m.path.includes(".heads.") ||
+            m.path.startsWith(`${prefix}heads.${shownHead(found, prefix, head) - 1}.`)),
+      )
+      .map((panel) => ({
+        id: plain(panel.title),
+        panel,
+        options: { title: plain(panel.title), note: shapeOf(panel), tall: 300 },
+      }));
   const stream = (name, title) => {
     const panel = at?.streams.find((s) => s.name === name);
     return panel ? [{ id: name, panel, options: { title } }] : [];
@@ -19,10 +28,20 @@ export function partsOf(found, at, head) {
     key: `block-${b + 1}`,
     name: `Block ${b + 1}`,
     heads: block.heads,
-    groups: [here([...attention(at, b + 1, block, head), ...stream(`block ${b + 1} output`, "stream after the block")]), weights(`blocks.${b}.`)],
+    groups: [
+      here([
+        ...attention(at, b + 1, block, head),
+        ...stream(`block ${b + 1} output`, "stream after the block"),
+      ]),
+      weights(`blocks.${b}.`),
+    ],
   }));
   return [
-    { key: "embedding", name: "Embedding", groups: [here(stream("tokens", "tokens at x")), weights("embedding")] },
+    {
+      key: "embedding",
+      name: "Embedding",
+      groups: [here(stream("tokens", "tokens at x")), weights("embedding")],
+    },
     ...blocks,
     { key: "readout", name: "Readout", groups: [here(last(found, at)), weights("readouts")] },
   ].map((part) => ({ ...part, groups: part.groups.filter((group) => group.panels.length) }));
@@ -37,10 +56,24 @@ function attention(at, b, block, head) {
   const found = at?.attention.find((one) => one.name === name);
   if (!found) return [];
   const isSoft = block.rule === "softmax";
-  const rings = found.selection.entries.filter((entry) => Math.abs(entry[2]) > VISIBLE).map(([i, j]) => [i, j]);
+  const rings = found.selection.entries
+    .filter((entry) => Math.abs(entry[2]) > VISIBLE)
+    .map(([i, j]) => [i, j]);
   return [
-    { id: "scores", panel: found.scores, options: { title: "scores", rings, summary: isSoft ? "ringed: attended to" : "ringed: selected" } },
-    { id: "selection", panel: found.selection, options: { title: isSoft ? "attention" : "selected" } },
+    {
+      id: "scores",
+      panel: found.scores,
+      options: {
+        title: "scores",
+        rings,
+        summary: isSoft ? "ringed: attended to" : "ringed: selected",
+      },
+    },
+    {
+      id: "selection",
+      panel: found.selection,
+      options: { title: isSoft ? "attention" : "selected" },
+    },
   ];
 }
 
@@ -50,7 +83,8 @@ function last(found, at) {
   return panel ? [{ id: "last", panel, options: { title: "stream that is read" } }] : [];
 }
 
-const plain = (title) => title.replace(/^block \d+, (head \d+, )?/, "").replace(/^(embedding|readout( \d+)?) /, "");
+const plain = (title) =>
+  title.replace(/^block \d+, (head \d+, )?/, "").replace(/^(embedding|readout( \d+)?) /, "");
 
 function shapeOf(panel) {
   const [n, m] = panel.shape;

@@ -7,15 +7,32 @@ const PAUSE = 1300;
 export class Player {
   constructor(place, arrived) {
     Object.assign(this, { place, arrived, stations: [], step: 0, timer: 0 });
-    const button = (words, action, extra = "") => element("button", { type: "button", class: `button button--small ${extra}`, onclick: action }, words);
+    const button = (words, action, extra = "") =>
+      element(
+        "button",
+        { type: "button", class: `button button--small ${extra}`, onclick: action },
+        words,
+      );
     this.back = button("Back", () => this.by(-1));
     this.playing = button("Play", () => this.toggle(), "button--primary");
     this.next = button("Step", () => this.by(1));
-    this.slider = element("input", { type: "range", min: 0, step: 1, "aria-label": "Station of the journey", oninput: () => this.jump() });
+    this.slider = element("input", {
+      type: "range",
+      min: 0,
+      step: 1,
+      "aria-label": "Station of the journey",
+      oninput: () => this.jump(),
+    });
     this.title = element("strong", {});
     this.words = element("p", { class: "pg-words", "aria-live": "polite" });
     place.append(
-      element("div", { class: "pg-player" }, element("div", { class: "cluster" }, this.back, this.playing, this.next), this.slider, this.title),
+      element(
+        "div",
+        { class: "pg-player" },
+        element("div", { class: "cluster" }, this.back, this.playing, this.next),
+        this.slider,
+        this.title,
+      ),
       this.words,
     );
   }

@@ -17,17 +17,29 @@ export function linePlot(curves, { label, xName, height = 260, mark = null, widt
   const svg = frame(width, height, label);
   for (const y of [y0, 0, y1].filter((y, k, list) => list.indexOf(y) === k)) {
     svg.append(
-      drawing("line", { class: "pg-rule", x1: MARGIN.left, x2: width - MARGIN.right, y1: Y(y), y2: Y(y) }),
+      drawing("line", {
+        class: "pg-rule",
+        x1: MARGIN.left,
+        x2: width - MARGIN.right,
+        y1: Y(y),
+        y2: Y(y),
+      }),
       text(MARGIN.left - 8, Y(y) + 4, minus(short(y)), "end"),
     );
   }
-  svg.append(text(X(x0), height - 12, minus(short(x0)), "middle"), text(X(x1), height - 12, minus(short(x1)), "middle"));
+  svg.append(
+    text(X(x0), height - 12, minus(short(x0)), "middle"),
+    text(X(x1), height - 12, minus(short(x1)), "middle"),
+  );
   svg.append(text((X(x0) + X(x1)) / 2, height - 12, xName, "middle"));
   for (const curve of curves) {
-    const path = curve.points.map(([x, y], k) => `${k ? "L" : "M"}${X(x).toFixed(2)} ${Y(y).toFixed(2)}`).join("");
+    const path = curve.points
+      .map(([x, y], k) => `${k ? "L" : "M"}${X(x).toFixed(2)} ${Y(y).toFixed(2)}`)
+      .join("");
     svg.append(drawing("path", { class: `pg-curve ${curve.class ?? ""}`, d: path }));
   }
-  if (mark) svg.append(drawing("circle", { class: "pg-dot", cx: X(mark[0]), cy: Y(mark[1]), r: 5 }));
+  if (mark)
+    svg.append(drawing("circle", { class: "pg-dot", cx: X(mark[0]), cy: Y(mark[1]), r: 5 }));
   return svg;
 }
 
@@ -43,8 +55,21 @@ export function barPlot(values, kept, { label, height = 280, width = 720 }) {
   for (let power = top; power >= bottom; power -= step) {
     const y = Y(10 ** power);
     svg.append(
-      drawing("line", { class: "pg-rule", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }),
-      text(MARGIN.left - 8, y + 4, power >= -2 && power <= 3 ? String(Number((10 ** power).toPrecision(1))) : short(10 ** power, 1).replace("1·", ""), "end"),
+      drawing("line", {
+        class: "pg-rule",
+        x1: MARGIN.left,
+        x2: width - MARGIN.right,
+        y1: y,
+        y2: y,
+      }),
+      text(
+        MARGIN.left - 8,
+        y + 4,
+        power >= -2 && power <= 3
+          ? String(Number((10 ** power).toPrecision(1)))
+          : short(10 ** power, 1).replace("1·", ""),
+        "end",
+      ),
     );
   }
   const pitch = room.w / Math.max(values.length, 8);
@@ -60,12 +85,19 @@ export function barPlot(values, kept, { label, height = 280, width = 720 }) {
     });
     bar.append(drawing("title", {}, `σ${k + 1} = ${value}`));
     svg.append(bar);
-    if (pitch > 16 || k % 4 === 0) svg.append(text(MARGIN.left + (k + 0.5) * pitch, height - 14, String(k + 1), "middle"));
+    if (pitch > 16 || k % 4 === 0)
+      svg.append(text(MARGIN.left + (k + 0.5) * pitch, height - 14, String(k + 1), "middle"));
   });
   if (kept > 0 && kept < values.length) {
     const x = MARGIN.left + kept * pitch;
     svg.append(
-      drawing("line", { class: "pg-cut", x1: x, x2: x, y1: MARGIN.top, y2: height - MARGIN.bottom }),
+      drawing("line", {
+        class: "pg-cut",
+        x1: x,
+        x2: x,
+        y1: MARGIN.top,
+        y2: height - MARGIN.bottom,
+      }),
       text(x + 6, MARGIN.top + 12, `m = ${kept}`, "start"),
     );
   }
@@ -73,7 +105,12 @@ export function barPlot(values, kept, { label, height = 280, width = 720 }) {
 }
 
 function frame(width, height, label) {
-  return drawing("svg", { class: "pg-plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  return drawing("svg", {
+    class: "pg-plot",
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": label,
+  });
 }
 
 function text(x, y, words, anchor) {

@@ -48,7 +48,11 @@ function showReading(said) {
   line.replaceChildren(
     said.ok
       ? mathematics(said.latex)
-      : element("span", { class: "field__error" }, said.problem + (said.column ? ` (character ${said.column})` : "")),
+      : element(
+          "span",
+          { class: "field__error" },
+          said.problem + (said.column ? ` (character ${said.column})` : ""),
+        ),
   );
   return said.ok;
 }
@@ -94,8 +98,13 @@ function showModel() {
   const [tokens, width, , , , total] = found.counts;
   const proof = found.certificate.zero_error
     ? element("span", { class: "badge badge--good" }, "error zero, proven")
-    : element("span", { class: "badge badge--accent" }, `error ≤ ${short(found.certificate.bound, 2)}, proven`);
-  const fact = (value, words) => element("li", {}, element("strong", {}, String(value)), ` ${words}`);
+    : element(
+        "span",
+        { class: "badge badge--accent" },
+        `error ≤ ${short(found.certificate.bound, 2)}, proven`,
+      );
+  const fact = (value, words) =>
+    element("li", {}, element("strong", {}, String(value)), ` ${words}`);
   find("facts").replaceChildren(
     fact(tokens.model, tokens.model === "1" ? "token" : "tokens"),
     fact(width.model, "dimensions"),
@@ -122,13 +131,21 @@ function showCounts() {
   const cell = (value) => element("td", { class: "number" }, value ?? "–");
   find("counts").tBodies[0].replaceChildren(
     ...found.counts.map((row) =>
-      element("tr", {}, element("th", { scope: "row" }, row.name), cell(row.model), cell(row.formula), cell(row.bound)),
+      element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, row.name),
+        cell(row.model),
+        cell(row.formula),
+        cell(row.bound),
+      ),
     ),
   );
 }
 
 function showCertificate() {
-  const item = (name, words) => element("div", {}, element("dt", {}, name), element("dd", {}, words));
+  const item = (name, words) =>
+    element("div", {}, element("dt", {}, name), element("dd", {}, words));
   const { proofs, formats } = found.certificate;
   find("certificate").replaceChildren(
     element("p", {}, `On ${found.domain}, proven from the weights alone:`),
@@ -183,7 +200,11 @@ function showHeads(part) {
   if (place.hidden) return;
   const select = place.querySelector("select");
   if (select.options.length !== part.heads) {
-    select.replaceChildren(...Array.from({ length: part.heads }, (_, k) => element("option", { value: k + 1 }, `${k + 1} of ${part.heads}`)));
+    select.replaceChildren(
+      ...Array.from({ length: part.heads }, (_, k) =>
+        element("option", { value: k + 1 }, `${k + 1} of ${part.heads}`),
+      ),
+    );
   }
   select.value = within(state.get("head"), part);
 }
@@ -217,7 +238,13 @@ function showPanels(part) {
     if (!place) {
       const body = element("div", { class: "pg-maps" });
       panels.append(
-        element("div", { class: "stack stack--tight" }, element("h3", {}, group.title), group.note ? element("p", { class: "muted small" }, group.note) : null, body),
+        element(
+          "div",
+          { class: "stack stack--tight" },
+          element("h3", {}, group.title),
+          group.note ? element("p", { class: "muted small" }, group.note) : null,
+          body,
+        ),
       );
       place = { body, maps: new Map() };
       shown.set(group.title, place);
@@ -255,7 +282,11 @@ async function trace() {
     at = null;
     output.replaceChildren(
       element("p", { class: "notice notice--warn" }, error.message),
-      element("button", { type: "button", class: "button button--small", onclick: () => sliders.pullBack() }, "Move x into the ball"),
+      element(
+        "button",
+        { type: "button", class: "button button--small", onclick: () => sliders.pullBack() },
+        "Move x into the ball",
+      ),
     );
   }
   showParts();
@@ -263,7 +294,8 @@ async function trace() {
 }
 
 function showOutput(output) {
-  const item = (name, ...words) => element("div", {}, element("dt", {}, name), element("dd", { class: "mono" }, ...words));
+  const item = (name, ...words) =>
+    element("div", {}, element("dt", {}, name), element("dd", { class: "mono" }, ...words));
   output.replaceChildren(
     element(
       "dl",
@@ -289,9 +321,16 @@ form.addEventListener("submit", async (event) => {
   if (await readText()) compile(true);
 });
 form.elements.p.addEventListener("input", typed);
-form.elements.p.addEventListener("scroll", () => (find("caret").scrollLeft = form.elements.p.scrollLeft));
-form.elements.radius.addEventListener("input", unhurried(() => compile(true), 400));
-for (const name of ["construction", "directions", "dtype"]) form.elements[name].addEventListener("change", () => compile(true));
+form.elements.p.addEventListener(
+  "scroll",
+  () => (find("caret").scrollLeft = form.elements.p.scrollLeft),
+);
+form.elements.radius.addEventListener(
+  "input",
+  unhurried(() => compile(true), 400),
+);
+for (const name of ["construction", "directions", "dtype"])
+  form.elements[name].addEventListener("change", () => compile(true));
 find("head-choice").addEventListener("change", (event) => {
   form.elements.head.value = event.target.value;
   state.keep(false);
@@ -299,4 +338,3 @@ find("head-choice").addEventListener("change", (event) => {
 });
 offerLink(find("copy-link"));
 if (form.elements.p.getAttribute("aria-invalid") !== "true") compile(false);
-

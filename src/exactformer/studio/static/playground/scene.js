@@ -19,7 +19,11 @@ export class Scene {
     this.panels = {
       quantise: panel("1", "Quantise", "cells and their numbers"),
       codes: panel("2", "Contextual mapping", "codes, layer by layer"),
-      keys: panel("3", "Keys", `${counted(found.keys.count)}, in ${counted(found.keys.contexts)} contexts`),
+      keys: panel(
+        "3",
+        "Keys",
+        `${counted(found.keys.count)}, in ${counted(found.keys.contexts)} contexts`,
+      ),
       values: panel("4", "Values", "dots: transformer, rings: map"),
     };
     this.drawCells();
@@ -34,7 +38,9 @@ export class Scene {
     const state = (name) => (ORDER.indexOf(name) <= Math.max(reached, 1) ? "reached" : "ahead");
     for (const [name, { place }] of Object.entries(this.panels)) {
       place.dataset.state = state(name);
-      place.dataset.present = String(name === station.stage || (name === "quantise" && station.stage === "input"));
+      place.dataset.present = String(
+        name === station.stage || (name === "quantise" && station.stage === "input"),
+      );
     }
     this.place.dataset.stage = station.stage;
     for (const { dot, from, to, box, label } of this.cells) {
@@ -43,7 +49,8 @@ export class Scene {
       box?.classList.toggle("pg-shown", isIn);
       label.classList.toggle("pg-shown", isIn);
     }
-    const last = station.stage === "codes" ? station.station : reached > 2 ? this.way.codes.length - 1 : 0;
+    const last =
+      station.stage === "codes" ? station.station : reached > 2 ? this.way.codes.length - 1 : 0;
     this.reveal(last);
     this.panels.keys.svg.classList.toggle("pg-lit", reached >= 3);
     for (const { dot, from, to } of this.values) move(dot, reached >= 4 ? to : from);
@@ -58,7 +65,9 @@ export class Scene {
     const all = way.input.flat();
     const [low, high] = [Math.min(0, ...all), Math.max(1, ...all)];
     const Y = scale(low, high, H - AREA.bottom, AREA.top);
-    const X = isPlane ? scale(low, high, AREA.left, W - AREA.right) : scale(0.5, n + 0.5, AREA.left, W - AREA.right);
+    const X = isPlane
+      ? scale(low, high, AREA.left, W - AREA.right)
+      : scale(0.5, n + 0.5, AREA.left, W - AREA.right);
     for (let k = 0; k <= N && N <= 32; k++) {
       svg.append(rule(AREA.left, W - AREA.right, Y(k / N), Y(k / N)));
       if (isPlane) svg.append(rule(X(k / N), X(k / N), Y(0), Y(1)));
@@ -71,16 +80,33 @@ export class Scene {
     this.cells = way.input.map((x, k) => {
       const from = isPlane ? [X(x[0]), Y(x[1])] : [X(k + 1), Y(x[0])];
       const corner = way.cells[k].map((c) => c / N);
-      const to = way.inside[k] ? (isPlane ? [X(corner[0]), Y(corner[1])] : [X(k + 1), Y(corner[0])]) : null;
+      const to = way.inside[k]
+        ? isPlane
+          ? [X(corner[0]), Y(corner[1])]
+          : [X(k + 1), Y(corner[0])]
+        : null;
       let box = null;
       if (way.inside[k]) {
         const side = Math.abs(Y(1 / N) - Y(0));
         const wide = isPlane ? Math.abs(X(1 / N) - X(0)) : 0.7 * (X(2) - X(1));
-        box = drawing("rect", { class: `pg-cell pg-fill--${k % 5}`, x: isPlane ? to[0] : to[0] - wide / 2, y: to[1] - side, width: wide, height: side });
+        box = drawing("rect", {
+          class: `pg-cell pg-fill--${k % 5}`,
+          x: isPlane ? to[0] : to[0] - wide / 2,
+          y: to[1] - side,
+          width: wide,
+          height: side,
+        });
         boxes.append(box);
       }
       const dot = token(k, from);
-      const label = words(svg, (to ?? from)[0] + 9, (to ?? from)[1] - 6, way.inside[k] ? String(way.ids[k]) : "outside", "start", `pg-number pg-text--${k % 5}`);
+      const label = words(
+        svg,
+        (to ?? from)[0] + 9,
+        (to ?? from)[1] - 6,
+        way.inside[k] ? String(way.ids[k]) : "outside",
+        "start",
+        `pg-number pg-text--${k % 5}`,
+      );
       svg.append(dot);
       return { dot, from, to, box, label };
     });
@@ -97,11 +123,18 @@ export class Scene {
     const powers = Math.max(1, Math.ceil(Math.log10(most) / 4));
     for (let p = 0; 10 ** p <= most * 1.01; p += powers) {
       svg.append(rule(AREA.left, W - AREA.right, Y(log(10 ** p)), Y(log(10 ** p))));
-      words(svg, AREA.left - 6, Y(log(10 ** p)) + 4, p < 4 ? String(10 ** p) : short(10 ** p, 1).replace("1·", ""), "end");
+      words(
+        svg,
+        AREA.left - 6,
+        Y(log(10 ** p)) + 4,
+        p < 4 ? String(10 ** p) : short(10 ** p, 1).replace("1·", ""),
+        "end",
+      );
     }
     const stride = Math.ceil(codes.length / 8);
     codes.forEach((station, k) => {
-      if (k % stride === 0 || k === codes.length - 1) words(svg, X(k), H - 18, String(station.layer), "middle");
+      if (k % stride === 0 || k === codes.length - 1)
+        words(svg, X(k), H - 18, String(station.layer), "middle");
     });
     words(svg, (AREA.left + W) / 2, H - 4, "layer", "middle");
     const n = this.way.input.length;
@@ -133,21 +166,46 @@ export class Scene {
     const log = (v) => Math.log10(1 + Math.max(0, v));
     const isWide = Math.max(...own, 1) > 100;
     const level = isWide ? log : (v) => v;
-    const Y = scale(level(Math.min(...own)), level(Math.max(...own, 1)), H - AREA.bottom, AREA.top + 4);
+    const Y = scale(
+      level(Math.min(...own)),
+      level(Math.max(...own, 1)),
+      H - AREA.bottom,
+      AREA.top + 4,
+    );
     const X = scale(1, Math.max(2, contexts), AREA.left, W - AREA.right - 4);
-    const [least, most] = [Math.min(...shown.map((k) => k[2])), Math.max(...shown.map((k) => k[2]))];
+    const [least, most] = [
+      Math.min(...shown.map((k) => k[2])),
+      Math.max(...shown.map((k) => k[2])),
+    ];
     const radius = Math.max(1.2, Math.min(4, 60 / Math.sqrt(shown.length)));
     for (const [context, part, value] of shown) {
       const share = most > least ? (value - least) / (most - least) : 0.5;
-      svg.append(drawing("circle", { class: "pg-key", cx: X(context), cy: Y(level(part)), r: radius, "fill-opacity": (0.15 + 0.75 * share).toFixed(2) }));
+      svg.append(
+        drawing("circle", {
+          class: "pg-key",
+          cx: X(context),
+          cy: Y(level(part)),
+          r: radius,
+          "fill-opacity": (0.15 + 0.75 * share).toFixed(2),
+        }),
+      );
     }
-    for (const end of [Math.max(...own), Math.min(...own)]) words(svg, AREA.left - 6, Y(level(end)) + 4, brief(end), "end");
+    for (const end of [Math.max(...own), Math.min(...own)])
+      words(svg, AREA.left - 6, Y(level(end)) + 4, brief(end), "end");
     words(svg, (AREA.left + W) / 2, H - 10, `context, 1 to ${counted(contexts)}`, "middle");
     this.way.keys.forEach((key, j) => {
       if (key.context === null) return;
-      svg.append(drawing("circle", { class: `pg-found pg-stroke--${j % 5}`, cx: X(key.context), cy: Y(level(key.own)), r: 8 }));
+      svg.append(
+        drawing("circle", {
+          class: `pg-found pg-stroke--${j % 5}`,
+          cx: X(key.context),
+          cy: Y(level(key.own)),
+          r: 8,
+        }),
+      );
     });
-    if (this.way.keys.some((key) => key.context === null)) words(svg, (AREA.left + W) / 2, H / 2, "no key: the output is 0", "middle", "pg-none");
+    if (this.way.keys.some((key) => key.context === null))
+      words(svg, (AREA.left + W) / 2, H / 2, "no key: the output is 0", "middle", "pg-none");
   }
 
   drawValues() {
@@ -158,15 +216,24 @@ export class Scene {
     const [low, high] = [Math.min(...all), Math.max(...all)];
     const room = 0.08 * (high - low || 1);
     const Y = scale(low - room, high + room, H - AREA.bottom, AREA.top);
-    const X = isPlane ? scale(low - room, high + room, AREA.left, W - AREA.right) : scale(0.5, output.length + 0.5, AREA.left, W - AREA.right);
-    axis(svg, Y, [low, high].filter((v, k, list) => list.indexOf(v) === k), "value");
+    const X = isPlane
+      ? scale(low - room, high + room, AREA.left, W - AREA.right)
+      : scale(0.5, output.length + 0.5, AREA.left, W - AREA.right);
+    axis(
+      svg,
+      Y,
+      [low, high].filter((v, k, list) => list.indexOf(v) === k),
+      "value",
+    );
     svg.append(rule(AREA.left, W - AREA.right, Y(0), Y(0)));
     if (isPlane) words(svg, (AREA.left + W) / 2, H - 10, "value, coordinate 1", "middle");
     else output.forEach((_, k) => words(svg, X(k + 1), H - 10, String(k + 1), "middle"));
     const at = (y, k) => (isPlane ? [X(y[0]), Y(y[1])] : [X(k + 1), Y(y[0])]);
     this.values = output.map((y, k) => {
       const goal = at(map[k], k);
-      svg.append(drawing("circle", { class: `pg-goal pg-stroke--${k % 5}`, cx: goal[0], cy: goal[1], r: 9 }));
+      svg.append(
+        drawing("circle", { class: `pg-goal pg-stroke--${k % 5}`, cx: goal[0], cy: goal[1], r: 9 }),
+      );
       const from = isPlane ? [X(0), Y(0)] : [X(k + 1), Y(0)];
       const dot = token(k, from);
       svg.append(dot);
@@ -176,14 +243,31 @@ export class Scene {
 }
 
 // 430,000 as 430k: there is little room beside an axis.
-const brief = (v) => (v < 10_000 ? String(v) : v < 1e6 ? `${Math.round(v / 1000)}k` : v < 1e9 ? `${Math.round(v / 1e6)}M` : short(v, 1));
+const brief = (v) =>
+  v < 10_000
+    ? String(v)
+    : v < 1e6
+      ? `${Math.round(v / 1000)}k`
+      : v < 1e9
+        ? `${Math.round(v / 1e6)}M`
+        : short(v, 1);
 
 function panel(number, title, note) {
-  const svg = drawing("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${title}: ${note}; the table below says the same` });
+  const svg = drawing("svg", {
+    viewBox: `0 0 ${W} ${H}`,
+    role: "img",
+    "aria-label": `${title}: ${note}; the table below says the same`,
+  });
   const place = element(
     "figure",
     { class: "pg-panel" },
-    element("figcaption", {}, element("span", { class: "pg-step" }, number), element("strong", {}, ` ${title} `), element("span", { class: "muted small" }, note)),
+    element(
+      "figcaption",
+      {},
+      element("span", { class: "pg-step" }, number),
+      element("strong", {}, ` ${title} `),
+      element("span", { class: "muted small" }, note),
+    ),
     svg,
   );
   return { place, svg };
@@ -211,5 +295,15 @@ function words(svg, x, y, text, anchor, extra = "") {
 
 function axis(svg, Y, ticks, name) {
   for (const tick of ticks) words(svg, AREA.left - 6, Y(tick) + 4, minus(short(tick, 3)), "end");
-  svg.append(drawing("text", { class: "pg-tick", transform: `translate(12 ${H / 2}) rotate(-90)`, "text-anchor": "middle" }, name));
+  svg.append(
+    drawing(
+      "text",
+      {
+        class: "pg-tick",
+        transform: `translate(12 ${H / 2}) rotate(-90)`,
+        "text-anchor": "middle",
+      },
+      name,
+    ),
+  );
 }

@@ -10,7 +10,12 @@ import { State } from "./state.js";
 import { stationsOf } from "./stations.js";
 
 const API = "/api/v1/playground/sequences";
-const STAGES = { quantise: "quantise", "contextual mapping": "tell contexts apart", reject: "reject", values: "look up values" };
+const STAGES = {
+  quantise: "quantise",
+  "contextual mapping": "tell contexts apart",
+  reject: "reject",
+  values: "look up values",
+};
 
 const form = find("controls");
 const state = new State(form, () => compile(false));
@@ -58,10 +63,14 @@ async function follow() {
 function showModel() {
   find("summary").textContent = found.summary;
   find("certificate").textContent = found.certificate;
-  find("measured").textContent = `Measured on ${counted(found.measured.samples ?? 2000)} random inputs: ${found.measured.text}`;
-  const fact = (value, words) => element("li", {}, element("strong", {}, counted(value)), ` ${words}`);
+  find("measured").textContent =
+    `Measured on ${counted(found.measured.samples ?? 2000)} random inputs: ${found.measured.text}`;
+  const fact = (value, words) =>
+    element("li", {}, element("strong", {}, counted(value)), ` ${words}`);
   find("facts").replaceChildren(
-    ...Object.entries(found.layers).map(([name, count]) => fact(count, `${count === 1 ? "layer" : "layers"} to ${STAGES[name]}`)),
+    ...Object.entries(found.layers).map(([name, count]) =>
+      fact(count, `${count === 1 ? "layer" : "layers"} to ${STAGES[name]}`),
+    ),
     fact(found.keys.count, `keys of ${found.key_bits} bits`),
     fact(found.weights, "weights"),
   );
@@ -69,13 +78,19 @@ function showModel() {
 
 function showNumbers(way) {
   const cell = (text) => element("td", { class: "number" }, text);
-  const list = (values, digits) => values.map((v) => minus(digits ? short(v, digits) : v)).join(", ");
+  const list = (values, digits) =>
+    values.map((v) => minus(digits ? short(v, digits) : v)).join(", ");
   find("table").tBodies[0].replaceChildren(
     ...way.input.map((token, k) =>
       element(
         "tr",
         {},
-        element("th", { scope: "row" }, element("span", { class: `pg-token pg-token--${k % 5}` }), ` ${k + 1}`),
+        element(
+          "th",
+          { scope: "row" },
+          element("span", { class: `pg-token pg-token--${k % 5}` }),
+          ` ${k + 1}`,
+        ),
         cell(list(token)),
         cell(way.inside[k] ? list(way.cells[k]) : "outside"),
         cell(way.inside[k] ? String(way.ids[k]) : "–"),
@@ -92,7 +107,9 @@ function showNumbers(way) {
 function showSliders(way) {
   const place = find("sliders");
   const flat = way.input.flat();
-  const names = way.input.flatMap((token, k) => token.map((_, r) => `token ${k + 1}${token.length > 1 ? `, ${r + 1}` : ""}`));
+  const names = way.input.flatMap((token, k) =>
+    token.map((_, r) => `token ${k + 1}${token.length > 1 ? `, ${r + 1}` : ""}`),
+  );
   if (place.childElementCount === names.length && place.dataset.names === names.join()) {
     [...place.querySelectorAll("input")].forEach((input, k) => {
       if (input !== document.activeElement) input.value = flat[k];
@@ -104,14 +121,31 @@ function showSliders(way) {
         element(
           "div",
           { class: "pg-slider" },
-          element("label", { for: `value-${k}` }, element("span", { class: `pg-token pg-token--${Math.floor(k / way.input[0].length) % 5}` }), ` ${name}`),
-          element("input", { id: `value-${k}`, type: "range", min: -0.1, max: 1.1, step: 0.005, value: flat[k], oninput: slid }),
+          element(
+            "label",
+            { for: `value-${k}` },
+            element("span", {
+              class: `pg-token pg-token--${Math.floor(k / way.input[0].length) % 5}`,
+            }),
+            ` ${name}`,
+          ),
+          element("input", {
+            id: `value-${k}`,
+            type: "range",
+            min: -0.1,
+            max: 1.1,
+            step: 0.005,
+            value: flat[k],
+            oninput: slid,
+          }),
           element("output", { class: "mono", for: `value-${k}` }),
         ),
       ),
     );
   }
-  [...place.querySelectorAll("output")].forEach((output, k) => (output.textContent = minus(flat[k])));
+  [...place.querySelectorAll("output")].forEach(
+    (output, k) => (output.textContent = minus(flat[k])),
+  );
 }
 
 function slid() {
@@ -133,10 +167,17 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   compile(true);
 });
-for (const name of ["tokens", "dim"]) form.elements[name].addEventListener("input", unhurried(reshaped, 300));
-form.elements.cells.addEventListener("input", unhurried(() => compile(true), 300));
-for (const name of ["map", "form", "positional"]) form.elements[name].addEventListener("change", () => compile(true));
-form.elements.input.addEventListener("input", unhurried(() => compile(false), 300));
+for (const name of ["tokens", "dim"])
+  form.elements[name].addEventListener("input", unhurried(reshaped, 300));
+form.elements.cells.addEventListener(
+  "input",
+  unhurried(() => compile(true), 300),
+);
+for (const name of ["map", "form", "positional"])
+  form.elements[name].addEventListener("change", () => compile(true));
+form.elements.input.addEventListener(
+  "input",
+  unhurried(() => compile(false), 300),
+);
 offerLink(find("copy-link"));
 compile(false);
-

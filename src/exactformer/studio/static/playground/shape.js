@@ -7,7 +7,11 @@ import { linePlot } from "./plot.js";
 import { Surface } from "./surface.js";
 
 const API = "/api/v1/playground/polynomial/surface";
-const VIEWS = { model: "the transformer", target: "the polynomial", difference: "their difference" };
+const VIEWS = {
+  model: "the transformer",
+  target: "the polynomial",
+  difference: "their difference",
+};
 const TABLE_STEPS = 8;
 
 export class Shape {
@@ -16,7 +20,11 @@ export class Shape {
     this.bar = element("div", { class: "split" });
     this.drawn = element("div", { class: "card" });
     this.words = element("p", { class: "muted small", "aria-live": "polite" });
-    this.table = element("details", { class: "pg-details", ontoggle: () => this.tabulate() }, element("summary", {}, "As a table"));
+    this.table = element(
+      "details",
+      { class: "pg-details", ontoggle: () => this.tabulate() },
+      element("summary", {}, "As a table"),
+    );
     place.append(this.bar, this.drawn, this.words, this.table);
   }
 
@@ -45,11 +53,19 @@ export class Shape {
     const buttons = Object.entries(VIEWS).map(([key, words]) =>
       element(
         "button",
-        { type: "button", class: "button button--small", "aria-pressed": String(key === view), onclick: () => this.choose("show", key) },
+        {
+          type: "button",
+          class: "button button--small",
+          "aria-pressed": String(key === view),
+          onclick: () => this.choose("show", key),
+        },
         words,
       ),
     );
-    this.bar.replaceChildren(element("div", { class: "cluster", role: "group", "aria-label": "What to draw" }, buttons), ...this.axes());
+    this.bar.replaceChildren(
+      element("div", { class: "cluster", role: "group", "aria-label": "What to draw" }, buttons),
+      ...this.axes(),
+    );
   }
 
   axes() {
@@ -59,10 +75,24 @@ export class Shape {
     const pick = (which) =>
       element(
         "select",
-        { class: "input pg-axis", "aria-label": which ? "Second variable" : "First variable", onchange: (event) => this.choose("axes", swapped(present, which, event.target.value)) },
-        names.map((name) => element("option", { value: name, selected: name === present[which] }, name)),
+        {
+          class: "input pg-axis",
+          "aria-label": which ? "Second variable" : "First variable",
+          onchange: (event) => this.choose("axes", swapped(present, which, event.target.value)),
+        },
+        names.map((name) =>
+          element("option", { value: name, selected: name === present[which] }, name),
+        ),
       );
-    return [element("div", { class: "cluster" }, element("span", { class: "muted small" }, "slice along"), pick(0), pick(1))];
+    return [
+      element(
+        "div",
+        { class: "cluster" },
+        element("span", { class: "muted small" }, "slice along"),
+        pick(0),
+        pick(1),
+      ),
+    ];
   }
 
   choose(name, value) {
@@ -80,13 +110,25 @@ export class Shape {
     const { data } = this;
     const view = this.view();
     const values = data[view];
-    const value = { model: this.at?.output, target: this.at?.target, difference: this.at && this.at.output - this.at.target }[view];
+    const value = {
+      model: this.at?.output,
+      target: this.at?.target,
+      difference: this.at && this.at.output - this.at.target,
+    }[view];
     const coordinate = (name) => this.at?.x[this.found.variables.indexOf(name)];
     if (data.axes.length === 1) {
       const points = data.line.map((u, k) => [u, values[k][0]]).filter(([, v]) => v !== null);
       const label = `${VIEWS[view]} over ${data.axes[0]}`;
       const mark = this.at ? [coordinate(data.axes[0]), value] : null;
-      this.drawn.replaceChildren(linePlot([{ points }], { label, xName: data.axes[0], mark, height: 320, width: Math.max(320, this.place.clientWidth - 48) }));
+      this.drawn.replaceChildren(
+        linePlot([{ points }], {
+          label,
+          xName: data.axes[0],
+          mark,
+          height: 320,
+          width: Math.max(320, this.place.clientWidth - 48),
+        }),
+      );
     } else {
       if (!this.surface.place.isConnected) this.drawn.replaceChildren(this.surface.place);
       const mark = this.at ? [...data.axes.map(coordinate), value] : null;
@@ -97,7 +139,9 @@ export class Shape {
       : "equals the polynomial to the last digit";
     this.words.textContent =
       `On ${data.points.toLocaleString("en-GB")} points the transformer ${away}; certified is ${short(data.bound, 2)}.` +
-      (data.axes.length > 1 ? ` Drawn are values from ${range(values)}; drag, or use arrow keys, to turn it.` : "");
+      (data.axes.length > 1
+        ? ` Drawn are values from ${range(values)}; drag, or use arrow keys, to turn it.`
+        : "");
     if (this.table.open) this.tabulate();
   }
 
@@ -110,7 +154,8 @@ export class Shape {
     const picked = Array.from({ length: TABLE_STEPS + 1 }, (_, k) => Math.round(k * stride));
     const columns = axes.length > 1 ? picked : [0];
     const head = (text, scope) => element("th", { scope, class: "number" }, text);
-    const cell = (value) => element("td", { class: "number mono" }, value === null ? "–" : minus(short(value, 4)));
+    const cell = (value) =>
+      element("td", { class: "number mono" }, value === null ? "–" : minus(short(value, 4)));
     this.table.append(
       element(
         "div",
@@ -118,9 +163,37 @@ export class Shape {
         element(
           "table",
           { class: "table pg-small-table" },
-          element("caption", { class: "small muted" }, axes.length > 1 ? `Rows ${axes[0]}, columns ${axes[1]}: ${VIEWS[this.view()]}` : VIEWS[this.view()]),
-          element("thead", {}, element("tr", {}, head(axes.join(" \\ "), "col"), axes.length > 1 ? columns.map((j) => head(minus(short(line[j])), "col")) : head("value", "col"))),
-          element("tbody", {}, picked.map((i) => element("tr", {}, head(minus(short(line[i])), "row"), columns.map((j) => cell(values[i][j]))))),
+          element(
+            "caption",
+            { class: "small muted" },
+            axes.length > 1
+              ? `Rows ${axes[0]}, columns ${axes[1]}: ${VIEWS[this.view()]}`
+              : VIEWS[this.view()],
+          ),
+          element(
+            "thead",
+            {},
+            element(
+              "tr",
+              {},
+              head(axes.join(" \\ "), "col"),
+              axes.length > 1
+                ? columns.map((j) => head(minus(short(line[j])), "col"))
+                : head("value", "col"),
+            ),
+          ),
+          element(
+            "tbody",
+            {},
+            picked.map((i) =>
+              element(
+                "tr",
+                {},
+                head(minus(short(line[i])), "row"),
+                columns.map((j) => cell(values[i][j])),
+              ),
+            ),
+          ),
         ),
       ),
     );

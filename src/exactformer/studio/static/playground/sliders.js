@@ -37,7 +37,13 @@ export class Sliders {
     const control = {
       input,
       output,
-      place: element("div", { class: "pg-slider" }, element("label", { class: "mono", for: `x-${name}` }, name), input, output),
+      place: element(
+        "div",
+        { class: "pg-slider" },
+        element("label", { class: "mono", for: `x-${name}` }, name),
+        input,
+        output,
+      ),
     };
     this.set(control, value);
     return control;
@@ -63,7 +69,8 @@ export class Sliders {
   pullBack() {
     const size = Math.hypot(...this.values());
     const factor = size > this.reach ? (0.98 * this.reach) / size : 1;
-    for (const control of this.controls) this.set(control, Number((factor * control.value).toPrecision(3)));
+    for (const control of this.controls)
+      this.set(control, Number((factor * control.value).toPrecision(3)));
     this.moved(this.values());
   }
 }

@@ -27,7 +27,8 @@ export class State {
   set(values) {
     for (const control of this.form.elements) {
       if (!control.name) continue;
-      const value = values.get(control.name) ?? (control.type === "hidden" ? "" : beginning(control));
+      const value =
+        values.get(control.name) ?? (control.type === "hidden" ? "" : beginning(control));
       control.value = value;
     }
   }
@@ -43,5 +44,6 @@ export class State {
 
 function beginning(control) {
   if (control.tagName !== "SELECT") return control.defaultValue;
-  return ([...control.options].find((option) => option.defaultSelected) ?? control.options[0]).value;
+  return ([...control.options].find((option) => option.defaultSelected) ?? control.options[0])
+    .value;
 }

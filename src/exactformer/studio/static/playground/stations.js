@@ -4,12 +4,19 @@ import { counted, minus, short } from "./format.js";
 
 export function stationsOf(found, way) {
   const n = way.input.length;
-  const tokens = (list) => (list.length === 1 ? `token ${list[0] + 1}` : `tokens ${list.map((k) => k + 1).join(", ")}`);
-  const cells = way.cells.map((cell, k) => (way.inside[k] ? (cell.length > 1 ? `(${cell.join(", ")})` : cell[0]) : "outside"));
+  const tokens = (list) =>
+    list.length === 1 ? `token ${list[0] + 1}` : `tokens ${list.map((k) => k + 1).join(", ")}`;
+  const cells = way.cells.map((cell, k) =>
+    way.inside[k] ? (cell.length > 1 ? `(${cell.join(", ")})` : cell[0]) : "outside",
+  );
   const count = found.layers["contextual mapping"];
   const isFour = found.request.form === "four-layer";
   const stations = [
-    { stage: "input", title: "Input", words: `${n} tokens come in: ${way.input.map((t) => t.map(minus).join(", ")).join("; ")}.` },
+    {
+      stage: "input",
+      title: "Input",
+      words: `${n} tokens come in: ${way.input.map((t) => t.map(minus).join(", ")).join("; ")}.`,
+    },
     {
       stage: "quantise",
       title: "Quantise",
@@ -28,7 +35,12 @@ export function stationsOf(found, way) {
         : isLast
           ? "shifts all tokens by a multiple of the largest code, which tells the context"
           : `moves ${tokens(station.moved)}, by a multiple of how far apart the codes are`;
-    stations.push({ stage: "codes", station: k + 1, title: `Layer ${station.layer} of ${count}`, words: `Layer ${station.layer} of the contextual mapping ${what}. Codes: ${codes}.` });
+    stations.push({
+      stage: "codes",
+      station: k + 1,
+      title: `Layer ${station.layer} of ${count}`,
+      words: `Layer ${station.layer} of the contextual mapping ${what}. Codes: ${codes}.`,
+    });
   });
   const isKnown = way.keys.every((key) => key.context !== null);
   stations.push({

@@ -6,7 +6,9 @@ import { minus, short } from "./format.js";
 
 const HEIGHT = 0.62; // of the plane's half side
 const surfaces = new Set();
-onSchemeChange(() => surfaces.forEach((s) => (s.place.isConnected ? s.draw() : surfaces.delete(s))));
+onSchemeChange(() =>
+  surfaces.forEach((s) => (s.place.isConnected ? s.draw() : surfaces.delete(s))),
+);
 
 export class Surface {
   constructor() {
@@ -26,7 +28,8 @@ export class Surface {
     );
     this.canvas.addEventListener("pointerdown", (event) => this.grab(event));
     this.canvas.addEventListener("pointermove", (event) => this.drag(event));
-    for (const name of ["pointerup", "pointercancel"]) this.canvas.addEventListener(name, () => (this.held = null));
+    for (const name of ["pointerup", "pointercancel"])
+      this.canvas.addEventListener(name, () => (this.held = null));
     new ResizeObserver(() => this.draw()).observe(this.place);
     surfaces.add(this);
   }
@@ -111,7 +114,12 @@ export class Surface {
 
   frame(context) {
     const ground = this.level(0);
-    const corners = [[-1, -1], [1, -1], [1, 1], [-1, 1]].map(([x, y]) => this.project(x, y, ground));
+    const corners = [
+      [-1, -1],
+      [1, -1],
+      [1, 1],
+      [-1, 1],
+    ].map(([x, y]) => this.project(x, y, ground));
     context.strokeStyle = colour("line-strong");
     context.lineWidth = 1;
     context.beginPath();
@@ -136,15 +144,25 @@ export class Surface {
 
   faces(context) {
     const n = this.line.length - 1;
-    const at = (i, j) => this.project((2 * i) / n - 1, (2 * j) / n - 1, this.level(this.values[i][j]));
+    const at = (i, j) =>
+      this.project((2 * i) / n - 1, (2 * j) / n - 1, this.level(this.values[i][j]));
     const found = [];
     for (let i = 0; i < n; i++) {
       for (let j = 0; j < n; j++) {
-        const own = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]].filter(([a, b]) => this.values[a][b] !== null);
+        const own = [
+          [i, j],
+          [i + 1, j],
+          [i + 1, j + 1],
+          [i, j + 1],
+        ].filter(([a, b]) => this.values[a][b] !== null);
         if (own.length < 3) continue;
         const corners = own.map(([a, b]) => at(a, b));
         const value = own.reduce((sum, [a, b]) => sum + this.values[a][b], 0) / own.length;
-        found.push({ corners, value, depth: corners.reduce((sum, c) => sum + c[2], 0) / corners.length });
+        found.push({
+          corners,
+          value,
+          depth: corners.reduce((sum, c) => sum + c[2], 0) / corners.length,
+        });
       }
     }
     found.sort((a, b) => b.depth - a.depth);
