@@ -221,19 +221,20 @@ class _Shelf:
 
     def free_slug(self, record: PaperRecord) -> str:
         """Return the record's slug, with a number behind it if others have it already."""
-        slug = _slug(record)
-        if slug not in self.taken:
-            self.taken.add(slug)
-            return slug
-        number = self.numbers[slug] = self._last_number(slug, self.numbers.get(slug, 1)) + 1
-        return f"{slug}-{number}"
+        free = slug = _slug(record)
+        if slug in self.taken:
+            self.numbers[slug] = self._last_number(slug, self.numbers.get(slug, 1)) + 1
+            free = f"{slug}-{self.numbers[slug]}"
+        self.taken.add(free)
+        return free
 
     def _last_number(self, slug: str, known: int) -> int:
-        """Return the last number that is taken, from one that is: numbers follow each other."""
+        """Return a number that is taken and has a free one behind it, from one that is taken."""
 
         def is_taken(number: int) -> bool:
-            query = select(Paper.id).where(Paper.slug == f"{slug}-{number}")
-            return self.db.scalar(query) is not None
+            numbered = f"{slug}-{number}"
+            query = select(Paper.id).where(Paper.slug == numbered)
+            return numbered in self.taken or self.db.scalar(query) is not None
 
         step = 1
         while is_taken(known + step):

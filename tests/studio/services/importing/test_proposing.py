@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -15,6 +18,7 @@ from exactformer.studio.database.library import Citation, Paper
 from exactformer.studio.errors import ConflictError, ForbiddenError, LoginNeededError, NotFoundError
 from exactformer.studio.services import importing, papers
 from exactformer.studio.services.records import PaperRecord, checked
+from tests.studio.services.conftest import open_library
 
 
 def made(title: str = "Attention enables zero error", **fields: Any) -> PaperRecord:
@@ -145,6 +149,26 @@ def test_slugs_are_words_and_unique(library: Session) -> None:
     many = [made(chr(0x4E00 + n)) for n in range(40)]
     slugs = [paper.slug for paper in importing.store(library, many).added]
     assert slugs == [f"paper-{n}" for n in range(4, 4 + len(slugs))]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from(["注", "意", "力", "注 2", "意 2", "力 3", "a", "a 2"]), max_size=6)
+)
+def test_slugs_never_meet(blank: sqlite3.Connection, titles: list[str]) -> None:
+    with open_library(blank) as db:
+        for number, title in enumerate(titles):
+            batch = [made(title, doi=f"10.1000/{number}{n}", year=1000 + 20 * n) for n in (1, 2)]
+            importing.store(db, batch)
+        batch = [made(f"{t} 2", doi=f"10.1001/{n}") for n, t in enumerate(titles)]
+        importing.store(db, batch)
+        db.flush()
+
+
+def test_a_title_that_looks_like_a_numbered_slug_does_no_harm(library: Session) -> None:
+    titles = ("深度学习", "机器学习", "深度学习 2", "学习")
+    slugs = [p.slug for p in importing.store(library, [made(t, year=2020) for t in titles]).added]
+    assert slugs == ["2020", "2020-2", "2020-2-2", "2020-3"]
 
 
 def test_an_import_waits_for_its_owner_alone(library: Session) -> None:
