@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
 
 from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -138,7 +139,8 @@ def is_htmx(request: Request) -> bool:
 def redirect(request: Request, target: str) -> Response:
     """Go on with another page."""
     if is_htmx(request):
-        return with_cookie(request, Response(status_code=204, headers={"HX-Redirect": target}))
+        headers = {"HX-Redirect": quote(target, safe=":/%#?=@[]!$&'()*+,;")}
+        return with_cookie(request, Response(status_code=204, headers=headers))
     return with_cookie(request, RedirectResponse(target, 303))
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from exactformer.studio.database import engine, migrations
 from exactformer.studio.database.engine import Database, parse_address
 from exactformer.studio.database.tables import User, Vote
-from exactformer.studio.errors import DatabaseError
+from exactformer.studio.errors import BusyError, DatabaseError
 
 
 @pytest.fixture
@@ -126,6 +126,35 @@ def test_a_writer_elsewhere_is_waited_for_and_not_forever(
         assert db.scalar(select(func.count(User.id))) == 1
     here.close()
     elsewhere.close()
+
+
+def test_those_who_wait_to_write_are_few_and_the_others_are_told_to_come_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(engine, "QUEUE_SECONDS", 0.01)
+    monkeypatch.setattr(engine, "MOST_WAITING", 2)
+    here = Database(str(database.url))
+    refused: list[BusyError] = []
+
+    def write() -> None:
+        try:
+            with here.writing() as db:
+                db.add(user("late"))
+        except BusyError as busy:
+            refused.append(busy)
+
+    with here.writing() as db:
+        threads = [threading.Thread(target=write) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        db.add(user("ada"))
+    assert len(refused) == 8
+    with here.writing() as db:
+        assert list(db.scalars(select(User.handle))) == ["ada"]
+    here.close()
 
 
 def test_the_file_is_its_owners_alone(database: Database) -> None:

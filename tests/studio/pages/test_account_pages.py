@@ -95,6 +95,20 @@ def test_wrong_handle_and_wrong_password_are_one_refusal(client: Any, people: Pe
     assert [match and match[1] for match in told] == ["the handle or the password is wrong"] * 2
 
 
+def test_htmx_goes_on_to_any_path_of_this_site(client: Any, people: People) -> None:
+    reader = people.reader
+    form = {"handle": reader.handle, "password": PASSWORD, "next": "/papers/☃?q=a b"}
+    token = token_in(client.get("/login"))
+    client.headers["HX-Request"] = "true"
+    answer = client.post("/login", data=form | {"csrf_token": token})
+    assert (answer.status_code, answer.headers["HX-Redirect"]) == (204, "/papers/%E2%98%83?q=a%20b")
+
+
+def test_fields_of_unreasonable_length_are_refused(client: Any) -> None:
+    for field in ("handle", "password", "next", "name"):
+        assert fill_in(client, "/register", **{field: "x" * 9000}).status_code == 422
+
+
 def test_a_disabled_account_cannot_log_in(client: Any, people: People) -> None:
     reader = people.reader
     people.admin.client.patch(f"/api/v1/users/{reader.id}", json={"disabled": True})

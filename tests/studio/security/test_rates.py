@@ -75,3 +75,11 @@ def test_buckets_that_are_full_again_are_forgotten(monkeypatch: pytest.MonkeyPat
     clock.time += 60
     buckets.take("log-in", "new", RATE)
     assert list(buckets._full_at) == [("log-in", "new")]
+
+
+def test_long_keys_count_alone_and_are_not_kept_as_they_are() -> None:
+    buckets = Rates(Clock())
+    assert allowed(buckets, "a" * 900_000) == 3
+    assert allowed(buckets, "a" * 899_999 + "b") == 3
+    assert allowed(buckets, "\ud800" * 100) == 3
+    assert max(len(key) for _, key in buckets._full_at) <= rates.LONGEST_KEY

@@ -18,9 +18,11 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import Session
 
-from exactformer.studio.errors import DatabaseError
+from exactformer.studio.errors import BusyError, DatabaseError
 
-BUSY_SECONDS = 10  # to wait for a writer in another process
+BUSY_SECONDS = 10  # to wait for another writer
+QUEUE_SECONDS = 2  # to wait for a place among those who wait
+MOST_WAITING = 20
 WRITERS_LOCK = 0x65786163  # "exac": any number that all processes of a studio agree on
 
 
@@ -34,6 +36,7 @@ class Database:
         self.url = parse_address(address)
         self.engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url)
         self._writers = self.engine.execution_options(studio_writes=True)
+        self._queue = threading.Semaphore(MOST_WAITING)
         self._writer = threading.Lock()
         self._writing_thread = 0
         self.commits = 0
@@ -63,10 +66,13 @@ class Database:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Wait for the other writers of this process; waiting for oneself would take forever."""
+        """Wait for the other writers of this process, for a bounded time and in a short queue.
+
+        Who waits holds a thread, and readers need threads too.
+        """
         if self._writing_thread == threading.get_ident():
             raise RuntimeError("writing inside of writing: one transaction is enough")
-        with self._writer:
+        with _held(self._queue, QUEUE_SECONDS), _held(self._writer, BUSY_SECONDS):
             self._writing_thread = threading.get_ident()
             try:
                 yield
@@ -76,6 +82,18 @@ class Database:
     def close(self) -> None:
         """Give all connections back."""
         self.engine.dispose()
+
+
+@contextmanager
+def _held(lock: threading.Lock | threading.Semaphore, seconds: float) -> Iterator[None]:
+    if not lock.acquire(timeout=seconds):
+        raise BusyError(
+            "others are writing and take long; nothing of this request was stored: try again soon"
+        )
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def parse_address(address: str) -> URL:

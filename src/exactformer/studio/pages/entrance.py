@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
+from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio import entering
@@ -24,20 +25,21 @@ from exactformer.studio.web import (
 router = APIRouter(include_in_schema=False)
 
 Next = Annotated[Clean, Query(max_length=2000)]
+Line = Annotated[Clean, Field(max_length=500)]
 
 
 class LoginForm(FormBody):
     """What the form for logging in sends."""
 
-    handle: Clean = ""
-    password: Clean = ""
-    next: Clean = "/"
+    handle: Line = ""
+    password: Line = ""
+    next: Annotated[Clean, Field(max_length=2000)] = "/"
 
 
 class RegisterForm(LoginForm):
     """What the form for registering sends."""
 
-    name: Clean = ""
+    name: Line = ""
 
 
 @router.get("/login")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from hashlib import sha256
 
 from starlette.requests import Request
 
@@ -18,6 +19,7 @@ from exactformer.studio.settings import Rate
 __all__ = ["Rate", "Rates", "limit"]
 
 FORGET_BEYOND = 10_000
+LONGEST_KEY = 80
 
 
 class Rates:
@@ -31,6 +33,7 @@ class Rates:
     def take(self, name: str, key: str, rate: Rate) -> None:
         """Take a drop, or refuse and say when there will be one."""
         drop = rate.seconds / rate.count
+        key = key if len(key) <= LONGEST_KEY else sha256(key.encode(errors="replace")).hexdigest()
         with self._lock:
             present = self._clock()
             full_at = max(self._full_at.get((name, key), present), present) + drop
