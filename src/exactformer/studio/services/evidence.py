@@ -100,6 +100,8 @@ def of(folder: Path | None, experiment: str) -> Evidence:
         return _stored(path, changed)
     except FileFormatError as error:
         return _not_run(experiment, str(error))
+    except (KeyError, TypeError, ValueError) as error:
+        return _not_run(experiment, f"The stored run is not whole: {error!r}.")
 
 
 def of_claim(folder: Path | None, claim: Claim) -> Evidence | None:
