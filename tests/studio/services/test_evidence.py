@@ -40,6 +40,13 @@ def test_a_damaged_run_is_no_run(tmp_path: Path) -> None:
     assert "not a result" in found.why
 
 
+@pytest.mark.parametrize("part", ["provenance", "rows", "verdict"])
+def test_a_run_that_is_not_whole_is_no_run(tmp_path: Path, part: str) -> None:
+    content = json.loads((RESULTS / f"{NAME}.json").read_text())
+    (tmp_path / f"{NAME}.json").write_text(json.dumps(content | {part: "?"}))
+    assert evidence.of(tmp_path, NAME).status == "no stored run"
+
+
 @pytest.mark.parametrize(
     "name", ["", "nothing", "../secret", "fang-table-1.json", "fang-table-1\0"]
 )
