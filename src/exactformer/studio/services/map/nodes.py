@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +38,16 @@ class Node:
 Described = tuple[str, str, str]
 
 
-def describe(db: Session, keys: Iterable[Key]) -> list[Node]:
-    """Describe nodes in the order given; one that is not in the library is an error."""
+def describe(
+    db: Session, keys: Iterable[Key], counted: Mapping[Key, int] | None = None
+) -> list[Node]:
+    """Describe nodes in the order given; one that is not in the library is an error.
+
+    ``counted`` are their degrees, if they are known already.
+    """
     wanted = list(dict.fromkeys(keys))
     texts = require(db, wanted)
-    counted = degrees(db, wanted)
+    counted = degrees(db, wanted) if counted is None else counted
     return [Node(key, *texts[key], counted[key]) for key in wanted]
 
 

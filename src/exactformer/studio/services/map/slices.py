@@ -41,8 +41,10 @@ EXPANSIONS = 20
 WALKED = 4000
 """Edges followed at depth 2: the nodes with the fewest go first, so that hubs are left closed."""
 
-CANDIDATES = 200
-"""So many neighbours of a kind, those with most edges to what was walked, are compared further."""
+CANDIDATES = 2
+"""For each place, so many neighbours of a kind, those with most edges to what was walked, compete."""
+
+Degrees = dict[Key, int]
 
 
 @dataclass(frozen=True)
@@ -74,20 +76,21 @@ def explore(
     require(db, shown)
     walked = set(expanded)
     left_out: dict[str, int] = {}
+    counted: Degrees = {}
     if not path:
         walked.add(centre)
         room = (limit - len(shown)) // depth
-        left_out = _walk(db, [centre], shown, kinds, room)
+        left_out = _walk(db, [centre], shown, kinds, room, counted)
     if not path and depth == 2:
-        walked.update(_affordable(db, shown))
-        left_out = _walk(db, walked, shown, kinds, limit - len(shown))
+        walked.update(_affordable(_count(db, shown, counted)))
+        left_out = _walk(db, walked, shown, kinds, limit - len(shown), counted)
     for key in expanded:
-        _walk(db, [key], shown, kinds, min(limit, LARGEST - len(shown)))
+        _walk(db, [key], shown, kinds, min(limit, LARGEST - len(shown)), counted)
     if expanded:
-        left_out = _walk(db, walked, shown, kinds, 0)
+        left_out = _walk(db, walked, shown, kinds, 0, counted)
     return Slice(
         centre,
-        tuple(describe(db, shown)),
+        tuple(describe(db, shown, _count(db, shown, counted))),
         tuple(edges_among(db, shown)),
         frozenset(walked),
         {kind: number for kind, number in left_out.items() if number},
@@ -119,11 +122,14 @@ def _walk(
     shown: dict[Key, None],
     kinds: Collection[str],
     room: int,
+    counted: Degrees,
 ) -> dict[str, int]:
     """Show neighbours as far as there is room, kinds in turn; return how many are left, by kind."""
-    found = {kind: _ranked(db, walked, shown, kind, CANDIDATES) for kind in kinds}
+    most = max(1, CANDIDATES * room)
+    found = {kind: _ranked(db, walked, shown, kind, most) for kind in kinds}
     if room > 0:
-        columns = [_ordered(db, links)[:room] for links, _ in found.values()]
+        _count(db, [key for links, _ in found.values() for key in links], counted)
+        columns = [_ordered(links, counted)[:room] for links, _ in found.values()]
         turns = [key for key in chain.from_iterable(zip_longest(*columns)) if key is not None]
         shown.update(dict.fromkeys(turns[:room]))
     return {
@@ -131,8 +137,13 @@ def _walk(
     }
 
 
-def _ordered(db: Session, links: dict[Key, int]) -> list[Key]:
-    counted = degrees(db, links)
+def _count(db: Session, keys: Collection[Key], counted: Degrees) -> Degrees:
+    """Count the edges of nodes, unless that was done before."""
+    counted.update(degrees(db, [key for key in keys if key not in counted]))
+    return {key: counted[key] for key in keys}
+
+
+def _ordered(links: dict[Key, int], counted: Degrees) -> list[Key]:
     return sorted(links, key=lambda key: (-links[key], -counted[key], key))
 
 
@@ -164,10 +175,10 @@ def _edges(step: Step, origins: Collection[int]) -> Select[Any]:
     return chosen.distinct() if step.relation.repeats else chosen
 
 
-def _affordable(db: Session, shown: Collection[Key]) -> Iterator[Key]:
+def _affordable(counted: Degrees) -> Iterator[Key]:
     """Give the nodes that can be walked together, those with fewest edges first."""
     followed = 0
-    for key, degree in sorted(degrees(db, shown).items(), key=lambda item: (item[1], item[0])):
+    for key, degree in sorted(counted.items(), key=lambda item: (item[1], item[0])):
         followed += degree
         if followed > WALKED:
             return
