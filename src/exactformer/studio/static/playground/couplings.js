@@ -28,7 +28,7 @@ function family() {
   return { name: option.value, ...option.dataset };
 }
 
-// Show the controls that belong to the kernel; a family that is chosen anew begins with its usual parameter.
+// Show the controls that belong to the kernel; a family chosen anew begins with its usual parameter.
 function arrange(isNew) {
   const { name, parameter, least, most, usual, formula } = family();
   const wanted = {
@@ -75,7 +75,8 @@ function show(found) {
   find("m-value").textContent = state.get("m");
   showKernels(found);
   showNumbers(found);
-  const label = `${plural(found.singular_values.length, "singular value")}, the first ${found.head_dim} kept`;
+  const count = plural(found.singular_values.length, "singular value");
+  const label = `${count}, the first ${found.head_dim} kept`;
   find("chart").replaceChildren(
     barPlot(found.singular_values, found.head_dim, { label, width: find("chart").clientWidth }),
   );

@@ -3,6 +3,8 @@
 import { element } from "./dom.js";
 import { plural } from "./format.js";
 
+const between = (names) => (names.length > 2 ? `${names[0]} … ${names.at(-1)}` : names.join(", "));
+
 export function diagram(found, selected, open) {
   const box = (key, title, lines) =>
     element(
@@ -34,7 +36,7 @@ export function diagram(found, selected, open) {
         `${plural(block.heads, "head")}`,
         block.rule,
         ...(block.units ? [plural(block.units, "unit")] : []),
-        `writes ${block.writes.length > 2 ? `${block.writes[0]} … ${block.writes.at(-1)}` : block.writes.join(", ") || "nothing"}`,
+        `writes ${between(block.writes) || "nothing"}`,
       ]),
     ),
     box("readout", "Readout", ["⟨β, Z⟩ + b"]),

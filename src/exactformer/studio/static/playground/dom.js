@@ -46,5 +46,3 @@ export function onSchemeChange(redraw) {
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
-
-export const prefersStillness = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

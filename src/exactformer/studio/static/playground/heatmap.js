@@ -1,7 +1,8 @@
-// A matrix as a heat map: hover, arrow keys and zoom; the exact entry in words; the same as a table.
+// A matrix as a heat map: hover, arrow keys and zoom; the exact entry in words; the same as a
+// table.
 //
-// Blue is negative, the page's colour zero, orange positive; the shade is the root of |entry| over the
-// largest, so that small entries can still be seen.
+// Blue is negative, the page's colour zero, orange positive; the shade is the root of |entry| over
+// the largest, so that small entries can still be seen.
 
 import { colour, element, onSchemeChange } from "./dom.js";
 import { counted, short } from "./format.js";
@@ -101,7 +102,8 @@ export class Heatmap {
     this.about.textContent = options.note ?? `${counted(n)} × ${counted(m)}${blocks}`;
     this.frame.setAttribute(
       "aria-label",
-      `${this.heading.textContent}, ${n} rows and ${m} columns; arrow keys go from entry to entry, plus and minus zoom`,
+      `${this.heading.textContent}, ${n} rows and ${m} columns; ` +
+        "arrow keys go from entry to entry, plus and minus zoom",
     );
     if (this.cursor && (this.cursor[0] >= this.rows || this.cursor[1] >= this.columns))
       this.cursor = null;
@@ -318,7 +320,8 @@ export class Heatmap {
       ),
     );
     const left = this.entries.size - entries.length;
-    const caption = `Entries that are not zero${left > 0 ? `; the first ${TABLE_LIMIT} of ${this.entries.size}` : ""}`;
+    const rest = left > 0 ? `; the first ${TABLE_LIMIT} of ${this.entries.size}` : "";
+    const caption = `Entries that are not zero${rest}`;
     const heads = ["Row", "Column", "Entry"].map((name) => element("th", { scope: "col" }, name));
     this.tables.append(
       rows.length

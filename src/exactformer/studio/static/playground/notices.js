@@ -1,5 +1,5 @@
-// What stands against a request, above the result. What the server has put there stays until something new
-// is asked for.
+// What stands against a request, above the result. What the server has put there stays until
+// something new is asked for.
 
 import { Refused, wasTakenBack } from "./fetching.js";
 

@@ -1,5 +1,5 @@
-// A kernel to draw: a grid of buttons. Press and drag to paint; with the keyboard go by arrow keys, change the
-// value by plus and minus. Between the values the kernel is straight.
+// A kernel to draw: a grid of buttons. Press and drag to paint; with the keyboard go by arrow
+// keys, change the value by plus and minus. Between the values the kernel is straight.
 
 import { colour, element, onSchemeChange } from "./dom.js";
 import { minus } from "./format.js";
@@ -74,7 +74,8 @@ export class Pad {
           element(
             "p",
             { class: "muted small" },
-            "Press and drag to paint. With the keyboard: arrow keys go from value to value, plus and minus change it, space paints.",
+            "Press and drag to paint. With the keyboard: arrow keys go from value to value, plus and " +
+              "minus change it, space paints.",
           ),
         ),
       ),

@@ -18,7 +18,7 @@ const COMPILED = ["p", "radius", "construction", "directions", "dtype"];
 const form = find("controls");
 const state = new State(form, refresh);
 const ask = { parse: latest(), compile: latest(), trace: latest() };
-const shape = new Shape(find("surface"), state, (message) => say(message));
+const shape = new Shape(find("surface"), state);
 const sliders = new Sliders(find("sliders"), moved);
 let found = null;
 let at = null;

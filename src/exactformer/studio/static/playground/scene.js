@@ -1,5 +1,6 @@
-// Four panels, left to right as in the proof; each comes to life when the journey reaches it. A token keeps
-// its colour throughout, and moves by a transition of the page's styles, which a reader may have switched off.
+// Four panels, left to right as in the proof; each comes to life when the journey reaches it. A
+// token keeps its colour throughout, and moves by a transition of the page's styles, which a
+// reader may have switched off.
 
 import { drawing, element } from "./dom.js";
 import { counted, minus, short } from "./format.js";

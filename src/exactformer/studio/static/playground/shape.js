@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 import { latest, wasTakenBack } from "./fetching.js";
-import { minus, short } from "./format.js";
+import { counted, minus, short } from "./format.js";
 import { linePlot } from "./plot.js";
 import { Surface } from "./surface.js";
 
@@ -15,8 +15,8 @@ const VIEWS = {
 const TABLE_STEPS = 8;
 
 export class Shape {
-  constructor(place, state, say) {
-    Object.assign(this, { place, state, say, ask: latest(), surface: new Surface(), last: "" });
+  constructor(place, state) {
+    Object.assign(this, { place, state, ask: latest(), surface: new Surface(), last: "" });
     this.bar = element("div", { class: "split" });
     this.drawn = element("div", { class: "card" });
     this.words = element("p", { class: "muted small", "aria-live": "polite" });
@@ -138,7 +138,8 @@ export class Shape {
       ? `is within ${short(data.largest_difference, 2)} of the polynomial, evaluated exactly`
       : "equals the polynomial to the last digit";
     this.words.textContent =
-      `On ${data.points.toLocaleString("en-GB")} points the transformer ${away}; certified is ${short(data.bound, 2)}.` +
+      `On ${counted(data.points)} points the transformer ${away}; ` +
+      `certified is ${short(data.bound, 2)}.` +
       (data.axes.length > 1
         ? ` Drawn are values from ${range(values)}; drag, or use arrow keys, to turn it.`
         : "");

@@ -2,59 +2,75 @@
 
 import { counted, minus, short } from "./format.js";
 
+const listed = (tokens, digits) =>
+  tokens
+    .map((token) => token.map((v) => minus(digits ? short(v, digits) : v)).join(", "))
+    .join("; ");
+
 export function stationsOf(found, way) {
-  const n = way.input.length;
-  const tokens = (list) =>
-    list.length === 1 ? `token ${list[0] + 1}` : `tokens ${list.map((k) => k + 1).join(", ")}`;
-  const cells = way.cells.map((cell, k) =>
-    way.inside[k] ? (cell.length > 1 ? `(${cell.join(", ")})` : cell[0]) : "outside",
-  );
-  const count = found.layers["contextual mapping"];
-  const isFour = found.request.form === "four-layer";
-  const stations = [
+  return [
     {
       stage: "input",
       title: "Input",
-      words: `${n} tokens come in: ${way.input.map((t) => t.map(minus).join(", ")).join("; ")}.`,
+      words: `${way.input.length} tokens come in: ${listed(way.input)}.`,
     },
-    {
-      stage: "quantise",
-      title: "Quantise",
-      words: `Every token falls into a cell: ${cells.join("; ")}.${found.positional ? ` Positions add ${found.strides.join(", ")} to the cells' numbers.` : ""}`,
-    },
+    { stage: "quantise", title: "Quantise", words: quantising(found, way) },
+    ...way.codes.slice(1).map((station, k) => coding(found, station, k + 1)),
+    { stage: "keys", title: "Keys", words: keying(found, way) },
+    { stage: "values", title: "Values", words: valuing(way) },
   ];
-  way.codes.slice(1).forEach((station, k) => {
-    const codes = station.codes.map((c) => counted(c)).join(", ");
-    const isLast = station.layer === count;
-    const what = !station.moved.length
-      ? "moves nothing"
-      : isFour
-        ? station.layer === 1
-          ? "gives every cell its number"
-          : "adds the sum over all tokens, which tells the context"
-        : isLast
-          ? "shifts all tokens by a multiple of the largest code, which tells the context"
-          : `moves ${tokens(station.moved)}, by a multiple of how far apart the codes are`;
-    stations.push({
-      stage: "codes",
-      station: k + 1,
-      title: `Layer ${station.layer} of ${count}`,
-      words: `Layer ${station.layer} of the contextual mapping ${what}. Codes: ${codes}.`,
-    });
+}
+
+function quantising(found, way) {
+  const cells = way.cells.map((cell, k) => {
+    if (!way.inside[k]) return "outside";
+    return cell.length > 1 ? `(${cell.join(", ")})` : cell[0];
   });
-  const isKnown = way.keys.every((key) => key.context !== null);
-  stations.push({
-    stage: "keys",
-    title: "Keys",
-    words: isKnown
-      ? `In context ${way.keys[0].context} of ${counted(found.keys.contexts)}, every token has a key of its own: ${way.keys.map((k) => counted(k.key)).join(", ")}.`
-      : "Two tokens share a cell, or one lies outside: there is no key for this, and the output is 0.",
-  });
-  const away = Math.max(...way.difference.flat());
-  stations.push({
-    stage: "values",
-    title: "Values",
-    words: `Looked up: ${way.output.map((t) => t.map((v) => minus(short(v, 4))).join(", ")).join("; ")}. The map itself: ${way.map.map((t) => t.map((v) => minus(short(v, 4))).join(", ")).join("; ")}. Largest difference ${short(away, 3)}.`,
-  });
-  return stations;
+  const strides = found.strides.join(", ");
+  const positions = found.positional ? ` Positions add ${strides} to the cells' numbers.` : "";
+  return `Every token falls into a cell: ${cells.join("; ")}.${positions}`;
+}
+
+function coding(found, station, number) {
+  const count = found.layers["contextual mapping"];
+  const codes = station.codes.map(counted).join(", ");
+  return {
+    stage: "codes",
+    station: number,
+    title: `Layer ${station.layer} of ${count}`,
+    words:
+      `Layer ${station.layer} of the contextual mapping ${whatALayerDoes(found, station, count)}. ` +
+      `Codes: ${codes}.`,
+  };
+}
+
+function whatALayerDoes(found, { layer, moved }, count) {
+  if (!moved.length) return "moves nothing";
+  if (found.request.form === "four-layer") {
+    return layer === 1
+      ? "gives every cell its number"
+      : "adds the sum over all tokens, which tells the context";
+  }
+  if (layer === count) {
+    return "shifts all tokens by a multiple of the largest code, which tells the context";
+  }
+  const names = moved.map((k) => k + 1).join(", ");
+  return `moves token${moved.length > 1 ? "s" : ""} ${names}, by a multiple of how far apart the codes are`;
+}
+
+function keying(found, way) {
+  if (way.keys.some((key) => key.context === null)) {
+    return "Two tokens share a cell, or one lies outside: there is no key for this, and the output is 0.";
+  }
+  const place = `${counted(way.keys[0].context)} of ${counted(found.keys.contexts)}`;
+  const keys = way.keys.map((key) => counted(key.key)).join(", ");
+  return `In context ${place}, every token has a key of its own: ${keys}.`;
+}
+
+function valuing(way) {
+  const away = short(Math.max(...way.difference.flat()), 3);
+  return (
+    `Looked up: ${listed(way.output, 4)}. The map itself: ${listed(way.map, 4)}. ` +
+    `Largest difference ${away}.`
+  );
 }

@@ -1,5 +1,6 @@
-// A surface over two variables, drawn on a canvas by a small projection of its own: drag or arrow keys turn
-// it, plus and minus zoom. Faces are painted from the back; what lies outside the ball is left out.
+// A surface over two variables, drawn on a canvas by a small projection of its own: drag or arrow
+// keys turn it, plus and minus zoom. Faces are painted from the back; what lies outside the ball
+// is left out.
 
 import { colour, element, onSchemeChange } from "./dom.js";
 import { minus, short } from "./format.js";
@@ -43,7 +44,8 @@ export class Surface {
     if (this.high === this.low) this.high = this.low + 1;
     this.place.setAttribute(
       "aria-label",
-      `${label} over ${names.join(" and ")}, from ${short(Math.min(...known))} to ${short(Math.max(...known))}; arrow keys turn it, plus and minus zoom`,
+      `${label} over ${names.join(" and ")}, from ${short(Math.min(...known))} to ` +
+        `${short(Math.max(...known))}; arrow keys turn it, plus and minus zoom`,
     );
     this.draw();
   }
