@@ -51,7 +51,7 @@ class Server:
 
     def start(self) -> Server:
         """Start, or start again; returns when pages are answered."""
-        asked = {"database": self.database, "host": "127.0.0.1", "port": self.port}
+        asked = {"database": self.database, "host": "127.0.0.1", "port": self.port, "workers": 1}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.studio.servers", json.dumps(asked | self.settings)],
@@ -104,10 +104,19 @@ class Server:
 
 
 def main() -> None:
-    """Serve what the argument asks for."""
-    from exactformer.studio.serving import serve
+    """Serve what the argument asks for; the playground's workers start when they are needed."""
+    import uvicorn
 
-    serve(settings_of(**json.loads(sys.argv[1])), lambda app, address: None)
+    from exactformer.studio.app import create_app
+
+    settings = settings_of(**json.loads(sys.argv[1]))
+    uvicorn.run(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_level="warning",
+        timeout_graceful_shutdown=2,
+    )
 
 
 if __name__ == "__main__":

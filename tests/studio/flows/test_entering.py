@@ -21,8 +21,7 @@ def register(page: Any) -> str:
     """Make an account by the form; its handle."""
     handle = f"newcomer{next(_numbers)}"
     page.goto("/")
-    page.get_by_role("link", name="Log in").first.click()
-    page.get_by_role("link", name="Register").click()
+    page.get_by_role("link", name="Register").first.click()
     fill_in(page, Handle=handle, Name="A Newcomer", Password=PASSWORD)
     page.get_by_role("button", name="Make the account").click()
     return handle
