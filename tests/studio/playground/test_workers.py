@@ -236,9 +236,8 @@ def test_no_worker_outlives_a_server_that_is_killed() -> None:
 def test_where_memory_cannot_be_limited_it_is_watched() -> None:
     program = """
 import threading, time
-from exactformer.studio.playground.worker import watch
-threading.Thread(target=watch, args=(2**27,), daemon=True).start()
-time.sleep(0.2)
+from exactformer.studio.playground.worker import largest_size, watch
+threading.Thread(target=watch, args=(largest_size() + 2**27,), daemon=True).start()
 kept = [b"x" * 2**20 for _ in range({megabytes})]
 time.sleep({patience})
 """

@@ -37,8 +37,11 @@ def polynomial_page(request: Request) -> HTMLResponse:
     """A polynomial as a transformer: tokens, blocks, matrices, proof, and what x does in it."""
     asked, wrong = asked_by(request.query_params, PolynomialRequest)
     view = _view(request, "x", "axes", "part", "head", "show")
-    found, problem, status = _attempt(request, "polynomial", asdict(asked))
+    said = polynomial.parse(asked.polynomial)
+    found, problem, status = None, None, 422  # what is no polynomial says so beside its text
     at, outside = None, None
+    if said["ok"]:
+        found, problem, status = _attempt(request, "polynomial", asdict(asked))
     if found is not None:
         at, outside, _ = _attempt(request, "trace", asdict(asked) | {"x": view["x"]}, "polynomial")
     return render(
@@ -47,7 +50,7 @@ def polynomial_page(request: Request) -> HTMLResponse:
         status=422 if wrong else status,
         asked=asked,
         view=view,
-        said=polynomial.parse(asked.polynomial),
+        said=said,
         found=found,
         problem=wrong or problem,
         at=at,

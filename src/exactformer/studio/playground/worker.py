@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from exactformer.errors import ExactformerError
+from exactformer.errors import ExactformerError, ParseError
 from exactformer.studio.playground.frames import LARGEST, GoneError, encode, receive, send
 
 Jobs = Mapping[str, Callable[[dict[str, Any]], Any]]
@@ -60,6 +60,8 @@ def answer(jobs: Jobs, content: bytes) -> bytes:
         name, request = json.loads(content)
         reply = encode({"result": jobs[name](request)})
         return reply if len(reply) <= LARGEST else _refusal("memory", "the answer is too long")
+    except ParseError as error:  # without the pointer, which is for terminals
+        return _refusal("input", f"{error.problem} (character {error.column})")
     except ExactformerError as error:
         return _refusal("input", str(error))
     except MemoryError:
@@ -93,20 +95,20 @@ def _limit(memory: int) -> None:
             taken = int(status.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (taken + memory, taken + memory))
     except OSError:  # a system that does not say how much is mapped, such as macOS
-        Thread(target=watch, args=(memory,), daemon=True).start()
+        Thread(target=watch, args=(largest_size() + memory,), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
 
 
-def watch(memory: int) -> None:
-    """End the process once it has grown by more than ``memory`` bytes."""
-    most = _largest_size() + memory
-    while _largest_size() <= most:
+def watch(most: int) -> None:
+    """End the process once it has grown beyond so many bytes."""
+    while largest_size() <= most:
         time.sleep(0.05)
     os._exit(1)
 
 
-def _largest_size() -> int:
+def largest_size() -> int:
+    """Return the most bytes of memory that the process has had."""
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
