@@ -109,6 +109,13 @@ def test_an_arxiv_feed_is_read_with_versions_taken_off() -> None:
     assert (record.topics, record.open_access) == (("cs.LG", "stat.ML"), True)
 
 
+@pytest.mark.parametrize("encoding", ["foo", "gbk", "utf-32", "utf-16", "latin-1", ""])
+def test_the_encoding_a_feed_declares_does_not_matter(encoding: str) -> None:
+    declared = ATOM.replace('encoding="UTF-8"', f'encoding="{encoding}"' if encoding else "")
+    assert importing.read(declared.encode())[1][0].arxiv_id == "2202.12166"
+    assert importing.read(declared.encode("utf-16"))[1][0].arxiv_id == "2202.12166"
+
+
 @pytest.mark.parametrize("data", [OPENALEX, [OPENALEX], {"meta": {}, "results": [OPENALEX]}])
 def test_openalex_is_read_one_by_one_as_a_list_or_as_results(data: object) -> None:
     format, (record,) = importing.read(json.dumps(data).encode())

@@ -47,7 +47,8 @@ def _parsed(text: str) -> Element:
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser
 
-    parser = DefusedXMLParser(target=_Builder(), forbid_dtd=True)
+    # The text is decoded already, whatever encoding it declares.
+    parser = DefusedXMLParser(target=_Builder(), encoding="utf-8", forbid_dtd=True)
     try:
         parser.feed(text.encode())
         root: Element = parser.close()
