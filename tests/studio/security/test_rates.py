@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from starlette.requests import Request
 
 from exactformer.studio.errors import TooManyError
 from exactformer.studio.security import rates
@@ -83,3 +84,22 @@ def test_long_keys_count_alone_and_are_not_kept_as_they_are() -> None:
     assert allowed(buckets, "a" * 899_999 + "b") == 3
     assert allowed(buckets, "\ud800" * 100) == 3
     assert max(len(key) for _, key in buckets._full_at) <= rates.LONGEST_KEY
+
+
+@pytest.mark.parametrize(
+    ("host", "counted"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "::ffff:192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_a_household_counts_as_one_address(host: str, counted: str) -> None:
+    assert rates.address(Request({"type": "http", "client": (host, 1234)})) == counted
+
+
+def test_a_request_from_nowhere_has_an_address_too() -> None:
+    assert rates.address(Request({"type": "http", "client": None})) == "unknown"

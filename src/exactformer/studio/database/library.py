@@ -17,7 +17,6 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from exactformer.studio.database.base import Base, now
 
 PAPER_KINDS = ("article", "preprint", "talk", "book", "thesis", "software", "dataset", "other")
-CLAIM_KINDS = ("theorem", "table", "figure", "statement")
 
 
 class Paper(Base):

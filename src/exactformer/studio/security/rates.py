@@ -6,6 +6,7 @@ request takes one drop. Full buckets are forgotten, so that memory stays small.
 
 from __future__ import annotations
 
+import ipaddress
 import threading
 import time
 from collections.abc import Callable
@@ -57,5 +58,12 @@ def limit(request: Request, name: str, rate: Rate, key: str | None = None) -> No
 
 
 def address(request: Request) -> str:
-    """Where a request comes from."""
-    return request.client.host if request.client else "unknown"
+    """Where a request comes from; of IPv6 the network, as a household has 2⁶⁴ addresses."""
+    host = request.client.host if request.client else "unknown"
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if found.version == 4 or found.ipv4_mapped:
+        return host
+    return str(ipaddress.ip_network((found, 64), strict=False))
