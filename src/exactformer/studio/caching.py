@@ -40,6 +40,9 @@ FRESH_SECONDS = 1.5
 
 LONGEST_SECONDS = 60.0
 MOST_BYTES = 32 * 2**20
+OVERHEAD = 4 * 2**10
+"""Bytes that a page takes besides its body and the host's name: address, headers, objects."""
+
 LARGEST_PAGE = 2 * 2**20
 LONGEST_QUERY = 500
 PERSONAL = frozenset({b"authorization", b"hx-request", b"range"})
@@ -117,7 +120,7 @@ class PageCache:
 
     def _key(self, scope: Scope) -> Key | None:
         """Return what the answer depends on; nothing for requests that are not for everybody."""
-        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+        if scope["type"] != "http" or scope["method"] != "GET":
             return None
         if len(scope["query_string"]) > LONGEST_QUERY or not READING.fullmatch(scope["path"]):
             return None
@@ -168,18 +171,18 @@ class PageCache:
         if page.is_kept and generation == self._generation == self._commits():
             self._drop(key)
             self._pages[key] = page
-            self._bytes += len(page.body)
+            self._bytes += _size(key, page)
             while self._bytes > self._most_bytes:
                 self._drop(next(iter(self._pages)))
 
     def _drop(self, key: Key) -> None:
         page = self._pages.pop(key, None)
-        self._bytes -= 0 if page is None else len(page.body)
+        self._bytes -= 0 if page is None else _size(key, page)
 
     async def _fill(self, scope: Scope, host: bytes) -> Page:
         """Ask the application as nobody in particular, and collect its answer."""
         begun, version = self._clock(), self._version()
-        nobody = {**scope, "method": "GET", "headers": [(b"host", host)], "client": None}
+        nobody = {**scope, "headers": [(b"host", host)], "client": None}
         asked = False
         status, headers, body = 500, [], bytearray()
 
@@ -203,6 +206,11 @@ class PageCache:
         return replace(page, headers=_shared(headers, etag)) if page.is_kept else page
 
 
+def _size(key: Key, page: Page) -> int:
+    """Bytes that keeping a page takes: of a short answer, most are not its body."""
+    return OVERHEAD + len(key[0]) + len(page.body)
+
+
 def _shared(headers: Iterable[tuple[bytes, bytes]], etag: bytes) -> Headers:
     """Let browsers keep the page, but ask each time whether it is still the one."""
     kept = [(name, value) for name, value in headers if name not in (b"cache-control", b"etag")]
@@ -216,7 +224,6 @@ async def _answer(page: Page, scope: Scope, send: Send) -> None:
         status, body = 304, b""
         headers = tuple((name, value) for name, value in headers if name != b"content-length")
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    body = b"" if scope["method"] == "HEAD" else body
     await send({"type": "http.response.body", "body": body})
 
 
