@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from exactformer.studio.app import create_app
+from exactformer.studio.errors import BusyError
 
 
 @pytest.fixture
@@ -27,6 +28,20 @@ def test_whoever_opens_a_page_is_the_admin_and_gets_a_session(desk: TestClient) 
     assert "Log in" not in desk.get("/no/such/page").text
     session = desk.get("/api/v1/session").json()
     assert (session["handle"], session["role"]) == ("desk", "admin")
+
+
+def test_a_first_visit_that_can_write_no_session_is_asked_to_come_back(
+    desk: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy() -> None:
+        raise BusyError("others are writing")
+
+    monkeypatch.setattr(desk.app.state.database, "writing", busy)
+    page = desk.get("/")
+    assert (page.status_code, page.headers["Retry-After"]) == (503, "5")
+    assert "thers are writing" in page.text
+    monkeypatch.undo()
+    assert desk.get("/").status_code == 200
 
 
 def test_changes_still_need_the_sessions_token(desk: TestClient) -> None:

@@ -110,9 +110,13 @@ def agent(request: Request) -> str:
 
 
 def render(request: Request, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
-    """Answer with a page; a session made meanwhile is sent along."""
+    """Answer with a page; a session made meanwhile is sent along.
+
+    At a desk of one every page has a session; where something has failed, none is begun.
+    """
     settings = settings_of(request)
-    browser = with_session(request) if settings.single_user else request.state.browser
+    begins = settings.single_user and status < 500
+    browser = with_session(request) if begins else request.state.browser
     known = {
         "actor": request.state.actor,
         "csrf_token": browser.csrf_token if browser else "",

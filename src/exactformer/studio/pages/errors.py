@@ -77,8 +77,6 @@ def _refused(request: Request, error: Exception) -> Response:
         headers["Retry-After"] = str(max(1, math.ceil(error.seconds)))
     elif isinstance(error, BusyError):
         headers["Retry-After"] = "5"
-    if isinstance(error, BusyError):
-        headers["Retry-After"] = "5"
     return answer(request, error.status, str(error), headers)
 
 
