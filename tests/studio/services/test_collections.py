@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from exactformer.studio.actor import VISITOR
-from exactformer.studio.database.tables import CollectionItem, Paper
+from exactformer.studio.database.tables import AuditEntry, CollectionItem, Paper
 from exactformer.studio.errors import (
     ConflictError,
     InvalidError,
@@ -142,3 +143,11 @@ def test_every_change_is_audited(desk, shelf):
     collections.remove(desk.db, desk.ada, shelf.id)
     names = "create add add edit renew-link move annotate take-out delete".split()
     assert desk.actions() == [f"collection.{name}" for name in names]
+
+
+def test_the_audit_log_does_not_say_what_is_in_a_private_collection(desk, shelf):
+    collections.annotate(desk.db, desk.ada, shelf.id, desk.paper.id, "my note")
+    collections.move(desk.db, desk.ada, shelf.id, desk.paper.id, 1)
+    collections.take_out(desk.db, desk.ada, shelf.id, desk.paper.id)
+    logged = desk.db.scalars(select(AuditEntry).where(AuditEntry.subject_kind == "collection"))
+    assert all(set(entry.detail) <= {"visibility"} for entry in logged)

@@ -135,7 +135,7 @@ def add(db: Session, actor: Actor, collection_id: int, paper: Paper, note: str =
         note=prose("the note", note, NOTE_LIMIT),
     )
     collection.items.append(item)
-    _changed(db, actor, collection, "collection.add", paper.id)
+    _changed(db, actor, collection, "collection.add")
     return collection
 
 
@@ -144,7 +144,7 @@ def take_out(db: Session, actor: Actor, collection_id: int, paper_id: int) -> Co
     collection = get(db, actor, collection_id)
     collection.items.remove(_item(collection, paper_id))
     _number(collection.items)
-    _changed(db, actor, collection, "collection.take-out", paper_id)
+    _changed(db, actor, collection, "collection.take-out")
     return collection
 
 
@@ -152,7 +152,7 @@ def annotate(db: Session, actor: Actor, collection_id: int, paper_id: int, note:
     """Write the note that stands beside a paper."""
     collection = get(db, actor, collection_id)
     _item(collection, paper_id).note = prose("the note", note, NOTE_LIMIT)
-    _changed(db, actor, collection, "collection.annotate", paper_id)
+    _changed(db, actor, collection, "collection.annotate")
     return collection
 
 
@@ -164,13 +164,14 @@ def move(db: Session, actor: Actor, collection_id: int, paper_id: int, position:
     order.insert(max(0, min(position, len(order))), item)
     _number(order)
     collection.items.sort(key=lambda other: other.position)
-    _changed(db, actor, collection, "collection.move", paper_id)
+    _changed(db, actor, collection, "collection.move")
     return collection
 
 
-def _changed(db: Session, actor: Actor, collection: Collection, action: str, paper_id: int) -> None:
+def _changed(db: Session, actor: Actor, collection: Collection, action: str) -> None:
+    """Log that a collection has changed, not what is in it: that is its owner's alone."""
     collection.updated_at = now()
-    audit.record(db, actor, action, "collection", collection.id, {"paper": paper_id})
+    audit.record(db, actor, action, "collection", collection.id, {})
     db.flush()
 
 
