@@ -128,12 +128,14 @@ def test_pages_that_show_what_readers_wrote(visit: Visit, haunted: Haunted) -> N
     look(page, "/account")
 
 
+@pytest.mark.slow
 def test_pages_of_those_who_keep_order(visit: Visit, haunted: Haunted) -> None:
     page = visit.page(haunted.admin)
     for address in ("/moderation", "/audit", "/admin/users", f"/readers/{haunted.attacker.handle}"):
         look(page, address)
 
 
+@pytest.mark.slow
 def test_pages_of_papers_that_were_imported(visit: Visit, haunted: Haunted) -> None:
     assert len(haunted.imported) >= 30
     page = visit.page(haunted.curator)
@@ -145,6 +147,7 @@ def test_pages_of_papers_that_were_imported(visit: Visit, haunted: Haunted) -> N
     look(page, "/papers?q=script+alert")
 
 
+@pytest.mark.slow
 def test_the_map_around_a_paper_that_was_imported(visit: Visit, haunted: Haunted) -> None:
     page = visit.page()
     page.goto(haunted.imported[0])

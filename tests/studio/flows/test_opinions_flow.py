@@ -117,7 +117,7 @@ def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: Peopl
     mine = page.locator(f"#comment-{number}")
     mine.get_by_text("Delete your comment").click()
     mine.get_by_role("button", name="Yes, delete it").click()
-    page.wait_for_load_state()
+    page.get_by_text("You have deleted this").wait_for()
     other.goto(f"/papers/{slug}/discussion")
     assert other.get_by_text("asks again").count() == 0
     assert other.locator("article.comment", has_text=f"{helper.handle} answers").count() == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.studio.browsers import Visit
 from tests.studio.people import PASSWORD, People
 from tests.studio.servers import Server
@@ -101,6 +103,7 @@ def test_an_account_changes_its_name_and_password(visit: Visit, live_people: Peo
     page.get_by_text("The password is changed").wait_for()
 
 
+@pytest.mark.slow
 def test_a_desk_of_one_needs_no_account(browser: Any, tmp_path: Path) -> None:
     server = Server(
         f"sqlite:///{tmp_path / 'desk.db'}", tmp_path / "log", {"single_user": True}

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from tests.studio.browsers import PHONE, Visit, scrolls_sideways, until
 
 ADDRESS = "/playground/polynomial"
@@ -78,6 +80,7 @@ def test_the_address_holds_the_whole_state(visit: Visit) -> None:
     assert again.get_by_label("Construction").input_value() == "paper"
 
 
+@pytest.mark.slow
 def test_the_downloads_are_a_model_and_a_script_that_builds_it_again(
     page: Any, tmp_path: Path
 ) -> None:
@@ -101,6 +104,7 @@ def test_the_downloads_are_a_model_and_a_script_that_builds_it_again(
     assert "error zero" in done.stdout or "proven" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_surface_of_two_variables_turns_with_the_arrow_keys(page: Any) -> None:
     page.goto(f"{ADDRESS}?p=x^2%2By")
     surface = page.locator("#surface [tabindex='0']", has=page.locator("canvas"))
@@ -112,6 +116,7 @@ def test_the_surface_of_two_variables_turns_with_the_arrow_keys(page: Any) -> No
     assert surface.screenshot() != before
 
 
+@pytest.mark.slow
 def test_without_scripts_the_form_still_builds(visit: Visit) -> None:
     page = visit.page(java_script_enabled=False)
     page.goto(ADDRESS)
@@ -121,6 +126,7 @@ def test_without_scripts_the_form_still_builds(visit: Visit) -> None:
     assert page.get_by_role("row", name="W_Q").count() > 0
 
 
+@pytest.mark.slow
 def test_it_fits_a_phone(visit: Visit) -> None:
     page = visit.page(size=PHONE)
     page.goto(f"{ADDRESS}?p=x^2%2By%2B3x^2y^2")
