@@ -175,7 +175,7 @@ def test_points_are_read_exactly_and_outside_ones_refused() -> None:
     assert trace(request)["x"] == [0.0, 0.0]
     with pytest.raises(OutsideDomainError, match="where nothing is proven"):
         trace(request, "1,1")
-    for wrong in ("1", "1,2,3", "a,b", "1,nan", f"0,{'1' * 100}", "1e999999999,0"):
+    for wrong in ("1", "1,2,3", "a,b", "1,nan", f"0,{'1' * 100}", "1e999999999,0", "-1e999,0"):
         with pytest.raises(ExactformerError):
             trace(request, wrong)
 

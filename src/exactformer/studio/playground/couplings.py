@@ -34,6 +34,8 @@ LONGEST_FORMULA = 200
 LONGEST_DRAWING = 4000
 KEPT = 16
 RADIUS_F = 0.5
+SIZES = 1e-100, 1e100
+"""How large a kernel's largest value may be: squares of smaller or larger ones leave the floats."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,12 @@ def decompose(request: CouplingRequest) -> dict[str, Any]:
 
     from exactformer.theory.decomposition import evaluate
 
+    points = (np.arange(SIDE) + 0.5) / SIDE
+    exact = evaluate(kernel_of(request), points, points)
+    _check_size(float(np.abs(exact).max()))
     found = decomposition_of(request)
     m = min(request.head_dim, found.rank)
     kept = found.truncate(m)
-    points = (np.arange(SIDE) + 0.5) / SIDE
-    exact = evaluate(kernel_of(request), points, points)
     cut = kept.matrix(points, points) if m else np.zeros_like(exact)
     sigma = found.singular_values
     return {
@@ -129,6 +132,14 @@ def decompose(request: CouplingRequest) -> dict[str, Any]:
         "tails": [found.tail(k) for k in range(min(found.rank, MOST_TERMS) + 1)],
         "bound": _bound_term(kept),
     }
+
+
+def _check_size(largest: float) -> None:
+    if largest and not SIZES[0] <= largest <= SIZES[1]:
+        raise InputError(
+            f"the kernel's largest value is about {largest:.0e}; scale it to between {SIZES[0]:.0e} "
+            f"and {SIZES[1]:.0e}"
+        )
 
 
 def _modes(found: Decomposition, points: Any) -> dict[str, Any]:

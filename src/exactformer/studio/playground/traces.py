@@ -30,6 +30,8 @@ MOST_HEADS = 24
 SIDE = 32
 """Steps of a surface along either variable."""
 CURVE = 192
+FARTHEST = 2**500
+"""The largest radius there is."""
 
 
 def point_of(text: str, dimension: int) -> list[Fraction]:
@@ -41,7 +43,10 @@ def point_of(text: str, dimension: int) -> list[Fraction]:
         raise InputError(f"the point x has {len(parts)} coordinates; the polynomial {dimension}")
     if any(len(part) > LONGEST_NUMBER for part in parts):
         raise InputError(f"a coordinate has more than {LONGEST_NUMBER} characters")
-    return [exact_number(part) for part in parts]
+    point = [exact_number(part) for part in parts]
+    if any(abs(coordinate) > FARTHEST for coordinate in point):
+        raise InputError(f"x={text[:40]!r} is farther from the centre than any radius reaches")
+    return point
 
 
 def trace(request: PolynomialRequest, x: str = "") -> dict[str, Any]:
