@@ -135,7 +135,7 @@ def compare(database: str, writers: list[Writer]) -> None:
 
     engine = create_engine(database)
     with Session(engine) as db:
-        slugs = dict(db.execute(select(Paper.id, Paper.slug)).tuples())
+        slugs = {paper.id: paper.slug for paper in db.scalars(select(Paper))}
         comments = {each.id: each for each in db.scalars(select(Comment))}
         votes = {(v.user_id, slugs[v.paper_id]): v.value for v in db.scalars(select(Vote))}
         versions: dict[int, list[str]] = {}
@@ -176,15 +176,9 @@ def compare_counts(server: Server) -> None:
     with Session(engine) as db, server.client() as client:
         for paper in db.scalars(select(Paper).where(Paper.id.in_(select(Comment.paper_id)))):
             address = f"/api/v1/papers/{paper.slug}"
-            votes = dict(
-                db.execute(
-                    select(Vote.value, func.count())
-                    .where(Vote.paper_id == paper.id)
-                    .group_by(Vote.value)
-                ).tuples()
-            )
+            values = list(db.scalars(select(Vote.value).where(Vote.paper_id == paper.id)))
             told = client.get(f"{address}/votes").json()
-            assert (told["likes"], told["dislikes"]) == (votes.get(1, 0), votes.get(-1, 0))
+            assert (told["likes"], told["dislikes"]) == (values.count(1), values.count(-1))
             for table, path in ((Review, "reviews"), (Comment, "comments")):
                 rows = db.scalar(
                     select(func.count()).select_from(table).where(table.paper_id == paper.id)
