@@ -233,6 +233,20 @@ def test_no_worker_outlives_a_server_that_is_killed() -> None:
     wait_until(lambda: all(map(is_gone, workers)), seconds=30)
 
 
+def test_asking_whether_a_message_comes_takes_nothing_of_it() -> None:
+    reading, writing = os.pipe()
+    assert not frames.is_coming(reading)
+    frames.send(writing, b"{}")
+    assert frames.is_coming(reading)
+    assert frames.receive(reading, 10) == b"{}"
+    assert not frames.is_coming(reading)
+    os.close(writing)
+    assert frames.is_coming(reading)
+    with pytest.raises(frames.GoneError):
+        frames.receive(reading, 10)
+    os.close(reading)
+
+
 def test_where_memory_cannot_be_limited_it_is_watched() -> None:
     program = """
 import threading, time

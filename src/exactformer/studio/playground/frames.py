@@ -48,6 +48,13 @@ def receive(pipe: int, seconds: float | None = None) -> bytes:
     return _read(pipe, length, deadline)
 
 
+def is_coming(pipe: int) -> bool:
+    """Say whether there is anything to read, without waiting; the end of the pipe counts, too."""
+    watch = select.poll()
+    watch.register(pipe, select.POLLIN)
+    return bool(watch.poll(0))
+
+
 def _read(pipe: int, size: int, deadline: float | None) -> bytes:
     found = bytearray()
     watch = select.poll()

@@ -24,7 +24,14 @@ from threading import Condition, Lock
 from typing import Any
 
 from exactformer.studio.errors import BusyError, InvalidError, StudioError, TooLargeError
-from exactformer.studio.playground.frames import GoneError, LateError, encode, receive, send
+from exactformer.studio.playground.frames import (
+    GoneError,
+    LateError,
+    encode,
+    is_coming,
+    receive,
+    send,
+)
 from exactformer.studio.settings import Settings
 
 LARGEST_REQUEST = 2**15
@@ -92,9 +99,9 @@ class Worker:
     @property
     def is_ready(self) -> bool:
         """Whether the process has loaded what it needs."""
-        if not self._is_ready:
+        if not self._is_ready and is_coming(self._replies.fileno()):
             with suppress(LateError, GoneError):
-                self.start(0.001)
+                self.start(START_SECONDS)
         return self._is_ready
 
     @property
