@@ -223,10 +223,21 @@ def test_hostile_texts_are_rendered_too(text):
     check_safe(render(text, AROUND))
 
 
-def test_short_rows_cannot_stand_for_many_cells():
-    text = "|a" * 200 + "\n" + "|-" * 200 + "\n" + "|\n" * 4500
+@pytest.mark.parametrize(("columns", "rows", "tables"), [(200, 4500, 1), (90, 100, 30)])
+def test_short_rows_cannot_stand_for_many_cells(columns, rows, tables):
+    table = "|a" * columns + "\n" + "|-" * columns + "\n" + "|\n" * rows
+    with pytest.raises(TooLargeError, match="cells"):
+        render("\n".join([table] * tables))
+
+
+@pytest.mark.parametrize("odd", ["\x1c", "\x85", "\u2028", "\xa0"])
+def test_only_blank_lines_end_a_table_that_is_counted(odd):
+    text = "|a" * 200 + "\n" + "|-" * 200 + f"\n{odd}\n" + "|\n" * 3000
     with pytest.raises(TooLargeError, match="cells"):
         render(text)
+
+
+def test_tables_that_are_written_out_are_shown_whole():
     written_out = "|a|b|\n|-|-|\n" + "|c|d|\n" * 3000
     assert render(written_out).count("<td>") == 6000
 

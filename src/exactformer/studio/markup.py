@@ -30,7 +30,7 @@ LIMIT = 20_000
 """Characters of one text. Time to render grows with them, so no caller is let past."""
 
 CELLS = LIMIT // 2
-"""Cells of one table. Each takes two characters at least, unless rows are left short: those are
+"""Cells of all tables. Each takes two characters at least, unless rows are left short: those are
 completed to the width of the table, so that a few characters would stand for many cells."""
 
 DISPLAYS = 100
@@ -112,9 +112,9 @@ def checked(text: str) -> str:
         raise TooLargeError(
             f"a text of {len(text):,} characters is more than the {LIMIT:,} allowed; shorten it"
         )
-    if any(_cells(block) > CELLS for block in re.split(r"\n\s*\n", text)):
+    if sum(map(_cells, re.split(r"\n[ \t]*\n", text))) > CELLS:
         raise TooLargeError(
-            f"a table of more than {CELLS:,} cells in one text, counting those left out; shorten it"
+            f"tables of more than {CELLS:,} cells in one text, counting those left out; shorten them"
         )
     if text.count("$$") > 2 * DISPLAYS:
         raise TooLargeError(f"more than {DISPLAYS} displayed formulas ($$…$$) in one text")
