@@ -13,7 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from exactformer.studio.errors import InvalidError
+from exactformer.studio import markup
+from exactformer.studio.errors import InvalidError, TooLargeError
 from exactformer.studio.services import naming
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -34,6 +35,13 @@ def _followable(text: str) -> str:
     if text and not naming.web_address(text):
         raise ValueError("is not an address that begins with http:// or https://")
     return text
+
+
+def _showable(text: str) -> str:
+    try:
+        return markup.checked(text)
+    except TooLargeError as refusal:
+        raise ValueError(str(refusal)) from None
 
 
 def _within(most: int, least: int = 0) -> AfterValidator:
@@ -58,6 +66,7 @@ InstitutionName = Annotated[Line, _within(300, least=1)]
 TopicName = Annotated[Line, _within(120, least=1)]
 ClaimTitle = Annotated[Line, _within(300, least=1)]
 Prose = Annotated[str, AfterValidator(lambda text: _storable(text).strip()), _within(20_000)]
+Marked = Annotated[Prose, AfterValidator(_showable)]
 Address = Annotated[Short, AfterValidator(_followable)]
 Doi = Annotated[Line, Field(pattern=r"^10\.\d{4,9}/\S+$", max_length=200)]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
@@ -95,9 +104,9 @@ class ClaimRecord:
     anchor: Word
     kind: ClaimKind
     title: ClaimTitle
-    statement: Prose = ""
+    statement: Marked = ""
     experiment: Word | None = None
-    checked_by: Prose = ""
+    checked_by: Marked = ""
 
 
 def _distinct(claims: tuple[ClaimRecord, ...]) -> tuple[ClaimRecord, ...]:

@@ -163,3 +163,14 @@ def test_any_json_with_the_right_names_is_read_or_refused(
     marked = work | ({"id": "W1"} if openalex else {"type": "book", "title": "x"})
     with contextlib.suppress(StudioError):
         importing.read(json.dumps(marked).encode())
+
+
+@pytest.mark.parametrize(
+    "text", ["$$x$$ " * 150, "|a" * 99 + "\n" + "|-" * 99 + "\n" + "|\n" * 200]
+)
+@pytest.mark.parametrize("part", ["statement", "checked_by"])
+def test_claims_that_no_page_would_show_are_refused(part: str, text: str) -> None:
+    claim = {"anchor": "a", "kind": "theorem", "title": "A", part: text}
+    papers = [{"title": "A", "claims": [claim]}]
+    with pytest.raises(InvalidError, match=part):
+        importing.read(json.dumps({"format": "exactformer library 1", "papers": papers}).encode())
