@@ -25,6 +25,7 @@ from exactformer.studio.web import (
     Identifier,
     Paging,
     ReadSession,
+    database_of,
     listing,
     writing,
 )
@@ -72,7 +73,8 @@ def write(request: Request, actor: CurrentActor, slug: Slug, comment: NewComment
     draft = CommentDraft(comment.body, comment.kind)
     with writing(request) as db:
         paper = papers.get(db, slug)
-        return _shown(db, actor, comments.write(db, actor, paper, draft, comment.parent_id))
+        written = comments.write(db, actor, paper, draft, comment.parent_id)
+    return _stored(request, actor, written.id)
 
 
 @router.get("/comments/{comment_id}")
@@ -93,10 +95,10 @@ def edit(
     draft = CommentDraft(comment.body, comment.kind)
     try:
         with writing(request) as db:
-            edited = comments.edit(db, actor, comment_id, draft, comment.revision)
-            return _shown(db, actor, edited)
+            comments.edit(db, actor, comment_id, draft, comment.revision)
     except comments.CommentConflictError as error:
         return describing.conflict(error)
+    return _stored(request, actor, comment_id)
 
 
 @router.delete("/comments/{comment_id}", status_code=204)
@@ -129,6 +131,12 @@ def report(
     with writing(request) as db:
         flag = moderation.report(db, actor, "comment", comment_id, reason.reason)
     return JSONResponse(describing.flag(flag), 201)
+
+
+def _stored(request: Request, actor: Actor, comment_id: int) -> dict[str, Any]:
+    """A comment just written, rendered when others may write again."""
+    with database_of(request).session() as db:
+        return _shown(db, actor, comments.get(db, actor, comment_id))
 
 
 def _shown(db: Session, actor: Actor, comment: Comment) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from exactformer.studio.web import (
     Identifier,
     Paging,
     ReadSession,
+    database_of,
     listing,
     writing,
 )
@@ -75,16 +76,18 @@ def write(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) 
     """Write one's review of a paper; a second one is refused."""
     try:
         with writing(request) as db:
-            return _shown(db, actor, reviews.write(db, actor, papers.get(db, slug), review.draft()))
+            written = reviews.write(db, actor, papers.get(db, slug), review.draft())
     except reviews.ReviewConflictError as error:
         return describing.conflict(error)
+    return _stored(request, actor, written.id)
 
 
 @router.put("/papers/{slug}/reviews/mine", dependencies=WRITING)
 def put(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) -> dict[str, Any]:
     """Make this one's review of a paper, whatever it was before; the history keeps that."""
     with writing(request) as db:
-        return _shown(db, actor, reviews.put(db, actor, papers.get(db, slug), review.draft()))
+        written = reviews.put(db, actor, papers.get(db, slug), review.draft())
+    return _stored(request, actor, written.id)
 
 
 @router.get("/reviews/{review_id}")
@@ -98,10 +101,10 @@ def edit(request: Request, actor: CurrentActor, review_id: Identifier, review: E
     """Change one's review, from the revision one has read."""
     try:
         with writing(request) as db:
-            edited = reviews.edit(db, actor, review_id, review.draft(), review.revision)
-            return _shown(db, actor, edited)
+            reviews.edit(db, actor, review_id, review.draft(), review.revision)
     except reviews.ReviewConflictError as error:
         return describing.conflict(error)
+    return _stored(request, actor, review_id)
 
 
 @router.delete("/reviews/{review_id}", status_code=204)
@@ -132,6 +135,12 @@ def report(
     with writing(request) as db:
         flag = moderation.report(db, actor, "review", review_id, reason.reason)
     return JSONResponse(describing.flag(flag), 201)
+
+
+def _stored(request: Request, actor: Actor, review_id: int) -> dict[str, Any]:
+    """A review just written, rendered when others may write again."""
+    with database_of(request).session() as db:
+        return _shown(db, actor, reviews.get(db, actor, review_id))
 
 
 def _shown(db: Session, actor: Actor, review: Review) -> dict[str, Any]:

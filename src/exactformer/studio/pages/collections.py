@@ -9,6 +9,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
+from exactformer.studio.actor import Actor
 from exactformer.studio.database.tables import Collection
 from exactformer.studio.services import collections, saves
 from exactformer.studio.services.showing import renderer
@@ -18,6 +19,7 @@ from exactformer.studio.web import (
     FormBody,
     Identifier,
     ReadSession,
+    database_of,
     is_htmx,
     redirect,
     render,
@@ -143,8 +145,8 @@ def move(
 ) -> Response:
     """Move a paper up, down, or to where it was dragged."""
     with writing(request) as db:
-        changed = collections.move(db, actor, collection_id, paper_id, form.position)
-        return _items(request, db, changed)
+        collections.move(db, actor, collection_id, paper_id, form.position)
+    return _items(request, actor, collection_id)
 
 
 @router.post("/collections/{collection_id}/items/{paper_id}/note")
@@ -157,8 +159,8 @@ def annotate(
 ) -> Response:
     """Write the note beside a paper."""
     with writing(request) as db:
-        changed = collections.annotate(db, actor, collection_id, paper_id, form.note)
-        return _items(request, db, changed)
+        collections.annotate(db, actor, collection_id, paper_id, form.note)
+    return _items(request, actor, collection_id)
 
 
 @router.post("/collections/{collection_id}/items/{paper_id}/remove")
@@ -167,14 +169,17 @@ def take_out(
 ) -> Response:
     """Take a paper out."""
     with writing(request) as db:
-        changed = collections.take_out(db, actor, collection_id, paper_id)
-        return _items(request, db, changed)
+        collections.take_out(db, actor, collection_id, paper_id)
+    return _items(request, actor, collection_id)
 
 
-def _items(request: Request, db: Session, collection: Collection) -> Response:
-    if is_htmx(request):
+def _items(request: Request, actor: Actor, collection_id: int) -> Response:
+    """The list as it now stands; its notes are rendered when others may write again."""
+    if not is_htmx(request):
+        return redirect(request, f"/collections/{collection_id}")
+    with database_of(request).session() as db:
+        collection = collections.get(db, actor, collection_id)
         return _page(request, db, collection, owned=True, template="collections/_items.html")
-    return redirect(request, f"/collections/{collection.id}")
 
 
 def _page(

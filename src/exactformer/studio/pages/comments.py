@@ -80,9 +80,9 @@ def write(
         with writing(request) as db:
             paper = papers.get(db, slug)
             written = comments.write(db, actor, paper, form.draft(), form.parent_id or None)
-            return _written(request, db, actor, paper, written)
     except StudioError as refusal:
         return _give_back(request, actor, slug, form, refusal)
+    return _written(request, actor, paper, written)
 
 
 @router.get("/comments/{comment_id}")
@@ -133,15 +133,14 @@ def edit(
     """Write a new version of one's comment."""
     try:
         with writing(request) as db:
-            edited = comments.edit(db, actor, comment_id, form.draft(), form.revision)
-            paper = db.get_one(Paper, edited.paper_id)
-            return _changed(request, db, actor, paper, edited)
+            comments.edit(db, actor, comment_id, form.draft(), form.revision)
     except (ConflictError, InvalidError, TooLargeError) as refusal:
         with database_of(request).session() as db:
             comment = comments.get(db, actor, comment_id)
             paper = db.get_one(Paper, comment.paper_id)
             form.revision = comment.revision
             return _form(request, db, actor, paper, form, edited=comment, refusal=refusal)
+    return _changed(request, actor, comment_id)
 
 
 @router.get("/comments/{comment_id}/history")
@@ -176,39 +175,42 @@ def remove(request: Request, actor: CurrentActor, comment_id: Identifier) -> Res
     with writing(request) as db:
         comment = comments.remove(db, actor, comment_id)
         paper = db.get_one(Paper, comment.paper_id)
-        if is_htmx(request):
-            return _changed(request, db, actor, paper, comment)
+    if is_htmx(request):
+        return _changed(request, actor, comment_id)
     return redirect(request, f"/papers/{paper.slug}#discussion")
 
 
-def _written(
-    request: Request, db: Session, actor: Actor, paper: Paper, comment: Comment
-) -> Response:
-    """After writing: the discussion with the new comment, or the new answer alone."""
+def _written(request: Request, actor: Actor, paper: Paper, comment: Comment) -> Response:
+    """After writing: the discussion with the new comment, or the new answer alone.
+
+    Texts are rendered when others may write again.
+    """
     if not is_htmx(request):
         place = f"/papers/{paper.slug}" if comment.parent_id is None else f"/comments/{comment.id}"
         return redirect(request, f"{place}#comment-{comment.id}")
-    if comment.parent_id is None:
-        found = threads.discussion(db, actor, paper)
-        response = render(request, "opinions/_talk.html", paper=paper, discussion=found)
-        response.headers.update({"HX-Retarget": "#discussion", "HX-Reswap": "outerHTML"})
-        return response
-    answer = threads.thread(db, actor, paper, comment)
+    with database_of(request).session() as db:
+        if comment.parent_id is None:
+            found = threads.discussion(db, actor, paper)
+            response = render(request, "opinions/_talk.html", paper=paper, discussion=found)
+            response.headers.update({"HX-Retarget": "#discussion", "HX-Reswap": "outerHTML"})
+            return response
+        answer = threads.thread(db, actor, paper, comment)
     response = render(request, "opinions/_answer.html", paper=paper, thread=answer)
     target = f"#answers-{comment.parent_id}"
     response.headers.update({"HX-Retarget": target, "HX-Reswap": "beforeend"})
     return response
 
 
-def _changed(
-    request: Request, db: Session, actor: Actor, paper: Paper, comment: Comment
-) -> Response:
+def _changed(request: Request, actor: Actor, comment_id: int) -> Response:
     """After a change: the comment as it now stands."""
     if not is_htmx(request):
-        return redirect(request, f"/comments/{comment.id}#comment-{comment.id}")
-    (view,) = show_comments(db, actor, paper, [comment])
+        return redirect(request, f"/comments/{comment_id}#comment-{comment_id}")
+    with database_of(request).session() as db:
+        comment = comments.get(db, actor, comment_id)
+        paper = db.get_one(Paper, comment.paper_id)
+        (view,) = show_comments(db, actor, paper, [comment])
     response = render(request, "opinions/_changed.html", paper=paper, comment=view)
-    response.headers.update({"HX-Retarget": f"#comment-{comment.id}", "HX-Reswap": "outerHTML"})
+    response.headers.update({"HX-Retarget": f"#comment-{comment_id}", "HX-Reswap": "outerHTML"})
     return response
 
 
