@@ -76,11 +76,9 @@ def show(db: ReadSession, actor: CurrentActor) -> dict[str, Any]:
 def change(request: Request, actor: CurrentActor, changes: OwnChanges) -> dict[str, Any]:
     """Change one's name or password; with a new password all other sessions end."""
     user_id = actor.require("reader")
-    if changes.name is not None:
-        accounts.checked_name(changes.name)
     if changes.password is not None:
-        entering.change_password(request, changes.present_password, changes.password)
-    if changes.name is not None:
+        entering.change_password(request, changes.present_password, changes.password, changes.name)
+    elif changes.name is not None:
         with writing(request) as db:
             accounts.rename(db, actor, changes.name)
     with database_of(request).session() as db:
