@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Request, UploadFile
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio.database.housekeeping import PendingImport
 from exactformer.studio.services import importing
 from exactformer.studio.services.importing import Item
-from exactformer.studio.services.records import to_dict
-from exactformer.studio.web import CurrentActor, Identifier, ReadSession, listing, writing
+from exactformer.studio.services.records import PaperRecord, to_dict
+from exactformer.studio.web import (
+    CurrentActor,
+    Identifier,
+    ReadSession,
+    database_of,
+    listing,
+    writing,
+)
 
 router = APIRouter(prefix="/api/v1/imports", tags=["imports"])
 
@@ -32,14 +41,14 @@ def send(
     format, records = importing.read(file.file.read())
     with writing(request) as db:
         kept = importing.propose(db, actor, format, records)
-        return _brief(kept) | {"items": [_item(item) for item in importing.preview(db, records)]}
+    with database_of(request).session() as db:
+        return _whole(db, kept, records)
 
 
 @router.get("/{id}")
 def read(db: ReadSession, actor: CurrentActor, id: Identifier) -> dict[str, Any]:
     """What an import that waits would do now."""
-    kept, records = importing.pending(db, actor, id)
-    return _brief(kept) | {"items": [_item(item) for item in importing.preview(db, records)]}
+    return _whole(db, *importing.pending(db, actor, id))
 
 
 @router.post("/{id}/confirm")
@@ -61,6 +70,10 @@ def discard(request: Request, actor: CurrentActor, id: Identifier) -> Response:
     with writing(request) as db:
         importing.discard(db, actor, id)
     return Response(status_code=204)
+
+
+def _whole(db: Session, kept: PendingImport, records: Sequence[PaperRecord]) -> dict[str, Any]:
+    return _brief(kept) | {"items": [_item(item) for item in importing.preview(db, records)]}
 
 
 def _brief(kept: PendingImport) -> dict[str, Any]:

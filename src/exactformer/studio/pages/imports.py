@@ -18,6 +18,7 @@ from exactformer.studio.web import (
     CurrentActor,
     Identifier,
     ReadSession,
+    database_of,
     redirect,
     render,
     writing,
@@ -52,7 +53,7 @@ def upload(request: Request, actor: CurrentActor, file: Annotated[UploadFile, Fi
     try:
         format, records = importing.read(file.file.read())
     except StudioError as refusal:
-        with writing(request) as db:
+        with database_of(request).session() as db:
             kept = importing.waiting(db, actor)
         return render(
             request,
