@@ -59,6 +59,17 @@ def test_a_draft_survives_until_it_is_sent(page, address, visit):
     expect(box(page, "Your comment")).to_have_value("")
 
 
+def test_a_formula_nobody_can_draw_is_shown_as_text_and_the_next_one_drawn(page, address):
+    from playwright.sync_api import expect
+
+    page.goto(address)
+    box(page, "Your comment").fill(f"${'{' * 4500}x{'}' * 4500}$ and $y^2$")
+    page.get_by_role("button", name="Preview your comment").click()
+    preview = page.locator(".editor__preview")
+    expect(preview.locator(".katex")).to_have_count(1)
+    expect(preview.locator(".math").first).to_have_text("{" * 4500 + "x" + "}" * 4500)
+
+
 def test_a_draft_is_discarded_when_asked(page, address):
     from playwright.sync_api import expect
 

@@ -7,15 +7,19 @@
     for (const element of found) {
       const source = element.textContent;
       element.dataset.drawn = "";
-      katex.render(source, element, {
-        displayMode: (element.dataset.display ?? "false") !== "false",
-        throwOnError: false,
-        errorColor: "var(--bad)",
-        strict: false,
-        trust: false,
-        maxSize: 20,
-        maxExpand: 200,
-      });
+      try {
+        katex.render(source, element, {
+          displayMode: (element.dataset.display ?? "false") !== "false",
+          throwOnError: false,
+          errorColor: "var(--bad)",
+          strict: false,
+          trust: false,
+          maxSize: 20,
+          maxExpand: 200,
+        });
+      } catch {
+        element.textContent = source; // nested too deeply to be read; the other formulas are not
+      }
     }
   };
 
