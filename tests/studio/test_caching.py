@@ -11,6 +11,7 @@ from exactformer.studio import caching
 from exactformer.studio.caching import PageCache
 from exactformer.studio.database.engine import Database
 from exactformer.studio.database.watching import version_of
+from tests.studio.event_loops import complete
 
 COOKIE = "session"
 
@@ -87,7 +88,7 @@ def test_a_page_is_computed_once_and_asked_for_by_nobody_in_particular():
         assert scope["client"] is None
         assert first[2] == b"/papers old"
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_path_query_and_host_tell_pages_apart():
@@ -99,7 +100,7 @@ def test_path_query_and_host_tell_pages_apart():
             await ask(cache, **kind)
         assert len(studio.asked) == 4
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_sessions_parts_of_pages_changes_and_other_paths_go_straight_to_the_application():
@@ -124,7 +125,7 @@ def test_sessions_parts_of_pages_changes_and_other_paths_go_straight_to_the_appl
             assert len(studio.asked) == before + 2, request
         assert (await ask(cache))[2] == b"/papers old"
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_an_answer_that_sets_a_cookie_is_given_to_nobody_else_even_at_once():
@@ -137,7 +138,7 @@ def test_an_answer_that_sets_a_cookie_is_given_to_nobody_else_even_at_once():
         await ask(cache)
         assert len(studio.asked) == 6
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_refusals_are_not_kept():
@@ -150,7 +151,7 @@ def test_refusals_are_not_kept():
         assert b"etag" not in headers
         assert len(studio.asked) == 2
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_a_commit_is_seen_by_the_next_request():
@@ -161,7 +162,7 @@ def test_a_commit_is_seen_by_the_next_request():
         studio.write("new")
         assert (await ask(cache))[2] == b"/papers new"
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_other_processes_are_seen_after_two_seconds():
@@ -175,7 +176,7 @@ def test_other_processes_are_seen_after_two_seconds():
         studio.seconds = 2.0
         assert (await ask(cache))[2] == b"/papers new"
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_a_page_is_kept_for_a_minute_while_the_database_says_that_nobody_wrote():
@@ -190,7 +191,7 @@ def test_a_page_is_kept_for_a_minute_while_the_database_says_that_nobody_wrote()
         await ask(cache)
         assert len(studio.asked) == 2
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_a_write_of_another_process_is_seen_when_the_page_is_next_checked():
@@ -203,7 +204,7 @@ def test_a_write_of_another_process_is_seen_when_the_page_is_next_checked():
         studio.text, studio.version, studio.seconds = "new", 8, 32.0
         assert (await ask(cache))[2] == b"/papers new"
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_a_write_of_another_process_during_a_computation_is_seen_too():
@@ -218,7 +219,7 @@ def test_a_write_of_another_process_during_a_computation_is_seen_too():
         studio.seconds = 2.0
         assert (await ask(cache))[2] == b"/papers new"
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_sqlite_tells_of_every_commit_of_every_connection(tmp_path):
@@ -260,7 +261,7 @@ def test_a_page_about_to_be_forgotten_is_computed_anew_and_nobody_waits():
         assert (await ask(cache))[2] == b"/papers new"
         assert len(studio.asked) == 2
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_a_computation_that_read_before_a_commit_and_ends_after_it_leaves_nothing_behind():
@@ -278,7 +279,7 @@ def test_a_computation_that_read_before_a_commit_and_ends_after_it_leaves_nothin
         assert (await ask(cache))[2] == b"/papers new"
         assert len(studio.asked) == 2
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_of_many_who_ask_at_once_one_computes_even_if_she_leaves():
@@ -294,7 +295,7 @@ def test_of_many_who_ask_at_once_one_computes_even_if_she_leaves():
         assert {body for _, _, body in answers} == {b"/papers old"}
         assert len(studio.asked) == 1
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_memory_is_bounded_and_the_page_longest_unused_goes_first():
@@ -311,7 +312,7 @@ def test_memory_is_bounded_and_the_page_longest_unused_goes_first():
         await ask(cache, "/papers/2")
         assert len(studio.asked) == 5
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_short_answers_and_long_names_of_hosts_count_for_what_they_take():
@@ -327,7 +328,7 @@ def test_short_answers_and_long_names_of_hosts_count_for_what_they_take():
             cache._drop(key)
         assert cache._bytes == 0
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_a_page_too_large_is_shared_by_those_who_wait_and_not_kept(monkeypatch):
@@ -341,7 +342,7 @@ def test_a_page_too_large_is_shared_by_those_who_wait_and_not_kept(monkeypatch):
         await ask(cache)
         assert len(studio.asked) == 2
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_browsers_may_keep_a_page_and_ask_whether_it_changed():
@@ -359,7 +360,7 @@ def test_browsers_may_keep_a_page_and_ask_whether_it_changed():
         status, _, body = await ask(cache, if_none_match=etag)
         assert (status, body) == (200, b"/papers new")
 
-    asyncio.run(run())
+    complete(run())
 
 
 def test_an_error_reaches_everybody_who_waited_and_nothing_is_kept():
@@ -377,4 +378,4 @@ def test_an_error_reaches_everybody_who_waited_and_nothing_is_kept():
         assert len(asked) == 1
         assert not cache._filling
 
-    asyncio.run(run())
+    complete(run())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
 from exactformer.studio.security.bodies import BodyLimit
+from tests.studio.event_loops import complete
 from tests.studio.people import People
 
 STRICT = {
@@ -119,7 +119,7 @@ def read_through(pieces: list[bytes], announced: bytes | None = None, path: str 
     layer = BodyLimit(application, 10, {"/imports": 100})
     headers = [] if announced is None else [(b"content-length", announced)]
     scope = {"type": "http", "path": path, "headers": headers}
-    asyncio.run(layer(scope, receive, None))  # type: ignore[arg-type]
+    complete(layer(scope, receive, None))  # type: ignore[arg-type]
     return read
 
 
