@@ -116,6 +116,8 @@ def test_ctrl_c_leaves_with_130_and_no_half_written_file(law, tmp_path):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    # Python ends itself by the signal where Ctrl-C came inside exec(), as imports of torch do: a
+    # shell says 130 of both.
+    assert process.returncode in (130, -signal.SIGINT)
     assert errors.strip() == "Interrupted."
     assert list(tmp_path.iterdir()) == []
