@@ -70,6 +70,7 @@ def test_a_real_cluster_computes_the_grid_and_repeats_nothing(cluster, tmp_path,
     ]
 
 
+@pytest.mark.slow
 def test_on_a_cluster_failing_and_deadly_cells_stop_no_other(cluster, tmp_path):
     experiment = toy.toy(faults={("small", 1): "raise", ("large", 2): "die"})
     with pytest.raises(ExperimentError, match="2 of 10 cells") as caught:

@@ -64,7 +64,10 @@ def outcome(out):
     return result.summary.rows, [(cell.parameters, cell.metrics) for cell in result.summary.cells]
 
 
-@pytest.mark.parametrize(("kills", "seeds", "jobs"), [(20, 35, 2), (4, 10, 1)])
+@pytest.mark.parametrize(
+    ("kills", "seeds", "jobs"),
+    [pytest.param(20, 35, 2, marks=pytest.mark.slow), (4, 10, 2), (4, 10, 1)],
+)
 def test_a_run_killed_many_times_ends_as_an_undisturbed_one(tmp_path, kills, seeds, jobs):
     draw = random.Random(kills)
     disturbed, undisturbed = tmp_path / "disturbed", tmp_path / "undisturbed"
