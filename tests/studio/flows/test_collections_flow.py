@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.studio.browsers import Visit
 from tests.studio.people import People
@@ -73,7 +74,7 @@ def test_a_shared_link_works_for_everybody_until_it_is_taken_back(
     link = owner.get_by_label("Link").input_value()
     assert link.startswith("http")
     visitor.goto(link)
-    assert visitor.get_by_role("heading", name="Shared shelf").count() == 1
+    expect(visitor.get_by_role("heading", name="Shared shelf")).to_have_count(1)
     assert visitor.locator("button", has_text="Take out").count() == 0
     with visitor.expect_download() as waiting:
         visitor.get_by_role("link", name="BibTeX").click()

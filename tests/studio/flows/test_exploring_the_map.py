@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from playwright.sync_api import expect
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
@@ -84,7 +85,7 @@ def test_kinds_are_filtered_and_the_list_says_what_the_drawing_shows(page, works
     page.wait_for_url("**kinds=paper,person,institution,topic**")
     page.locator("[data-status]", has_text="4 nodes, 3 edges.").wait_for()
     page.click("#tab-list")
-    assert page.locator("#panel-list [data-node]").count() == 4
+    expect(page.locator("#panel-list [data-node]")).to_have_count(4)
     assert not page.locator("[data-canvas]").is_visible()
     page.keyboard.press("ArrowLeft")
     assert page.locator("[data-canvas]").is_visible()

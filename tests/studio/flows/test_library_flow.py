@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import expect
+
 from tests.studio.browsers import Visit
 from tests.studio.people import People
 from tests.studio.worlds import BIBTEX, World, three_papers
@@ -26,7 +28,7 @@ def test_search_works_without_scripts_and_says_when_nothing_fits(visit: Visit) -
     page.goto("/papers")
     page.get_by_role("searchbox").fill("zyzzyva")
     page.get_by_role("button", name="Search").click()
-    assert page.locator("#results .empty").count() == 1
+    expect(page.locator("#results .empty")).to_have_count(1)
 
 
 def test_a_paper_shows_each_claim_with_status_and_the_command_to_rerun(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.studio.browsers import Visit
 from tests.studio.people import People
@@ -26,12 +27,12 @@ def test_like_react_and_save_are_kept(reader_page: Any, paper: str) -> None:
         button.click()
         page.locator(f"[aria-pressed=true]:has-text('{name}')").wait_for()
     page.reload()
-    assert page.locator("#opinions [aria-pressed=true]").count() == 3
+    expect(page.locator("#opinions [aria-pressed=true]")).to_have_count(3)
     page.get_by_role("button", name="Dislike").click()
     page.locator("#vote-dislike[aria-pressed=true]").wait_for()
     assert page.locator("#vote-like").get_attribute("aria-pressed") == "false"
     page.goto("/collections")
-    assert page.locator("section", has_text="Saved papers").get_by_role("link").count() == 1
+    expect(page.locator("section", has_text="Saved papers").get_by_role("link")).to_have_count(1)
 
 
 def test_like_works_without_scripts(visit: Visit, live_people: People, paper: str) -> None:
@@ -59,7 +60,7 @@ def test_write_a_review_edit_it_and_see_its_history(reader_page: Any, paper: str
     page.wait_for_url(lambda url: not url.endswith("/review"))
     review = page.locator("article.review", has_text="yours")
     review.locator(".katex").first.wait_for()
-    assert review.locator("em", has_text="possible").count() == 1
+    expect(review.locator("em", has_text="possible")).to_have_count(1)
     review.get_by_role("link", name="Edit").click()
     assert page.get_by_label("Summary").input_value() == "It shows that $x^2$ is *possible*."
     page.get_by_label("Strengths").fill("Short and clear.")
@@ -78,7 +79,7 @@ def test_a_review_can_be_deleted_and_taken_up_again(reader_page: Any, paper: str
     review.get_by_role("button", name="Yes, delete it").click()
     page.goto(f"{paper}/review")
     assert page.get_by_label("Summary").input_value() == "First thoughts."
-    assert page.get_by_role("button", name="Publish").count() == 1
+    expect(page.get_by_role("button", name="Publish")).to_have_count(1)
 
 
 def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: People) -> None:
@@ -92,7 +93,7 @@ def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: Peopl
     mine = page.locator("article.comment", has_text=f"{asker.handle} asks")
     mine.wait_for()
     assert mine.get_by_role("link", name="#table-1").get_attribute("href").endswith("#table-1")
-    assert mine.locator(".kind--question").count() == 1
+    expect(mine.locator(".kind--question")).to_have_count(1)
     mine.locator(".katex").first.wait_for()
     number = str(mine.get_attribute("id")).removeprefix("comment-")
 
@@ -103,7 +104,7 @@ def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: Peopl
     other.get_by_role("button", name="Answer", exact=True).click()
     answer = other.locator("article.comment", has_text=f"{helper.handle} answers")
     answer.wait_for()
-    assert answer.get_by_role("link", name=f"@{asker.handle}").count() == 1
+    expect(answer.get_by_role("link", name=f"@{asker.handle}")).to_have_count(1)
 
     page.goto(f"/comments/{number}")
     mine = page.locator(f"#comment-{number}")
@@ -120,7 +121,7 @@ def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: Peopl
     page.get_by_text("You have deleted this").wait_for()
     other.goto(f"/papers/{slug}/discussion")
     assert other.get_by_text("asks again").count() == 0
-    assert other.locator("article.comment", has_text=f"{helper.handle} answers").count() == 1
+    expect(other.locator("article.comment", has_text=f"{helper.handle} answers")).to_have_count(1)
 
 
 def test_a_comment_can_be_written_with_the_keyboard_alone(reader_page: Any, paper: str) -> None:

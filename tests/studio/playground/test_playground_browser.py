@@ -33,7 +33,7 @@ def test_a_matrix_says_its_exact_entries_by_keyboard_and_as_a_table(page: Any) -
     figure = page.locator("figure", has=features)
     assert figure.locator(".pg-readout").inner_text() == "token 1 ← x = 5/7"
     figure.get_by_text("As a table").click()
-    assert figure.get_by_role("row", name="token 1 x 5/7").count() == 1
+    expect(figure.get_by_role("row", name="token 1 x 5/7")).to_have_count(1)
     page.get_by_role("tab", name="Readout").click()
     beta = matrix(page, "β")
     beta.focus()
@@ -83,7 +83,7 @@ def test_one_of_many_heads_is_shown_at_a_time(page: Any) -> None:
     choice = page.get_by_label("Head", exact=True)
     choice.wait_for()
     assert choice.input_value() == "2"
-    assert page.get_by_role("tabpanel").locator("figure").count() == 7
+    expect(page.get_by_role("tabpanel").locator("figure")).to_have_count(7)
     choice.select_option("5")
     assert state_of(page)["head"] == "5"
 
@@ -104,7 +104,7 @@ def test_a_journey_can_be_stepped_through_and_shared(visit: Visit) -> None:
     assert way["output"] == [[0.0625], [0.4375], [0.6875]]
     assert "Looked up: 0.0625; 0.4375; 0.6875." in words.inner_text()
     key = f"{way['keys'][0]['key']:,}"
-    assert page.get_by_role("row", name="0.1", exact=False).first.get_by_text(key).count() == 1
+    expect(page.get_by_role("row", name="0.1", exact=False).first.get_by_text(key)).to_have_count(1)
     again = visit.page(size=PHONE, scheme="dark")
     again.goto(page.url)
     again.locator(".pg-words", has_text="Looked up").wait_for()
@@ -171,7 +171,7 @@ def test_a_larger_head_loses_less(page: Any) -> None:
     found = decompose(CouplingRequest("gaussian", 20.0, head_dim=4))
     page.locator("#numbers", has_text=f"{found['tail']:.4g}").wait_for()
     assert state_of(page)["m"] == "4"
-    assert page.locator(".pg-bar--kept").count() == 4
+    expect(page.locator(".pg-bar--kept")).to_have_count(4)
     page.get_by_label("Kernel", exact=True).select_option("minimum")
     page.locator("#decay", has_text="power").wait_for()
     assert page.get_by_label("c, from").count() == 0 or not page.locator("#parameter").is_visible()
