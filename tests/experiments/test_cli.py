@@ -131,7 +131,7 @@ def test_ctrl_c_leaves_with_130_and_says_how_to_go_on(here):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode in (130, -signal.SIGINT)  # a shell says 130 of both
     assert "of 10 cells finished and kept in o/cells" in errors
     assert "Run the same command again" in errors
     assert "Traceback" not in errors
