@@ -163,6 +163,8 @@ def test_slugs_never_meet(blank: sqlite3.Connection, titles: list[str]) -> None:
         batch = [made(f"{t} 2", doi=f"10.1001/{n}") for n, t in enumerate(titles)]
         importing.store(db, batch)
         db.flush()
+        slugs = list(db.scalars(select(Paper.slug)))
+        assert len(set(slugs)) == len(slugs) >= 2 * bool(titles)
 
 
 def test_a_title_that_looks_like_a_numbered_slug_does_no_harm(library: Session) -> None:
