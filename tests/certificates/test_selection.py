@@ -8,15 +8,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from flint import fmpq, fmpq_poly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exactformer.algebra.rational import to_fmpq, to_fraction
 from exactformer.algebra.ridge import ridge_form
 from exactformer.blueprint import Ball, Blueprint, Matrix, Rule
 from exactformer.certificates.selection import SelectionProof, prove_selection
-from exactformer.constructions import CONSTRUCTIONS, paper, scaled
+from exactformer.constructions import CONSTRUCTIONS, chebyshev, paper, scaled
 from exactformer.errors import CertificationError, SelectionError
 from exactformer.execution.exact import run_exact
+from exactformer.execution.magnitudes import largest, slope_bound
 from exactformer.execution.symbolic import run_symbolic
 from tests.cases.blueprints import (
     attention_block,
@@ -241,6 +244,68 @@ def test_random_heads_with_many_shared_rows_and_two_heads_are_never_overestimate
     except SelectionError:
         return
     assert_sound(blueprint, count=10, steps=20)
+
+
+def with_a_look_at_others(query: int, key: int, offset: Fraction) -> Blueprint:
+    """Orthogonal tokens that hold T_1, T_2 and T_3, and a last block whose scores are
+    query·T_3(t_i)·key·T_3(t_j) + offset·[i = j] and which doubles what it selects.
+    """
+    beta = [[0, 0, k] for k in (1, 2)]
+    honest = chebyshev(direct_form([[1, 0], [0, 1]], beta), Fraction(1))
+    width, third = honest.width, honest.dimensions.index("Chebyshev 3")
+    positions = [honest.dimensions.index(f"position {i}") for i in (1, 2)]
+    private = {(1 + i, position): Fraction(1) for i, position in enumerate(positions)}
+    head = (
+        3,
+        {(0, third): Fraction(query)} | dict.fromkeys(private, offset),
+        {(0, third): Fraction(key)} | private,
+        {(k, k): 1 for k in (0, third)},
+    )
+    block = attention_block(width, [head], Rule.HARD_MAX)
+    readout = honest.readouts[0]
+    half = Matrix.of(*readout.beta.shape, {p: v / 2 for p, v in readout.beta.entries.items()})
+    return replace(honest, blocks=(*honest.blocks, block), readouts=(replace(readout, beta=half),))
+
+
+def test_a_chebyshev_polynomial_is_as_large_inside_the_ball_as_on_its_edge() -> None:
+    """T_3 is −1 at ½ and 1 at −½, and (½, −½) lies inside the disc. Scores −T_3(t_i)T_3(t_j) take 2
+    from the margin there, although F_1 and F_2 are orthogonal: (1 + |cos|)/2 is no factor of theirs.
+    """
+    below, tie, above = (Fraction(k, 4) for k in (7, 8, 9))
+    point = [Fraction(1, 2), Fraction(-1, 2)]
+    forged = with_a_look_at_others(1, -1, below)
+    assert smallest_margins(forged)[-1] == pytest.approx(-0.25, abs=1e-3)
+    assert run_exact(forged, point) != point[0] ** 3 + 2 * point[1] ** 3
+    for offset in (below, tie):
+        with pytest.raises(SelectionError, match="block 3: token 1"):
+            proof(with_a_look_at_others(1, -1, offset))
+    sound = with_a_look_at_others(1, -1, above)
+    (*_, (claimed, true)) = assert_sound(sound)
+    assert claimed == pytest.approx(0.25)
+    assert true == pytest.approx(0.25, abs=1e-3)
+    assert run_exact(sound, point) == point[0] ** 3 + 2 * point[1] ** 3
+
+
+@given(
+    st.lists(st.fractions(-3, 3, max_denominator=4), min_size=1, max_size=4),
+    st.fractions(Fraction(1, 8), 4, max_denominator=8),
+    st.fractions(-1, 1, max_denominator=64),
+)
+def test_a_polynomial_through_zero_lies_below_the_line_of_its_slope(
+    coefficients: list[Fraction], reach: Fraction, place: Fraction
+) -> None:
+    """|p(t)| ≤ slope·|t|/reach on |t| ≤ reach where p(0) = 0; the largest |p| gives no such line."""
+    p = fmpq_poly([0, *map(to_fmpq, coefficients)])
+    t = place * reach
+    value = abs(to_fraction(fmpq(p(to_fmpq(t)))))
+    assert value * reach <= Fraction(slope_bound(p, reach)) * abs(t)
+    assert value <= Fraction(largest(p, reach))
+
+
+def test_a_polynomial_that_misses_zero_has_no_slope_bound() -> None:
+    assert slope_bound(fmpq_poly([1, 1]), Fraction(1)) == np.inf
+    assert slope_bound(fmpq_poly([0, -3, 0, 4]), Fraction(1)) == pytest.approx(3)  # T_3
+    assert slope_bound(fmpq_poly([]), Fraction(1)) == 0
 
 
 def test_one_token_has_no_rival() -> None:

@@ -6,12 +6,15 @@ For token i and another token j the scores differ by
 
 A row r that only token i's query and key use (its position) contributes q_i[r]·k_i[r], whoever j is.
 In a shared row split k = κ + k̃ into its constant and the rest: constants that are equal for all
-tokens cancel, and what remains is bounded by
+tokens cancel, and what remains is at most |q_i k̃_i| + |q_i k̃_j|. Each factor is bounded on its token's
+own interval |t| ≤ r = ‖F‖R. On a ball there is a second bound of the product, for q_i(0) = 0: a
+polynomial through zero obeys |p(t)| ≤ s(p)·|t|/r with s(p) = r·max|p(t)/t|, so that
 
-    |q_i k̃_i| + |q_i k̃_j|,    |t_i t_j| ≤ R²·(‖F_i‖‖F_j‖ + |F_i·F_j|)/2    on ‖x − c‖ ≤ R,
+    |q_i k̃_j| ≤ s(q_i)·s(k̃_j)·|t_i t_j|/(r_i r_j) ≤ s(q_i)·s(k̃_j)·(1 + |cos(F_i, F_j)|)/2,
 
-the second being the exact largest value of a product of two linear forms on a ball. Where k itself is
-smaller than k̃, as for Chebyshev polynomials, a row is not split.
+since |t_i t_j| ≤ R²·(‖F_i‖‖F_j‖ + |F_i·F_j|)/2 is the exact largest value of a product of two linear
+forms on a ball. For powers of t, s is the largest value itself; for Chebyshev polynomials it is larger,
+and the first bound is the better one. Where k is smaller than k̃, a row is not split.
 """
 
 from __future__ import annotations
@@ -25,7 +28,16 @@ from flint import fmpq_poly
 from exactformer.algebra.rational import to_float
 from exactformer.blueprint import Ball
 from exactformer.errors import SelectionError
-from exactformer.execution.magnitudes import Array, Sizes, above, below, times, total, up
+from exactformer.execution.magnitudes import (
+    Array,
+    Sizes,
+    above,
+    below,
+    slope_bound,
+    times,
+    total,
+    up,
+)
 from exactformer.execution.symbolic import HeadRun, SymbolicRun, Token, value_range
 
 _CHUNK = 512
@@ -104,10 +116,10 @@ def _margins(head: HeadRun, sizes: Sizes, pairs: _PairBounds) -> Array:
     split = varying.max(axis=0) + spread / 2 <= whole.max(axis=0)
     varying, spread = np.where(split, varying, whole), np.where(split, spread, 0.0)
     own = total(times(queries, varying) + times(queries, np.broadcast_to(spread, queries.shape)), 1)
-    through_origin = np.array(
-        [[r in t and t[r][0] == 0 for r in shared] for t in head.queries], dtype=bool
+    slopes = (
+        _slopes([_restrict(t, column) for t in head.queries], queries, sizes),
+        _slopes([_restrict(_varying(t), column) for t in head.keys], varying, sizes),
     )
-    through_origin &= split
     result = np.empty(n)
     for start in range(0, n, _CHUNK):
         rows_here = slice(start, min(start + _CHUNK, n))
@@ -115,13 +127,25 @@ def _margins(head: HeadRun, sizes: Sizes, pairs: _PairBounds) -> Array:
         other = np.zeros_like(cosines)
         for c in range(len(shared)):
             bound = times(queries[rows_here, c : c + 1], varying[None, :, c])
-            tight = np.where(through_origin[rows_here, c : c + 1], times(bound, cosines), bound)
-            other = up(other + tight)
+            if split[c]:
+                sloped = times(slopes[0][rows_here, c : c + 1], slopes[1][None, :, c])
+                bound = np.fmin(bound, times(sloped, cosines))
+            other = up(other + bound)
         chunk = np.arange(rows_here.start, rows_here.stop)
         other[chunk - start, chunk] = 0
         with np.errstate(invalid="ignore"):
             loss = up(own[rows_here] + other.max(axis=1), 2)
             result[rows_here] = np.nextafter(certain[rows_here] - loss, -np.inf)
+    return result
+
+
+def _slopes(tokens: list[Token], largest: Array, sizes: Sizes) -> Array:
+    """Return the slope bounds of every entry, tokens × columns; those of powers are their sizes."""
+    result = largest.copy()
+    for i, token in enumerate(tokens):
+        for column, entry in token.items():
+            if entry[0] != 0 or sum(a != 0 for a in entry.coeffs()) > 1:
+                result[i, column] = slope_bound(entry, sizes.reach[i])
     return result
 
 

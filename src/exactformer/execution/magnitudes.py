@@ -63,6 +63,17 @@ def largest(polynomial: fmpq_poly, reach: Fraction) -> float:
     return above(to_fraction(absolute_sum(polynomial, reach)))
 
 
+def slope_bound(polynomial: fmpq_poly, reach: Fraction) -> float:
+    """Return s with |p(t)| ≤ s·|t|/reach on |t| ≤ reach: reach·max|p(t)/t|; ∞ unless p(0) = 0.
+
+    The largest |p| is no such s: T_3 is 1 at t = ½ already, and its slope bound is 3.
+    """
+    if polynomial[0] != 0:
+        return np.inf
+    quotient = fmpq_poly(polynomial.coeffs()[1:])
+    return above(reach * to_fraction(absolute_sum(quotient, reach)))
+
+
 class CoordinateSizes:
     """How large Σ_j w_j |x_j − o_j| gets on a domain for weights w ≥ 0, o the origin or the centre.
 
