@@ -1,6 +1,7 @@
 """d_p of sequence models: closed forms, bounds, and what a tolerance promises."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from math import log, sqrt
 
@@ -8,8 +9,9 @@ import numpy as np
 import pytest
 
 import exactformer as ef
+from exactformer.blueprint.sequence_storing import save_sequence
 from exactformer.certificates.sequence_errors import bound_sequence_error, kept_mass
-from exactformer.errors import CertificationError, InputError
+from exactformer.errors import InputError
 
 SAMPLES = 4000
 
@@ -199,18 +201,17 @@ def test_softened_models_are_saved_and_proven_anew(form, tmp_path):
         ef.load(path, executor="exact")
 
 
-def test_a_file_that_names_another_ramp_is_refused(tmp_path):
-    from dataclasses import replace
-
-    from exactformer.blueprint.sequence_storing import save_sequence
-
+def test_no_name_in_a_file_makes_a_softened_model_another(tmp_path):
     model = ef.compile_sequence(
         centred, tokens=2, dim=1, delta="1/4", realisation="softmax-relu", ramp=4
     )
-    forged = replace(model.blueprint, metadata={**model.blueprint.metadata, "ramp": "5"})
-    save_sequence(forged, model.table, tmp_path / "forged.safetensors")
-    with pytest.raises(CertificationError, match="sharpness and ramp"):
-        ef.load(tmp_path / "forged.safetensors")
+    labels = {"sharpness": "1000000", "ramp": "30", "selects": "True"}
+    path = tmp_path / "labelled.safetensors"
+    save_sequence(replace(model.blueprint, metadata=labels), model.table, path)
+    labelled = ef.load(path)
+    assert labelled.certificate.softness == model.certificate.softness
+    x = np.random.default_rng(0).uniform(0, 1, size=(500, 2, 1))
+    assert (labelled(x) == model(x)).all()
 
 
 def test_what_cannot_be_measured_or_bounded_is_refused():

@@ -164,7 +164,8 @@ def test_permutations_of_one_input_may_share_codes():
     for codes in ([[5, 7], [7, 5]], [[5, 7], [7, 9]], [[5, 7], [5, 7]]):
         for dim in (1, 2):
             table = Table(inputs, np.array(codes, dtype=float)[..., None].repeat(dim, axis=2))
-            assert ef.is_contextual_mapping(table, inputs).separation == 2 * dim**0.5
+            found = ef.is_contextual_mapping(table, inputs).separation
+            assert found == pytest.approx(2 * dim**0.5, rel=4e-16)
 
 
 def test_equal_vectors_are_found_among_others_closer_than_rounding():

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from itertools import pairwise
 
 from exactformer.blueprint.matrix import Matrix
 from exactformer.errors import InputError
@@ -52,6 +53,22 @@ class PiecewiseLinear:
         """Build from any rationals."""
         lines = tuple((Fraction(slope), Fraction(intercept)) for slope, intercept in pieces)
         return cls(tuple(map(Fraction, breaks)), lines)
+
+    @classmethod
+    def of_relus(cls, relus: Sequence[tuple[Fraction, Fraction, Fraction]]) -> PiecewiseLinear:
+        """Build Σ c·relu(s·t + o) from its (s, o, c), s ≠ 0.
+
+        >>> PiecewiseLinear.of_relus([(Fraction(1), Fraction(0), Fraction(1))])(Fraction(-2))
+        Fraction(0, 1)
+        """
+        breaks = sorted({-offset / slope for slope, offset, _ in relus})
+        middles = [(a + b) / 2 for a, b in pairwise(breaks)]
+        pieces = []
+        for t in (breaks[0] - 1, *middles, breaks[-1] + 1):
+            on = [(slope, offset, c) for slope, offset, c in relus if slope * t + offset > 0]
+            slope = sum((slope * c for slope, _, c in on), Fraction(0))
+            pieces.append((slope, sum((offset * c for _, offset, c in on), Fraction(0))))
+        return cls.of(breaks, pieces)
 
     def __post_init__(self) -> None:
         if len(self.pieces) != len(self.breaks) + 1 or list(self.breaks) != sorted(

@@ -1,8 +1,8 @@
 """The three stages of a sequence blueprint, checked by algebra instead of by running every layer.
 
-See :mod:`exactformer.certificates.sequences` for what is proven. Streams are arrays of integers,
-counted in the blueprint's unit (a cell): int64 where the next layer cannot leave it, Python's own
-integers otherwise.
+See :mod:`exactformer.certificates.sequences` for what is proven. Nothing here rests on a name, a flag
+or a form that a blueprint gives itself: the first stage is followed cell by cell, the stages up to the
+last are carried out on integers, and the last is read as a look-up.
 """
 
 from __future__ import annotations
@@ -10,23 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from exactformer.blueprint.layers import Attention, BiasedHead, PiecewiseFeedForward, Rule
+from exactformer.algebra.rational import to_float
+from exactformer.blueprint.layers import Attention, PiecewiseFeedForward
 from exactformer.blueprint.matrix import Matrix
-from exactformer.blueprint.sequence import SequenceBlueprint, Successive
+from exactformer.blueprint.sequence import Layer, SequenceBlueprint, Successive
 from exactformer.blueprint.sequence_table import Class, Columns, Grid, GridTable
 from exactformer.certificates.sequence_cells import Quantised, quantised
+from exactformer.certificates.sequence_integers import (
+    FLOAT_INTEGERS,
+    Integers,
+    Streams,
+    attended,
+    integer_type,
+    looked_up,
+    read_off,
+    whole,
+)
 from exactformer.certificates.sequence_outside import outside_goes_to_zero
 from exactformer.errors import CertificationError, IdentityError
 from exactformer.execution.sequence_exact import apply_layer
 
-Integers = NDArray[Any]
 PLAIN = ["quantise", "contextual mapping", "values"]
-_SAFE = 2**62
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,8 @@ class Keys:
     largest_key: int
     rejected: int
     outside: bool
+    float_exact: bool
+    """Whether a module in float64 is shown to carry out all layers after the quantiser exactly."""
 
 
 @dataclass(frozen=True)
@@ -49,41 +58,73 @@ class Lookup:
     """{key: {row: value}}."""
     rest: dict[int, Fraction]
     """What every token is given."""
+    low: Fraction
+    """Units fire from so much below their key, at most one cell."""
+    in_turn: bool
+    """Whether units act one after another on rows that they read: then a look-up must be shown to
+    end after one of them has fired.
+    """
 
 
 def check_by_keys(blueprint: SequenceBlueprint, table: GridTable) -> Keys:
     """Prove that a hard blueprint reproduces a table; raise where it does not."""
     grid = table.grid
-    _check_shape(blueprint, grid)
-    unit = 1 / next(iter(blueprint.code.entries.values()))
+    _check_grid(blueprint, table)
+    unit = cell_unit(blueprint)
     after = quantised(blueprint, unit)
     if not after.free.isdisjoint(rows_read(blueprint)):
         raise CertificationError("a layer after the quantiser reads a coordinate as it was")
-    classes = _every_class(grid)
-    stream = _streams(grid, after, classes)
-    for part in blueprint.stage("contextual mapping").parts:
+    if not (grid.positional or after.is_equivariant):
+        raise CertificationError(
+            "tokens are embedded by their positions, and the table does not know positions: values of "
+            "sorted columns say nothing about other orders"
+        )
+    classes = every_class(grid)
+    streams = quantised_streams(grid, after, classes)
+    for part in blueprint.stages[1].parts:
         if isinstance(part, Attention):
-            stream = _attention(part, stream, unit)
+            streams = attended(streams, part, unit)
         else:
-            stream = _look_up(read_lookup(part, unit), stream)
-    codes = _times(stream, blueprint.code, unit)
-    values = read_lookup(blueprint.stage("values").parts[0], unit)
-    if values.read != _scaled(blueprint.code, unit) or values.rest:
+            lookup = read_lookup(part, unit)
+            if lookup.in_turn:
+                raise CertificationError(
+                    "units of the contextual mapping act one after another and read what they write"
+                )
+            streams = looked_up(streams, lookup.read, lookup.columns, lookup.rest)
+    code = _scaled(blueprint.code, unit)
+    codes, reach = read_off(streams, code)
+    values = read_lookup(blueprint.stages[-1].parts[0], unit)
+    if values.read != code or values.rest:
         raise CertificationError("the value layers do not read the code, or write without a key")
     _check_distinct(grid, classes, codes)
-    _compare(blueprint, table, values, unit, classes, stream, codes)
+    reject = [layer for stage in blueprint.stages[2:-1] for layer in stage.layers()]
+    if any(isinstance(layer, Attention) for layer in reject):
+        raise CertificationError("columns are rejected one by one, not by attention")
+    _compare(blueprint, table, values, unit, reject, classes, streams.entries, codes)
     keys = sorted(values.columns)
-    if len(keys) != grid.keys or keys[-1] != blueprint.largest_key:
+    if keys != sorted(set(_valued(grid, classes, codes).ravel().tolist())):
         raise IdentityError(
-            f"there are {len(keys)} keys up to {keys[-1]}; the grid has {grid.keys} tokens in "
-            f"context, the largest key should be {blueprint.largest_key}"
+            "value layers fire at other codes than those of the classes that have values"
         )
+    if keys[-1] != blueprint.largest_key:
+        raise IdentityError(
+            f"the largest key is {keys[-1]}, and the blueprint names {blueprint.largest_key}"
+        )
+    plain = unit.denominator & (unit.denominator - 1) == 0 and not (reject or values.in_turn)
     return Keys(
         smallest_key=keys[0],
         largest_key=keys[-1],
         rejected=len(classes) - grid.size,
         outside=outside_goes_to_zero(blueprint, after, unit, keys[0], keys[-1]),
+        float_exact=plain and max(streams.largest, reach + keys[-1]) < FLOAT_INTEGERS,
     )
+
+
+def cell_unit(blueprint: SequenceBlueprint) -> Fraction:
+    """Return what a cell measures in the stream, by the code, whose smallest weight counts cells."""
+    if not blueprint.code.entries:
+        raise CertificationError("the code reads nothing")
+    return 1 / min(abs(weight) for weight in blueprint.code.entries.values())
 
 
 def rows_read(blueprint: SequenceBlueprint) -> set[int]:
@@ -98,15 +139,11 @@ def rows_read(blueprint: SequenceBlueprint) -> set[int]:
     return {row for matrix in matrices for _, row in matrix.entries}
 
 
-def _check_shape(blueprint: SequenceBlueprint, grid: Grid) -> None:
-    own = (blueprint.tokens, blueprint.dim, blueprint.cells, blueprint.positional)
-    if (*own, blueprint.support) != (
-        grid.tokens,
-        grid.dim,
-        grid.cells,
-        grid.positional,
-        grid.support,
-    ):
+def _check_grid(blueprint: SequenceBlueprint, table: GridTable) -> None:
+    grid = table.grid
+    own = (blueprint.tokens, blueprint.dim, blueprint.delta, blueprint.positional)
+    theirs = (grid.tokens, grid.dim, Fraction(1, grid.cells), grid.positional)
+    if (*own, blueprint.support) != (*theirs, grid.support):
         raise CertificationError("blueprint and table are not on the same grid")
     if blueprint.realisation != "hard":
         raise CertificationError("only the hard realisation is exact")
@@ -116,10 +153,12 @@ def _check_shape(blueprint: SequenceBlueprint, grid: Grid) -> None:
         or len(blueprint.stages[-1].parts) != 1
     ):
         raise CertificationError(f"the stages are {', '.join(names)}, not those of the theorem")
+    if len(table.values) != grid.size or any(ids not in table.values for ids in grid.classes()):
+        raise CertificationError(f"the table does not hold the {grid.size} classes of its grid")
 
 
-def _every_class(grid: Grid) -> Integers:
-    """Return all classes of inside columns, those without a value too, one a row."""
+def every_class(grid: Grid) -> Integers:
+    """Return all classes of inside columns, those without a value too, one per row."""
     ids = range(grid.points)
     if grid.positional:
         axes = np.indices((grid.points,) * grid.tokens)
@@ -128,84 +167,25 @@ def _every_class(grid: Grid) -> Integers:
     return np.array(classes, dtype=np.int64).reshape(-1, grid.tokens)
 
 
-def _streams(grid: Grid, after: Quantised, classes: Integers) -> Integers:
+def quantised_streams(grid: Grid, after: Quantised, classes: Integers) -> Streams:
     """Return the quantised streams of classes, (classes, n, w)."""
     powers = grid.cells ** np.arange(grid.dim)
     cells = classes[..., None] // powers % grid.cells
+    kind = integer_type((1 + grid.dim) * after.largest)
     columns = []
     for i in range(grid.tokens):
-        column = np.array(after.base[i], dtype=np.int64)[None]
+        column: Integers = np.array(after.base[i], dtype=kind)[None]
         for r in range(grid.dim):
-            column = column + np.array(after.cells[i][r], dtype=np.int64)[cells[:, i, r]]
+            column = column + np.array(after.cells[i][r], dtype=kind)[cells[:, i, r]]
         columns.append(column)
-    return np.stack(columns, axis=1)
-
-
-def _attention(layer: Attention, stream: Integers, unit: Fraction) -> Integers:
-    """Carry out a hard-max layer of heads of size one: by the sign of the query, the columns with the
-    largest key, with the smallest, or all, are averaged.
-    """
-    if layer.selection.rule is not Rule.HARD_MAX:
-        raise CertificationError("only a hard maximum can be followed exactly")
-    growth = 1 + sum(
-        sum(abs(v) for v in head.value.entries.values()) for head in layer.heads
-    ) * len(stream[0])
-    stream = _widened(stream, growth)
-    result = stream.copy()
-    for head in layer.heads:
-        if head.query.rows != 1 or head.key.rows != 1:
-            raise CertificationError("a head is not of size one")
-        bias = head.bias[0, 0] / unit if isinstance(head, BiasedHead) else Fraction(0)
-        scale = bias.denominator
-        query = _times(stream, head.query, Fraction(1)) * scale + bias.numerator
-        key = _times(stream, head.key, Fraction(1))
-        largest = key == key.max(axis=1, keepdims=True)
-        smallest = key == key.min(axis=1, keepdims=True)
-        cases = (query > 0, largest), (query < 0, smallest), (query == 0, np.ones_like(largest))
-        for row in head.value.by_row:
-            values = _times(stream, _row(head.value, row), Fraction(1))
-            for turn, chosen in cases:
-                if turn.any():
-                    result[..., row] += np.where(turn, _mean(values, chosen, turn), 0)
-    return result
-
-
-def _mean(values: Integers, chosen: NDArray[np.bool_], turn: NDArray[np.bool_]) -> Integers:
-    total = np.where(chosen, values, 0).sum(axis=1, keepdims=True)
-    count = chosen.sum(axis=1, keepdims=True)
-    if ((total % count != 0) & turn).any():
-        raise CertificationError("attention averages unequal columns: a code is no integer")
-    mean: Integers = total // count
-    return mean
-
-
-def _look_up(lookup: Lookup, stream: Integers) -> Integers:
-    found = _times(stream, lookup.read, Fraction(1))
-    keys = np.array(sorted(lookup.columns), dtype=found.dtype)
-    place = np.searchsorted(keys, found).clip(max=len(keys) - 1)
-    hit = keys[place] == found
-    entries = [v for column in lookup.columns.values() for v in column.values()]
-    entries += lookup.rest.values()
-    result = _widened(
-        stream, 1 + sum(map(abs, lookup.rest.values())) + max(map(abs, entries))
-    ).copy()
-    rows = {row for column in lookup.columns.values() for row in column}
-    for row in rows:
-        added = np.array(
-            [_whole(lookup.columns[int(key)].get(row, Fraction(0))) for key in keys],
-            dtype=result.dtype,
-        )
-        result[..., row] += np.where(hit, added[place], 0)
-    for row, value in lookup.rest.items():
-        result[..., row] += _whole(value)
-    return result
+    return Streams(np.stack(columns, axis=1), after.largest)
 
 
 def read_lookup(part: object, unit: Fraction) -> Lookup:
     """Read units that fire at one integer each; raise where a part is anything else.
 
-    Units that act one after another may be read so as well where what they write is not what they
-    read; where it is, the caller has to show that no unit fires at another's result.
+    Units that act one after another are a look-up as well where they do not read what they write, or
+    where it is shown (by the caller, for ``in_turn``) that none fires at another's result.
     """
     units = part.units if isinstance(part, Successive) else part
     if not isinstance(units, PiecewiseFeedForward):
@@ -219,12 +199,26 @@ def read_lookup(part: object, unit: Fraction) -> Lookup:
         raise CertificationError("the units of a look-up do not read the same")
     columns: dict[int, dict[int, Fraction]] = {}
     for m in range(units.w1.rows):
-        key = _whole(-units.b1[m, 0] / unit)
+        key = whole(-units.b1[m, 0] / unit)
         if key in columns:
             raise IdentityError(f"two units fire at the key {key}")
         columns[key] = {row: v / unit for row, v in units.w2.by_column.get(m, ())}
-    read = Matrix(1, units.w1.columns, {(0, r): v for r, v in first})
-    return Lookup(read, columns, {row: v / unit for row, _, v in units.b2})
+    written = {row for matrix in (units.w2, units.b2) for row, _ in matrix.entries}
+    return Lookup(
+        read=Matrix(1, units.w1.columns, {(0, r): v for r, v in first}),
+        columns=columns,
+        rest={row: v / unit for row, _, v in units.b2},
+        low=low,
+        in_turn=isinstance(part, Successive) and not written.isdisjoint(r for r, _ in first),
+    )
+
+
+def _valued(grid: Grid, classes: Integers, codes: Integers) -> Integers:
+    """Return the codes of the classes that have values."""
+    if grid.positional or grid.repeats:
+        return codes
+    distinct: Integers = codes[(classes[:, 1:] != classes[:, :-1]).all(axis=1)]
+    return distinct
 
 
 def _check_distinct(grid: Grid, classes: Integers, codes: Integers) -> None:
@@ -232,9 +226,7 @@ def _check_distinct(grid: Grid, classes: Integers, codes: Integers) -> None:
 
     Classes without a value need no codes of their own; that they have no key is seen later.
     """
-    if not (grid.positional or grid.repeats):
-        valued = (classes[:, 1:] != classes[:, :-1]).all(axis=1)
-        classes, codes = classes[valued], codes[valued]
+    classes, codes = _valued(grid, classes, classes), _valued(grid, classes, codes)
     number, token = np.indices(codes.shape)
     columns = classes if not grid.positional else token
     flat = codes.ravel()
@@ -256,6 +248,7 @@ def _compare(
     table: GridTable,
     values: Lookup,
     unit: Fraction,
+    reject: list[Layer],
     classes: Integers,
     stream: Integers,
     codes: Integers,
@@ -263,22 +256,24 @@ def _compare(
     """Compare what the value layers make of every class with the table, exactly."""
     grid = table.grid
     nothing: Columns = ((Fraction(0),) * grid.dim,) * grid.tokens
-    rows = {row for column in values.columns.values() for row in column}
-    in_place = not rows.isdisjoint(r for _, r, _ in values.read)
-    reject = [x for s in blueprint.stages if s.name == "reject" for x in s.layers()]
-    margin = min(values.columns) - Fraction(1, 2)
+    # A column that reads less than this makes no unit fire, whichever key is the smallest.
+    silent = min(values.columns) * unit + values.low
     for ids, columns, named in zip(classes.tolist(), stream.tolist(), codes.tolist(), strict=True):
         expected = table.values.get(tuple(ids), nothing)
         for j, (column, code) in enumerate(zip(columns, named, strict=True)):
             current = [v * unit for v in column]
             if reject:
                 for layer in reject:
-                    current = apply_layer(layer, [current])[0]
-                code = sum((v * current[r] for _, r, v in blueprint.code), Fraction(0))
+                    (current,) = apply_layer(layer, [current])
+                code = _read(blueprint.code, current)
+                if code.denominator != 1:
+                    raise CertificationError(
+                        f"class {tuple(ids)}: token {j + 1} is left with the code {code}, no integer"
+                    )
             result = list(current)
-            for row, value in values.columns.get(int(code), {}).items():
+            for row, value in values.columns.get(code, {}).items():
                 result[row] += value * unit
-            if in_place and abs(_read(values.read, result)) >= margin * unit:
+            if values.in_turn and code in values.columns and _read(values.read, result) >= silent:
                 raise CertificationError(
                     f"class {tuple(ids)}: a later value layer may take the value of token {j + 1} "
                     "for a key"
@@ -293,25 +288,8 @@ def _read(matrix: Matrix, column: list[Fraction]) -> Fraction:
 
 
 def _difference(ids: Class, j: int, output: list[Fraction], expected: tuple[Fraction, ...]) -> str:
-    got, wanted = ([float(v) for v in column] for column in (output, expected))
+    got, wanted = ([to_float(v) for v in column] for column in (output, expected))
     return f"class {ids}: token {j + 1} comes out as {got}, the table has {wanted}"
-
-
-def _times(stream: Integers, matrix: Matrix, unit: Fraction) -> Integers:
-    """Return matrix·z·unit of every token for a matrix of one row, integers throughout."""
-    wide = _widened(stream, sum((abs(v * unit) for _, _, v in matrix), Fraction(1)))
-    total = np.zeros(stream.shape[:-1], dtype=wide.dtype)
-    for _, r, value in matrix:
-        total = total + _whole(value * unit) * wide[..., r]
-    return total
-
-
-def _widened(stream: Integers, growth: Fraction | int) -> Integers:
-    """Return the stream in a type that holds ``growth`` times its largest entry."""
-    if stream.dtype == object:
-        return stream
-    largest = int(np.abs(stream).max(initial=1))
-    return stream if largest * growth < _SAFE else stream.astype(object)
 
 
 def _row(matrix: Matrix, row: int) -> Matrix:
@@ -322,9 +300,3 @@ def _scaled(matrix: Matrix, factor: Fraction) -> Matrix:
     return Matrix.of(
         matrix.rows, matrix.columns, {p: v * factor for p, v in matrix.entries.items()}
     )
-
-
-def _whole(value: Fraction) -> int:
-    if value.denominator != 1:
-        raise CertificationError(f"{value} should be an integer")
-    return value.numerator

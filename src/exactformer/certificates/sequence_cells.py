@@ -12,21 +12,23 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
+from itertools import pairwise
 
-from exactformer.blueprint.layers import FeedForward, PiecewiseFeedForward
+from exactformer.blueprint.layers import FeedForward, PiecewiseFeedForward, PiecewiseLinear
 from exactformer.blueprint.sequence import Part, SequenceBlueprint, Successive
 from exactformer.errors import CertificationError
 
-Bound = Fraction | float
-"""An end of an interval; ±∞ is a float."""
+End = Fraction | None
+"""An end of an interval; None is infinity."""
 Row = list[int]
+Affine = tuple[Fraction, Fraction]
+"""(a, b): a·x + b."""
 
 
 @dataclass(frozen=True)
 class Quantised:
     """The stream after the quantiser is a sum: a base for the position, and a part for each
-    coordinate, by its cell. All in units of cells, one number a row of the stream.
+    coordinate, by its cell. All in units of cells, one number per row of the stream.
     """
 
     base: tuple[Row, ...]
@@ -38,60 +40,74 @@ class Quantised:
     free: frozenset[int]
     """Rows that still hold a coordinate as it was; nothing after the quantiser may read them."""
 
+    @property
+    def largest(self) -> int:
+        """The largest number of all parts."""
+        rows = [row for line in self.cells for way in line for row in way]
+        return max(abs(v) for row in (*self.base, *rows) for v in row)
+
+    @property
+    def is_equivariant(self) -> bool:
+        """Whether every token is quantised alike, whatever its position."""
+        parts = (self.base, self.cells, *(() if self.outside is None else (self.outside,)))
+        return all(one == part[0] for part in parts for one in part)
+
 
 @dataclass(frozen=True)
-class _Unit:
+class Unit:
     """home ↦ w·home + b, then the activation, then what it adds to which row."""
 
     weight: Fraction
     bias: Fraction
-    layer: PiecewiseFeedForward
+    activation: PiecewiseLinear
     writes: tuple[tuple[int, Fraction], ...]
+    part: int
+    """The part of the stage that it belongs to."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A unit's input is a·x + b while coordinate r of token i runs through a cell [low, high)."""
+
+    token: int
+    coordinate: int
+    part: int
+    line: Affine
+    low: Fraction
+    high: Fraction
 
 
 def quantised(blueprint: SequenceBlueprint, unit: Fraction) -> Quantised:
     """Follow every cell of every coordinate; raise where one does not end at a single number."""
-    d, n, w, N = blueprint.dim, blueprint.tokens, blueprint.width, blueprint.cells
-    low, high = blueprint.support
-    homes = _homes(blueprint)
-    layers, rest = _layers(blueprint, homes)
-    edges = [low + (high - low) * Fraction(k, N) for k in range(N + 1)]
-    embedding = blueprint.embedding
-
-    def row(place: int, i: int) -> Fraction:
-        return embedding.constant[place, 0] + embedding.positions[place, i]
-
+    n, w = blueprint.tokens, blueprint.width
+    walk = _Walk.of(blueprint)
+    edges = cell_edges(blueprint)
     known: dict[tuple[int, Fraction], list[dict[int, Fraction]]] = {}
     beyond: dict[tuple[int, Fraction], list[dict[int, Fraction]] | None] = {}
 
     def follow(r: int, i: int) -> tuple[int, Fraction]:
-        start = (embedding.features[homes[r], r], row(homes[r], i))
-        name = (r, start[1])
+        name = (r, walk.start(r, i)[1])
         if name not in known:
-            ways = [_follow(layers[r], homes[r], start, edges[q], edges[q + 1]) for q in range(N)]
-            if None in ways:
+            cells = [walk.follow(r, i, *ends) for ends in pairwise(edges)]
+            if None in cells:
                 raise CertificationError(
-                    f"coordinate {r + 1}, cell {ways.index(None)}: the quantiser does not take the "
+                    f"coordinate {r + 1}, cell {cells.index(None)}: the quantiser does not take the "
                     "whole cell to one number"
                 )
-            known[name] = [way for way in ways if way is not None]
-            sides = [
-                _follow(layers[r], homes[r], start, *side)
-                for side in ((-inf, edges[0]), (edges[-1], inf))
-            ]
+            known[name] = [cell for cell in cells if cell is not None]
+            sides = [walk.follow(r, i, *side) for side in ((None, edges[0]), (edges[-1], None))]
             beyond[name] = [s for s in sides if s is not None] if None not in sides else None
         return name
 
-    names = [[follow(r, i) for r in range(d)] for i in range(n)]
+    names = [[follow(r, i) for r in range(blueprint.dim)] for i in range(n)]
     sides = [[beyond[name] for name in line] for line in names]
-    places = [place for place in range(w) if place not in homes]
+    places = [place for place in range(w) if place not in walk.homes]
     base = [
-        _integers({p: row(p, i) + rest.get(p, Fraction(0)) for p in places}, w, unit)
+        _integers({p: walk.constant(p, i) + walk.rest.get(p, Fraction(0)) for p in places}, w, unit)
         for i in range(n)
     ]
-    written = {row for layer in layers for units in layer for u in units for row, _ in u.writes}
     return Quantised(
-        free=frozenset(homes) - written,
+        free=frozenset(walk.homes) - walk.written,
         base=tuple(base),
         cells=tuple(
             tuple(tuple(_integers(c, w, unit) for c in known[name]) for name in line)
@@ -104,6 +120,110 @@ def quantised(blueprint: SequenceBlueprint, unit: Fraction) -> Quantised:
             for line in sides
         ),
     )
+
+
+def visits(blueprint: SequenceBlueprint) -> Iterator[Visit]:
+    """Yield, for every cell of every coordinate, what each unit of a quantiser reads there."""
+    walk = _Walk.of(blueprint)
+    edges = cell_edges(blueprint)
+    for i in range(blueprint.tokens):
+        for r in range(blueprint.dim):
+            for low, high in pairwise(edges):
+                seen: list[tuple[int, Affine]] = []
+                walk.follow(r, i, low, high, seen)
+                for part, line in seen:
+                    yield Visit(i, r, part, line, low, high)
+
+
+def cell_edges(blueprint: SequenceBlueprint) -> list[Fraction]:
+    """Return the N + 1 edges of the cells along a side of the support."""
+    low, high = blueprint.support
+    N = blueprint.cells
+    return [low + (high - low) * Fraction(k, N) for k in range(N + 1)]
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """The quantiser, taken apart: for each coordinate its home and the layers of units that read it."""
+
+    blueprint: SequenceBlueprint
+    homes: list[int]
+    layers: list[list[list[Unit]]]
+    rest: dict[int, Fraction]
+    """What every token is given, whatever it holds."""
+    written: frozenset[int]
+    """Rows that a unit writes to."""
+
+    @classmethod
+    def of(cls, blueprint: SequenceBlueprint) -> _Walk:
+        homes = _homes(blueprint)
+        layers, rest = _layers(blueprint, homes)
+        units = (unit for line in layers for layer in line for unit in layer)
+        written = frozenset(row for unit in units for row, _ in unit.writes)
+        return cls(blueprint, homes, layers, rest, written)
+
+    def constant(self, place: int, i: int) -> Fraction:
+        embedding = self.blueprint.embedding
+        return embedding.constant[place, 0] + embedding.positions[place, i]
+
+    def start(self, r: int, i: int) -> Affine:
+        """Return what the embedding makes of a coordinate."""
+        home = self.homes[r]
+        return self.blueprint.embedding.features[home, r], self.constant(home, i)
+
+    def follow(
+        self,
+        r: int,
+        i: int,
+        low: End,
+        high: End,
+        seen: list[tuple[int, Affine]] | None = None,
+    ) -> dict[int, Fraction] | None:
+        """Return what a coordinate in [low, high) adds to each row, or None where it is no constant.
+
+        ``seen`` is given the part of every unit on the way, and what it reads as a line in x.
+        """
+        home, (slope, intercept) = self.homes[r], self.start(r, i)
+        result: dict[int, Fraction] = {}
+        for layer in self.layers[r]:
+            change = (Fraction(0), Fraction(0))
+            for unit in layer:
+                line = unit.weight * slope, unit.weight * intercept + unit.bias
+                if seen is not None:
+                    seen.append((unit.part, line))
+                piece = _piece(unit.activation, line, low, high)
+                if piece is None:
+                    return None
+                gain, offset = piece
+                added = (gain * line[0], gain * line[1] + offset)
+                for row, weight in unit.writes:
+                    if row == home:
+                        change = (change[0] + weight * added[0], change[1] + weight * added[1])
+                    elif added[0]:
+                        return None
+                    else:
+                        result[row] = result.get(row, Fraction(0)) + weight * added[1]
+            slope, intercept = slope + change[0], intercept + change[1]
+            if slope < 0:
+                return None
+        if home not in self.written:
+            return result
+        if slope:
+            return None
+        result[home] = intercept
+        return result
+
+
+def _piece(activation: PiecewiseLinear, line: Affine, low: End, high: End) -> Affine | None:
+    """Return the piece that holds a·x + b for all x in [low, high), a ≥ 0; None if there is none."""
+    a, b = line
+    breaks = activation.breaks
+    if not a:
+        return activation.pieces[bisect_right(breaks, b)]
+    piece = 0 if low is None else bisect_right(breaks, a * low + b)
+    if piece < len(breaks) and (high is None or a * high + b > breaks[piece]):
+        return None
+    return activation.pieces[piece]
 
 
 def _homes(blueprint: SequenceBlueprint) -> list[int]:
@@ -119,17 +239,17 @@ def _homes(blueprint: SequenceBlueprint) -> list[int]:
 
 def _layers(
     blueprint: SequenceBlueprint, homes: list[int]
-) -> tuple[list[list[list[_Unit]]], dict[int, Fraction]]:
+) -> tuple[list[list[list[Unit]]], dict[int, Fraction]]:
     """Return, for each coordinate, the layers as lists of the units that read it; and all b₂."""
-    layers: list[list[list[_Unit]]] = [[] for _ in homes]
+    layers: list[list[list[Unit]]] = [[] for _ in homes]
     rest: dict[int, Fraction] = {}
-    for part in blueprint.stage("quantise").parts:
+    for p, part in enumerate(blueprint.stages[0].parts):
         for layer in _split(part):
             for row, _, value in layer.b2:
                 if row in homes:
                     raise CertificationError("the quantiser moves a coordinate by a constant")
                 rest[row] = rest.get(row, Fraction(0)) + value
-            units: list[list[_Unit]] = [[] for _ in homes]
+            units: list[list[Unit]] = [[] for _ in homes]
             for m in range(layer.w1.rows):
                 reads = layer.w1.by_row.get(m, [])
                 writes = tuple(layer.w2.by_column.get(m, ()))
@@ -138,7 +258,7 @@ def _layers(
                 r = homes.index(reads[0][0])
                 if any(row in homes and row != homes[r] for row, _ in writes):
                     raise CertificationError("a unit of the quantiser writes to another coordinate")
-                units[r].append(_Unit(reads[0][1], layer.b1[m, 0], layer, writes))
+                units[r].append(Unit(reads[0][1], layer.b1[m, 0], layer.activation, writes, p))
             for r, mine in enumerate(units):
                 if mine:
                     layers[r].append(mine)
@@ -151,42 +271,6 @@ def _split(part: Part) -> Iterator[PiecewiseFeedForward]:
             kind = "ReLU" if isinstance(layer, FeedForward) else "attention"
             raise CertificationError(f"{kind} layers do not quantise exactly")
         yield layer
-
-
-def _follow(
-    layers: list[list[_Unit]], home: int, start: tuple[Fraction, Fraction], low: Bound, high: Bound
-) -> dict[int, Fraction] | None:
-    """Return what a coordinate in [low, high) adds to each row, or None where it is no constant."""
-    slope, intercept = start
-    result: dict[int, Fraction] = {}
-    for layer in layers:
-        change = (Fraction(0), Fraction(0))
-        for unit in layer:
-            a, b = unit.weight * slope, unit.weight * intercept + unit.bias
-            breaks = unit.layer.activation.breaks
-            first = a * low + b if a else b
-            piece = bisect_right(breaks, first)
-            if a and piece < len(breaks) and a * high + b > breaks[piece]:
-                return None
-            gain, offset = unit.layer.activation.pieces[piece]
-            added = (gain * a, gain * b + offset)
-            for row, weight in unit.writes:
-                if row == home:
-                    change = (change[0] + weight * added[0], change[1] + weight * added[1])
-                elif added[0]:
-                    return None
-                else:
-                    result[row] = result.get(row, Fraction(0)) + weight * added[1]
-        slope, intercept = slope + change[0], intercept + change[1]
-        if slope < 0:
-            return None
-    written = any(row == home for layer in layers for unit in layer for row, _ in unit.writes)
-    if not written:
-        return result
-    if slope:
-        return None
-    result[home] = intercept
-    return result
 
 
 def _integers(row: dict[int, Fraction], width: int, unit: Fraction) -> Row:

@@ -17,15 +17,22 @@ right. The *threshold* is the Λ from which this is a quarter: about Λ/2 = (2n 
 
 In float64 a head is exact on integers once K^(n+2)·leak is lost to rounding; before that, and where a
 cell is no binary number, its rounding is added to the leak.
+
+Where all scores are equal (:func:`~exactformer.certificates.sequence_outside.number_and_mean`) nothing
+leaks. The mean of n numbers is then exact for n a power of two; else its weights, products and sums are
+rounded, n + 2 times on the way to a code.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import exp, inf, log
 
-from exactformer.blueprint.layers import Attention
 from exactformer.blueprint.sequence import SequenceBlueprint
+from exactformer.certificates.sequence_algebra import cell_unit
+from exactformer.certificates.sequence_outside import number_and_mean, selective_shifts
+from exactformer.errors import CertificationError
 
 PRECISION = 53
 """Significant bits of float64."""
@@ -41,23 +48,36 @@ class Leakage:
     global_shift: int
     binary: bool
     """Whether a cell is a binary number, so that float64 holds integer counts of cells exactly."""
+    size: float = 0.0
+    """Of the numbers that are averaged where attention is uniform, in cells."""
 
     @classmethod
     def of(cls, limit: SequenceBlueprint) -> Leakage:
-        """Read K and G off the contextual mapping."""
-        mapping = limit.stage("contextual mapping").parts
-        last = mapping[-1]
-        if not isinstance(last, Attention) or limit.form == "four-layer":
-            return cls(limit.tokens, 0, 0, True)
-        shift = last.heads[0].value[0, 0]  # u_1 = 1
-        unit = 1 / min(abs(v) for _, _, v in limit.code)
-        power = unit.denominator & (unit.denominator - 1) == 0
-        return cls(limit.tokens, len(mapping) - 1, int(shift), power)
+        """Read K and G off the contextual mapping; raise where its layers are not the theorem's."""
+        unit, mapping = cell_unit(limit), limit.stages[1]
+        binary = unit.denominator & (unit.denominator - 1) == 0
+        mean = number_and_mean(mapping)
+        if mean is not None:
+            number, _, source, weight = mean
+            numbers = {m: v for r, m, v in number.w2 if r == source}
+            rest = number.b2[source, 0]
+            most = max((abs(v + rest) for v in numbers.values()), default=rest)
+            size = max(abs(weight) * most / unit, Fraction(limit.largest_key))
+            return cls(limit.tokens, 0, 0, binary, float(size))
+        shifts = selective_shifts(mapping, limit, unit)
+        if shifts is None or shifts[1].denominator != 1 or not shifts[1] > 0:
+            raise CertificationError(
+                "attention is neither uniform nor made of the theorem's shifts: nothing is known about "
+                "what softmax leaves of it"
+            )
+        return cls(limit.tokens, shifts[0], int(shifts[1]), binary)
 
     def code_error(self, sharpness: float) -> float:
         """Return how far a code may be off at Λ; ∞ where nothing can be said."""
-        if self.factor == 0 or self.tokens == 1:
+        if self.tokens == 1:
             return 0.0
+        if self.factor == 0:
+            return self._mean_rounding()
         allowed = 0.0
         for _ in range(60):
             last, leak = self._columns(sharpness, allowed)
@@ -67,6 +87,12 @@ class Leakage:
             if allowed >= 1 / 8:
                 break
         return inf
+
+    def _mean_rounding(self) -> float:
+        """Return how far rounding may take a code that adds a mean of all columns."""
+        if self.binary and self.tokens & (self.tokens - 1) == 0:
+            return 0.0
+        return (self.tokens + 2) * self.size * 2.0**-PRECISION * (1 + 2.0**-20)
 
     def _columns(self, sharpness: float, e: float) -> tuple[float, float]:
         n, K = self.tokens, self.factor

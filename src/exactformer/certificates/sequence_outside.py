@@ -1,14 +1,17 @@
 """Why a sequence with a coordinate outside the support has no key, in any column.
 
-Let every column with an outside coordinate have an id of at most −M. In the forms with shifts:
-as long as there is one, the smallest id is at most −M, so the first inside column that is met moves up
-by at least K·M, and the global shift gives every inside column at least G·K·M. Outside columns stay
-negative and get the smallest column, which is negative. So G·K·M > t_r and t_l ≥ 0 suffice.
+Let every column with an outside coordinate have an id of at most −M, and every other one of 0 … K − 1,
+all integers. In the forms with K selective shifts (:func:`selective_shifts`) and a global one: a column
+with a negative id is never met, for both heads choose the smallest column then. As long as there is
+one, the smallest id is at most −M, so the first inside column that is met moves up by at least K·M, and
+the global shift gives every inside column at least G·K·M. Outside columns stay negative and get the
+smallest column, which is negative. So no code is one of the keys, which lie between 0 and t_r, if
+G·K·M > t_r.
 
-In the paper's form such columns are then set to 0, which is no key.
+In the paper's form such columns are then set to 0, which is no key where all keys are positive.
 
-In the four-layer form an outside column has no id, and the number it is given instead is so negative
-that the sum over the tokens is, and with it every key.
+In the form with sums (:func:`number_and_mean`) an outside column has no id, and the number it is given
+instead is so negative that the sum over the tokens is, and with it every code.
 """
 
 from __future__ import annotations
@@ -23,10 +26,12 @@ from exactformer.blueprint.layers import (
     Rule,
 )
 from exactformer.blueprint.matrix import Matrix
-from exactformer.blueprint.sequence import SequenceBlueprint, Successive
+from exactformer.blueprint.sequence import SequenceBlueprint, Stage, Successive
 from exactformer.certificates.sequence_cells import Quantised, Row
 
 NEGATIVE = PiecewiseLinear.of((0,), ((-1, 0), (0, 0)))
+Ids = dict[int, Fraction]
+"""What an id reads: {row: weight}, in cells."""
 
 
 def outside_goes_to_zero(
@@ -37,70 +42,100 @@ def outside_goes_to_zero(
     largest_key: int,
 ) -> bool:
     """Whether the layers are shown to send every sequence with an outside coordinate to 0."""
-    if after.outside is None or smallest_key < 0:
-        return False
     read = {r: v * unit for _, r, v in blueprint.code}
+    if after.outside is None or smallest_key < 0 or smallest_inside(after, read) < 0:
+        return False
     depth = -largest_outside(after, read)
     if depth <= 0:
         return False
-    if isinstance(blueprint.stage("contextual mapping").parts[0], PiecewiseFeedForward):
-        return starts_at_zero(blueprint) and sums_are_negative(blueprint, after, read)
-    found = shifts(blueprint, unit)
-    if found is None:
+    _, mapping, *reject, _ = blueprint.stages
+    shifts = selective_shifts(mapping, blueprint, unit)
+    if shifts is None:
+        return (
+            not reject
+            and starts_at_zero(blueprint)
+            and sums_are_negative(mapping, blueprint, after, read, unit)
+        )
+    K, G = shifts
+    if largest_inside(after, read) >= K or G * K * depth <= largest_key:
         return False
-    lifted = found[0] * found[1] * depth
-    if lifted <= largest_key:
-        return False
-    if any(stage.name == "reject" for stage in blueprint.stages):
-        return rejects(blueprint, after, unit, unit * lifted)
-    return starts_at_zero(blueprint)
+    if not reject:
+        return starts_at_zero(blueprint)
+    return smallest_key > 0 and rejects(reject, blueprint, after, unit, unit * G * K * depth)
 
 
 def starts_at_zero(blueprint: SequenceBlueprint) -> bool:
-    """Whether the rows of the output are 0 until the value layers write to them."""
+    """Whether the rows of the output are 0 until the last stage writes to them."""
     outputs = {row for _, row in blueprint.readout.entries}
     embedding = blueprint.embedding
     writes = [embedding.features, embedding.constant, embedding.positions]
-    for stage in blueprint.stages:
-        if stage.name == "values":
-            break
-        for part in stage.parts:
-            if isinstance(part, Attention):
-                writes += [head.value for head in part.heads]
-            else:
-                layer = part.units if isinstance(part, Successive) else part
-                writes += [layer.w2, layer.b2]
+    for stage in blueprint.stages[:-1]:
+        writes += stage_writes(stage)
     return outputs.isdisjoint(row for matrix in writes for row, _ in matrix.entries)
 
 
+def stage_writes(stage: Stage) -> list[Matrix]:
+    """Return the matrices of a stage whose rows are those of the stream that it writes to."""
+    writes = []
+    for part in stage.parts:
+        if isinstance(part, Attention):
+            writes += [head.value for head in part.heads]
+        else:
+            layer = part.units if isinstance(part, Successive) else part
+            writes += [layer.w2, layer.b2]
+    return writes
+
+
+def number_and_mean(mapping: Stage) -> tuple[PiecewiseFeedForward, int, int, Fraction] | None:
+    """Return (look-up, row, source, weight) where a stage is a look-up, and then one head of equal
+    scores that adds weight times the mean of the source row to the row; None where it is not.
+
+    Where all scores are 0, hard maximum and softmax both average all columns.
+    """
+    if len(mapping.parts) != 2:
+        return None
+    number, mean = mapping.parts
+    if not (isinstance(number, PiecewiseFeedForward) and isinstance(mean, Attention)):
+        return None
+    if len(mean.heads) != 1 or mean.heads[0].value.nonzeros != 1:
+        return None
+    (head,) = mean.heads
+    biased = isinstance(head, BiasedHead) and head.bias.nonzeros
+    if head.query.nonzeros or biased:
+        return None
+    return number, *next(iter(head.value))
+
+
 def sums_are_negative(
-    blueprint: SequenceBlueprint, after: Quantised, read: dict[int, Fraction]
+    mapping: Stage, blueprint: SequenceBlueprint, after: Quantised, read: Ids, unit: Fraction
 ) -> bool:
-    """Whether one column without an id makes every key negative in the four-layer form."""
-    number, *rest_of_it = blueprint.stage("contextual mapping").parts
-    total = rest_of_it[-1]
-    n = blueprint.tokens
-    if not (
-        len(rest_of_it) == 1
-        and isinstance(number, PiecewiseFeedForward)
-        and isinstance(total, Attention)
-        and len(total.heads) == 1
-        and not total.heads[0].query.nonzeros
-        and total.heads[0].value.nonzeros == 1
-    ):
+    """Whether one column without an id makes every code negative in the form with sums."""
+    found = number_and_mean(mapping)
+    if found is None:
         return False
-    (row, source, weight) = next(iter(total.heads[0].value))
-    rest = number.b2[source, 0]
-    largest = max(v for r, _, v in number.w2 if r == source) + rest
-    most = largest_inside(after, read)
-    reads_ids = read == {row: 1} and all(
-        number.w1.by_row.get(m) == [(row, Fraction(1))] for m in range(number.w1.rows)
+    number, row, source, weight = found
+    n = blueprint.tokens
+    if read != {row: 1} or row == source or weight <= 0:
+        return False
+    # Only the look-up writes to the source, and it writes to nothing that the code reads.
+    embedding = blueprint.embedding
+    before = [embedding.features, embedding.constant, embedding.positions]
+    before += stage_writes(blueprint.stages[0])
+    if any(place == source for matrix in before for place, _ in matrix.entries):
+        return False
+    if any(place == row for matrix in (number.w2, number.b2) for place, _ in matrix.entries):
+        return False
+    reads_ids = all(
+        number.w1.by_row.get(m) == [(row, Fraction(1))] and number.b1[m, 0] <= 0
+        for m in range(number.w1.rows)
     )
-    ids_only = all(-b >= 0 for _, _, b in number.b1)
-    return reads_ids and ids_only and most + weight * ((n - 1) * largest + rest) / n < 0
+    rest = number.b2[source, 0]
+    largest = max((v for r, _, v in number.w2 if r == source), default=Fraction(0)) + rest
+    most = unit * largest_inside(after, read)
+    return reads_ids and most + weight * ((n - 1) * max(largest, rest) + rest) / n < 0
 
 
-def largest_inside(after: Quantised, read: dict[int, Fraction]) -> Fraction:
+def largest_inside(after: Quantised, read: Ids) -> Fraction:
     """Return the largest id of a column inside."""
     return max(
         _value(base, read) + sum(max(_value(c, read) for c in r) for r in cells)
@@ -108,11 +143,16 @@ def largest_inside(after: Quantised, read: dict[int, Fraction]) -> Fraction:
     )
 
 
-def _value(row: Row, read: dict[int, Fraction]) -> Fraction:
+def smallest_inside(after: Quantised, read: Ids) -> Fraction:
+    """Return the smallest id of a column inside."""
+    return -largest_inside(after, {row: -weight for row, weight in read.items()})
+
+
+def _value(row: Row, read: Ids) -> Fraction:
     return sum((v * row[r] for r, v in read.items()), Fraction(0))
 
 
-def largest_outside(after: Quantised, read: dict[int, Fraction]) -> Fraction:
+def largest_outside(after: Quantised, read: Ids) -> Fraction:
     """Return the largest id of a column with a coordinate outside."""
     best = []
     for base, cells, outside in zip(after.base, after.cells, after.outside or (), strict=True):
@@ -126,64 +166,80 @@ def largest_outside(after: Quantised, read: dict[int, Fraction]) -> Fraction:
     return max(best)
 
 
-def shifts(blueprint: SequenceBlueprint, unit: Fraction) -> tuple[Fraction, Fraction] | None:
-    """Return K and G where the contextual mapping is the theorem's, layer for layer."""
-    *selective, last = blueprint.stage("contextual mapping").parts
-    read = Matrix.of(1, blueprint.width, {p: v * unit for p, v in blueprint.code.entries.items()})
-    home = next((r for _, r, v in read if v == 1), None)
-    K, half = Fraction(len(selective)), Fraction(1, 2)
+def selective_shifts(
+    mapping: Stage, blueprint: SequenceBlueprint, unit: Fraction
+) -> tuple[int, Fraction] | None:
+    """Return K and G where a stage is K selective shifts and a global one, layer for layer.
 
-    def heads(part: object, *expected: tuple[Fraction, Fraction]) -> bool:
+    With id = u·z in cells: layer k adds K·(largest − smallest id) to the columns of id k, by heads that
+    score (id_i − k ± ½)·id_j; the last adds G times the largest id by scores id_i·id_j.
+    """
+    *selective, last = mapping.parts or (None,)
+    w, K, half = blueprint.width, len(selective), Fraction(1, 2)
+    read = Matrix.of(1, w, {place: v * unit for place, v in blueprint.code.entries.items()})
+    home = next((r for _, r, v in read if v == 1), None)
+
+    def shift(bias: Fraction, weight: Fraction) -> BiasedHead:
+        value = Matrix.of(w, w, {(home or 0, r): weight * v for _, r, v in read})
+        return BiasedHead(read, read, value, Matrix.of(1, 1, {(0, 0): bias * unit}))
+
+    def is_layer(part: object, *heads: BiasedHead) -> bool:
         return (
             isinstance(part, Attention)
             and part.selection.rule is Rule.HARD_MAX
-            and len(part.heads) == len(expected)
-            and all(
-                isinstance(head, BiasedHead)
-                and head.query == head.key == read
-                and head.bias[0, 0] == bias * unit
-                and dict(head.value.entries) == {(home, r): weight * v for _, r, v in read}
-                for head, (bias, weight) in zip(part.heads, expected, strict=True)
-            )
+            and part.heads == heads
         )
 
     if home is None or not isinstance(last, Attention) or len(last.heads) != 1:
         return None
-    shift = last.heads[0].value[home, home]
-    theirs = all(heads(p, (half - k, K), (-half - k, -K)) for k, p in enumerate(selective))
-    return (K, shift) if theirs and heads(last, (Fraction(0), shift)) else None
+    G = last.heads[0].value[home, home]
+    if not is_layer(last, shift(Fraction(0), G)):
+        return None
+    for k, part in enumerate(selective):
+        pair = shift(half - k, Fraction(K)), shift(-half - k, Fraction(-K))
+        if not is_layer(part, *pair):
+            return None
+    return K, G
 
 
 def rejects(
-    blueprint: SequenceBlueprint, after: Quantised, unit: Fraction, lifted: Fraction
+    stages: list[Stage],
+    blueprint: SequenceBlueprint,
+    after: Quantised,
+    unit: Fraction,
+    lifted: Fraction,
 ) -> bool:
     """Whether columns with uᵀz ≥ ``lifted`` or uᵀz < 0 become 0 in the paper's form.
 
-    A row of such a column is at most uᵀz, or 0 where that is negative, plus what the outside rows
-    take away from it. The first layer lowers all rows by more, the others set negative rows to 0.
+    A row of such a column is at most uᵀz, or 0 where that is negative, plus what the other rows take
+    away from it. The first layer lowers all rows by more, the others set negative rows to 0.
     """
-    band, *clean = blueprint.stage("reject").layers()
     w = blueprint.width
-    if not isinstance(band, PiecewiseFeedForward) or len(clean) != w:
+    layers = [layer for stage in stages for layer in stage.layers()]
+    band = layers[0] if layers else None
+    if not isinstance(band, PiecewiseFeedForward) or len(band.activation.breaks) != 2:
         return False
-    one = Fraction(1)
-    for row, layer in enumerate(clean):
-        if not (
-            isinstance(layer, PiecewiseFeedForward)
-            and layer.activation == NEGATIVE
-            and dict(layer.w1.entries) == {(0, row): one}
-            and dict(layer.w2.entries) == {(row, 0): one}
-            and not (layer.b1.nonzeros or layer.b2.nonzeros)
-        ):
-            return False
     low, high = band.activation.breaks
-    hat = PiecewiseLinear.of((low, high), ((-1, low), (0, 0), (1, -high)))
-    strengths = {-band.w2[row, 0] for row in range(w)}
+    strength = -band.w2[0, 0]
     read = {place: v * unit for place, v in blueprint.code.entries.items()}
-    if band.activation != hat or dict(band.w1.entries) != read or len(strengths) != 1:
+    expected = [
+        PiecewiseFeedForward(
+            Matrix.of(1, w, read),
+            Matrix.of(1, 1, {}),
+            Matrix.of(w, 1, {(row, 0): -strength for row in range(w)}),
+            Matrix.of(w, 1, {}),
+            PiecewiseLinear.of((low, high), ((-1, low), (0, 0), (1, -high))),
+        )
+    ]
+    for row in range(w):
+        one = Matrix.of(1, w, {(0, row): 1}), Matrix.of(w, 1, {(row, 0): 1})
+        expected.append(
+            PiecewiseFeedForward(one[0], Matrix.of(1, 1, {}), one[1], Matrix.of(w, 1, {}), NEGATIVE)
+        )
+    if layers != expected:
         return False
     columns = [c for line in (after.cells, after.outside or ()) for i in line for r in i for c in r]
-    far = unit * max(abs(v) for column in columns for v in column)
+    columns += after.base
+    far = unit * max(abs(v) for column in columns for v in column) * (1 + blueprint.dim)
     slack = far * sum(map(abs, read.values())) + far
-    strength = strengths.pop()
     return strength > 1 and min(strength * (lifted - high) - lifted, strength * low) > slack

@@ -2,8 +2,9 @@
 
 **Layers.** Attention has the heads of the limit, under softmax with one inverse temperature λ. Every
 group of ReLUs is read as the continuous function it is and compared with the limit's activation, in
-rationals: they may differ on *ramps* only. The quantiser's ramps take a part of every cell; no integer
-(counted in cells) lies on any ramp, and the look-ups' ramps keep a *clearance* from all of them.
+rationals: they may differ on *ramps* only. The quantiser's ramps take a part of every cell, and no
+coordinate that has been quantised lies on one; the look-ups' ramps keep a *clearance* from all integers
+(counted in cells).
 
 **Leakage.** How far codes may be off is :mod:`exactformer.certificates.sequence_leakage`.
 
@@ -14,7 +15,7 @@ the values of the table, also on ramps and below the threshold; the paper's form
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, inf, log2, prod
@@ -28,8 +29,11 @@ from exactformer.blueprint.layers import (
     PiecewiseLinear,
     Rule,
 )
+from exactformer.blueprint.matrix import Matrix
 from exactformer.blueprint.sequence import Part, SequenceBlueprint, Stage, Successive
 from exactformer.blueprint.sequence_table import GridTable
+from exactformer.certificates.sequence_algebra import cell_unit, read_lookup
+from exactformer.certificates.sequence_cells import visits
 from exactformer.certificates.sequence_leakage import PRECISION, Leakage
 from exactformer.errors import CertificationError, IdentityError
 
@@ -91,44 +95,33 @@ class Softness:
 
 
 def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: GridTable) -> Softness:
-    """Compare a softened blueprint with its hard limit; raise where it differs beyond its ramps."""
-    same = ("tokens", "dim", "delta", "form", "positional", "support", "dimensions", "embedding")
+    """Compare a softened blueprint with its hard limit; raise where it differs beyond its ramps.
+
+    The limit has to be certified by itself. Where it comes from does not matter.
+    """
+    same = ("tokens", "dim", "delta", "positional", "support", "dimensions", "embedding")
     for name in (*same, "readout", "code", "largest_key"):
         if getattr(soft, name) != getattr(limit, name):
             raise IdentityError(f"the softened blueprint and its limit differ in {name}")
+    unit = cell_unit(limit)
+    in_place = read_lookup(limit.stages[-1].parts[0], unit).in_turn
     names = [stage.name for stage in soft.stages]
-    extra = ["clip"] if limit.form == "paper" else []
-    if names != [stage.name for stage in limit.stages] + extra:
+    if names != [stage.name for stage in limit.stages] + ["clip"] * in_place:
         raise IdentityError(f"the softened blueprint has the stages {', '.join(names)}")
-    unit = 1 / min(abs(v) for _, _, v in limit.code)
-    temperatures: set[Fraction] = set()
+    groups = relu_groups(soft, limit)
+    masses = _ramp_masses({p: g for (s, p), g in groups.items() if s == 0}, limit)
     clearance = Fraction(1, 2)
-    masses: dict[tuple[int, int], Fraction] = {}
-    for own, hard in zip(soft.stages, limit.stages, strict=False):
-        for part, other in zip(own.parts, hard.parts, strict=True):
-            if isinstance(part, Attention):
-                temperatures.add(_same_heads(part, other))
-                continue
-            group, groups = _ramps_of(part, other, own.name)
-            distance = min((_clearance(i, unit) for i in groups), default=Fraction(1, 2))
-            if own.name == "values":
-                _check_partition(group, unit)
-            if own.name == "quantise":
-                if distance < 0:
-                    raise CertificationError("an edge of the cells lies on a ramp of the quantiser")
-                for place, mass in _masses(other, groups, limit):
-                    masses[place] = masses.get(place, Fraction(0)) + mass
-            elif groups:
-                clearance = min(clearance, distance)
-    if len(temperatures) != 1 or clearance <= 0:
-        raise CertificationError(
-            "softmax needs one temperature, and look-ups need to fire at integers"
-        )
-    sharpness = 1 / temperatures.pop()
+    for (stage, _), group in groups.items():
+        if stage > 0:
+            clearance = min([clearance, *(_clearance(ramp, unit) for ramp in group.ramps)])
+        if stage == len(limit.stages) - 1:
+            _check_partition(group.relus, unit)
+    if clearance <= 0:
+        raise CertificationError("a look-up of the softened blueprint does not fire at integers")
+    sharpness = 1 / _temperature(soft, limit)
     kept = prod((float(1 - mass) for mass in masses.values()), start=1.0)
     leakage, cell = Leakage.of(limit), float(unit)
     error = leakage.code_error(float(sharpness) * cell**2)
-    in_place = limit.form == "paper"
     # A value is added to a column as large as its key: four roundings of that size.
     left_over = cell * (error + limit.largest_key * 4 * 2.0**-PRECISION)
     if in_place:
@@ -142,7 +135,7 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
         stream_error=None if error == inf else left_over if in_place else 0.0,
         # The reject layer is as strong as the largest key takes where codes are integers.
         rejects=error <= (reject_margin(limit) if in_place else clearance),
-        spans=tuple(_spans(soft.stage("clip"), table) if in_place else output_spans(table)),
+        spans=tuple(_spans(soft.stages[-1], table) if in_place else output_spans(table)),
     )
 
 
@@ -165,9 +158,16 @@ def _ends(table: GridTable) -> Iterator[Interval]:
 
 def _spans(clip: Stage, table: GridTable) -> Iterator[float]:
     """Check that the clipping layers keep all values of the table, and yield what they leave."""
-    for r, (part, (low, high)) in enumerate(zip(clip.parts, _ends(table), strict=True)):
+    ends = list(_ends(table))
+    if len(clip.parts) != len(ends) or len(clip) != len(ends):
+        raise IdentityError("clip: there is not one layer for every coordinate")
+    for r, (part, (low, high)) in enumerate(zip(clip.parts, ends, strict=True)):
         units = part.units if isinstance(part, Successive) else part
-        if not isinstance(units, FeedForward) or units.b2.nonzeros:
+        if (
+            not isinstance(units, FeedForward)
+            or units.activation is not Activation.RELU
+            or units.b2.nonzeros
+        ):
             raise IdentityError("clip: a layer is not made of ReLUs")
         relus: list[Relu] = []
         for m in range(units.w1.rows):
@@ -175,8 +175,10 @@ def _spans(clip: Stage, table: GridTable) -> Iterator[float]:
             if [j for j, _ in reads] != [r] or [i for i, _ in writes] != [r]:
                 raise IdentityError(f"clip: layer {r + 1} does not read and write row {r + 1}")
             relus.append((reads[0][1], units.b1[m, 0], writes[0][1]))
-        ends = sorted(-o / s for s, o, _ in relus)
-        first, last = ends[0], ends[-1]
+        bends = sorted({-o / s for s, o, _ in relus})
+        if len(bends) != 2:
+            raise IdentityError(f"clip: layer {r + 1} does not bend twice")
+        first, last = bends
         clamp = PiecewiseLinear.of((first, last), ((-1, first), (0, 0), (-1, last)))
         if first > low or last < high or _difference(relus, clamp, "clip"):
             raise IdentityError(f"clip: layer {r + 1} does not leave the values of the table alone")
@@ -185,11 +187,7 @@ def _spans(clip: Stage, table: GridTable) -> Iterator[float]:
 
 def _check_margin(limit: SequenceBlueprint, table: GridTable, unit: Fraction) -> None:
     """Raise unless values of the paper's form stay a whole cell below all keys."""
-    part = limit.stage("values").parts[0]
-    units = part.units if isinstance(part, Successive) else part
-    if isinstance(units, Attention):
-        raise IdentityError("the value stage has no attention")
-    smallest = min(-units.b1[m, 0] for m in range(units.w1.rows))
+    smallest = unit * min(read_lookup(limit.stages[-1].parts[0], unit).columns)
     reach = sum((abs(v) * unit for _, _, v in limit.code), Fraction(0)) * table.largest
     if reach > smallest - unit:
         raise CertificationError("a softened value layer may take a value for a key")
@@ -214,32 +212,77 @@ def float_bits(key_bits: int, tokens: int) -> int:
     return key_bits + 3 + ceil(log2(tokens))
 
 
-def _same_heads(part: Attention, other: Part) -> Fraction:
-    if not isinstance(other, Attention) or part.heads != other.heads:
-        raise IdentityError("an attention layer does not have the heads of the limit")
-    if part.selection.rule is not Rule.SOFTMAX:
-        raise IdentityError(f"{part.selection.rule} is not softmax")
-    return part.selection.temperature
+def _temperature(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Fraction:
+    """Return the one temperature of all attention, whose heads must be those of the limit."""
+    found: set[Fraction] = set()
+    for _, part, other in _pairs(soft, limit):
+        if not isinstance(part, Attention):
+            continue
+        if not isinstance(other, Attention) or part.heads != other.heads:
+            raise IdentityError("an attention layer does not have the heads of the limit")
+        if part.selection.rule is not Rule.SOFTMAX:
+            raise IdentityError(f"{part.selection.rule} is not softmax")
+        found.add(part.selection.temperature)
+    if len(found) != 1 or min(found) <= 0:
+        raise CertificationError("softmax needs one temperature, a positive number")
+    return found.pop()
 
 
-def _ramps_of(part: Part, other: Part, stage: str) -> tuple[list[Relu], list[Interval]]:
-    """Return a softened layer's function, and where it differs from the limit's."""
-    hidden = part.hidden if isinstance(part, Successive) else None
+def _pairs(
+    soft: SequenceBlueprint, limit: SequenceBlueprint
+) -> Iterator[tuple[tuple[int, int], Part, Part]]:
+    """Yield the parts of a softened blueprint beside those of its limit, with their places."""
+    for s, (own, hard) in enumerate(zip(soft.stages, limit.stages, strict=False)):
+        if len(own.parts) != len(hard.parts):
+            raise IdentityError(f"{own.name}: layers are not those of the limit")
+        for p, (part, other) in enumerate(zip(own.parts, hard.parts, strict=True)):
+            yield (s, p), part, other
+
+
+@dataclass(frozen=True)
+class ReluGroup:
+    """The ReLUs that stand for every unit of one part of the limit."""
+
+    relus: list[Relu]
+    hard: PiecewiseLinear
+    ramps: list[Interval]
+    """Where their sum is not the limit's activation, closed intervals."""
+
+    def is_hard(self, t: Fraction) -> bool:
+        """Whether the sum is the limit's activation at a point."""
+        return _sum(self.relus, t) == self.hard(t)
+
+
+def relu_groups(
+    soft: SequenceBlueprint, limit: SequenceBlueprint
+) -> dict[tuple[int, int], ReluGroup]:
+    """Read the ReLUs of every feed-forward part, by stage and part; raise where they are others."""
+    return {
+        place: _relu_group(part, other, soft.stages[place[0]].name)
+        for place, part, other in _pairs(soft, limit)
+        if not isinstance(part, Attention)
+    }
+
+
+def _relu_group(part: Part, other: Part, stage: str) -> ReluGroup:
     units = part.units if isinstance(part, Successive) else part
     hard = other.units if isinstance(other, Successive) else other
     if not (isinstance(units, FeedForward) and isinstance(hard, PiecewiseFeedForward)):
         raise IdentityError(f"{stage}: a layer is not the ReLU form of the limit's")
     if units.activation is not Activation.RELU or units.b2 != hard.b2:
         raise IdentityError(f"{stage}: a layer is not the ReLU form of the limit's")
-    if (hidden is None) != (not isinstance(other, Successive)) or units.w1.rows % hard.w1.rows:
+    if isinstance(part, Successive) != isinstance(other, Successive) or not hard.w1.rows:
         raise IdentityError(f"{stage}: layers are not those of the limit")
-    size = hidden or units.w1.rows // hard.w1.rows
+    size = units.w1.rows // hard.w1.rows
     if size * hard.w1.rows != units.w1.rows:
         raise IdentityError(f"{stage}: there are not {size} ReLUs for every unit")
+    hidden = [x.hidden if isinstance(x, Successive) else 1 for x in (part, other)]
+    if isinstance(part, Successive) and hidden[0] != size * hidden[1]:
+        raise IdentityError(f"{stage}: a unit's ReLUs do not act together")
     group = _group(units, hard, 0, size, stage)
     for m in range(1, hard.w1.rows):
         _check_group(units, hard, m, size, group, stage)
-    return group, _difference(group, hard.activation, stage)
+    return ReluGroup(group, hard.activation, _difference(group, hard.activation, stage))
 
 
 def _group(
@@ -328,24 +371,74 @@ def _clearance(interval: Interval, unit: Fraction) -> Fraction:
     return min(low - below, below + 1 - high)
 
 
-def _masses(
-    hard: Part, ramps: list[Interval], limit: SequenceBlueprint
-) -> Iterator[tuple[tuple[int, int], Fraction]]:
-    """Yield the part of the support that ramps take of every coordinate of every token."""
-    units = hard.units if isinstance(hard, Successive) else hard
-    if isinstance(units, Attention):
-        raise IdentityError("the quantiser has no attention")
-    embedding = limit.embedding
+def _ramp_masses(
+    groups: Mapping[int, ReluGroup], limit: SequenceBlueprint
+) -> dict[tuple[int, int], Fraction]:
+    """Return the part of the support that ramps take of every coordinate of every token.
+
+    Off the ramps every unit gives what the limit's does, so that the next unit reads the same.
+    """
     low, high = limit.support
-    for r in range(limit.dim):
-        (home, scale), *_ = embedding.features.by_column[r]
-        reads = [(m, units.w1[m, home]) for m in range(units.w1.rows) if units.w1[m, home]]
-        for i in range(limit.tokens if reads else 0):
-            start = embedding.constant[home, 0] + embedding.positions[home, i]
-            ends = start + scale * low, start + scale * high
-            total = Fraction(0)
-            for m, weight in reads:
-                for a, b in ramps:
-                    first, last = ((t - units.b1[m, 0]) / weight for t in (a, b))
-                    total += max(Fraction(0), min(last, ends[1]) - max(first, ends[0]))
-            yield (i, r), total / (scale * (high - low))
+    masses: dict[tuple[int, int], Fraction] = {}
+    for visit in visits(limit):
+        group, (a, b) = groups[visit.part], visit.line
+        if not a:
+            if not group.is_hard(b):
+                raise CertificationError("a quantised coordinate lies on a ramp of the quantiser")
+            continue
+        for first, last in group.ramps:
+            length = min((last - b) / a, visit.high) - max((first - b) / a, visit.low)
+            if length > 0:
+                place = (visit.token, visit.coordinate)
+                masses[place] = masses.get(place, Fraction(0)) + length / (high - low)
+    return masses
+
+
+def narrowest_ramp(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Fraction | None:
+    """Return the width of the quantiser's narrowest ramp, in cells; None where there is none."""
+    groups = relu_groups(soft, limit)
+    widths = [b - a for (s, _), g in groups.items() if s == 0 for a, b in g.ramps]
+    return min(widths) / cell_unit(limit) if widths else None
+
+
+def without_relus(soft: SequenceBlueprint, limit: SequenceBlueprint) -> SequenceBlueprint:
+    """Return a checked softened blueprint with every group of ReLUs as the one function that it is.
+
+    The function is the same; large ReLUs no longer cancel.
+    """
+    groups = relu_groups(soft, limit)
+
+    def part(stage: int, index: int, own: Part) -> Part:
+        if isinstance(own, Attention):
+            return own
+        if stage == len(limit.stages):
+            return _clamp_of(own)
+        other = limit.stages[stage].parts[index]
+        hard = other.units if isinstance(other, Successive) else other
+        assert isinstance(hard, PiecewiseFeedForward)
+        relus = groups[stage, index].relus
+        if any(c for _, _, c in relus):
+            hard = replace(hard, activation=PiecewiseLinear.of_relus([g for g in relus if g[0]]))
+        return Successive(hard, other.hidden) if isinstance(other, Successive) else hard
+
+    stages = [
+        Stage(own.name, tuple(part(s, p, x) for p, x in enumerate(own.parts)))
+        for s, own in enumerate(soft.stages)
+    ]
+    return replace(soft, stages=tuple(stages))
+
+
+def _clamp_of(part: Part) -> PiecewiseFeedForward:
+    """Return a clipping layer as one unit."""
+    units = part.units if isinstance(part, Successive) else part
+    assert isinstance(units, FeedForward)
+    (row,) = {row for _, row in units.w1.entries}
+    w = units.w1.columns
+    relus = [(units.w1[m, row], units.b1[m, 0], units.w2[row, m]) for m in range(units.w1.rows)]
+    return PiecewiseFeedForward(
+        Matrix.of(1, w, {(0, row): 1}),
+        Matrix.of(1, 1, {}),
+        Matrix.of(w, 1, {(row, 0): 1}),
+        Matrix.of(w, 1, {}),
+        PiecewiseLinear.of_relus(relus),
+    )

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from itertools import combinations_with_replacement
 from math import comb
 from typing import Any
 
@@ -26,7 +25,7 @@ from exactformer.blueprint.layers import Attention
 from exactformer.blueprint.sequence import SequenceBlueprint, Successive
 from exactformer.blueprint.sequence_storing import sequence_digest
 from exactformer.blueprint.sequence_table import Class, GridTable
-from exactformer.certificates.sequence_algebra import check_by_keys
+from exactformer.certificates.sequence_algebra import check_by_keys, every_class
 from exactformer.certificates.sequence_softness import Softness, check_softened
 from exactformer.errors import IdentityError
 from exactformer.execution.formats import FORMATS
@@ -62,6 +61,10 @@ class SequenceCertificate:
     error: Mapping[str, Any] | None
     """A bound on d_p and its parts, by name, where it was asked for."""
     blueprint_digest: str
+    plain_floats: bool
+    """Whether float64 carries out all layers after the quantiser without rounding: every number in
+    them, scores and partial sums included, is shown to be a multiple of a binary unit that fits.
+    """
     softness: Softness | None = None
     """How far a softened blueprint may be from the hard limit that all the rest is about."""
 
@@ -154,6 +157,7 @@ def certify_sequence(
         key_bits=found.largest_key.bit_length(),
         error=None,
         blueprint_digest=sequence_digest(blueprint, table),
+        plain_floats=found.float_exact,
     )
 
 
@@ -180,9 +184,7 @@ def _run_everything(blueprint: SequenceBlueprint, table: GridTable) -> None:
     """Run one input of every class through every layer; other orders follow by equivariance."""
     grid = table.grid
     zeros = ((Fraction(0),) * grid.dim,) * grid.tokens
-    every = list(grid.classes())
-    if not grid.positional:
-        every = list(combinations_with_replacement(range(grid.points), grid.tokens))
+    every = [tuple(ids) for ids in every_class(grid).tolist()]
     outputs = run_sequences(blueprint, [[grid.centre(k) for k in ids] for ids in every])
     for ids, output in zip(every, outputs, strict=True):
         expected = table.values.get(ids, zeros)

@@ -18,10 +18,9 @@ largest value of the table; it changes nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 
 from exactformer.blueprint.layers import (
     Attention,
@@ -52,13 +51,10 @@ def soften(
     table: GridTable,
     sharpness: Fraction,
     ramp: int,
-    relus: bool = True,
 ) -> SequenceBlueprint:
     """Return the softmax-ReLU realisation of a hard blueprint.
 
-    ``sharpness`` is λ, ``ramp`` the k of the quantiser's ramps, 2^(−k) of a cell. With
-    ``relus=False`` activations stay piecewise-linear functions, now continuous: the same function
-    without the cancellation of large ReLUs.
+    ``sharpness`` is λ, ``ramp`` the k of the quantiser's ramps, 2^(−k) of a cell.
     """
     if sharpness <= 0 or ramp < 2:
         raise InputError(f"sharpness={sharpness} must be positive, and ramp={ramp} at least 2")
@@ -72,7 +68,7 @@ def soften(
             raise InputError("only a hard blueprint can be softened")
         steep = stage == "quantise"
         width = unit * (Fraction(1, 2**ramp) if steep else WIDE)
-        layer, hidden = _continuous(units, ramps(units.activation, width, steep), relus)
+        layer, hidden = _continuous(units, ramps(units.activation, width, steep))
         if isinstance(part, Successive):
             return Successive(layer, hidden)
         return layer
@@ -82,12 +78,11 @@ def soften(
         for stage in blueprint.stages
     ]
     if blueprint.form == "paper":
-        stages.append(Stage("clip", _clip(blueprint, table, relus)))
+        stages.append(Stage("clip", _clip(blueprint, table)))
     return replace(
         blueprint,
         realisation="softmax-relu",
         stages=tuple(stages),
-        metadata={**blueprint.metadata, "sharpness": str(sharpness), "ramp": str(ramp)},
     )
 
 
@@ -142,25 +137,9 @@ def _side(function: PiecewiseLinear, spread: Ramps, start: int, sign: int) -> It
             yield sign, -sign * last, -steepness
 
 
-def as_function(units: Sequence[Relu]) -> PiecewiseLinear:
-    """Return a sum of ReLUs as a continuous piecewise-linear function."""
-    breaks = sorted({-sign * offset for sign, offset, _ in units})
-    middles = [(a + b) / 2 for a, b in pairwise(breaks)]
-    pieces = []
-    for t in (breaks[0] - 1, *middles, breaks[-1] + 1):
-        on = [(sign, offset, c) for sign, offset, c in units if sign * t + offset > 0]
-        slope = sum((sign * c for sign, _, c in on), Fraction(0))
-        pieces.append((slope, sum((offset * c for _, offset, c in on), Fraction(0))))
-    return PiecewiseLinear.of(breaks, pieces)
-
-
-def _continuous(
-    layer: PiecewiseFeedForward, spread: Ramps, relus: bool
-) -> tuple[FeedForward | PiecewiseFeedForward, int]:
-    """Return the layer with its jumps spread, and how many units stand for one."""
+def _continuous(layer: PiecewiseFeedForward, spread: Ramps) -> tuple[FeedForward, int]:
+    """Return the layer with its jumps spread, and how many ReLUs stand for one unit."""
     units = relu_sum(layer.activation, spread)
-    if not relus:
-        return replace(layer, activation=as_function(units)), 1
     h, m, w = len(units), layer.w1.rows, layer.w1.columns
     w1, b1, w2 = {}, {}, {}
     for s in range(m):
@@ -174,7 +153,7 @@ def _continuous(
     return FeedForward(*matrices, layer.b2), h
 
 
-def _clip(blueprint: SequenceBlueprint, table: GridTable, relus: bool) -> tuple[Successive, ...]:
+def _clip(blueprint: SequenceBlueprint, table: GridTable) -> tuple[Successive, ...]:
     """Return one layer a row that takes it between the smallest and the largest of its values."""
     w, parts = blueprint.width, []
     for r in range(blueprint.dim):
@@ -191,5 +170,5 @@ def _clip(blueprint: SequenceBlueprint, table: GridTable, relus: bool) -> tuple[
             Matrix.of(w, 1, {}),
             function,
         )
-        parts.append(Successive(*_continuous(layer, (None, None), relus)))
+        parts.append(Successive(*_continuous(layer, (None, None))))
     return tuple(parts)

@@ -191,8 +191,11 @@ class Quantiser(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the cells."""
         cell = torch.searchsorted(self.edges, x.contiguous(), right=True) - 1
-        inside = (cell >= 0) & (cell < len(self.edges) - 1)
-        return cell.to(x.dtype).where(inside, self.outside)
+        return cell.to(x.dtype).where(self.inside(x), self.outside)
+
+    def inside(self, x: Tensor) -> Tensor:
+        """Return which coordinates lie in the support."""
+        return (x >= self.edges[0]) & (x < self.edges[-1])
 
 
 class ContextualMapping(nn.Module):
@@ -283,6 +286,6 @@ class SequenceSweeps(nn.Module):
         self.value_map = ValueMap(sweeps, blueprint.dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the values of sequences ``(..., n, d)``."""
+        """Return the values of sequences ``(..., n, d)``; with a coordinate outside they are 0."""
         values: Tensor = self.value_map(self.contextual_mapping(self.quantiser(x)))
-        return values
+        return values.where(self.quantiser.inside(x).all(-1).all(-1)[..., None, None], 0.0)

@@ -18,8 +18,10 @@ import torch
 from numpy.typing import NDArray
 
 from exactformer.blueprint.sequence_table import Grid
+from exactformer.certificates.sequence_softness import narrowest_ramp
 from exactformer.errors import InputError
 from exactformer.model.sequence_model import SequenceModel
+from exactformer.model.sequence_soft_model import SoftSequenceModel
 from exactformer.model.sequence_targets import SequenceMap, evaluate
 
 Floats = NDArray[np.float64]
@@ -165,13 +167,15 @@ def _parts(model: SequenceModel, x: Floats) -> NDArray[np.int64]:
     grid = model.table.grid
     cells = model.quantise(x).cpu().numpy()
     part = np.zeros(len(x), dtype=np.int64)
-    ramp = model.blueprint.metadata.get("ramp")
+    ramp = None
+    if isinstance(model, SoftSequenceModel):
+        ramp = narrowest_ramp(model.blueprint, model.limit)
     if ramp is not None:
         low, high = (float(end) for end in grid.support)
         place = (x - low) * grid.cells / (high - low) - cells
         # Ramps end a cell, or begin it in the four-layer form.
         along = place if grid.repeats else 1 - place
-        part[(along < 2.0 ** -int(ramp)).any(axis=(1, 2))] = PARTS.index("ramps")
+        part[(along < float(ramp)).any(axis=(1, 2))] = PARTS.index("ramps")
     if not (grid.positional or grid.repeats):
         ids = np.sort(cells @ (float(grid.cells) ** np.arange(grid.dim)), axis=1)
         part[(ids[:, 1:] == ids[:, :-1]).any(axis=1)] = PARTS.index("equal columns")

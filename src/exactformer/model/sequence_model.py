@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from exactformer.algebra.rational import to_float
 from exactformer.blueprint.sequence import SequenceBlueprint
 from exactformer.blueprint.sequence_storing import save_sequence
 from exactformer.blueprint.sequence_table import GridTable, exact
@@ -23,6 +24,7 @@ from exactformer.execution.sequence_sweeps import (
     Quantiser,
     SequenceSweeps,
     ValueMap,
+    float_above,
 )
 from exactformer.model.compiled import Trace
 from exactformer.model.sequence_sizes import PRECISION
@@ -34,8 +36,9 @@ class SequenceModel(nn.Module):
     """Sequences ``(batch, n, d)`` to ``(batch, n, d)``, or ``(n, d)`` to ``(n, d)``, in float64.
 
     ``executor="fused"`` carries out layers of the same kind in one sweep and gives every float the cell
-    that exact arithmetic gives it; ``"literal"`` carries out every layer, ``"exact"`` does so in
-    rational arithmetic. Inputs outside the support are sent to 0.
+    that exact arithmetic gives it; ``"literal"`` carries out every layer, from the centre of that cell
+    (rounding in the quantiser could take a float near an edge for its neighbour); ``"exact"`` does so
+    in rational arithmetic. Sequences with a coordinate outside the support are sent to 0.
 
     The stages are modules of their own: :attr:`quantiser`, :attr:`contextual_mapping` and
     :attr:`value_map`, which the fused model is the composition of.
@@ -65,6 +68,7 @@ class SequenceModel(nn.Module):
         self.executor = executor
         self.sweeps = SequenceSweeps(blueprint) if exact_in_float else None
         self.literal = LiteralSequence(blueprint) if executor == "literal" else None
+        self._support = tuple(float_above(end) for end in blueprint.support)
 
     @property
     def quantiser(self) -> Quantiser:
@@ -84,15 +88,12 @@ class SequenceModel(nn.Module):
     def forward(self, x: Any) -> Tensor:
         """Evaluate sequences given as tensor, array or nested list."""
         sequences = self._sequences(x)
-        if self.executor == "exact":
-            flat = sequences.reshape(-1, *sequences.shape[-2:])
-            outputs = [[[float(v) for v in c] for c in self.exact(s)] for s in flat.tolist()]
-            return torch.tensor(outputs, dtype=sequences.dtype).reshape(sequences.shape)
-        if self.literal is not None:
-            output: Tensor = self.literal(self._gathered(sequences))
-            return output
-        values: Tensor = self._stages()(sequences)
-        return values
+        if self.executor == "fused":
+            values: Tensor = self._stages()(sequences)
+            return values
+        run = self._in_rationals if self.literal is None else self._through_layers
+        inside = (sequences >= self._support[0]) & (sequences < self._support[1])
+        return run(sequences).where(inside.all(-1).all(-1)[..., None, None], 0.0)
 
     def quantise(self, x: Any) -> Tensor:
         """Return the cells of every coordinate, 0 … N − 1; far below 0 for what is outside."""
@@ -156,6 +157,22 @@ class SequenceModel(nn.Module):
         copy = SequenceModel(self.blueprint, self.table, self.certificate, self.executor)
         memo[id(self)] = copy.to(self._home().device)
         return copy
+
+    def _in_rationals(self, sequences: Tensor) -> Tensor:
+        flat = sequences.reshape(-1, *sequences.shape[-2:])
+        outputs = [[[to_float(v) for v in c] for c in self.exact(s)] for s in flat.tolist()]
+        return torch.tensor(outputs, dtype=sequences.dtype).reshape(sequences.shape)
+
+    def _through_layers(self, sequences: Tensor) -> Tensor:
+        assert self.literal is not None
+        low, high = self.blueprint.support
+        side = (high - low) / self.blueprint.cells
+        centres = sequences.new_tensor(
+            [to_float(low + side * (q + Fraction(1, 2))) for q in range(self.blueprint.cells)]
+        )
+        cells = self.quantiser(sequences).long().clamp(0, len(centres) - 1)
+        values: Tensor = self.literal(centres[cells])
+        return values
 
     def _stages(self) -> SequenceSweeps:
         if self.sweeps is None:

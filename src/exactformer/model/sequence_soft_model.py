@@ -12,7 +12,10 @@ been kept for rounding.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, inf, isfinite, log
+from math import ceil, inf, isfinite, log, log2
+from typing import Any
+
+from torch import Tensor
 
 from exactformer.blueprint.sequence import SequenceBlueprint
 from exactformer.blueprint.sequence_table import GridTable
@@ -21,12 +24,14 @@ from exactformer.certificates.sequence_softness import (
     ALLOWED,
     float_bits,
     literal_rounding,
+    narrowest_ramp,
     output_spans,
     reject_margin,
+    without_relus,
 )
 from exactformer.certificates.sequences import SequenceCertificate, certify_softened
 from exactformer.constructions.sequence_softening import cell, soften
-from exactformer.errors import CertificationError, ExecutionError, InputError, SizeError
+from exactformer.errors import ExecutionError, InputError, SizeError
 from exactformer.execution.sequence_literal import LiteralSequence
 from exactformer.model.sequence_model import SequenceModel
 
@@ -57,11 +62,14 @@ class SoftSequenceModel(SequenceModel):
         self.limit = limit
         self.blueprint = blueprint
         self.executor = executor or "fused"
-        sharpness, ramp = stored_softness(blueprint)
-        layers = (
-            blueprint if executor == "literal" else soften(limit, table, sharpness, ramp, False)
-        )
+        layers = blueprint if executor == "literal" else without_relus(blueprint, limit)
         self.literal = LiteralSequence(layers)
+
+    def forward(self, x: Any) -> Tensor:
+        """Evaluate sequences given as tensor, array or nested list, layer by layer."""
+        assert self.literal is not None
+        values: Tensor = self.literal(self._gathered(self._sequences(x)))
+        return values
 
     def exact(self, x: object) -> tuple[tuple[Fraction, ...], ...]:
         """Softmax is not rational: there is nothing exact to run."""
@@ -80,8 +88,6 @@ def soften_model(
     executor: str | None = None,
 ) -> SoftSequenceModel:
     """Soften a hard blueprint, prove the result against it, and return its module."""
-    if executor == "exact":
-        raise InputError("executor='exact' needs realisation='hard': softmax is not rational")
     if tolerance is not None and not (isfinite(tolerance) and tolerance > 0):
         raise InputError(f"tolerance={tolerance!r} must be a positive number")
     chosen_ramp = _ramp(table, tolerance, p) if ramp is None else ramp
@@ -104,32 +110,17 @@ def prove_softened(
     p: float = 2,
 ) -> SoftSequenceModel:
     """Return the module of a softened blueprint with its certificate; raise what is not proven."""
-    depth = sum(len(stage) for stage in limit.stages)
-    check_soft_size(depth, limit.key_bits, limit.tokens)
-    _check_ramp(limit, stored_softness(soft)[1])
-    if executor == "literal":
-        _check_literal(soft, tolerance, p)
-    certificate = certify_softened(soft, limit, table)
-    return SoftSequenceModel(soft, limit, table, certificate, executor)
-
-
-def reload_softened(
-    soft: SequenceBlueprint, limit: SequenceBlueprint, table: GridTable, executor: str | None
-) -> SoftSequenceModel:
-    """Return the module of a stored softened blueprint; raise unless it is what its names say."""
     if executor == "exact":
         raise InputError("executor='exact' needs realisation='hard': softmax is not rational")
-    if soften(limit, table, *stored_softness(soft)) != soft:
-        raise CertificationError("the file's layers are not those of its sharpness and ramp")
-    return prove_softened(soft, limit, table, executor)
-
-
-def stored_softness(blueprint: SequenceBlueprint) -> tuple[Fraction, int]:
-    """Return λ and k as a softened blueprint names them."""
-    try:
-        return Fraction(blueprint.metadata["sharpness"]), int(blueprint.metadata["ramp"])
-    except (KeyError, ValueError, ZeroDivisionError):
-        raise InputError("this is no softened blueprint: it names no sharpness and ramp") from None
+    depth = sum(len(stage) for stage in limit.stages)
+    check_soft_size(depth, limit.key_bits, limit.tokens)
+    certificate = certify_softened(soft, limit, table)
+    width = narrowest_ramp(soft, limit)
+    if width is not None:
+        _check_ramp(limit, log2(1 / width))
+    if executor == "literal":
+        _check_literal(soft, tolerance, p)
+    return SoftSequenceModel(soft, limit, table, certificate, executor)
 
 
 def check_soft_size(depth: int, key_bits: int, tokens: int) -> None:
@@ -147,11 +138,11 @@ def check_soft_size(depth: int, key_bits: int, tokens: int) -> None:
         )
 
 
-def _check_ramp(limit: SequenceBlueprint, ramp: int) -> None:
+def _check_ramp(limit: SequenceBlueprint, ramp: float) -> None:
     finest = PRECISION - 3 - (limit.cells * limit.tokens).bit_length()
     if ramp > finest:
         raise SizeError(
-            f"ramps of 2^-{ramp} of a cell are narrower than float64 resolves here (2^-{finest}); "
+            f"ramps of 2^-{ramp:.4g} of a cell are narrower than float64 resolves here (2^-{finest}); "
             "use a smaller ramp or a larger tolerance"
         )
 

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
+from exactformer.algebra.rational import to_float
 from exactformer.blueprint.sequence import SequenceBlueprint
 from exactformer.blueprint.sequence_storing import load_sequence
 from exactformer.blueprint.sequence_table import Class, Grid, GridTable
+from exactformer.certificates.sequence_algebra import cell_unit, every_class, quantised_streams
+from exactformer.certificates.sequence_cells import quantised
 from exactformer.certificates.sequence_errors import Modulus, bound_sequence_error
+from exactformer.certificates.sequence_integers import Integers
 from exactformer.certificates.sequences import certify_sequence
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
-from exactformer.errors import CertificationError, InputError
+from exactformer.errors import CertificationError, InputError, SizeError
+from exactformer.execution.sequence_literal import LiteralSequence
 from exactformer.model.compiling import choose
 from exactformer.model.sequence_errors import equal_column_norm, estimate_modulus
 from exactformer.model.sequence_model import EXECUTORS, SequenceModel
 from exactformer.model.sequence_sizes import check_sequence_size
-from exactformer.model.sequence_soft_model import check_soft_size, reload_softened, soften_model
+from exactformer.model.sequence_soft_model import check_soft_size, prove_softened, soften_model
 from exactformer.model.sequence_targets import SAMPLES, SequenceMap, given, tabulate
 
 Table = Mapping[Class, Iterable[Iterable[Any]]]
 REALISATIONS = ("hard", "softmax-relu")
+MOST_RUNS = 2**27
+"""Layers times classes that are run to compare a module with its table."""
 
 
 def compile_sequence(
@@ -106,7 +115,7 @@ def compile_sequence(
         model = prove_sequence(blueprint, target, executor)
     else:
         model = soften_model(blueprint, target, sharpness, ramp, tolerance, p, executor)
-        check_sweeps(model)
+        check_floats(model)
     if modulus is not None:
         estimated = modulus == "estimate"
         if estimated:
@@ -131,27 +140,79 @@ def prove_sequence(
     """Return the module of a blueprint with its certificate; raise where it is not the table."""
     certificate = certify_sequence(blueprint, table)
     model = SequenceModel(blueprint, table, certificate, executor)
-    check_sweeps(model)
+    check_floats(model)
     return model if device is None else model.to(device)
 
 
-def check_sweeps(model: SequenceModel) -> None:
-    """Raise unless the sweeps give every class its values in floats, each rounded once."""
+def check_floats(model: SequenceModel) -> None:
+    """Raise unless a model gives every class its values in float64, those without any 0.
+
+    Sweeps round each value once. Layers may be off by roundings of the largest number they add a value
+    to, which is a key in the paper's form; where they are not known to be exact beyond the quantiser,
+    every class is run.
+    """
     if model.sweeps is None:
         return
     grid = model.table.grid
+    classes = every_class(grid)
+    _compare(model, classes, model.sweeps, 0.0)
+    if model.executor != "literal" or model.certificate.softness is not None:
+        return
+    if model.certificate.plain_floats:
+        return _check_quantiser(model)
+    work = len(classes) * sum(len(stage) for stage in model.blueprint.stages)
+    if work > MOST_RUNS:
+        raise SizeError(
+            f"executor='literal' is not shown to be right in float64 without running {len(classes):,} "
+            f"classes through all layers, {work:,} in all; the limit is {MOST_RUNS:,}. Use "
+            "executor='fused', or delta = 1/2^m in another form"
+        )
+    largest = max(model.table.largest, cell_unit(model.blueprint) * model.blueprint.largest_key)
+    _compare(model, classes, model, 8 * 2.0**-53 * to_float(largest))
+
+
+def _compare(
+    model: SequenceModel, classes: Integers, run: Callable[[Tensor], Tensor], tolerance: float
+) -> None:
+    """Compare values at the centres of all cells with the table."""
+    grid, table = model.table.grid, model.table.values
     points = torch.tensor(
-        [[float(v) for v in grid.centre(k)] for k in range(grid.points)], dtype=torch.float64
+        [[to_float(v) for v in grid.centre(k)] for k in range(grid.points)], dtype=torch.float64
     )
-    classes = torch.tensor(list(model.table.values)).reshape(-1, grid.tokens)
-    wanted = [[[float(v) for v in c] for c in columns] for columns in model.table.values.values()]
-    found = model.sweeps(points[classes])
-    wrong = (found != torch.tensor(wanted, dtype=torch.float64)).any(-1).any(-1).nonzero()
+    nothing = ((Fraction(0),) * grid.dim,) * grid.tokens
+    named = [tuple(ids) for ids in classes.tolist()]
+    wanted = [[[to_float(v) for v in c] for c in table.get(ids, nothing)] for ids in named]
+    found = run(points[torch.from_numpy(classes)])
+    off = (found - torch.tensor(wanted, dtype=torch.float64)).abs()
+    wrong = (~(off <= tolerance)).any(-1).any(-1).nonzero()
     if len(wrong):
         raise CertificationError(
-            f"in float64 the class {tuple(classes[int(wrong[0])].tolist())} does not come out as "
-            "it should: the support is too narrow, or too far from 0, for its cells"
+            f"in float64 the class {named[int(wrong[0])]} does not come out as it should: the "
+            "support is too narrow, or too far from 0, for its cells, or numbers are too large"
         )
+
+
+def _check_quantiser(model: SequenceModel) -> None:
+    """Raise unless the quantiser's layers are exact in float64 at the centre of every cell."""
+    grid, blueprint = model.table.grid, model.blueprint
+    unit = cell_unit(blueprint)
+    columns = np.repeat(np.arange(grid.points)[:, None], grid.tokens, axis=1)
+    after = quantised(blueprint, unit)
+    wanted = quantised_streams(grid, after, columns).entries.tolist()
+    streams: dict[str, Tensor] = {}
+    literal = LiteralSequence(blueprint)
+    centres = [[[to_float(v) for v in grid.centre(k)] for k in ids] for ids in columns.tolist()]
+    literal(torch.tensor(centres, dtype=torch.float64), streams.__setitem__)
+    first = blueprint.stages[0]
+    found = streams[f"{first.name} {len(first)}"].tolist()
+    used = [row for row in range(blueprint.width) if row not in after.free]
+    for here, there in zip(found, wanted, strict=True):
+        for column, exact in zip(here, there, strict=True):
+            if any(Fraction(column[row]) != exact[row] * unit for row in used):
+                raise CertificationError(
+                    "in float64 the layers of the quantiser do not take the centre of every cell to "
+                    "its number: the support is too narrow, or too far from 0; use executor='fused'"
+                )
 
 
 def load_sequence_model(
@@ -166,8 +227,11 @@ def load_sequence_model(
     if blueprint.realisation == "hard":
         return prove_sequence(blueprint, table, executor, device)
     choose("realisation", blueprint.realisation, REALISATIONS)
-    model = reload_softened(blueprint, SEQUENCE_FORMS[blueprint.form](table), table, executor)
-    check_sweeps(model)
+    choose("form", blueprint.form, tuple(SEQUENCE_FORMS))
+    # The limit is proposed by the construction and proven like any other.
+    limit = SEQUENCE_FORMS[blueprint.form](table)
+    model = prove_softened(blueprint, limit, table, executor)
+    check_floats(model)
     return model if device is None else model.to(device)
 
 
