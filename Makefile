@@ -19,7 +19,7 @@ test: $(VENV)/.dev $(VENV)/.machine
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
 test-all: $(VENV)/.dev $(VENV)/.machine
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "slow or not slow"
+	HYPOTHESIS_PROFILE=thorough OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "slow or not slow"
 
 check: lint types docs test
 

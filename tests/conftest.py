@@ -1,8 +1,38 @@
 """Settings of all tests."""
 
+import os
 import signal
+
+import pytest
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 # A shell that runs jobs in the background has them ignore Ctrl-C, and so would every program that
 # tests start in order to interrupt it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No outcome depends on how busy the machine is, and `make test` tries the same examples every time.
+# `make test-all` tries more examples and other ones each time; in CI it repeats them, so that a change
+# is never blamed for what it did not cause.
+settings.register_profile(
+    "reproducible",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.register_profile(
+    "thorough", settings.get_profile("reproducible"), derandomize="CI" in os.environ
+)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "reproducible")
+MORE_EXAMPLES = 5 if PROFILE == "thorough" else 1
+settings.load_profile(PROFILE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Multiply the examples of every property, also of one that sets a number of its own."""
+    tests = {item.function for item in items if isinstance(item, pytest.Function)}
+    for test in filter(is_hypothesis_test, tests):
+        usual = test._hypothesis_internal_use_settings
+        more = settings(usual, max_examples=MORE_EXAMPLES * usual.max_examples)
+        test._hypothesis_internal_use_settings = more

@@ -15,7 +15,7 @@ x, y = sympy.symbols("x y")
 
 
 @given(polynomials(max_width=300, dense_limit=40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sympy_and_back(p: Polynomial) -> None:
     assert Polynomial.from_sympy(p.to_sympy(), p.variables) == p
     assert Polynomial.coerce(p.to_sympy(), p.variables) == p

@@ -14,13 +14,13 @@ from tests.cases.polynomials import polynomials
 
 
 @given(expressions())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_text_means_what_the_expression_means(case: Expression) -> None:
     assert Polynomial.parse(case.text, VARIABLES).terms() == case.terms
 
 
 @given(expressions())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sympy_reads_the_same_expression_as_the_same_polynomial(case: Expression) -> None:
     symbols = {v: sympy.Symbol(v) for v in VARIABLES}
     theirs = sympy.Poly(parse_expr(case.sympy, local_dict=symbols), *symbols.values(), domain="QQ")
@@ -29,7 +29,7 @@ def test_sympy_reads_the_same_expression_as_the_same_polynomial(case: Expression
 
 
 @given(polynomials(max_width=1300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_printed_text_parses_back_to_the_same_polynomial(p: Polynomial) -> None:
     assert Polynomial.parse(str(p), p.variables) == p
 

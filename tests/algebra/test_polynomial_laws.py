@@ -26,7 +26,6 @@ def triples(draw: st.DrawFn) -> tuple[Polynomial, Polynomial, Polynomial, list[F
 
 
 @given(triples())
-@settings(max_examples=100, deadline=None)
 def test_ring_laws(case: tuple[Polynomial, Polynomial, Polynomial, list[Fraction]]) -> None:
     a, b, c, _ = case
     zero, one = a * 0, a * 0 + 1
@@ -46,7 +45,6 @@ def test_ring_laws(case: tuple[Polynomial, Polynomial, Polynomial, list[Fraction
 
 
 @given(triples())
-@settings(max_examples=100, deadline=None)
 def test_evaluation_is_a_homomorphism(
     case: tuple[Polynomial, Polynomial, Polynomial, list[Fraction]],
 ) -> None:
@@ -56,7 +54,6 @@ def test_evaluation_is_a_homomorphism(
 
 
 @given(triples())
-@settings(max_examples=100, deadline=None)
 def test_evaluation_is_the_sum_of_the_terms(
     case: tuple[Polynomial, Polynomial, Polynomial, list[Fraction]],
 ) -> None:
@@ -72,7 +69,7 @@ def test_evaluation_is_the_sum_of_the_terms(
 
 
 @given(triples())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_floating_evaluation_agrees_with_exact(
     case: tuple[Polynomial, Polynomial, Polynomial, list[Fraction]],
 ) -> None:
@@ -87,7 +84,6 @@ def test_floating_evaluation_agrees_with_exact(
 
 
 @given(polynomials(max_width=1300))
-@settings(max_examples=100, deadline=None)
 def test_a_polynomial_is_the_sum_of_its_homogeneous_parts(p: Polynomial) -> None:
     total = p * 0
     for degree in range(p.degree + 1):
@@ -98,7 +94,6 @@ def test_a_polynomial_is_the_sum_of_its_homogeneous_parts(p: Polynomial) -> None
 
 
 @given(polynomials(max_width=1300), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
 def test_on_other_variables_means_the_same(p: Polynomial, rng: random.Random) -> None:
     wider = [*p.variables, "a", "b"]
     rng.shuffle(wider)

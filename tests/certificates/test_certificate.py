@@ -25,7 +25,7 @@ def certificate(text: str, radius: Fraction | int = 1, construction: str = "scal
 
 
 @given(polynomials(max_width=12), radii(), st.sampled_from(sorted(CONSTRUCTIONS)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_json_holds_a_certificate_without_loss(
     p: Polynomial, radius: Fraction, construction: str
 ) -> None:

@@ -114,7 +114,7 @@ def test_bounds_of_many_tokens_are_not_vacuous() -> None:
 
 @given(st.integers(-498, 498), st.integers(1, 4), st.sampled_from(["float64", "float32"]))
 @example(exponent=498, q=1, name="float64")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_bounds_follow_the_scale_of_the_ball(exponent: int, q: int, name: str) -> None:
     """Powers of two move exponents only, so (R·2^k, Q/2^kq) must have the bound of (R, Q)."""
     shift = Fraction(2) ** (exponent // q)

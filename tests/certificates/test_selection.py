@@ -58,7 +58,7 @@ def dot(a: list[int], b: list[int]) -> int:
 
 
 @given(vectors, vectors, vectors)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_a_product_of_linear_forms_is_bounded_by_the_pair_bound(
     u: list[int], v: list[int], x: list[int]
 ) -> None:
@@ -70,7 +70,6 @@ def test_a_product_of_linear_forms_is_bounded_by_the_pair_bound(
 
 
 @given(vectors.filter(any), vectors.filter(any))
-@settings(max_examples=100, deadline=None)
 def test_the_pair_bound_is_attained(u: list[int], v: list[int]) -> None:
     a, b = np.array(u) / np.linalg.norm(u), np.array(v) / np.linalg.norm(v)
     best = a + (1 if a @ b >= 0 else -1) * b
@@ -207,7 +206,7 @@ def test_constants_of_a_shared_row_that_differ_between_tokens_count() -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_heads_with_many_shared_rows_and_two_heads_are_never_overestimated(
     seed: int,
 ) -> None:

@@ -39,7 +39,7 @@ def scores(blueprint, u, v):
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.sampled_from([16, 50, 64]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_scores_at_knots_are_the_truncated_coupling(rank, head_dim, ff_width):
     target, _, blueprint = constructed(rank, head_dim, ff_width)
     knots = blueprint.features.knots.points

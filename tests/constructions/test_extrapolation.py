@@ -18,7 +18,7 @@ SPANS = st.sampled_from(
 
 
 @given(st.integers(1, 12), SPANS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_weights_keep_the_product_and_cancel_every_power_they_can(
     heads: int, span: Fraction
 ) -> None:
@@ -31,7 +31,7 @@ def test_weights_keep_the_product_and_cancel_every_power_they_can(
 
 
 @given(st.integers(1, 12), SPANS, st.integers(-1000, 1000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_left_obeys_the_closed_form_and_comes_near_it(
     heads: int, span: Fraction, thousandths: int
 ) -> None:

@@ -96,7 +96,7 @@ def test_all_three_ways_are_the_polynomial(build, text: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(-9, 9)), min_size=1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_plan_is_the_polynomial(terms) -> None:
     """In integers below 2^53 nothing is rounded: equality."""
     table: dict[tuple[int, ...], Fraction] = {}

@@ -49,7 +49,7 @@ def test_rounding_agrees_with_torch_bit_for_bit(name: str) -> None:
     target = FORMATS[name]
 
     @given(doubles(target))
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=400)
     def check(value: float) -> None:
         assert target.round(Fraction(value)) == through_torch(value, name)
         assert target.round(Fraction(-value)) == through_torch(-value, name)
@@ -113,7 +113,7 @@ def test_formats_know_their_limits(name: str) -> None:
 
 
 @given(st.fractions(), st.sampled_from(sorted(FORMATS)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_standard_model_holds(value: Fraction, name: str) -> None:
     target = FORMATS[name]
     rounded = target.round(value)

@@ -132,7 +132,7 @@ def test_the_bound_is_not_vacuous(basis: Basis, factor: int) -> None:
     basis=st.sampled_from(BASES),
     centred=st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_blocks_agree_with_the_formula(
     n: int, q: int, count: int, basis: Basis, centred: bool
 ) -> None:
@@ -297,7 +297,7 @@ def _add(total: list[int], terms: list[int], depth: list[int]) -> None:
 
 
 @given(st.integers(1, 3000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_additions_count_every_way_of_summing(n: int) -> None:
     features = Matrix.of(n, 1, {})
     claimed = FusedForm(features, (), (features,), (Fraction(0),)).additions()

@@ -25,7 +25,7 @@ def covers(bound: float, exact: Fraction) -> bool:
 
 
 @given(sizes, sizes)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_products_are_rounded_up(a: float, b: float) -> None:
     product = float(times(np.array([a]), np.array([b]))[0])
     exact = Fraction(a) * Fraction(b)
@@ -34,7 +34,7 @@ def test_products_are_rounded_up(a: float, b: float) -> None:
 
 
 @given(st.lists(sizes, min_size=1, max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_sums_are_rounded_up(values: list[float]) -> None:
     with np.errstate(over="ignore"):
         bound = float(total(np.array([values]), 1)[0])
@@ -44,7 +44,7 @@ def test_sums_are_rounded_up(values: list[float]) -> None:
 
 
 @given(sizes, sizes, sizes)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_up_covers_the_operations_it_is_told(a: float, b: float, c: float) -> None:
     with np.errstate(over="ignore", under="ignore"):
         computed = np.array([a]) + np.array([b]) + np.array([c])
@@ -66,7 +66,7 @@ def test_infinity_stays() -> None:
 
 
 @given(st.fractions(), st.integers(-1200, 1200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_above_and_below_enclose(fraction: Fraction, exponent: int) -> None:
     value = fraction * Fraction(2) ** exponent
     assert covers(above(value), abs(value))
@@ -76,7 +76,7 @@ def test_above_and_below_enclose(fraction: Fraction, exponent: int) -> None:
 
 
 @given(st.fractions(min_value=0), st.integers(-300, 300))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_root_above_is_above_and_close(fraction: Fraction, exponent: int) -> None:
     square = fraction * Fraction(4) ** exponent
     root = root_above(square)
@@ -93,7 +93,7 @@ def at(coefficients: list[Fraction], t: Fraction) -> Fraction:
 
 
 @given(polynomials, st.fractions(0, 5), st.lists(st.fractions(-1, 1), min_size=1, max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_ranges_and_sizes_hold_on_the_interval(
     coefficients: list[Fraction], reach: Fraction, places: list[Fraction]
 ) -> None:

@@ -136,7 +136,7 @@ def test_forty_seven_bits_are_exact() -> None:
 
 
 @given(st.floats(-0.5, 1.5), st.integers(1, 60), st.sampled_from([(0, 1), (-1, 2), (0.1, 0.7)]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_float_falls_into_the_cell_of_exact_arithmetic(
     x: float, cells: int, support: tuple[float, float]
 ) -> None:

@@ -42,7 +42,7 @@ def altered_head(blueprint: Blueprint, name: str, entries: dict[tuple[int, int],
 
 
 @given(polynomials(max_width=12), radii(), st.integers(1, 4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_with_softmax_made_linear_the_output_is_the_target(
     p: Polynomial, radius: Fraction, heads: int
 ) -> None:

@@ -33,7 +33,7 @@ def output_at(run: SymbolicRun, x: list[Fraction]) -> Fraction:
 
 
 @given(polynomials(max_width=20), radii(), st.sampled_from(sorted(CONSTRUCTIONS)), st.randoms())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_polynomials_and_numbers_agree(
     p: object, radius: Fraction, construction: str, rng: random.Random
 ) -> None:

@@ -39,7 +39,7 @@ def test_interpolation_moves_the_kernel_by_no_more_than_it_may():
     assert allowed / 4 <= moved <= allowed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     alpha=st.floats(0.6, 3),
     rank=st.sampled_from(list(rates.TERMS)),

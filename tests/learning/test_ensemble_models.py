@@ -39,7 +39,7 @@ def assert_equal_up_to_rounding(a, b):
     st.sampled_from(["relu", "gelu", "tanh"]),
     st.booleans(),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_model_is_the_plain_transformer_of_equation_5(heads, d, o, depth, act, causal):
     made = ensemble(*heads, input_dim=d, output_dim=o, depth=depth, activation=act, causal=causal)
     x = inputs(3, 4) if d == 1 else inputs(3, 4, d)

@@ -93,7 +93,7 @@ def test_training_is_that_of_torch(changes):
 
 
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=4), st.integers(0, 9))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_models_train_together_as_they_train_alone(heads, seed):
     x, y = sample(seed=seed)
     protocol = replace(SHORT, seed=seed, patience=3, least_gain=0.05)

@@ -22,7 +22,7 @@ def least_squares(degree, **options):
 
 
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_fit_is_the_least_squares_fit(columns, degree, seed):
     X, y = noisy(200, columns, seed)
     reference = make_pipeline(PolynomialFeatures(degree), LinearRegression()).fit(X, y)

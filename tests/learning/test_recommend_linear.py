@@ -32,7 +32,7 @@ def unexplained(x, y):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_any_causal_kernel_is_found_and_all_larger_classes_find_it_too(seed):
     rng = np.random.default_rng(seed)
     kernel = rng.normal(size=6)

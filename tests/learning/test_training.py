@@ -41,7 +41,7 @@ def points(rows=100, dimension=3, seed=1):
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 5), st.integers(0, 100))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_fused_gradient_is_the_gradient(width, dimension, degree, seed):
     made = network(width, dimension, degree, seed)
     x = points(6, dimension, seed).x.requires_grad_()

@@ -29,7 +29,7 @@ def ratios(seed: int) -> tuple[float, float, float]:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_no_random_coupling_violates_the_bound(seed):
     assert max(ratios(seed)) <= 1
 

@@ -32,7 +32,7 @@ seeds = st.integers(0, 2**20)
 
 
 @given(seeds, st.integers(1, M))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_the_error_from_moments_is_the_error_of_the_centred_scores(seed: int, r: int) -> None:
     queries, keys = sample(seed)
     left, right = torch.randn(2, 1, M, r, dtype=torch.float64)
@@ -44,7 +44,7 @@ def test_the_error_from_moments_is_the_error_of_the_centred_scores(seed: int, r:
 
 
 @given(seeds, st.integers(1, M - 1))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_one_input_loses_exactly_the_discarded_singular_values(seed: int, r: int) -> None:
     moments = moments_of(*sample(seed, inputs=1))
     found = truncation(moments.queries[0], moments.keys[0])
@@ -53,7 +53,7 @@ def test_one_input_loses_exactly_the_discarded_singular_values(seed: int, r: int
 
 
 @given(seeds, st.integers(1, M - 1))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_refinement_lowers_the_error_and_is_stationary_at_the_optimum(seed: int, r: int) -> None:
     moments = moments_of(*sample(seed))
     first = truncation(moments.queries.sum(0), moments.keys.sum(0)).keep(torch.tensor([r]))
@@ -66,7 +66,7 @@ def test_refinement_lowers_the_error_and_is_stationary_at_the_optimum(seed: int,
 
 
 @given(seeds)
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_all_dimensions_lose_nothing(seed: int) -> None:
     moments = moments_of(*sample(seed))
     full = truncation(moments.queries.sum(0), moments.keys.sum(0)).keep(torch.tensor([M]))

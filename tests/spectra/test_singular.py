@@ -18,7 +18,7 @@ from tests.spectra import families
 from tests.spectra.families import HUGGING_FACE, OWN, TIMM, TORCH, Case, build
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.integers(1, 12),
     st.integers(1, 12),

@@ -37,9 +37,7 @@ def try_everything(schema: Any, person: Person, examples: int) -> int:
 
         @hypothesis_settings(
             max_examples=examples,
-            deadline=None,
             database=None,
-            derandomize=True,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
         )

@@ -68,7 +68,7 @@ def test_without_positions_a_coupling_is_equivariant_as_it_is() -> None:
     assert relabel(target, [2, 0, 1]) is target
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.permutations(range(3)), st.integers(0, 99))
 def test_permuted_pieces_have_the_same_measures(p: list[int], seed: int) -> None:
     target = coupling(3, seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exactformer.errors import InputError
@@ -12,7 +12,6 @@ from exactformer.targets import sine_family
 from exactformer.theory import fit_decay, pod
 
 
-@settings(deadline=None)
 @given(st.floats(0.6, 4), st.floats(1e-3, 1e3), st.integers(10, 60))
 def test_a_power_law_is_found_with_its_exponent(alpha: float, constant: float, count: int) -> None:
     fit = fit_decay(constant * np.arange(1, count + 1.0) ** -alpha)
@@ -22,7 +21,6 @@ def test_a_power_law_is_found_with_its_exponent(alpha: float, constant: float, c
     assert fit.power.constant == pytest.approx(constant, rel=1e-8)
 
 
-@settings(deadline=None)
 @given(st.floats(0.05, 2), st.integers(10, 16))
 def test_an_exponential_is_found_with_its_rate(gamma: float, count: int) -> None:
     fit = fit_decay(np.exp(-gamma * np.arange(count)))
@@ -31,7 +29,6 @@ def test_an_exponential_is_found_with_its_rate(gamma: float, count: int) -> None
     assert fit.exponential.rate == pytest.approx(gamma, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 12), st.floats(0.2, 1), st.integers(0, 2**31))
 def test_a_gap_is_a_finite_rank(rank: int, least: float, seed: int) -> None:
     values = np.sort(np.random.default_rng(seed).uniform(least, 1, rank))[::-1]

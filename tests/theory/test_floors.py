@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exactformer.errors import InputError
@@ -41,7 +41,6 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ra
     return rng.normal(size=(tau, tau)), rng.normal(size=tau), root @ root.T, rng
 
 
-@settings(deadline=None)
 @given(problems(), st.sampled_from(OFFSETS), st.booleans())
 def test_no_model_of_the_class_is_below_the_floor(problem, offset, time_invariant) -> None:
     target, mean, covariance, rng = problem

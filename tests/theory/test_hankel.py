@@ -64,7 +64,6 @@ def test_table_3_kernels_are_within_reach_of_32_states() -> None:
     assert response_error(kernel, shift_register(kernel)).energy == 0
 
 
-@settings(deadline=None)
 @given(kernels_and_states())
 def test_balanced_truncation_lies_between_its_bounds(problem: tuple[np.ndarray, int]) -> None:
     kernel, states = problem
@@ -80,7 +79,6 @@ def test_balanced_truncation_lies_between_its_bounds(problem: tuple[np.ndarray, 
     assert np.linalg.svd(hankel(longer), compute_uv=False)[0] >= lower - rounding
 
 
-@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(0, 999), st.integers(6, 12), st.integers(0, 999))
 def test_no_rnn_errs_less_than_the_lower_bounds(
     states: int, seed: int, tau: int, other: int
@@ -97,7 +95,7 @@ def test_no_rnn_errs_less_than_the_lower_bounds(
         assert error >= horizon_bound(kernel, states, weights) - 1e-10
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(4, 12), st.integers(1, 3), st.integers(0, 9999))
 def test_fits_on_the_horizon_keep_between_bound_and_truncation(
     tau: int, states: int, seed: int
@@ -108,7 +106,7 @@ def test_fits_on_the_horizon_keep_between_bound_and_truncation(
     assert horizon_bound(kernel, states) - 1e-10 <= error <= truncated + 1e-10
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(1, 3), st.integers(0, 999))
 def test_kernels_of_small_rnns_are_found_again(states: int, seed: int) -> None:
     kernel = random_rnn(states, seed, radius=0.8).kernel(12)

@@ -120,7 +120,7 @@ def test_a_kink_at_the_end_of_an_interval_costs_nothing() -> None:
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**31))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_constant_blocks_on_disjoint_intervals_are_a_matrix(
     rows: int, columns: int, seed: int
 ) -> None:
@@ -176,7 +176,7 @@ def test_the_functions_of_a_sine_family_are_its_sines() -> None:
 
 
 @given(st.floats(1e-3, 1e3), st.floats(0.1, 10))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_scaling_the_kernel_or_the_domain_scales_the_values(factor: float, length: float) -> None:
     def kernel(u, v):
         return np.cos(u + 2 * v)

@@ -97,7 +97,7 @@ def test_the_constant_of_the_softmax_is_one() -> None:
 
 
 @given(st.integers(0, 2**31), st.integers(1, 5), st.sampled_from([8, 24, 120]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_constructed_models_never_violate_the_corrected_bound(seed, head_dim, ff_width) -> None:
     target = random_target(seed)
     found = pod(

@@ -4,7 +4,7 @@ from math import exp, inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exactformer.errors import InputError
@@ -26,7 +26,6 @@ from exactformer.theory.recurrent import (
 )
 
 memories = st.floats(0.2, 20)
-unhurried = settings(deadline=None)  # scipy is imported on first use
 
 
 @given(memories, st.floats(0.1, 10))
@@ -40,7 +39,6 @@ def test_exponential_kernels_have_exact_measures(gamma: float, scale: float) -> 
     assert found.member
 
 
-@unhurried
 @given(memories)
 def test_samples_of_an_exponential_give_its_memory(gamma: float) -> None:
     found = rnn_complexity(ExponentialKernel(gamma)(np.arange(64)))
@@ -87,7 +85,6 @@ def test_c_rnn_grows_when_a_kernel_is_cut_off() -> None:
     assert cut.least <= whole.least * (1 + 1e-9)
 
 
-@unhurried
 @given(memories, st.integers(1, 40), st.integers(0, 999))
 def test_the_monotone_measure_is_bounded_by_the_memory(gamma: float, tau: int, seed: int) -> None:
     signs = np.random.default_rng(seed).uniform(-1, 1, tau)
@@ -157,7 +154,6 @@ def test_a_causal_filter_of_norm_one_can_pass_the_envelope() -> None:
     assert c2 == pytest.approx(exp(4 / c1), rel=1e-3)
 
 
-@unhurried
 @given(st.integers(0, 99))
 def test_causal_mixing_keeps_the_memory_and_the_printed_leaves_the_space(seed: int) -> None:
     target, theta = LinearTarget(exponential_kernel(32)), random_filter(5, seed)

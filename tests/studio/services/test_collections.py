@@ -93,7 +93,7 @@ def test_papers_are_put_in_once_annotated_and_taken_out(desk, shelf):
     assert desk.count(CollectionItem) == 1
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(moves=st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 8)), max_size=8))
 def test_moving_is_what_a_list_would_do(moves):
     with open_desk() as desk:

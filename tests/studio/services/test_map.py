@@ -47,7 +47,7 @@ SIZE = 4
 numbers = st.integers(1, SIZE)
 pairs = st.sets(st.tuples(numbers, numbers), max_size=6)
 kinds_of_nodes = st.sets(st.sampled_from(KINDS), min_size=1)
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 keys = st.builds(Key, st.sampled_from(KINDS), numbers)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exactformer.studio.services import naming
@@ -11,14 +11,12 @@ from exactformer.studio.services.records import TitleKey, checked, keys, to_dict
 from tests.studio.services.made_records import records
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_normalising_twice_is_normalising_once(text: str) -> None:
     once = naming.normalised(text)
     assert naming.normalised(once) == once
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_slugs_fit_an_address(text: str) -> None:
     slug = naming.slugified(text)
@@ -80,7 +78,6 @@ def test_only_addresses_of_the_web_are_followed(text: str) -> None:
     assert naming.web_address(text) == ""
 
 
-@settings(deadline=None)
 @given(records())
 def test_records_are_the_same_after_json(record: object) -> None:
     from exactformer.studio.services.records import PaperRecord

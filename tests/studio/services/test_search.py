@@ -46,7 +46,6 @@ def found(db: Session, q: str, **asked: object) -> list[str]:
     return [paper.title for paper in papers.find(db, Browse(q=q, **asked)).items]  # type: ignore[arg-type]
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80), st.sampled_from(SORTS), st.sampled_from([None, "article"]))
 def test_no_query_fails(seeded: Session, q: str, sort: papers.Sort, kind: str | None) -> None:
     result = papers.find(seeded, Browse(q=q, sort=sort, kind=kind))
@@ -117,7 +116,7 @@ def test_pages_follow_each_other_without_gaps(either: Session) -> None:
     assert [title for page in pages for title in page] == whole
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(NAMES)
 def test_a_paper_is_found_by_every_word_of_its_title(blank: sqlite3.Connection, title: str) -> None:
     record = checked({"title": title}, "made")
@@ -152,7 +151,6 @@ def test_highlights_escape_everything_around_them() -> None:
     assert marked == ("&lt;b&gt;<mark>Attention</mark>&lt;/b&gt; &amp; <mark>Encoders</mark>")
 
 
-@settings(deadline=None)
 @given(st.text(max_size=400), st.text(max_size=20))
 def test_excerpts_are_safe_and_short(source: str, q: str) -> None:
     shown = search.excerpt(source, search.parse(q))

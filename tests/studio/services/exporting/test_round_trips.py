@@ -21,7 +21,6 @@ from tests.studio.services.conftest import open_library
 from tests.studio.services.made_records import records
 
 
-@settings(deadline=None)
 @given(st.lists(records(), min_size=1, max_size=4))
 def test_json_loses_nothing(made: list[PaperRecord]) -> None:
     text = "".join(own.written((f"slug-{n}", record) for n, record in enumerate(made)))
@@ -45,7 +44,6 @@ def test_importing_an_export_into_its_own_library_changes_nothing(seeded_library
     assert "".join(exporting.stream(seeded_library, "json")) == text
 
 
-@settings(deadline=None)
 @given(records())
 def test_bibtex_keeps_title_authors_year_and_identifiers(record: PaperRecord) -> None:
     text = "".join(bibtex.written([("slug", record)]))
@@ -56,14 +54,12 @@ def test_bibtex_keeps_title_authors_year_and_identifiers(record: PaperRecord) ->
     assert back.arxiv_id == record.arxiv_id
 
 
-@settings(deadline=None)
 @given(st.text(st.sampled_from("\\{}%&#_~^$-`'\" aé?!<>@"), max_size=30))
 def test_whatever_is_special_to_tex_comes_back_as_it_was(text: str) -> None:
     line = " ".join(text.split())
     assert bibtex_reader.plain(bibtex.escaped(line)) == line
 
 
-@settings(deadline=None)
 @given(st.lists(records(), min_size=1, max_size=3))
 def test_no_cell_of_a_table_begins_like_a_formula(made: list[PaperRecord]) -> None:
     text = "".join(table.written(("=slug", record) for record in made))
@@ -87,7 +83,7 @@ def test_papers_are_written_in_the_order_asked_for(
     assert places == sorted(places)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(records(), min_size=1, max_size=4))
 def test_any_records_survive_the_way_through_a_library(
     blank: sqlite3.Connection, made: list[PaperRecord]

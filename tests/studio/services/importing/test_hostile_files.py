@@ -6,7 +6,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exactformer.studio.errors import InvalidError, StudioError, TooLargeError
@@ -130,7 +130,6 @@ def test_addresses_that_would_run_code_are_dropped_or_refused() -> None:
         importing.read(json.dumps(own).encode())
 
 
-@settings(deadline=None)
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(str.encode)))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
@@ -155,7 +154,6 @@ works = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(works, st.booleans())
 def test_any_json_with_the_right_names_is_read_or_refused(
     work: dict[str, object], openalex: bool

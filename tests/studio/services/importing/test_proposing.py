@@ -151,7 +151,7 @@ def test_slugs_are_words_and_unique(library: Session) -> None:
     assert slugs == [f"paper-{n}" for n in range(4, 4 + len(slugs))]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.sampled_from(["注", "意", "力", "注 2", "意 2", "力 3", "a", "a 2"]), max_size=6)
 )
