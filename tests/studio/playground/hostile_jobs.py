@@ -1,4 +1,4 @@
-"""What a worker should survive: jobs that sleep, loop, allocate, crash and talk."""
+"""Jobs that a worker should survive: they wait, loop, allocate, crash and talk."""
 
 from __future__ import annotations
 
@@ -14,19 +14,35 @@ def warm_up() -> None:
     """Nothing to load."""
 
 
-def _sleep(request: dict[str, Any]) -> str:
-    time.sleep(request["seconds"])
-    return "slept"
+def _begin(request: dict[str, Any]) -> None:
+    """Leave a line in the request's file, so that tests see how often the work was begun."""
+    with open(request["begun"], "a") as file:
+        file.write("begun\n")
+
+
+def _wait(request: dict[str, Any]) -> str:
+    """Wait for the file that the request names, forever if need be."""
+    _begin(request)
+    while not os.path.exists(request["end"]):
+        time.sleep(0.01)
+    return "waited"
 
 
 def _loop(request: dict[str, Any]) -> None:
+    _begin(request)
     while True:
         pass
 
 
 def _loop_without_letting_go(request: dict[str, Any]) -> int:
     """One long instruction, during which no other thread of the interpreter gets a turn."""
+    _begin(request)
     return sum(range(10**15))
+
+
+def _crash(request: dict[str, Any]) -> None:
+    _begin(request)
+    os.abort()
 
 
 def _allocate(request: dict[str, Any]) -> int:
@@ -47,11 +63,11 @@ JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "echo": lambda request: request,
     "pid": lambda request: os.getpid(),
     "environment": lambda request: sorted(os.environ),
-    "sleep": _sleep,
+    "wait": _wait,
     "loop": _loop,
     "loop without letting go": _loop_without_letting_go,
     "allocate": _allocate,
-    "crash": lambda request: os.abort(),
+    "crash": _crash,
     "fail": lambda request: 1 // 0,
     "infinity": lambda request: float("inf"),
     "refuse": _refuse,

@@ -7,9 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,16 @@ import pytest
 
 from exactformer.studio.errors import BusyError, InvalidError, StudioError, TooLargeError
 from exactformer.studio.playground import frames
-from exactformer.studio.playground.workers import Limits, Pool
+from exactformer.studio.playground.workers import Limits, Pool, Worker, WorkerFailedError
+from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 HOSTILE = "tests.studio.playground.hostile_jobs"
 
 
 def pool_of(**limits: Any) -> Pool:
-    pool = Pool(Limits(**({"seconds": 30, "memory": 2**28} | limits)), jobs=HOSTILE)
+    """A pool whose requests have more time than they ever need, unless asked otherwise."""
+    pool = Pool(Limits(**({"seconds": 600, "memory": 2**28} | limits)), jobs=HOSTILE)
     pool.start()
     return pool
 
@@ -39,17 +42,8 @@ def _path() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def pool(_path: None) -> Iterator[Pool]:
-    pool = pool_of()
-    yield pool
-    pool.close()
-
-
-@pytest.fixture(scope="module")
-def hasty(_path: None) -> Iterator[Pool]:
-    """A pool whose requests have two seconds."""
-    pool = pool_of(seconds=2)
-    yield pool
-    pool.close()
+    with closing(pool_of()) as pool:
+        yield pool
 
 
 def ask(pool: Pool, job: str, **request: Any) -> Any:
@@ -63,11 +57,18 @@ def in_background(pool: Pool, job: str, **request: Any) -> Future[Any]:
     return future
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
+def at_work(pool: Pool, job: str, folder: Path) -> Future[Any]:
+    """Ask in the background; return when a worker has begun. ``folder / "end"`` ends what waits."""
+    begun, end = folder / "begun", folder / "end"
+    future = in_background(pool, job, begun=str(begun), end=str(end))
+    wait_until(lambda: begun.exists() or future.done())
+    return future
+
+
+def kill(process: int) -> None:
+    """Kill a worker and wait for its end, but leave it to the pool to notice."""
+    os.kill(process, signal.SIGKILL)
+    os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
 
 
 def is_gone(pid: int) -> bool:
@@ -84,15 +85,32 @@ def test_answers_are_what_the_job_gave(pool: Pool) -> None:
     assert ask(pool, "echo", **request) == request
 
 
-@pytest.mark.parametrize("job", ["sleep", "loop", "loop without letting go"])
-def test_a_request_over_its_time_is_ended_while_others_go_on(hasty: Pool, job: str) -> None:
-    late = in_background(hasty, job, seconds=1000)
-    wait_until(lambda: len(hasty._busy) == 1)
-    assert ask(hasty, "echo", beside=job) == {"beside": job}
-    assert not late.done()
-    with pytest.raises(BusyError, match="longer than 2 seconds"):
-        late.result(30)
-    assert len(hasty.processes()) == 2
+ENDLESS = ["wait", "loop", "loop without letting go"]
+
+
+@pytest.mark.parametrize("job", ENDLESS)
+def test_while_one_request_takes_forever_others_go_on(job: str, tmp_path: Path) -> None:
+    with closing(pool_of()) as pool:
+        late = at_work(pool, job, tmp_path)
+        assert ask(pool, "echo", beside=job) == {"beside": job}
+        assert not late.done()
+
+
+@pytest.mark.parametrize("job", ENDLESS)
+def test_a_request_over_its_time_is_ended_with_its_worker(job: str, tmp_path: Path) -> None:
+    with closing(pool_of(seconds=1, workers=1)) as pool:
+        (worker,) = pool.processes()
+        with pytest.raises(BusyError, match="longer than 1 seconds"):
+            ask(pool, job, begun=str(tmp_path / "begun"), end=str(tmp_path / "end"))
+        assert is_gone(worker)
+        assert len(pool.processes()) == 1
+
+
+def test_a_worker_that_ends_itself_for_its_time_is_reported_as_late(tmp_path: Path) -> None:
+    with closing(pool_of(seconds=1, workers=1)) as pool:
+        pool.limits = replace(pool.limits, seconds=600)  # the server's own limit never comes
+        with pytest.raises(BusyError, match="takes longer than"):
+            ask(pool, "loop", begun=str(tmp_path / "begun"))
 
 
 def test_memory_has_a_limit_and_the_message_says_which(pool: Pool) -> None:
@@ -109,7 +127,6 @@ def test_memory_has_a_limit_and_the_message_says_which(pool: Pool) -> None:
         ("fail", StudioError, "the log of the server says how"),
         ("infinity", StudioError, "the log of the server says how"),
         ("no such job", StudioError, "the log of the server says how"),
-        ("crash", BusyError, "has ended"),
         ("long", TooLargeError, "the answer is too long"),
     ],
 )
@@ -144,56 +161,131 @@ def test_a_request_is_bounded_before_it_is_sent(pool: Pool) -> None:
 
 def test_idle_workers_that_were_killed_are_replaced(pool: Pool) -> None:
     killed = pool.processes()
-    for pid in killed:
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: all(map(is_gone, killed)))
+    for process in killed:
+        kill(process)
     assert ask(pool, "echo", after="kill") == {"after": "kill"}
     assert not set(killed) & set(pool.processes())
 
 
-def test_a_worker_killed_at_work_fails_its_request_only(pool: Pool) -> None:
-    victim = in_background(pool, "sleep", seconds=25, why="to be killed")
-    wait_until(lambda: len(pool._busy) == 1)
+@pytest.fixture(params=["loading", "ready"])
+def single(request: pytest.FixtureRequest) -> Iterator[Pool]:
+    """A pool of one worker, which still loads or has answered before."""
+    with closing(pool_of(workers=1)) as pool:
+        if request.param == "ready":
+            ask(pool, "echo", first=True)
+        yield pool
+
+
+def test_a_worker_that_dies_before_it_is_lent_fails_no_request(
+    single: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, killed = single._take, single.processes()
+
+    def kill_and_take() -> Worker:
+        for process in killed:
+            kill(process)
+        return take()
+
+    monkeypatch.setattr(single, "_take", kill_and_take)
+    assert ask(single, "echo", still="here") == {"still": "here"}
+    assert not set(killed) & set(single.processes())
+
+
+def test_a_worker_that_dies_after_it_is_lent_fails_no_request(
+    single: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, killed = single._take, single.processes()
+
+    def take_and_kill() -> Worker:
+        worker = take()
+        kill(worker.pid)
+        return worker
+
+    monkeypatch.setattr(single, "_take", take_and_kill)
+    assert ask(single, "echo", still="here") == {"still": "here"}
+    assert not set(killed) & set(single.processes())
+
+
+def test_a_dead_worker_that_the_system_still_calls_alive_fails_no_request(
+    single: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process counts as running until the last of its threads has gone."""
+    (killed,) = single.processes()
+    kill(killed)
+    monkeypatch.setattr(Worker, "is_alive", True)
+    assert ask(single, "echo", still="here") == {"still": "here"}
+    assert killed not in single.processes()
+
+
+def test_a_request_whose_worker_died_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(pool_of(workers=1, waiting=1)) as pool:
+        take, others = pool._take, []
+
+        def take_and_kill_while_the_queue_fills() -> Worker:
+            monkeypatch.undo()
+            worker = take()
+            kill(worker.pid)
+            others.append(in_background(pool, "echo", turn=2))
+            wait_until(lambda: pool._waiting == 1)
+            return worker
+
+        monkeypatch.setattr(pool, "_take", take_and_kill_while_the_queue_fills)
+        assert ask(pool, "echo", turn=1) == {"turn": 1}
+        assert [other.result(PATIENCE) for other in others] == [{"turn": 2}]
+
+
+def test_workers_that_cannot_start_are_reported_and_not_tried_forever() -> None:
+    with (
+        closing(Pool(Limits(workers=1), jobs="tests.studio.playground.no_such_jobs")) as pool,
+        pytest.raises(WorkerFailedError, match="did not start"),
+    ):
+        ask(pool, "echo")
+
+
+def test_a_worker_killed_at_work_fails_its_request_only(pool: Pool, tmp_path: Path) -> None:
+    victim = at_work(pool, "wait", tmp_path)
     (worker,) = pool._busy
-    worker.start(20)
     os.kill(worker.pid, signal.SIGKILL)
-    with pytest.raises(BusyError):
-        victim.result(20)
+    with pytest.raises(BusyError, match="has ended"):
+        victim.result(PATIENCE)
     assert ask(pool, "echo", still="here") == {"still": "here"}
 
 
+def test_a_request_that_ended_its_worker_is_not_tried_again(pool: Pool, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    with pytest.raises(BusyError, match="has ended"):
+        ask(pool, "crash", begun=str(begun))
+    assert begun.read_text() == "begun\n"
+    assert ask(pool, "echo", after="crash") == {"after": "crash"}
+
+
 def test_many_clients_at_once_all_get_their_own_answer() -> None:
-    pool = pool_of(waiting=40)
-    with ThreadPoolExecutor(40) as clients:
+    with closing(pool_of(waiting=40)) as pool, ThreadPoolExecutor(40) as clients:
         answers = clients.map(lambda k: ask(pool, "echo", k=k), range(200))
         assert [answer["k"] for answer in answers] == list(range(200))
-    pool.close()
 
 
-def test_beyond_the_queue_requests_are_refused_at_once() -> None:
-    pool = pool_of(workers=1, waiting=1)
-    first = in_background(pool, "sleep", seconds=1, k=1)
-    wait_until(lambda: len(pool._busy) == 1)
-    second = in_background(pool, "sleep", seconds=0, k=2)
-    wait_until(lambda: pool._waiting == 1)
-    with pytest.raises(BusyError, match="1 requests are waiting, which is the limit"):
-        ask(pool, "sleep", seconds=0, k=3)
-    assert [first.result(20), second.result(20)] == ["slept", "slept"]
-    pool.close()
+def test_beyond_the_queue_requests_are_refused_at_once(tmp_path: Path) -> None:
+    with closing(pool_of(workers=1, waiting=1)) as pool:
+        first = at_work(pool, "wait", tmp_path)
+        second = in_background(pool, "echo", k=2)
+        wait_until(lambda: pool._waiting == 1)
+        with pytest.raises(BusyError, match="1 requests are waiting, which is the limit"):
+            ask(pool, "echo", k=3)
+        (tmp_path / "end").touch()
+        assert [first.result(PATIENCE), second.result(PATIENCE)] == ["waited", {"k": 2}]
 
 
 def test_answers_are_remembered_up_to_a_number_of_bytes() -> None:
-    pool = pool_of(workers=1, kept=30)
-    assert ask(pool, "pid") == ask(pool, "pid")
-    known = pool.kept("pid", {})
-    assert known is not None
-    (worker,) = pool.processes()
-    os.kill(worker, signal.SIGKILL)
-    wait_until(lambda: is_gone(worker))
-    assert pool.answer("pid", {}) == known
-    ask(pool, "echo", text="x" * 20)
-    assert pool.kept("pid", {}) is None
-    pool.close()
+    with closing(pool_of(workers=1, kept=30)) as pool:
+        assert ask(pool, "pid") == ask(pool, "pid")
+        known = pool.kept("pid", {})
+        assert known is not None
+        (worker,) = pool.processes()
+        kill(worker)
+        assert pool.answer("pid", {}) == known
+        ask(pool, "echo", text="x" * 20)
+        assert pool.kept("pid", {}) is None
 
 
 def test_refusals_are_not_remembered(pool: Pool) -> None:
@@ -202,35 +294,30 @@ def test_refusals_are_not_remembered(pool: Pool) -> None:
     assert pool.kept("refuse", {}) is None
 
 
-def test_closing_ends_workers_and_requests() -> None:
-    pool = pool_of()
-    request = in_background(pool, "sleep", seconds=1000)
-    wait_until(lambda: len(pool._busy) == 1)
-    processes = pool.processes()
-    pool.close()
-    with pytest.raises(StudioError):
-        request.result(20)
-    assert all(map(is_gone, processes))
-    with pytest.raises(BusyError):
-        pool.answer("echo", {})
-    assert pool.processes() == []
+def test_closing_ends_workers_and_requests(tmp_path: Path) -> None:
+    with closing(pool_of()) as pool:
+        request = at_work(pool, "wait", tmp_path)
+        processes = pool.processes()
+        pool.close()
+        with pytest.raises(StudioError):
+            request.result(PATIENCE)
+        assert all(map(is_gone, processes))
+        with pytest.raises(BusyError):
+            pool.answer("echo", {})
+        assert pool.processes() == []
 
 
-def test_no_worker_outlives_a_server_that_is_killed() -> None:
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.studio.playground.orphans"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout is not None
-    workers = [int(pid) for pid in server.stdout.readline().split()]
-    assert len(workers) == 2
-    assert not any(map(is_gone, workers))
-    server.kill()
-    server.wait()
-    server.stdout.close()
-    wait_until(lambda: all(map(is_gone, workers)), seconds=30)
+def test_no_worker_outlives_a_server_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.studio.playground.orphans", str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            workers = [int(pid) for pid in server.stdout.readline().split()]
+            assert len(workers) == 2
+            assert not any(map(is_gone, workers))
+        finally:
+            server.kill()
+    wait_until(lambda: all(map(is_gone, workers)))
 
 
 def test_asking_whether_a_message_comes_takes_nothing_of_it() -> None:
@@ -249,17 +336,24 @@ def test_asking_whether_a_message_comes_takes_nothing_of_it() -> None:
 
 def test_where_memory_cannot_be_limited_it_is_watched() -> None:
     program = """
-import threading, time
-from exactformer.studio.playground.worker import largest_size, watch
-threading.Thread(target=watch, args=(largest_size() + 2**27,), daemon=True).start()
+from threading import Semaphore, Thread
+from exactformer.studio.playground import worker
+size, looks = worker.largest_size, Semaphore(0)
+def look():
+    looks.release()
+    return size()
+worker.largest_size = look
+Thread(target=worker.watch, args=(size() + 2**27,), daemon=True).start()
 kept = [b"x" * 2**20 for _ in range({megabytes})]
-time.sleep({patience})
+looks = Semaphore(0)
+for _ in range(3):
+    looks.acquire()
 """
-    for megabytes, patience, status in ((32, 0.3, 0), (400, 60, 1)):
+    for megabytes, status in ((32, 0), (400, 1)):
         # Through a shell: Linux counts what the parent of a new process had, which here is a lot.
-        code = program.format(megabytes=megabytes, patience=patience)
+        code = program.format(megabytes=megabytes)
         run = ["/bin/sh", "-c", '"$0" -c "$1"; exit $?', sys.executable, code]
-        assert subprocess.run(run, timeout=60).returncode == status
+        assert subprocess.run(run, timeout=PATIENCE).returncode == status
 
 
 def test_a_message_longer_than_the_limit_is_not_even_read() -> None:

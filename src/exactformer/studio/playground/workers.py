@@ -1,9 +1,11 @@
 """The pool of worker processes: a long or hostile request stalls nobody but itself.
 
 Every worker is a process of its own session that answers one request at a time. One that exceeds its
-time is killed and replaced; one that exceeds its memory ends itself. Those who wait for a worker are
-counted, and refused beyond a stated number, so that threads of the server never run out. What has been
-answered is kept, up to a number of bytes, so that moving a slider back and forth costs nothing.
+time is killed and replaced; one that exceeds its memory ends itself. A worker confirms a request before
+it computes anything, so that one found dead is replaced without failing the request. Those who wait
+for a worker are counted, and refused beyond a stated number, so that threads of the server never run
+out. What has been answered is kept, up to a number of bytes, so that moving a slider back and forth
+costs nothing.
 """
 
 from __future__ import annotations
@@ -115,10 +117,20 @@ class Worker:
             receive(self._replies.fileno(), seconds)
             self._is_ready = True
 
-    def ask(self, content: bytes, seconds: float) -> bytes:
-        """Return the reply to one request."""
+    def begin(self, content: bytes, seconds: float) -> None:
+        """Send one request; return when the process has begun to compute."""
+        self.start(seconds)
         send(self._requests.fileno(), content)
+        receive(self._replies.fileno(), seconds)
+
+    def reply(self, seconds: float) -> bytes:
+        """Return the reply to the request that was begun."""
         return receive(self._replies.fileno(), seconds)
+
+    @property
+    def used_up_its_time(self) -> bool:
+        """Whether the process, which has ended, had computed for longer than it may."""
+        return self._process.returncode == -signal.SIGXCPU
 
     def end(self) -> None:
         """Kill the process and whatever it started; wait for it."""
@@ -153,8 +165,7 @@ class Pool:
                 self._idle.remove(worker)
                 worker.end()
             while not self._is_closed and len(self._idle) + len(self._busy) < self.limits.workers:
-                starting = self._starter.submit(Worker, self._jobs, self.limits)
-                self._idle.append(starting.result())
+                self._idle.append(self._new())
 
     def kept(self, job: str, request: dict[str, Any]) -> bytes | None:
         """Return an answer given before, if it is remembered."""
@@ -169,8 +180,8 @@ class Pool:
             )
         if (known := self._kept.get(content)) is not None:
             return known
-        with self._one() as worker:
-            reply = self._reply(worker, content)
+        with self._one(content) as worker:
+            reply = self._reply(worker)
             if not reply.startswith(_RESULT):
                 message = json.loads(reply)
                 if message["error"] != "input":
@@ -191,7 +202,7 @@ class Pool:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(worker.pid, signal.SIGKILL)
         with self._change:
-            self._change.wait_for(lambda: not self._busy, timeout=10)
+            self._change.wait_for(lambda: not self._busy, START_SECONDS)
         for worker in workers:
             worker.end()
         self._starter.shutdown()
@@ -202,11 +213,15 @@ class Pool:
             return [worker.pid for worker in (*self._idle, *self._busy)]
 
     @contextmanager
-    def _one(self) -> Iterator[Worker]:
-        """Lend a worker; one that is no longer fit is replaced."""
+    def _one(self, content: bytes) -> Iterator[Worker]:
+        """Lend a worker that has begun the request; one that is no longer fit is replaced."""
         self.start()
         worker = self._take()
         try:
+            if not self._begins(worker, content):
+                worker = self._replacement(worker)
+                if not self._begins(worker, content):
+                    raise WorkerFailedError("a worker process did not start; try again")
             yield worker
         finally:
             with self._change:
@@ -215,6 +230,37 @@ class Pool:
                     self._idle.append(worker)
                 self._change.notify_all()
             self.start()
+
+    def _new(self) -> Worker:
+        return self._starter.submit(Worker, self._jobs, self.limits).result()
+
+    def _begins(self, worker: Worker, content: bytes) -> bool:
+        """Return whether the worker begins the request; one that does not is gone.
+
+        Whether a process is alive can only be known of the past: a worker may die, or be found dead,
+        at any moment after it was last seen alive.
+        """
+        try:
+            worker.begin(content, START_SECONDS)
+        except LateError:
+            worker.end()
+            raise WorkerFailedError(
+                f"a worker process did not start within {START_SECONDS:g} seconds; try again"
+            ) from None
+        except GoneError:
+            worker.end()
+            return False
+        return True
+
+    def _replacement(self, worker: Worker) -> Worker:
+        """Return a new worker in the place of one that is gone, for the same request."""
+        with self._change:
+            if self._is_closed:
+                raise BusyError("the studio is closing; try again in a few seconds")
+            replacement = self._new()
+            self._busy.remove(worker)
+            self._busy.add(replacement)
+            return replacement
 
     def _take(self) -> Worker:
         with self._change:
@@ -232,7 +278,7 @@ class Pool:
                 self._waiting -= 1
             if not came or self._is_closed:
                 raise BusyError("no worker was free in time; try again in a few seconds")
-            ready = [worker for worker in self._idle if worker.is_ready]
+            ready = [worker for worker in self._idle if worker.is_alive and worker.is_ready]
             worker = (ready or self._idle)[0]
             self._idle.remove(worker)
             self._busy.add(worker)
@@ -242,27 +288,22 @@ class Pool:
         turns = 1 + self.limits.waiting / self.limits.workers
         return START_SECONDS + turns * self.limits.seconds
 
-    def _reply(self, worker: Worker, content: bytes) -> bytes:
+    def _reply(self, worker: Worker) -> bytes:
         try:
-            worker.start(START_SECONDS)
-        except (LateError, GoneError):
+            return worker.reply(self.limits.seconds)
+        except (LateError, GoneError) as error:
             worker.end()
-            raise WorkerFailedError("a worker process did not start; try again") from None
-        try:
-            return worker.ask(content, self.limits.seconds)
-        except LateError:
-            worker.end()
+            is_late = isinstance(error, LateError) or worker.used_up_its_time
+        if is_late:
             raise BusyError(
                 f"this takes longer than {self.limits.seconds} seconds, the limit of the playground; "
                 "ask for less, or run it on your own machine with the same words"
-            ) from None
-        except GoneError:
-            worker.end()
-            raise BusyError(
-                "the worker that computed this has ended; the limits are "
-                f"{self.limits.seconds} seconds and {self.limits.memory / 2**30:g} GiB. Try again, "
-                "or ask for less"
-            ) from None
+            )
+        raise BusyError(
+            "the worker that computed this has ended; the limits are "
+            f"{self.limits.seconds} seconds and {self.limits.memory / 2**30:g} GiB. Try again, "
+            "or ask for less"
+        )
 
     def _refusal(self, kind: str, message: str) -> StudioError:
         if kind == "input":
