@@ -2,13 +2,13 @@
 
 import random
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
 from exactformer.algebra import Polynomial
 from exactformer.errors import InputError, ParseError, SizeError
+from tests.waiting import ended_if_it_hangs
 
 EXPECTED = (ParseError, SizeError, InputError)  # UnknownVariableError is a ParseError
 
@@ -51,38 +51,34 @@ def random_text(rng: random.Random) -> str:
     return "".join(text)
 
 
-def campaign(seed: int, count: int) -> tuple[int, float]:
-    """Parse ``count`` texts; return how many were polynomials and the longest time for one."""
+def campaign(seed: int, count: int) -> int:
+    """Parse ``count`` texts; return how many were polynomials."""
     rng = random.Random(seed)
-    polynomials, slowest = 0, 0.0
+    polynomials = 0
     for _ in range(count):
         text = random_text(rng)
         variables = ["x", "y"] if rng.random() < 0.1 else None
-        started = time.perf_counter()
         try:
-            p = Polynomial.parse(text, variables)
+            with ended_if_it_hangs():
+                p = Polynomial.parse(text, variables)
         except EXPECTED:
             continue
-        finally:
-            slowest = max(slowest, time.perf_counter() - started)
         polynomials += 1
         if len(p) < 50:
             assert Polynomial.parse(str(p), p.variables) == p
-    return polynomials, slowest
+    return polynomials
 
 
 def test_twenty_thousand_texts_give_a_polynomial_or_a_clear_error() -> None:
-    polynomials, slowest = campaign(seed=1, count=20_000)
+    polynomials = campaign(seed=1, count=20_000)
     assert polynomials > 300  # the campaign reaches the inside of the grammar
-    assert slowest < 10
 
 
 @pytest.mark.slow
 def test_a_million_texts_give_a_polynomial_or_a_clear_error() -> None:
     with ProcessPoolExecutor(2) as pool:
-        results = list(pool.map(campaign, range(100, 120), [50_000] * 20))
-    assert sum(polynomials for polynomials, _ in results) > 15_000
-    assert max(slowest for _, slowest in results) < 10
+        polynomials = sum(pool.map(campaign, range(100, 120), [50_000] * 20))
+    assert polynomials > 15_000
 
 
 _watching: list[str] | None = None

@@ -1,6 +1,5 @@
 """Reading is linear in the text, and what is too much is refused, not tried."""
 
-import time
 from contextlib import suppress
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from exactformer.algebra import Polynomial
 from exactformer.algebra.parsing import MAX_NESTING
 from exactformer.errors import ParseError, SizeError
+from tests.waiting import ended_if_it_hangs
 
 
 def test_a_hundred_thousand_terms_parse() -> None:
@@ -55,11 +55,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_are_answered_soon(name: str) -> None:
-    started = time.perf_counter()
-    with suppress(ParseError, SizeError):
+def test_hostile_texts_are_answered(name: str) -> None:
+    with ended_if_it_hangs(), suppress(ParseError, SizeError):
         Polynomial.parse(HOSTILE[name])
-    assert time.perf_counter() - started < 20  # a machine at rest needs a few seconds at most
 
 
 def test_a_text_of_more_than_ten_million_characters_is_refused() -> None:

@@ -3,12 +3,12 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 import exactformer
 from exactformer.cli.app import COMMANDS, app
+from tests.waiting import PATIENCE, program, wait_until
 
 NAMES = [command.__name__ for command in COMMANDS]
 HEAVY = "torch numpy sympy sklearn matplotlib flint pandas scipy fastapi sqlalchemy"
@@ -16,7 +16,7 @@ HEAVY = "torch numpy sympy sklearn matplotlib flint pandas scipy fastapi sqlalch
 
 def python(*arguments, **options):
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, **options
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=PATIENCE, **options
     )
 
 
@@ -94,7 +94,12 @@ def test_a_terminal_without_unicode_still_gets_its_answer(law):
 def test_a_reader_that_leaves_early_is_no_mistake(law):
     command = f"{shlex.quote(sys.executable)} -m exactformer.cli predict {law} - | head -n 1"
     answer = subprocess.run(
-        command, shell=True, input="1,1\n" * 60_000, capture_output=True, text=True, timeout=120
+        command,
+        shell=True,
+        input="1,1\n" * 60_000,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert float(answer.stdout) == pytest.approx(3.5)
     assert "Traceback" not in answer.stderr
@@ -103,19 +108,14 @@ def test_a_reader_that_leaves_early_is_no_mistake(law):
 
 def test_ctrl_c_leaves_with_130_and_no_half_written_file(law, tmp_path):
     out = tmp_path / "values.csv"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "exactformer.cli", "predict", law, "-o", out],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    process.stdin.write("1,1\n" * 100)
-    process.stdin.flush()
-    while not list(tmp_path.glob("*.partial")):
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    command = [sys.executable, "-m", "exactformer.cli", "predict", law, "-o", out]
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with program(command, text=True, **pipes) as process:
+        process.stdin.write("1,1\n" * 100)
+        process.stdin.flush()
+        wait_until(lambda: list(tmp_path.glob("*.partial")) or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
     # Python ends itself by the signal where Ctrl-C came inside exec(), as imports of torch do: a
     # shell says 130 of both.
     assert process.returncode in (130, -signal.SIGINT)

@@ -8,14 +8,15 @@ import urllib.request
 
 import pytest
 
+from tests.waiting import PATIENCE, program
 
-def start(*arguments, **options):
-    return subprocess.Popen(
+
+def serving(*arguments):
+    return program(
         [sys.executable, "-m", "exactformer.cli", "serve", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,
     )
 
 
@@ -30,14 +31,14 @@ def read_until(stream, pattern):
 
 def test_it_creates_its_database_says_where_it_is_and_ends_by_ctrl_c(tmp_path):
     file = tmp_path / "data" / "studio.db"
-    server = start("--port", 0, "--database", f"sqlite:///{file}")
-    address = read_until(server.stdout, r"http://127\.0\.0\.1:\d+")[0]
-    read_until(server.stdout, "first to register becomes admin")
-    with urllib.request.urlopen(f"{address}/", timeout=30) as answer:
-        assert answer.status == 200
-        assert "uvicorn" not in str(answer.headers)
-    server.send_signal(signal.SIGINT)
-    _, err = server.communicate(timeout=30)
+    with serving("--port", 0, "--database", f"sqlite:///{file}") as server:
+        address = read_until(server.stdout, r"http://127\.0\.0\.1:\d+")[0]
+        read_until(server.stdout, "first to register becomes admin")
+        with urllib.request.urlopen(f"{address}/", timeout=PATIENCE) as answer:
+            assert answer.status == 200
+            assert "uvicorn" not in str(answer.headers)
+        server.send_signal(signal.SIGINT)
+        _, err = server.communicate(timeout=PATIENCE)
     assert server.returncode == 0
     assert err == "Stopped.\n"
     assert file.exists()

@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from exactformer.errors import ExactformerError, ExperimentError, InputError
 from exactformer.experiments import names, register, registry
 from exactformer.experiments import reproduce as reproduce_in_python
 from tests.experiments import toy
+from tests.waiting import PATIENCE, program, wait_until
 
 app = typer.Typer()
 app.command()(reproduce)
@@ -116,22 +116,19 @@ def test_the_report_command_prints_where_the_page_is(here):
 def test_ctrl_c_leaves_with_130_and_says_how_to_go_on(here):
     code = (
         "import typer; from tests.experiments.toy import toy;"
-        "from exactformer.experiments import register; register(toy(pause=0.1));"
+        "from exactformer.experiments import register; register(toy());"
         "from exactformer.cli.reproduce import reproduce; typer.run(reproduce)"
     )
     root = str(Path(__file__).parents[2])
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "toy", "--jobs", "1", "--out", "o"],
-        env={**os.environ, "PYTHONPATH": root},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while not list(here.glob("o/cells/toy/*.json")):
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    command = [sys.executable, "-c", code, "toy", "--jobs", "1", "--out", "o"]
+    environment = {**os.environ, "PYTHONPATH": root, toy.GATE: str(here / "gate")}
+    toy.let_pass(here / "gate", 3)
+    with program(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        cells = here / "o" / "cells" / "toy"
+        wait_until(lambda: len(list(cells.glob("*.json"))) == 3 or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode in (130, -signal.SIGINT)  # a shell says 130 of both
-    assert "of 10 cells finished and kept in o/cells" in errors
+    assert "3 of 10 cells finished and kept in o/cells" in errors
     assert "Run the same command again" in errors
     assert "Traceback" not in errors

@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from exactformer.errors import ExperimentError
 from exactformer.experiments import reproduce
 from exactformer.experiments.engine import cluster as cluster_module
 from tests.experiments import toy
+from tests.waiting import wait_until
 
 pytest.importorskip("distributed")
 ROOT = Path(__file__).parents[2]
@@ -45,21 +45,26 @@ def cluster(tmp_path_factory):
 
     scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
     worker = start("worker", "--nworkers", "2", "--nthreads", "1", "--host", "127.0.0.1")
-    while not (scheduler_file.exists() and scheduler_file.read_text().rstrip().endswith("}")):
+
+    def is_there():
         assert scheduler.poll() is None, (folder / "scheduler.log").read_text()
-        time.sleep(0.05)
-    yield json.loads(scheduler_file.read_text())["address"]
-    for process in (worker, scheduler):
-        os.killpg(process.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(5)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        return scheduler_file.exists() and scheduler_file.read_text().rstrip().endswith("}")
+
+    try:
+        wait_until(is_there)
+        yield json.loads(scheduler_file.read_text())["address"]
+    finally:
+        for process in (worker, scheduler):
+            os.killpg(process.pid, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def test_a_real_cluster_computes_the_grid_and_repeats_nothing(cluster, tmp_path, marks):
-    experiment = toy.toy(marks=marks, pause=0.02)
+    experiment = toy.toy(marks=marks)
     there = reproduce(experiment, cluster=cluster, out=tmp_path / "there")
     again = reproduce(experiment, cluster=cluster, out=tmp_path / "there")
     assert set(toy.runs(marks).values()) == {1}

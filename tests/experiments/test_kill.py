@@ -4,32 +4,43 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from exactformer.experiments.engine.result import load
 from tests.experiments import toy
+from tests.waiting import PATIENCE, program, wait_until
 
-PAUSE = 0.06
-RUN = f"""
+RUN = """
 import sys
 from exactformer.experiments import reproduce
 from tests.experiments.toy import toy
 seeds, jobs, out = sys.argv[1:]
-reproduce(toy(seeds=int(seeds), pause={PAUSE}), jobs=int(jobs), out=out)
+reproduce(toy(seeds=int(seeds)), jobs=int(jobs), out=out)
 """
 
 
-def start(out, seeds, jobs):
+@contextmanager
+def running(out, seeds, jobs, gate=None):
     root = Path(__file__).parents[2]
-    return subprocess.Popen(
+    environment = {**os.environ, "PYTHONPATH": str(root), "JOBLIB_TEMP_FOLDER": str(out)}
+    if gate is not None:
+        environment[toy.GATE] = str(gate)
+    with program(
         [sys.executable, "-c", RUN, str(seeds), str(jobs), str(out)],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root), "JOBLIB_TEMP_FOLDER": str(out)},
+        env=environment,
         start_new_session=True,
         stderr=subprocess.DEVNULL,
-    )
+    ) as process:
+        yield process
+
+
+def run_to_its_end(out, seeds, jobs):
+    with running(out, seeds, jobs) as process:
+        assert process.wait(PATIENCE) == 0
 
 
 def finished(out):
@@ -40,16 +51,21 @@ def finished(out):
     }
 
 
-def kill_at_random(process, out, draw):
-    """Kill while starting, or some way into a cell after up to two more have finished.
+def kill_at_random(process, out, gate, draw):
+    """Kill while starting, or while a cell is stored or computed after up to two have finished.
 
-    Sometimes the whole group dies, sometimes only the parent, which leaves its workers behind.
+    Sometimes the whole group dies, sometimes only the parent, which leaves its workers behind. When
+    exactly depends on chance and changes nothing: at most three more cells finish.
     """
-    enough = len(finished(out)) + draw.choice([0, 1, 1, 2])
-    deadline = time.monotonic() + (draw.uniform(0, 1.5) if draw.random() < 0.2 else 60)
-    while process.poll() is None and time.monotonic() < deadline and len(finished(out)) < enough:
-        time.sleep(0.005)
-    time.sleep(draw.uniform(0, 1.5 * PAUSE))
+    if draw.random() < 0.8:
+        more = draw.choice([0, 1, 1, 2])
+        enough = len(finished(out)) + more
+        toy.let_pass(gate, more)
+        wait_until(lambda: len(finished(out)) >= enough or process.poll() is not None)
+        toy.let_pass(gate, draw.choice([0, 1]))
+        time.sleep(draw.uniform(0, 0.02))
+    else:
+        time.sleep(draw.uniform(0, 1.5))
     if draw.random() < 0.5:
         process.kill()
     else:
@@ -72,14 +88,16 @@ def test_a_run_killed_many_times_ends_as_an_undisturbed_one(tmp_path, kills, see
     draw = random.Random(kills)
     disturbed, undisturbed = tmp_path / "disturbed", tmp_path / "undisturbed"
     kept = {}
-    for _ in range(kills):
-        kill_at_random(start(disturbed, seeds, jobs), disturbed, draw)
+    for number in range(kills):
+        gate = tmp_path / "gates" / str(number)
+        with running(disturbed, seeds, jobs, gate) as process:
+            kill_at_random(process, disturbed, gate, draw)
         now = finished(disturbed)
         assert kept.items() <= now.items(), "a finished cell was lost or run again"
         kept = now
     assert len(kept) < 2 * seeds, "the kills came too late to disturb anything"
-    assert start(disturbed, seeds, jobs).wait(60) == 0
-    assert start(undisturbed, seeds, jobs).wait(60) == 0
+    run_to_its_end(disturbed, seeds, jobs)
+    run_to_its_end(undisturbed, seeds, jobs)
     assert kept.items() <= finished(disturbed).items()
     assert outcome(disturbed) == outcome(undisturbed)
     assert not list(disturbed.rglob("*.tmp"))
@@ -87,13 +105,12 @@ def test_a_run_killed_many_times_ends_as_an_undisturbed_one(tmp_path, kills, see
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(tmp_path, jobs):
-    process = start(tmp_path, 6, jobs)
-    while not finished(tmp_path):
-        time.sleep(0.01)
-        assert process.poll() is None
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(30) != 0
+    toy.let_pass(tmp_path / "gate", 3)
+    with running(tmp_path, 6, jobs, tmp_path / "gate") as process:
+        wait_until(lambda: len(finished(tmp_path)) == 3 or process.poll() is not None)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(PATIENCE) != 0
     kept = finished(tmp_path)
-    assert 0 < len(kept) < 12
-    assert start(tmp_path, 6, jobs).wait(60) == 0
+    assert len(kept) == 3
+    run_to_its_end(tmp_path, 6, jobs)
     assert kept.items() <= finished(tmp_path).items()

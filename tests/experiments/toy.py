@@ -1,4 +1,7 @@
-"""Toy experiments: their cells take no time, leave a mark when they run, and fail on request."""
+"""Toy experiments: their cells leave a mark when they run, and wait or fail on request.
+
+Where the environment names a gate, a folder, cells wait there until a test lets them pass.
+"""
 
 import math
 import os
@@ -6,6 +9,7 @@ import random
 import signal
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from exactformer.experiments import Experiment, Quantity, Scale, Statement
@@ -13,12 +17,33 @@ from exactformer.experiments import Experiment, Quantity, Scale, Statement
 SEEDS = {Scale.SMOKE: 2, Scale.DEFAULT: 5, Scale.PAPER: 8}
 
 
+GATE = "TOY_GATE"
+
+
+def let_pass(gate, count):
+    """Let so many more cells finish that wait at a gate."""
+    gate.mkdir(parents=True, exist_ok=True)
+    for _ in range(count):
+        (gate / uuid.uuid4().hex).touch()
+
+
+def wait_at(gate):
+    """Wait for leave to finish, and take it; it counts for one cell."""
+    while True:
+        for leave in gate.glob("*"):
+            with suppress(FileNotFoundError):  # another cell took it
+                leave.unlink()
+                return
+        time.sleep(0.005)
+
+
 def run(parameters, device):
     marks = parameters.get("marks")
     if marks:
         mark = f"{parameters['model']}-{parameters['seed']}-{uuid.uuid4().hex}"
         Path(marks, mark).touch()
-    time.sleep(parameters.get("pause", 0.0))
+    if GATE in os.environ:
+        wait_at(Path(os.environ[GATE]))
     fault = parameters.get("fault")
     if fault == "raise":
         raise ValueError("the toy is broken")

@@ -7,17 +7,16 @@ another host for anything fails the test, unless the test says that it expects i
 from __future__ import annotations
 
 import shutil
-import time
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from tests.studio.people import Person
+from tests.waiting import PATIENCE, wait_until
 
 DESK = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-PATIENCE = 30_000  # milliseconds: the first construction waits for a worker to load torch
 
 
 def browser_program() -> str | None:
@@ -52,7 +51,7 @@ class Visit:
             accept_downloads=True,
             **options,
         )
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(1000 * PATIENCE)
         self.contexts.append(context)
         if person is not None:
             context.add_cookies(
@@ -101,10 +100,12 @@ class Visit:
 
 def until(page: Any, expression: str) -> None:
     """Wait until an expression is true; Playwright's own way needs what the policy forbids."""
-    deadline = time.monotonic() + PATIENCE / 1000
-    while not page.evaluate(expression):
-        assert time.monotonic() < deadline, f"never came true: {expression}"
-        page.wait_for_timeout(30)
+    wait_until(lambda: page.evaluate(expression))
+
+
+def until_it_looks_different(part: Any, picture: bytes) -> None:
+    """Wait until a part of a page no longer looks as in the picture."""
+    wait_until(lambda: part.screenshot() != picture)
 
 
 def scrolls_sideways(page: Any) -> bool:

@@ -11,9 +11,10 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.waiting import PATIENCE, wait_until
 
 USER = "postgres"
 
@@ -53,7 +54,7 @@ class Cluster:
         if os.getuid() == 0:
             shutil.chown(self.directory, USER)
         making = "initdb -D data -U studio -A trust -E UTF8 --locale C --no-sync"
-        assert self._call(making).wait(60) == 0, self._log()
+        assert self._call(making).wait(PATIENCE) == 0, self._log()
         self.start()
 
     def _call(self, line: str) -> subprocess.Popen[bytes]:
@@ -82,15 +83,16 @@ class Cluster:
         if not self.durable:
             line += " -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
         self.process = self._call(line)
-        deadline = time.monotonic() + 60
-        while not self._answers():
-            assert self.process.poll() is None, self._log()
-            assert time.monotonic() < deadline, self._log()
-            time.sleep(0.02)
+        try:
+            wait_until(self._answers)
+        except BaseException:
+            self.stop()
+            raise
 
     def _answers(self) -> bool:
         import psycopg
 
+        assert self.process.poll() is None, self._log()
         try:
             psycopg.connect(self._address).close()
         except psycopg.OperationalError:
@@ -103,12 +105,12 @@ class Cluster:
         children = Path(f"/proc/{leader}/task/{leader}/children").read_text().split()
         for process in [leader, *map(int, children)]:
             os.kill(process, signal.SIGKILL)
-        self.process.wait(30)
+        self.process.wait(PATIENCE)
 
     def stop(self) -> None:
         """Stop without waiting for clients, and leave nothing behind."""
         self.process.send_signal(signal.SIGQUIT)
-        self.process.wait(30)
+        self.process.wait(PATIENCE)
         shutil.rmtree(self.directory)
 
     @property

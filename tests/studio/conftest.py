@@ -17,6 +17,7 @@ from tests.studio.browsers import Visit, browser_program
 from tests.studio.people import People
 from tests.studio.servers import Server, settings_of
 from tests.studio.worlds import World, build
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="session")
@@ -100,13 +101,16 @@ def live_world(live_people: People) -> World:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Debian's Chromium, started once for each worker."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=1000 * PATIENCE)
     program = browser_program()
     if program is None:
         pytest.skip("chromium is not installed: apt-get install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"], timeout=1000 * PATIENCE
+        )
         yield browser
         browser.close()
 

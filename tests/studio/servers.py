@@ -9,7 +9,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -20,18 +19,21 @@ import httpx
 
 from tests.studio.clusters import free_port
 from tests.studio.people import People
+from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-# So many requests come from one address in the tests that the limits for people would be in the way.
+# So many requests come from one address in the tests that the limits for people would be in the way,
+# and so would those on time where a machine is busy.
 GENEROUS = (100_000, 1)
 
 
 def settings_of(*, generous: bool = True, **asked: Any) -> Any:
-    """Settings as asked, with rates that stop nobody unless told otherwise."""
+    """Settings as asked, with rates and times that stop nobody unless told otherwise."""
     from exactformer.studio.settings import Rate, Settings
 
     limited = [each.name for each in fields(Settings) if each.name.endswith("_rate")]
-    return Settings(**(dict.fromkeys(limited, Rate(*GENEROUS)) if generous else {}) | asked)
+    usual = dict.fromkeys(limited, Rate(*GENEROUS)) | {"compile_seconds": PATIENCE}
+    return Settings(**(usual if generous else {}) | asked)
 
 
 @dataclass
@@ -59,35 +61,37 @@ class Server:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + 60
-        while not self._answers():
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.05)
+        try:
+            wait_until(self._answers)
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def _answers(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
         try:
-            return httpx.get(f"{self.url}/api/v1/session", timeout=5).status_code == 200
+            address = f"{self.url}/api/v1/session"
+            return httpx.get(address, timeout=PATIENCE, trust_env=False).status_code == 200
         except httpx.TransportError:
             return False
 
     def kill(self) -> None:
         """kill -9."""
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(PATIENCE)
 
     def stop(self) -> None:
         """Ask to stop, as Ctrl-C does."""
         self.process.send_signal(signal.SIGINT)
         try:
-            self.process.wait(15)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.kill()
 
     def client(self) -> httpx.Client:
         """A program that talks to it."""
-        return httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False)
 
     @contextmanager
     def people(self) -> Iterator[People]:
@@ -108,7 +112,9 @@ def main() -> None:
     import uvicorn
 
     from exactformer.studio.app import create_app
+    from exactformer.studio.database import engine
 
+    engine.BUSY_SECONDS = PATIENCE
     settings = settings_of(**json.loads(sys.argv[1]))
     uvicorn.run(
         create_app(settings),

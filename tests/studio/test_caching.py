@@ -256,7 +256,7 @@ def test_a_page_about_to_be_forgotten_is_computed_anew_and_nobody_waits():
             assert (await ask(cache))[2] == b"/papers old"
         await studio.read.wait()
         studio.finish.set()
-        await asyncio.sleep(0.01)
+        await asyncio.gather(*cache._filling.values())
         studio.seconds = 2.1
         assert (await ask(cache))[2] == b"/papers new"
         assert len(studio.asked) == 2

@@ -154,9 +154,9 @@ def test_the_map_around_a_paper_that_was_imported(visit: Visit, haunted: Haunted
     page.get_by_role("link", name="Explore full screen").click()
     page.locator("canvas").first.wait_for()
     page.get_by_role("tab", name="List").click()
-    page.wait_for_timeout(200)
+    page.locator("#panel-list [data-node]").first.wait_for()
     page.get_by_label("Find a node").fill("script")
-    page.wait_for_timeout(600)
+    page.locator("[data-found]").first.wait_for()
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,15 @@ from exactformer.studio.database import engine, migrations
 from exactformer.studio.database.engine import Database, parse_address
 from exactformer.studio.database.tables import User, Vote
 from exactformer.studio.errors import BusyError, DatabaseError
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Database:
+def database(tmp_path: Path) -> Iterator[Database]:
     database = Database(f"sqlite:///{tmp_path / 'deep' / 'er' / 'studio.db'}")
     migrations.upgrade(database)
-    return database
+    yield database
+    database.close()
 
 
 def user(handle: str) -> User:
@@ -85,7 +88,10 @@ def test_writing_inside_of_writing_is_a_mistake_and_not_an_endless_wait(
         db.add(user("ada"))
 
 
-def test_looking_and_then_writing_is_sound_with_many_at_once(database_url: str) -> None:
+def test_looking_and_then_writing_is_sound_with_many_at_once(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BUSY_SECONDS", PATIENCE)
     first, second = Database(database_url), Database(database_url)
     migrations.upgrade(first)
 
@@ -114,9 +120,11 @@ def test_looking_and_then_writing_is_sound_with_many_at_once(database_url: str) 
 def test_a_writer_elsewhere_is_waited_for_and_not_forever(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "BUSY_SECONDS", 1)
-    here, elsewhere = Database(database_url), Database(database_url)
-    migrations.upgrade(here)
+    elsewhere = Database(database_url)
+    migrations.upgrade(elsewhere)
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 1)  # to wait for a lock, not for a connection
+    patient = "" if elsewhere.is_sqlite else f"?connect_timeout={PATIENCE}"
+    here = Database(database_url + patient)
     with elsewhere.writing() as db:
         db.add(user("ada"))
         db.flush()

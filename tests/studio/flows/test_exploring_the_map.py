@@ -9,7 +9,12 @@ from playwright.sync_api import expect
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from tests.studio.browsers import PHONE, accessibility, scrolls_sideways
+from tests.studio.browsers import (
+    PHONE,
+    accessibility,
+    scrolls_sideways,
+    until_it_looks_different,
+)
 from tests.studio.map_library import add_works
 
 
@@ -97,8 +102,7 @@ def test_colours_follow_the_scheme_and_nothing_of_the_drawing_is_styled_inline(p
     open_map(page, node=works["paper"])
     picture = page.locator("[data-canvas]").screenshot()
     page.evaluate("document.documentElement.dataset.scheme = 'dark'")
-    page.wait_for_timeout(100)
-    assert page.locator("[data-canvas]").screenshot() != picture
+    until_it_looks_different(page.locator("[data-canvas]"), picture)
     assert page.locator("style").count() == 0
 
 

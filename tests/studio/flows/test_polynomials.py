@@ -10,7 +10,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.studio.browsers import PHONE, Visit, scrolls_sideways, until
+from tests.studio.browsers import (
+    PHONE,
+    Visit,
+    scrolls_sideways,
+    until,
+    until_it_looks_different,
+)
+from tests.waiting import PATIENCE
 
 ADDRESS = "/playground/polynomial"
 
@@ -98,7 +105,7 @@ def test_the_downloads_are_a_model_and_a_script_that_builds_it_again(
     script = tmp_path / "build.py"
     waiting.value.save_as(script)
     done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     assert "error zero" in done.stdout or "proven" in done.stdout
@@ -112,8 +119,7 @@ def test_the_surface_of_two_variables_turns_with_the_arrow_keys(page: Any) -> No
     before = surface.screenshot()
     surface.focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(300)
-    assert surface.screenshot() != before
+    until_it_looks_different(surface, before)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ import pytest
 from exactformer.studio.errors import BusyError, InvalidError, StudioError, TooLargeError
 from exactformer.studio.playground import frames
 from exactformer.studio.playground.workers import Limits, Pool, Worker, WorkerFailedError
-from tests.waiting import PATIENCE, wait_until
+from tests.waiting import PATIENCE, program, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 HOSTILE = "tests.studio.playground.hostile_jobs"
@@ -309,14 +309,11 @@ def test_closing_ends_workers_and_requests(tmp_path: Path) -> None:
 
 def test_no_worker_outlives_a_server_that_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.studio.playground.orphans", str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            workers = [int(pid) for pid in server.stdout.readline().split()]
-            assert len(workers) == 2
-            assert not any(map(is_gone, workers))
-        finally:
-            server.kill()
+    with program(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        workers = [int(pid) for pid in server.stdout.readline().split()]
+        assert len(workers) == 2
+        assert not any(map(is_gone, workers))
     wait_until(lambda: all(map(is_gone, workers)))
 
 
@@ -335,7 +332,7 @@ def test_asking_whether_a_message_comes_takes_nothing_of_it() -> None:
 
 
 def test_where_memory_cannot_be_limited_it_is_watched() -> None:
-    program = """
+    watched = """
 from threading import Semaphore, Thread
 from exactformer.studio.playground import worker
 size, looks = worker.largest_size, Semaphore(0)
@@ -351,7 +348,7 @@ for _ in range(3):
 """
     for megabytes, status in ((32, 0), (400, 1)):
         # Through a shell: Linux counts what the parent of a new process had, which here is a lot.
-        code = program.format(megabytes=megabytes)
+        code = watched.format(megabytes=megabytes)
         run = ["/bin/sh", "-c", '"$0" -c "$1"; exit $?', sys.executable, code]
         assert subprocess.run(run, timeout=PATIENCE).returncode == status
 

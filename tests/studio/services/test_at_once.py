@@ -7,19 +7,21 @@ import threading
 import pytest
 from sqlalchemy.orm import Session
 
-from exactformer.studio.database import migrations
+from exactformer.studio.database import engine, migrations
 from exactformer.studio.database.engine import Database
 from exactformer.studio.database.tables import Reaction, Review, ReviewVersion, Save, Vote
 from exactformer.studio.errors import ConflictError
 from exactformer.studio.services import reactions, reviews, saves, votes
 from exactformer.studio.services.reviews import ReviewDraft
 from tests.studio.services.conftest import Desk, fill_desk
+from tests.waiting import PATIENCE
 
 MANY = 6
 
 
 @pytest.fixture
-def database(database_url):
+def database(database_url, monkeypatch):
+    monkeypatch.setattr(engine, "BUSY_SECONDS", PATIENCE)
     database = Database(database_url)
     migrations.upgrade(database)
     yield database
