@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exactformer.constructions.coupling import coupling, shared
+from exactformer.blueprint.coupling_samples import shared
+from exactformer.constructions.coupling import coupling
 from exactformer.errors import InputError
 from exactformer.targets import sine_family
 from exactformer.theory import pod

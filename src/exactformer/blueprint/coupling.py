@@ -55,6 +55,25 @@ class CouplingBlueprint:
             raise InputError(f"{self.features.outputs} rows leave none for the values")
         if self.positions is not None and len(self.positions) != self.tau:
             raise InputError(f"{len(self.positions)} positions for {self.tau} tokens")
+        if self.tau < 1 or self.head_dim < 1:
+            raise InputError(f"{self.tau} tokens and a head of dimension {self.head_dim}")
+        if self.features.knots.intervals != self.token_intervals:
+            raise InputError("the knots of f̂ do not cover the domain, moved by every position")
+        box = len(self.outer.box) if isinstance(self.outer, KuhnInterpolant) else 1
+        if isinstance(self.outer, Interpolant) and len(self.outer.knots.intervals) != 1:
+            raise InputError("the knots of F̂ lie on one interval")
+        if box != self.value_dim or self.outer.outputs != 1:
+            raise InputError(
+                f"F̂ takes {box} numbers to {self.outer.outputs}; it should take {self.value_dim}, the "
+                "value rows, to one"
+            )
+
+    @property
+    def token_intervals(self) -> tuple[Interval, ...]:
+        """Where encoded tokens live: domain + e(t) for every t, or the domain."""
+        low, high = self.domain
+        places = (Fraction(0),) if self.positions is None else self.positions
+        return tuple((low + e, high + e) for e in places)
 
     @property
     def value_dim(self) -> int:

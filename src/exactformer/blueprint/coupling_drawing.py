@@ -7,24 +7,17 @@ the largest value, so F̂ is needed there only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_interpolant import Floats, Interpolant, Interval, Knots
-from exactformer.blueprint.coupling_kuhn import KuhnInterpolant
+from exactformer.blueprint.coupling_kuhn import MOST_COORDINATES, KuhnInterpolant
+from exactformer.blueprint.coupling_samples import Function, range_points, tabulated, value_box
 from exactformer.errors import InputError
-
-Function = Callable[[Any], Any]
-
-MOST_COORDINATES = 3
-"""Of the values that F takes: its knots are a grid in so many dimensions."""
-SAMPLES = 2**14
-"""Points at which the range of f is looked for, at least; and at least sixteen a piece."""
 
 
 def draw_coupling(
@@ -106,41 +99,6 @@ def outer(
     axes = [Knots((interval,), pieces).points for interval in box]
     points = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], axis=-1)
     return KuhnInterpolant(box, pieces, _single(tabulated(F, points, "F")))
-
-
-def value_box(values: Floats) -> tuple[Interval, ...]:
-    """Return the least intervals that hold the columns of ``values``; a point is widened by 1/2."""
-    box = []
-    for column in values.T:
-        low, high = Fraction(float(column.min())), Fraction(float(column.max()))
-        box.append((low, high) if low < high else (low - Fraction(1, 2), high + Fraction(1, 2)))
-    return tuple(box)
-
-
-def range_points(knots: Knots) -> Floats:
-    """Return the points at which the range of f is looked for."""
-    return knots.refined(max(16, -(-SAMPLES // len(knots))))
-
-
-def tabulated(function: Function, points: Floats, name: str) -> Floats:
-    """Return what a function gives at ``points`` as ``(points, n)`` float64."""
-    try:
-        found = np.asarray(function(points))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{name} must take NumPy arrays; of one of the shape {points.shape} it says: {error}. "
-            "np.vectorize makes a function of single numbers one of arrays"
-        ) from error
-    if found.dtype.kind not in "biuf" or found.ndim not in (1, 2) or len(found) != len(points):
-        raise InputError(
-            f"{name} must give a real number, or a row of them, at each of {len(points)} points; it "
-            f"gave the shape {found.shape} of {found.dtype}"
-        )
-    values = found.astype(np.float64).reshape(len(points), -1)
-    if not np.isfinite(values).all():
-        where = np.argwhere(~np.isfinite(values))[0, 0]
-        raise InputError(f"{name} is not finite at {points[where]}")
-    return values
 
 
 def _single(values: Floats) -> Floats:

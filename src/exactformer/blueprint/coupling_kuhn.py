@@ -26,6 +26,9 @@ from exactformer.errors import InputError, SizeError
 
 Entries = dict[tuple[int, int], Fraction | int]
 
+MOST_COORDINATES = 3
+"""Of the values that F takes: its knots are a grid in so many dimensions."""
+
 
 @dataclass(frozen=True, eq=False)
 class KuhnInterpolant:

@@ -31,7 +31,7 @@ def lipschitz(function: Interpolant | KuhnInterpolant) -> float:
             after = place + np.eye(d, dtype=np.int64)[axis]
             total += np.abs(_at(grid, after) - _at(grid, place)) / spacing[axis]
             place = after
-        largest = max(largest, float(total.max()))
+        largest = float(np.maximum(largest, total.max()))  # which keeps what is not a number
     return largest
 
 

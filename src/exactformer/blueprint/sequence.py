@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from exactformer.blueprint.layers import Attention, BiasedHead, FeedForward, PiecewiseFeedForward
 from exactformer.blueprint.matrix import Matrix
+from exactformer.errors import InputError
 
 Layer = Attention | FeedForward | PiecewiseFeedForward
 
@@ -153,7 +154,11 @@ class SequenceBlueprint:
 
     def stage(self, name: str) -> Stage:
         """Return a stage by its name."""
-        return next(stage for stage in self.stages if stage.name == name)
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        names = ", ".join(stage.name for stage in self.stages)
+        raise InputError(f"there is no stage {name!r}; the stages are {names or 'none'}")
 
     def layers(self) -> Iterator[tuple[str, Layer]]:
         """Yield every layer with its name, e.g. ``contextual mapping 3``, in order of use."""
@@ -161,14 +166,17 @@ class SequenceBlueprint:
             for k, layer in enumerate(stage.layers(), start=1):
                 yield f"{stage.name} {k}", layer
 
-    def counts(self) -> SequenceCounts:
-        """Count layers by stage, non-zero weights and key bits."""
-        ends = [*_matrices(self.embedding), self.readout]
-        weights = sum(matrix.nonzeros for matrix in ends)
+    def matrices(self) -> Iterator[Matrix]:
+        """Yield every matrix of embedding, stages and readout; layers in succession as one."""
+        yield from _matrices(self.embedding)
         for stage in self.stages:
             for part in stage.parts:
-                layer = part.units if isinstance(part, Successive) else part
-                weights += sum(matrix.nonzeros for matrix in _matrices(layer))
+                yield from _matrices(part.units if isinstance(part, Successive) else part)
+        yield self.readout
+
+    def counts(self) -> SequenceCounts:
+        """Count layers by stage, non-zero weights and key bits."""
+        weights = sum(matrix.nonzeros for matrix in self.matrices())
         layers = {stage.name: len(stage) for stage in self.stages}
         return SequenceCounts(self.width, layers, weights, self.key_bits)
 

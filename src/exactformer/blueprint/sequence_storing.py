@@ -1,14 +1,16 @@
 """Sequence blueprints and their tables in one safetensors file, lossless and without pickle.
 
 Matrices that occur many times are stored once. All entries are two tensors, ``matrices.place`` (int64,
-k × 3: matrix, row, column) and ``matrices.value`` (bytes: hexadecimal ``numerator/denominator``, one a
-line); ``table.class`` and ``table.value`` hold the target in the same manner. The header says as JSON
-how the layers are made of the matrices, and a SHA-256 seals the whole.
+k × 3: matrix, row, column) and ``matrices.value`` (bytes: hexadecimal ``numerator/denominator``, one
+per line); ``table.class`` and ``table.value`` hold the target in the same manner. The header describes
+as JSON how the layers are made of the matrices, and a SHA-256 seals the whole.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.blueprint import header
+from exactformer.blueprint.idleness import check_idleness
 from exactformer.blueprint.layers import (
     Activation,
     Attention,
@@ -30,18 +34,20 @@ from exactformer.blueprint.layers import (
 from exactformer.blueprint.matrix import Matrix
 from exactformer.blueprint.sealing import Tensors, has_format, read_sealed, sealed
 from exactformer.blueprint.sequence import (
-    Layer,
     Part,
     SequenceBlueprint,
     SequenceEmbedding,
     Stage,
     Successive,
 )
+from exactformer.blueprint.sequence_shapes import check_sequence_shapes
 from exactformer.blueprint.sequence_table import Grid, GridTable
-from exactformer.blueprint.storing import rational, rational_text, write_tensors
+from exactformer.blueprint.storing import rational_text, write_tensors
 from exactformer.errors import FileFormatError
 
 FORMAT = "exactformer-sequence-1"
+FINEST_RAMP = 64
+"""Ramps of 2^(−k) of a cell; float64 resolves fewer."""
 _FEED_FORWARD = ("w1", "b1", "w2", "b2")
 
 
@@ -144,78 +150,147 @@ def _describe(part: Part, pool: _Pool) -> dict[str, Any]:
     }
 
 
-def _rebuild(
-    description: Mapping[str, Any], tensors: Tensors
-) -> tuple[SequenceBlueprint, GridTable]:
-    matrices = _matrices(description["shapes"], tensors)
+def _rebuild(fields: Any, tensors: Tensors) -> tuple[SequenceBlueprint, GridTable]:
+    description = header.mapping(fields, "the description")
 
-    def layer(data: Mapping[str, Any]) -> Layer:
-        if "heads" in data:
-            rule, temperature = data["selection"]
-            heads = tuple(
-                (BiasedHead if len(numbers) == 4 else Head)(*(matrices[m] for m in numbers))
-                for numbers in data["heads"]
-            )
-            return Attention(heads, Selection(Rule(rule), rational(temperature)))
-        return feed_forward(data)
+    def field(name: str) -> Any:
+        return header.entry(description, name)
 
-    def feed_forward(data: Mapping[str, Any]) -> FeedForward | PiecewiseFeedForward:
-        w1, b1, w2, b2 = (matrices[m] for m in data["weights"])
-        if isinstance(data["activation"], str):
-            return FeedForward(w1, b1, w2, b2, Activation(data["activation"]))
-        breaks, pieces = data["activation"]
-        lines = tuple((rational(slope), rational(intercept)) for slope, intercept in pieces)
-        activation = PiecewiseLinear(tuple(map(rational, breaks)), lines)
-        return PiecewiseFeedForward(w1, b1, w2, b2, activation)
-
-    def part(data: Mapping[str, Any]) -> Part:
-        if "successive" in data:
-            return Successive(feed_forward(data["successive"]), int(data.get("hidden", 1)))
-        return layer(data)
-
-    low, high = map(rational, description["support"])
+    matrices = _matrices(field("shapes"), tensors)
+    low, high = header.list_of(field("support"), "support", header.rational, 2, 2)
+    n = header.integer(field("tokens"), "tokens", 1)
+    d = header.integer(field("dim"), "dim", 1)
+    cells = header.integer(field("cells"), "cells", 1)
+    positional = header.flag(field("positional"), "positional")
+    repeats = header.flag(field("repeats"), "repeats")
+    table = _table(Grid(n, d, cells, positional, repeats, (low, high)), tensors)
+    layers = _Layers(matrices)
     blueprint = SequenceBlueprint(
-        tokens=int(description["tokens"]),
-        dim=int(description["dim"]),
-        delta=Fraction(1, int(description["cells"])),
-        form=str(description["form"]),
-        positional=bool(description["positional"]),
+        tokens=n,
+        dim=d,
+        delta=Fraction(1, cells),
+        form=header.text(field("form"), "form"),
+        positional=positional,
         support=(low, high),
-        realisation=str(description["realisation"]),
-        dimensions=tuple(description["dimensions"]),
-        embedding=SequenceEmbedding(*(matrices[m] for m in description["embedding"])),
-        stages=tuple(Stage(name, tuple(map(part, ps))) for name, ps in description["stages"]),
-        readout=matrices[description["readout"]],
-        code=matrices[description["code"]],
-        largest_key=int(description["largest_key"], 16),
-        metadata={str(k): str(v) for k, v in description["metadata"].items()},
+        realisation=header.text(field("realisation"), "realisation"),
+        dimensions=header.names(field("dimensions"), "dimensions", 1),
+        embedding=SequenceEmbedding(
+            *header.list_of(field("embedding"), "embedding", layers.matrix, 3, 3)
+        ),
+        stages=header.list_of(field("stages"), "stages", layers.stage, 1),
+        readout=layers.matrix(field("readout"), "readout"),
+        code=layers.matrix(field("code"), "code"),
+        largest_key=_key(field("largest_key")),
+        metadata=_metadata(header.texts(field("metadata"), "metadata")),
     )
-    return blueprint, _table(blueprint, bool(description["repeats"]), tensors)
+    check_sequence_shapes(blueprint)
+    check_idleness(blueprint)
+    return blueprint, table
 
 
-def _matrices(shapes: list[list[int]], tensors: Tensors) -> list[Matrix]:
+@dataclass(frozen=True)
+class _Layers:
+    """Layers read from the header, made of matrices by number."""
+
+    matrices: list[Matrix]
+
+    def matrix(self, value: Any, name: str) -> Matrix:
+        return self.matrices[header.integer(value, name, 0, len(self.matrices) - 1)]
+
+    def stage(self, value: Any, name: str) -> Stage:
+        title, parts = header.list_of(value, name, _anything, 2, 2)
+        return Stage(header.text(title, name), header.list_of(parts, name, self.part, 1))
+
+    def part(self, value: Any, name: str) -> Part:
+        fields = header.mapping(value, name)
+        if "successive" in fields:
+            units = self.feed_forward(header.mapping(fields["successive"], name), name)
+            return Successive(
+                units, header.integer(fields.get("hidden", 1), f"hidden of {name}", 1)
+            )
+        return (
+            self.attention(fields, name) if "heads" in fields else self.feed_forward(fields, name)
+        )
+
+    def attention(self, fields: Mapping[str, Any], name: str) -> Attention:
+        rule, temperature = header.list_of(
+            header.entry(fields, "selection"), name, header.text, 2, 2
+        )
+        selection = Selection(header.choice(rule, name, Rule), header.rational(temperature, name))
+        return Attention(header.list_of(fields["heads"], name, self.head, 1), selection)
+
+    def head(self, value: Any, name: str) -> Head:
+        query, key, values, *bias = header.list_of(value, name, self.matrix, 3, 4)
+        return BiasedHead(query, key, values, *bias) if bias else Head(query, key, values)
+
+    def feed_forward(
+        self, fields: Mapping[str, Any], name: str
+    ) -> FeedForward | PiecewiseFeedForward:
+        w1, b1, w2, b2 = header.list_of(header.entry(fields, "weights"), name, self.matrix, 4, 4)
+        activation = header.entry(fields, "activation")
+        if isinstance(activation, str):
+            return FeedForward(w1, b1, w2, b2, header.choice(activation, name, Activation))
+        breaks, pieces = header.list_of(activation, f"activation of {name}", _anything, 2, 2)
+        function = PiecewiseLinear(
+            header.list_of(breaks, f"breaks of {name}", header.rational),
+            header.list_of(pieces, f"pieces of {name}", _line, 1),
+        )
+        return PiecewiseFeedForward(w1, b1, w2, b2, function)
+
+
+def _anything(value: Any, name: str) -> Any:
+    return value
+
+
+def _line(value: Any, name: str) -> tuple[Fraction, Fraction]:
+    slope, intercept = header.list_of(value, name, header.rational, 2, 2)
+    return slope, intercept
+
+
+def _key(value: Any) -> int:
+    key = header.rational(f"{header.text(value, 'largest_key')}/1", "largest_key")
+    return int(key)
+
+
+def _metadata(metadata: dict[str, str]) -> dict[str, str]:
+    """Return the metadata, numbers in it checked: a short text may spell an enormous one."""
+    sharpness, ramp = metadata.get("sharpness", "1"), metadata.get("ramp", "2")
+    if not re.fullmatch(r"[0-9]{1,4000}(/[0-9]{1,4000})?", sharpness):
+        raise FileFormatError(f"sharpness={sharpness[:40]!r} is not a plain fraction")
+    if not all(int(part) for part in sharpness.split("/")):
+        raise FileFormatError(f"sharpness={sharpness[:40]!r} is not a positive number")
+    if not re.fullmatch(r"[0-9]{1,2}", ramp) or not 2 <= int(ramp) <= FINEST_RAMP:
+        raise FileFormatError(f"ramp={ramp[:40]!r} is not an integer from 2 to {FINEST_RAMP}")
+    return metadata
+
+
+def _matrices(value: Any, tensors: Tensors) -> list[Matrix]:
+    shapes = header.list_of(value, "shapes", header.shape, 1)
     entries: list[dict[tuple[int, int], Fraction]] = [{} for _ in shapes]
-    values = _numbers(tensors["matrices.value"])
-    for (m, i, j), value in zip(tensors["matrices.place"].tolist(), values, strict=True):
-        entries[m][i, j] = value
+    places = header.tensor(tensors, "matrices.place", np.int64, 3).tolist()
+    values = header.rationals(tensors, "matrices.value")
+    if len(places) != len(values):
+        raise FileFormatError("places and values of the matrices do not match")
+    for (m, i, j), number in zip(places, values, strict=True):
+        if not 0 <= m < len(shapes) or (i, j) in entries[m]:
+            raise FileFormatError(f"entry ({i}, {j}) of matrix {m} is out of range or stored twice")
+        entries[m][i, j] = number
     return [Matrix(i, j, content) for (i, j), content in zip(shapes, entries, strict=True)]
 
 
-def _table(blueprint: SequenceBlueprint, repeats: bool, tensors: Tensors) -> GridTable:
-    n, d = blueprint.tokens, blueprint.dim
-    grid = Grid(n, d, blueprint.cells, blueprint.positional, repeats, blueprint.support)
-    numbers = _numbers(tensors["table.value"])
-    classes = [grid.check(tuple(ids)) for ids in tensors["table.class"].tolist()]
-    if len(numbers) != len(classes) * n * d or len(set(classes)) != grid.size:
+def _table(grid: Grid, tensors: Tensors) -> GridTable:
+    """Read the table; its size is compared with the tensors' before any power is written out."""
+    n, d = grid.tokens, grid.dim
+    ids = header.tensor(tensors, "table.class", np.int64, n).tolist()
+    numbers = header.rationals(tensors, "table.value")
+    if len(numbers) != len(ids) * n * d or not ids or grid.size_up_to(len(ids)) != len(ids):
         raise FileFormatError("the table does not have one value for every class of its grid")
+    classes = [grid.check(tuple(row)) for row in ids]
+    if len(set(classes)) != len(classes):
+        raise FileFormatError("the table has a class twice")
     columns = [tuple(numbers[k : k + d]) for k in range(0, len(numbers), d)]
     return GridTable(grid, {c: tuple(columns[m * n : (m + 1) * n]) for m, c in enumerate(classes)})
 
 
 def _text(values: Any) -> NDArray[Any]:
     return np.frombuffer("\n".join(map(rational_text, values)).encode(), dtype=np.uint8)
-
-
-def _numbers(text: NDArray[Any]) -> list[Fraction]:
-    lines = text.astype(np.uint8).tobytes().decode("ascii").split("\n") if text.size else []
-    return [rational(line) for line in lines]

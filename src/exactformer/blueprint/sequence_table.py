@@ -46,6 +46,21 @@ class Grid:
             return int(D**n)
         return comb(D + n - 1, n) if self.repeats else comb(D, n)
 
+    def size_up_to(self, most: int) -> int | None:
+        """Return how many classes there are, or None where there are more than ``most``.
+
+        Ids are int64, so a column with more cells than that counts as more.
+
+        >>> Grid(2, 1, 4).size_up_to(6), Grid(2, 2**70, 4).size_up_to(6)
+        (6, None)
+        """
+        n, D = self.tokens, _power(self.cells, self.dim, 2**63)
+        if D is None:
+            return None
+        if self.positional:
+            return _power(D, n, most)
+        return _choose(D + n - 1 if self.repeats else D, n, most)
+
     @property
     def keys(self) -> int:
         """How many tokens in context there are: each needs a key."""
@@ -121,6 +136,26 @@ class GridTable:
         """The largest |value|."""
         entries = (abs(v) for columns in self.values.values() for c in columns for v in c)
         return max(entries, default=Fraction(0))
+
+
+def _power(base: int, exponent: int, most: int) -> int | None:
+    """Return base^exponent, or None where it is more than ``most``."""
+    result = 1
+    for _ in range(exponent if base > 1 else min(exponent, 1)):
+        result *= base
+        if result > most:
+            return None
+    return result
+
+
+def _choose(points: int, chosen: int, most: int) -> int | None:
+    """Return the binomial coefficient, or None where it is more than ``most``."""
+    result = 1 if chosen <= points else 0
+    for i in range(min(chosen, points - chosen)):  # after i steps it is 2^i or more
+        result = result * (points - i) // (i + 1)
+        if result > most:
+            return None
+    return result
 
 
 def exact(value: object) -> Fraction:

@@ -1,7 +1,7 @@
 """Blueprints in one safetensors file, lossless and without pickle.
 
 Every matrix is two tensors: ``PATH.place`` (int64, k × 2: row and column of each non-zero) and
-``PATH.value`` (bytes: hexadecimal ``numerator/denominator``, one a line). The header's metadata holds
+``PATH.value`` (bytes: hexadecimal ``numerator/denominator``, one per line). The header's metadata holds
 the shapes and names as JSON, and a SHA-256 digest for each matrix and for the whole, so that a
 damaged file says where it is damaged. Digests protect against accidents; certificates against
 everything else.
@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.blueprint import header
 from exactformer.blueprint.blueprint import Blueprint
 from exactformer.blueprint.domain import Ball, Box, Domain
+from exactformer.blueprint.idleness import check_idleness
 from exactformer.blueprint.layers import (
     Activation,
     Attention,
@@ -34,10 +36,10 @@ from exactformer.blueprint.layers import (
     Selection,
 )
 from exactformer.blueprint.matrix import Matrix
-from exactformer.errors import ExactformerError, FileFormatError
+from exactformer.blueprint.sealing import read_tensors, rebuilt
+from exactformer.errors import FileFormatError
 
 FORMAT = "exactformer-blueprint-2"
-_RATIONAL = re.compile(r"-?[0-9a-f]+/[0-9a-f]+")
 
 
 def save_blueprint(blueprint: Blueprint, path: str | Path) -> None:
@@ -73,21 +75,18 @@ def load_blueprint(path: str | Path, verify: bool = True) -> Blueprint:
 
     ``verify=False`` reads altered weights too, for those who will prove what they are.
     """
-    tensors, metadata = _read(Path(path))
-    try:
-        digests = json.loads(metadata["digests"])
-        description = json.loads(metadata["blueprint"])
-        seal = metadata["seal"]
-    except (KeyError, ValueError):
-        raise FileFormatError(f"{path} has a damaged header; save the model again") from None
-    if verify and seal != _seal(metadata["blueprint"], digests):
-        raise FileFormatError(f"{path}: the description in the header has been altered")
-    try:
+    tensors, metadata = read_tensors(path, FORMAT, "blueprint")
+    if not {"digests", "blueprint", "seal"} <= metadata.keys():
+        raise FileFormatError(f"{path} has a damaged header; save the model again")
+
+    def rebuild() -> Blueprint:
+        digests = header.texts(header.parse(metadata["digests"]), "digests")
+        if verify and metadata["seal"] != _seal(metadata["blueprint"], digests):
+            raise FileFormatError("the description in the header has been altered")
+        description = header.mapping(header.parse(metadata["blueprint"]), "the description")
         return _rebuild(description, tensors, digests if verify else None)
-    except FileFormatError as error:
-        raise FileFormatError(f"{path}: {error}") from None
-    except (ExactformerError, KeyError, TypeError, ValueError, IndexError) as error:
-        raise FileFormatError(f"{path} does not describe a blueprint: {error}") from None
+
+    return rebuilt(path, "blueprint", rebuild)
 
 
 def _encode(blueprint: Blueprint) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
@@ -105,24 +104,6 @@ def _encode(blueprint: Blueprint) -> tuple[dict[str, NDArray[Any]], dict[str, st
         "seal": _seal(description, digests),
     }
     return tensors, metadata
-
-
-def _read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    from safetensors import SafetensorError, safe_open
-
-    if not path.is_file():
-        raise FileFormatError(f"{path} does not exist or is not a file")
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT:
-                raise FileFormatError(
-                    f"{path} is a safetensors file but not one of exactformer's "
-                    f"(format {metadata.get('format')!r}, expected {FORMAT!r})"
-                )
-            return {name: file.get_tensor(name) for name in file.keys()}, metadata  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise FileFormatError(f"{path} is truncated or not a safetensors file: {error}") from None
 
 
 def _describe(blueprint: Blueprint) -> dict[str, Any]:
@@ -151,60 +132,88 @@ def _rebuild(
     tensors: Mapping[str, NDArray[Any]],
     digests: dict[str, str] | None,
 ) -> Blueprint:
-    shapes = description["shapes"]
+    def field(name: str) -> Any:
+        return header.entry(description, name)
+
+    shapes = header.mapping(field("shapes"), "shapes")
+    most = len(tensors)  # a count of parts that have matrices of their own
 
     def matrix(name: str) -> Matrix:
-        for part in (f"{name}.place", f"{name}.value"):
-            if part not in tensors:
-                raise FileFormatError(f"the tensor {part} is missing")
+        places = header.tensor(tensors, f"{name}.place", np.int64, 2)
+        header.tensor(tensors, f"{name}.value", np.uint8)
         if digests is not None and _digest(tensors, name) != digests.get(name):
             raise FileFormatError(f"the weights {name} are not those that were saved")
-        return _matrix(tensors[f"{name}.place"], tensors[f"{name}.value"], shapes[name])
+        values = header.rationals(tensors, f"{name}.value")
+        rows, columns = header.shape(header.entry(shapes, name), f"shape of {name}")
+        entries = dict(zip(map(tuple, places.tolist()), values, strict=False))
+        if len(places) != len(values) or len(entries) != len(places):
+            raise FileFormatError(f"places and values of {name} do not match")
+        return Matrix(rows, columns, entries)
 
-    def block(b: int, heads: int, selection: list[str], activation: str) -> Block:
+    def selection(value: Any, name: str) -> Selection:
+        rule, temperature = header.list_of(value, name, header.text, 2, 2)
+        found = Selection(header.choice(rule, name, Rule), header.rational(temperature, name))
+        if found.temperature <= 0:
+            raise FileFormatError(f"{name} has the temperature {found.temperature}")
+        return found
+
+    def activation(value: Any, name: str) -> Activation:
+        return header.choice(value, name, Activation)
+
+    def count(value: Any, name: str) -> int:
+        return header.integer(value, name, 0, most)
+
+    def block(b: int, heads: int, selection: Selection, activation: Activation) -> Block:
         def head(h: int) -> Head:
             return Head(*(matrix(f"blocks.{b}.heads.{h}.{m}") for m in ("query", "key", "value")))
 
-        attention = Attention(
-            tuple(head(h) for h in range(heads)),
-            Selection(Rule(selection[0]), rational(selection[1])),
-        )
+        attention = Attention(tuple(head(h) for h in range(heads)), selection)
         w1, b1, w2, b2 = (matrix(f"blocks.{b}.feed_forward.{m}") for m in ("w1", "b1", "w2", "b2"))
-        return Block(attention, FeedForward(w1, b1, w2, b2, Activation(activation)))
+        return Block(attention, FeedForward(w1, b1, w2, b2, activation))
 
-    shape = ("heads", "selections", "activations")
-    blocks = zip(*(description[key] for key in shape), strict=True)
+    blocks = tuple(
+        header.list_of(field(name), name, read, high=most)
+        for name, read in (("heads", count), ("selections", selection), ("activations", activation))
+    )
+    if len(set(map(len, blocks))) > 1:
+        raise FileFormatError("heads, selections and activations are not of the same blocks")
+    variables = header.names(field("variables"), "variables")
+    dimensions = header.names(field("dimensions"), "dimensions", 1)
     embedding = Embedding(
         matrix("embedding.features"),
-        int(description["feature_dimension"]),
+        header.integer(field("feature_dimension"), "feature_dimension", 0, len(dimensions) - 1),
         matrix("embedding.constant"),
     )
-    outputs, vector = int(description["outputs"]), bool(description["vector"])
-    if outputs < 1 or (outputs > 1 and not vector):
-        raise FileFormatError(f"a {'vector' if vector else 'scalar'} cannot have {outputs} outputs")
-    return Blueprint(
-        variables=tuple(description["variables"]),
-        dimensions=tuple(description["dimensions"]),
+    vector = header.flag(field("vector"), "vector")
+    outputs = header.integer(field("outputs"), "outputs", 1, most if vector else 1)
+    blueprint = Blueprint(
+        variables=variables,
+        dimensions=dimensions,
         embedding=embedding,
-        blocks=tuple(block(b, *layers) for b, layers in enumerate(blocks)),
+        blocks=tuple(block(b, *layers) for b, layers in enumerate(zip(*blocks, strict=True))),
         readouts=tuple(
             Readout(matrix(f"readouts.{k}.beta"), matrix(f"readouts.{k}.bias")[0, 0])
             for k in range(outputs)
         ),
-        domain=_domain(description["domain"], len(description["variables"])),
-        degree=int(description["degree"]),
-        construction=str(description["construction"]),
-        metadata={str(k): str(v) for k, v in description["metadata"].items()},
+        domain=_domain(header.mapping(field("domain"), "domain"), len(variables)),
+        degree=header.integer(field("degree"), "degree"),
+        construction=header.text(field("construction"), "construction"),
+        metadata=_metadata(header.texts(field("metadata"), "metadata"), most),
         vector=vector,
     )
+    if blueprint.tokens < 1:
+        raise FileFormatError("embedding.features has no row: a model has one token at least")
+    check_idleness(blueprint)
+    return blueprint
 
 
-def _matrix(places: NDArray[Any], values: NDArray[Any], shape: list[int]) -> Matrix:
-    lines = values.astype(np.uint8).tobytes().decode("ascii").split("\n") if values.size else []
-    pairs = [(int(i), int(j)) for i, j in places]
-    if len(pairs) != len(lines) or len(set(pairs)) != len(pairs):
-        raise FileFormatError("places and values of a matrix do not match")
-    return Matrix(shape[0], shape[1], dict(zip(pairs, map(rational, lines), strict=True)))
+def _metadata(metadata: dict[str, str], most: int) -> dict[str, str]:
+    """Return the metadata, numbers in it checked: a short text may spell an enormous one."""
+    if not re.fullmatch(r"[0-9]{1,9}", heads := metadata.get("heads", "0")) or int(heads) > most:
+        raise FileFormatError(f"the metadata has heads={heads[:40]!r} for {most:,} tensors")
+    if not re.fullmatch(r"[0-9]{1,18}(/[0-9]{1,18})?", span := metadata.get("span", "0")):
+        raise FileFormatError(f"the metadata has span={span[:40]!r}, which is not a plain fraction")
+    return metadata
 
 
 def _domain_text(domain: Domain) -> dict[str, Any]:
@@ -215,30 +224,24 @@ def _domain_text(domain: Domain) -> dict[str, Any]:
 
 
 def _domain(description: dict[str, Any], dimension: int) -> Domain:
-    centre = tuple(map(rational, description["centre"]))
-    sizes = description.get("half_widths") or [description["radius"]]
-    lengths = tuple(map(rational, sizes))
     is_box = "half_widths" in description
-    if len(centre) not in ((dimension,) if is_box else (0, dimension)) or min(lengths) <= 0:
-        raise FileFormatError(f"this is no domain in {dimension} variables: {description}")
-    if is_box and len(lengths) != dimension:
+    centre = header.list_of(header.entry(description, "centre"), "centre", header.rational)
+    if is_box:
+        lengths = header.list_of(description["half_widths"], "half_widths", header.rational)
+    else:
+        lengths = (header.rational(header.entry(description, "radius"), "radius"),)
+    if len(centre) not in ((dimension,) if is_box else (0, dimension)):
+        raise FileFormatError(f"{dimension} variables, and a centre of {len(centre)} coordinates")
+    if is_box and (len(lengths) != dimension or not lengths):
         raise FileFormatError(f"a box has {dimension} half-widths, not {len(lengths)}")
+    if min(lengths) <= 0:
+        raise FileFormatError(f"a domain has the length {min(lengths)}, which is not positive")
     return Box(centre, lengths) if is_box else Ball(lengths[0], centre)
 
 
 def rational_text(value: Fraction) -> str:
     """Return a rational in hexadecimal, which has no limit on digits and no rounding."""
     return f"{value.numerator:x}/{value.denominator:x}"
-
-
-def rational(text: str) -> Fraction:
-    """Read what :func:`rational_text` wrote."""
-    if not _RATIONAL.fullmatch(text):
-        raise FileFormatError(f"{text[:40]!r} is not a rational number")
-    numerator, denominator = (int(part, 16) for part in text.split("/"))
-    if denominator == 0:
-        raise FileFormatError(f"{text[:40]!r} has denominator zero")
-    return Fraction(numerator, denominator)
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], name: str) -> str:

@@ -14,42 +14,12 @@ another F̂. Both are piecewise-linear interpolants on ``ff_width`` pieces, for 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
-
-import numpy as np
 
 from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.blueprint.coupling_drawing import Function, draw_coupling
+from exactformer.blueprint.coupling_drawing import draw_coupling
 from exactformer.blueprint.coupling_interpolant import Floats
+from exactformer.blueprint.coupling_samples import Decomposed, Function, shared
 from exactformer.errors import InputError
-
-
-class Decomposed(Protocol):
-    """What is needed of a decomposition: σ_1 ≥ σ_2 ≥ …, and φ_k, ψ_k as functions."""
-
-    @property
-    def singular_values(self) -> Floats:
-        """σ, (r,)."""
-
-    def left(self, u: Any) -> Floats:
-        """Return φ at points: (…) to (…, r)."""
-
-    def right(self, v: Any) -> Floats:
-        """Return ψ at points: (…) to (…, r)."""
-
-
-def shared(decomposition: Decomposed, head_dim: int) -> tuple[Function, Function]:
-    """Return √σ_k φ_k and √σ_k ψ_k for k ≤ head_dim; beyond the rank they are zero."""
-    root = np.sqrt(decomposition.singular_values[:head_dim])
-    missing = head_dim - len(root)
-
-    def phi(u: Any) -> Floats:
-        return _filled(root * decomposition.left(u)[..., : len(root)], missing)
-
-    def psi(v: Any) -> Floats:
-        return _filled(root * decomposition.right(v)[..., : len(root)], missing)
-
-    return phi, psi
 
 
 def coupling(
@@ -78,7 +48,3 @@ def coupling(
         domain=domain,
         positions=positions,
     )
-
-
-def _filled(values: Floats, missing: int) -> Floats:
-    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)])

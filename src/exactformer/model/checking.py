@@ -26,7 +26,7 @@ from exactformer.execution.softmax_module import softmax_weights
 from exactformer.execution.softmax_run import is_softmax
 from exactformer.model.compiled import CompiledModel, fused_form
 from exactformer.model.compiling import draw
-from exactformer.model.sizes import MEMORY_LIMIT, check_size
+from exactformer.model.sizes import MEMORY_LIMIT, check_size, check_stored_size
 
 _SHOWN = 3
 
@@ -44,6 +44,8 @@ def load(
     blueprint = load_blueprint(path)
     target = _own_target(blueprint, path)
     check_size(target, blueprint.tokens, dtype.itemsize, memory_limit)
+    by_matrices = executor == "literal" or is_softmax(blueprint)
+    check_stored_size(blueprint, target, memory_limit, dtype.itemsize if by_matrices else 0)
     certificate = certify_blueprint(blueprint, target)
     model = CompiledModel(blueprint, certificate, dtype, outside, executor)
     certificate.bound(dtype, model.executor)
@@ -73,6 +75,7 @@ def certify(
     else:
         polynomial = Target.coerce(target, variables or blueprint.variables)
     check_size(polynomial, blueprint.tokens, torch.float64.itemsize, memory_limit)
+    check_stored_size(blueprint, polynomial, memory_limit)
     try:
         certificate = certify_blueprint(blueprint, polynomial)
     except CertificationError as error:

@@ -18,28 +18,40 @@ scores of one query lie apart; nor does ‖p − p̂‖₁ exceed 2. The mean of
     E Σ_t |H_t − Ĥ_t| ≤ Σ_t { K R (min(√(w B_t), 2) + ε_ρ) + K ε_f + ε_F } + rounding.
 
 With positions B_t is summed over the blocks I_t × I_s. The term at t also bounds (E|H_t − Ĥ_t|²)^½.
+Scores do not change when φ and ψ are turned by the same orthogonal matrix, so a decomposition that
+differs from the constructed one by signs or within equal singular values may be turned first.
+
+What this assumes of a blueprint is checked. Its knots cover the domain, moved by every position, and
+W_Q, W_K, W_V select the rows of their names (:class:`CouplingBlueprint`); its value rows are as many as
+those of f. F̂ may be given on any box: F − F̂ is looked at wherever a mean of f can lie.
+
 Suprema are taken over two to sixteen points a piece, those of f and F, which cost little, over 16,384
 and more, for F at values of f and at random ones, in step with nothing; expectations over a grid that
-is not the one the decomposition was computed on. A spike that falls between all of these is not seen.
+is not the one the decomposition was computed on. A spike that falls between all of these is not seen:
+the bound is *numerical*, not proven.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
+from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
+from exactformer.blueprint import header
 from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.blueprint.coupling_drawing import range_points, tabulated
 from exactformer.blueprint.coupling_interpolant import Floats, Interpolant, Interval, Knots
+from exactformer.blueprint.coupling_samples import range_points, shared, tabulated
 from exactformer.blueprint.coupling_slopes import lipschitz
-from exactformer.constructions.coupling import shared
+from exactformer.errors import CertificationError, InputError
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
 from exactformer.theory.decomposition import evaluate
 
+COMPUTED = "computed"
 FINE = 2**16
 """Points for suprema, as far as two to sixteen a piece allow."""
 LEAST = 512
@@ -76,6 +88,19 @@ class CouplingBound:
     """√B_t, for every token."""
     rounding: float = 0.0
     """Of one output, in the model's number format."""
+    source: str = field(default=COMPUTED, compare=False)
+    """``"computed"`` from the functions and the weights, or ``"stated by the file"``."""
+
+    def __post_init__(self) -> None:
+        numbers = {**asdict(self), "root_sums": sum(self.root_sums)}
+        for name, value in numbers.items():
+            if name != "source" and not value >= 0:
+                raise CertificationError(f"{name} came out as {value}: the error is not bounded")
+
+    @property
+    def kind(self) -> str:
+        """Suprema and means are sampled; no bound of a coupling is proven."""
+        return "numerical"
 
     @property
     def weight_errors(self) -> Floats:
@@ -108,16 +133,28 @@ class CouplingBound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return asdict(self)
+        return {**asdict(self), "kind": self.kind}
 
     @classmethod
     def of_dict(cls, data: Mapping[str, Any]) -> CouplingBound:
         """Read what :meth:`to_dict` gave."""
-        return cls(**{**data, "root_sums": tuple(data["root_sums"])})
+        numbers = {
+            part.name: header.number(header.entry(data, part.name), part.name)
+            for part in fields(cls)
+            if part.name not in ("root_sums", "source")
+        }
+        roots = data.get("root_sums")
+        sums = header.list_of(
+            list(roots) if isinstance(roots, tuple) else roots, "root_sums", header.number, 1
+        )
+        source = header.text(data.get("source", COMPUTED), "source")
+        return cls(**numbers, root_sums=sums, source=source)
 
     def __str__(self) -> str:
         """Return a line for each term."""
-        lines = [f"E Σ_t |H_t − Ĥ_t| ≤ {self.total:.4g}, of which"]
+        lines = [
+            f"E Σ_t |H_t − Ĥ_t| ≤ {self.total:.4g} ({self.kind}, {self.source}), of which",
+        ]
         lines += [f"  {value:10.4g}  {name}" for name, value in self.terms.items()]
         lines.append(
             f"with K = {self.lipschitz:.4g}, R = {self.radius:.4g}, tail T = {self.tail:.4g}, "
@@ -127,19 +164,48 @@ class CouplingBound:
 
 
 def bound_coupling(
-    blueprint: CouplingBlueprint, target: Coupling, decomposition: Decomposition
+    blueprint: CouplingBlueprint,
+    target: Coupling,
+    decomposition: Decomposition,
+    turned: bool = False,
 ) -> CouplingBound:
-    """Bound the error of a constructed model, rounding left out."""
+    """Bound the error of a model by its weights and its target, rounding left out.
+
+    ``decomposition`` is that of the target's ρ; ``turned`` allows for another one of the same ρ.
+    """
+    check_same_tokens(blueprint, target)
     kept = decomposition.truncate(blueprint.head_dim)
     truncation = _truncation(target, kept)
-    coupling_error, value_error, radius = _features(blueprint, target, kept)
+    values = tabulated(target.f, range_points(blueprint.features.knots), "f")
+    if values.shape[1] != blueprint.value_dim:
+        raise CertificationError(
+            f"f has {values.shape[1]} values and the model {blueprint.value_dim} value rows: this is "
+            "not the target that it was made for"
+        )
+    spread = values.max(axis=0) - values.min(axis=0)
     return CouplingBound(
         **truncation,
         lipschitz=lipschitz(blueprint.outer),
-        radius=radius,
-        coupling_error=coupling_error,
-        value_error=value_error,
-        outer_error=_outer_error(blueprint, target),
+        radius=float(spread.max()) / 2,
+        coupling_error=_coupling_error(blueprint, kept, turned),
+        value_error=_value_error(blueprint, values),
+        outer_error=_outer_error(blueprint, target, values),
+    )
+
+
+def check_same_tokens(blueprint: CouplingBlueprint, target: Coupling) -> None:
+    """Raise unless model and target take the same sequences: tokens, domain and positions."""
+    if target.dim is None and target.tau == blueprint.tau:
+        domain = tuple(Fraction(float(end)) for end in target.domain)  # type: ignore[arg-type]
+        places = target.positions
+        positions = None if places is None else tuple(Fraction(float(e)) for e in places)
+        if (domain, positions) == (blueprint.domain, blueprint.positions):
+            return
+    low, high = (float(end) for end in blueprint.domain)
+    with_positions = ["with", "without"][blueprint.positions is None]
+    raise InputError(
+        f"the target has {target.tau} tokens of {target.domain}, the model {blueprint.tau} of "
+        f"{(low, high)} {with_positions} positions; they must be the same, positions included"
     )
 
 
@@ -167,38 +233,67 @@ def _truncation(target: Coupling, kept: Decomposition) -> dict[str, Any]:
     }
 
 
-def _features(
-    blueprint: CouplingBlueprint, target: Coupling, kept: Decomposition
-) -> tuple[float, float, float]:
-    """Return ε_ρ, ε_f and R."""
+def _coupling_error(blueprint: CouplingBlueprint, kept: Decomposition, turned: bool) -> float:
+    """Return ε_ρ."""
     m, knots = blueprint.head_dim, blueprint.features.knots
     points = knots.refined(_parts(len(knots)))
-    found = blueprint.features(points)
+    rows = blueprint.features(points)
+    own_phi, own_psi = rows[:, :m], rows[:, m : 2 * m]
     phi, psi = (function(points) for function in shared(kept, m))
-    error = _largest(phi - found[:, :m]) * _largest(found[:, m : 2 * m]) + _largest(phi) * _largest(
-        psi - found[:, m : 2 * m]
-    )
-    fine = range_points(knots)
-    values = tabulated(target.f, fine, "f")
-    spread = values.max(axis=0) - values.min(axis=0)
-    missed = np.abs(values - blueprint.features(fine)[:, 2 * m :])
-    return error, float(missed.max()), float(spread.max()) / 2
+
+    def error(left: Floats, right: Floats) -> float:
+        return _largest(left - own_phi) * _largest(own_psi) + _largest(left) * _largest(
+            right - own_psi
+        )
+
+    found = error(phi, psi)
+    if not turned or not isfinite(found):
+        return found
+    turn = _rotation(np.concatenate([phi, psi]), np.concatenate([own_phi, own_psi]))
+    # ⟨Qφ, Qψ⟩ differs from ⟨φ, ψ⟩ by as much as QᵀQ does from the identity.
+    askew = float(np.abs(turn @ turn.T - np.eye(m)).sum()) * _largest(phi) * _largest(psi)
+    return min(found, error(phi @ turn, psi @ turn) + askew)
 
 
-def _outer_error(blueprint: CouplingBlueprint, target: Coupling) -> float:
-    outer, values = blueprint.outer, blueprint.features.values[:, 2 * blueprint.head_dim :]
+def _rotation(rows: Floats, wanted: Floats) -> Floats:
+    """Return the orthogonal Q for which rows·Q comes nearest to ``wanted``."""
+    left, _, right = np.linalg.svd(rows.T @ wanted)
+    return np.asarray(left @ right)
+
+
+def _value_error(blueprint: CouplingBlueprint, values: Floats) -> float:
+    """Return ε_f, from f at the points of its range."""
+    own = blueprint.features(range_points(blueprint.features.knots))[:, 2 * blueprint.head_dim :]
+    return float(np.abs(values - own).max())
+
+
+def _outer_error(blueprint: CouplingBlueprint, target: Coupling, values: Floats) -> float:
+    """Return ε_F: |F − F̂| on the box of F̂ and on that of all values of f, whichever is larger."""
+    outer, knots = blueprint.outer, blueprint.features.values[:, 2 * blueprint.head_dim :]
+    box = outer.knots.intervals if isinstance(outer, Interpolant) else outer.box
+    pieces = outer.knots.pieces if isinstance(outer, Interpolant) else outer.pieces
+    parts = _parts(len(outer.values)) if len(box) <= 2 else 3
+    reached = [_hull(side, column) for side, column in zip(box, values.T, strict=True)]
+    grids = [_grid(box, pieces * parts), _scattered(box), knots]
+    if any(wide != side for wide, side in zip(reached, box, strict=True)):
+        grids += [_grid(tuple(reached), pieces * parts), _scattered(tuple(reached)), values]
+    points = np.concatenate(grids)
     if isinstance(outer, Interpolant):
-        box = outer.knots.intervals
         scalar = np.ndim(target.f(blueprint.features.knots.points[:1])) == 1
-        even = outer.knots.refined(_parts(len(outer.knots)))
-        points = np.concatenate([even, _scattered(box).ravel(), values.ravel()])
-        wanted = tabulated(target.F, points if scalar else points[:, None], "F")
-        return float(np.abs(wanted - outer(points)).max())
-    parts = _parts(len(outer.values)) if len(outer.box) == 2 else 3
-    axes = [Knots((interval,), outer.pieces * parts).points for interval in outer.box]
-    grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
-    points = np.concatenate([grid, _scattered(outer.box), values])
+        wanted = tabulated(target.F, points[:, 0] if scalar else points, "F")
+        return float(np.abs(wanted - outer(points[:, 0])).max())
     return float(np.abs(tabulated(target.F, points, "F") - outer(points)).max())
+
+
+def _hull(side: Interval, values: Floats) -> Interval:
+    low, high = Fraction(float(values.min())), Fraction(float(values.max()))
+    return min(side[0], low), max(side[1], high)
+
+
+def _grid(box: tuple[Interval, ...], pieces: int) -> Floats:
+    """Return the points of a grid, (points, dimensions)."""
+    axes = [Knots((interval,), pieces).points for interval in box]
+    return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=-1)
 
 
 def _scattered(box: tuple[Interval, ...]) -> Floats:

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import torch
 
+from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_storing import load_coupling
 from exactformer.constructions.coupling import coupling
 from exactformer.errors import InputError, SizeError
 from exactformer.execution.coupling_literal import check_layers
-from exactformer.model.coupling_bound import bound_coupling
+from exactformer.model.coupling_bound import CouplingBound, bound_coupling, check_same_tokens
 from exactformer.model.coupling_centring import centred
 from exactformer.model.coupling_model import EXECUTORS, CouplingModel
+from exactformer.model.coupling_stated import check_stated
+from exactformer.model.sizes import MEMORY_LIMIT
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition, pod
 
@@ -109,13 +112,65 @@ def compile_coupling(
 def load_coupling_model(
     path: str | Path,
     *,
+    target: Coupling | None = None,
     executor: str = EXECUTORS[0],
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
+    memory_limit: int = MEMORY_LIMIT,
 ) -> CouplingModel:
-    """Load a saved model. Its bound is the one that was computed from the functions it approximates."""
-    model = CouplingModel(load_coupling(path), executor=executor, dtype=dtype)
+    """Load a saved model.
+
+    A file holds no functions. Its bound is *stated by the file*, and refused where it contradicts the
+    weights. With ``target`` it is computed anew, from these functions and the weights of the file.
+    """
+    if not dtype.is_floating_point:
+        raise InputError(f"dtype={dtype} is not a format of floating-point numbers")
+    blueprint = load_coupling(path)
+    _check_stored_size(blueprint, memory_limit)
+    stored = blueprint.metadata.get("bound")
+    decomposition = None
+    if target is not None:
+        if not isinstance(target, Coupling):
+            raise InputError(f"target= takes an exactformer.targets.Coupling, not {type(target)}")
+        check_same_tokens(blueprint, target)
+        with _doing("computing the bound"):
+            bound, target, decomposition = _bound_anew(blueprint, target)
+        metadata = {"bound": json.dumps(bound.to_dict()), "target": target.name}
+        blueprint = replace(blueprint, metadata=metadata)
+    elif stored is not None:
+        check_stated(CouplingBound.of_dict(json.loads(stored)), blueprint)
+    model = CouplingModel(blueprint, target, decomposition, executor, dtype)
     return model if device is None else model.to(device)
+
+
+def _bound_anew(
+    blueprint: CouplingBlueprint, target: Coupling
+) -> tuple[CouplingBound, Coupling, Decomposition]:
+    """Return the bound of given weights, and ρ and its decomposition that gave it.
+
+    ρ and the centred ρ are the same map of sequences; weights made for one are far from the other's,
+    and the smaller of two bounds holds.
+    """
+    ways = []
+    for way in (target, centred(target)):
+        decomposition = pod(way.rho, way.intervals, measure="probability")
+        bound = bound_coupling(blueprint, way, decomposition, turned=True)
+        ways.append((bound, way, decomposition))
+    return min(ways, key=lambda way: way[0].total)
+
+
+def _check_stored_size(blueprint: CouplingBlueprint, memory_limit: int) -> None:
+    """Refuse a model whose tables, or the scores of one sequence, would not fit."""
+    tables = 8 * (blueprint.features.values.size + blueprint.outer.values.size)
+    for name, size in (
+        ("the values at knots", tables),
+        (f"the scores of tau = {blueprint.tau:,} tokens", 8 * blueprint.tau**2),
+    ):
+        if size > memory_limit:
+            raise SizeError(
+                f"{name} take {size / 2**30:,.1f} GiB; the limit is {memory_limit / 2**30:.1f} GiB. "
+                "If this is your own model, raise memory_limit="
+            )
 
 
 @contextmanager

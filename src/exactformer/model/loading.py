@@ -16,11 +16,19 @@ from exactformer.model.sequences import load_sequence_model
 
 
 def load(path: str | Path, **options: Any) -> CompiledModel | SequenceModel | CouplingModel:
-    """Load a saved model, proving it anew against the polynomial or the table that its file names.
+    """Load a saved model.
+
+    Models of polynomials and of sequence maps are proven anew, against the polynomial or the table
+    that their file names. The file of a coupling holds no functions: its bound is the one that the
+    file states, checked against the weights as far as these determine it, and marked so
+    (``model.bound.source``). Give the functions, ``target=``, to have it computed anew.
 
     Options of polynomials are ``dtype``, ``device``, ``executor``, ``outside`` and ``memory_limit``;
-    those of sequence maps ``device`` and ``executor``; those of couplings these and ``dtype``. The file
-    of a coupling names no target: its bound is the one it was saved with.
+    those of sequence maps ``device``, ``executor`` and ``memory_limit``; those of couplings ``target``,
+    ``dtype``, ``device``, ``executor`` and ``memory_limit``.
+
+    Raises:
+        ExactformerError: if the file is not a model, would not fit, or cannot be proven.
     """
     if is_coupling_file(path):
         return load_coupling_model(path, **options)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 
+from exactformer.blueprint.sequence import SequenceBlueprint
 from exactformer.blueprint.sequence_table import Grid
 from exactformer.certificates.sequences import fits
 from exactformer.constructions.bose_chowla import prime_power
 from exactformer.constructions.sequence_keys import largest_key
 from exactformer.errors import SizeError
+from exactformer.model.sizes import FLOAT
 
 FORMS = ("compact", "paper", "four-layer")
 MAX_KEYS = 500_000
@@ -89,6 +91,27 @@ def check_sequence_size(grid: Grid, form: str, exact_only: bool = False) -> Sequ
         f"1/{grid.cells} needs {_figure(size.depth)} layers and {problem}. "
         f"{_way_out(grid, form, exact_only)}"
     )
+
+
+def check_stored_sequence_size(blueprint: SequenceBlueprint, grid: Grid, memory_limit: int) -> None:
+    """Refuse a blueprint, as its own shapes state it, whose proof or module would not fit."""
+    n, w = blueprint.tokens, blueprint.width
+    # Equal columns are followed as well, whether or not the table has values for them.
+    inside = replace(grid, repeats=True).size_up_to(memory_limit)
+    streams = None if inside is None else inside * n * w * FLOAT
+    if streams is None or streams > memory_limit:
+        count = "more" if inside is None else f"{inside:,}"
+        raise SizeError(
+            f"{n:,} tokens on {grid.cells:,} cells per side have {count} classes, equal columns "
+            f"included; with {w:,} rows each they do not fit into {memory_limit / 2**30:.1f} GiB. "
+            "If this is your own model, raise memory_limit="
+        )
+    weights = sum(m.rows * m.columns for m in blueprint.matrices()) * FLOAT
+    if weights > memory_limit:
+        raise SizeError(
+            f"all matrices together take {weights / 2**30:,.1f} GiB as dense tables; the limit is "
+            f"{memory_limit / 2**30:.1f} GiB. If this is your own model, raise memory_limit="
+        )
 
 
 def _way_out(grid: Grid, form: str, exact_only: bool) -> str:

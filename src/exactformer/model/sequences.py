@@ -27,9 +27,10 @@ from exactformer.execution.sequence_literal import LiteralSequence
 from exactformer.model.compiling import choose
 from exactformer.model.sequence_errors import equal_column_norm, estimate_modulus
 from exactformer.model.sequence_model import EXECUTORS, SequenceModel
-from exactformer.model.sequence_sizes import check_sequence_size
+from exactformer.model.sequence_sizes import check_sequence_size, check_stored_sequence_size
 from exactformer.model.sequence_soft_model import check_soft_size, prove_softened, soften_model
 from exactformer.model.sequence_targets import SAMPLES, SequenceMap, given, tabulate
+from exactformer.model.sizes import MEMORY_LIMIT
 
 Table = Mapping[Class, Iterable[Iterable[Any]]]
 REALISATIONS = ("hard", "softmax-relu")
@@ -220,9 +221,12 @@ def load_sequence_model(
     *,
     executor: str | None = None,
     device: torch.device | str | None = None,
+    memory_limit: int = MEMORY_LIMIT,
 ) -> SequenceModel:
     """Load a saved sequence model, proving it anew against the table in its file."""
     blueprint, table = load_sequence(path)
+    choose("form", blueprint.form, tuple(SEQUENCE_FORMS))
+    check_stored_sequence_size(blueprint, table.grid, memory_limit)
     check_sequence_size(table.grid, blueprint.form, exact_only=executor == "exact")
     if blueprint.realisation == "hard":
         return prove_sequence(blueprint, table, executor, device)

@@ -1,0 +1,217 @@
+"""Typed reading of a file's header: every value is checked for type and range before it is used.
+
+A seal protects a file against accidents only. Anybody can write a header and seal it, so nothing in it
+is an integer, a name or a list because it should be one. Each function here takes a value of the parsed
+JSON and what it is called, and returns it with its type, or raises :class:`FileFormatError`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import inf
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exactformer.errors import FileFormatError
+
+Item = TypeVar("Item")
+
+MOST = 2**31 - 1
+"""The largest count that a header may state, far beyond what memory holds."""
+MOST_DIGITS = 2**16
+"""Hexadecimal digits of a numerator or denominator; reading takes time in their square."""
+MOST_FLOAT = 2**1023
+"""A size that float64 holds, whichever way it is rounded."""
+_RATIONAL = re.compile(r"-?[0-9a-f]+/[0-9a-f]+")
+
+
+def parse(document: str, floats: bool = False) -> Any:
+    """Parse JSON of objects, lists, texts, integers and flags; floats only where asked for."""
+    try:
+        return json.loads(
+            document,
+            parse_float=float if floats else _refuse_number,
+            parse_constant=float if floats else _refuse_number,
+            object_pairs_hook=_object,
+        )
+    except FileFormatError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"the header is not the JSON of a model: {error}") from None
+
+
+def mapping(value: Any, name: str) -> dict[str, Any]:
+    """Return a JSON object."""
+    if not isinstance(value, dict):
+        _refuse(value, name, "an object")
+    return value
+
+
+def entry(fields: Mapping[str, Any], name: str) -> Any:
+    """Return a field of an object."""
+    if name not in fields:
+        raise FileFormatError(f"the header has no {name!r}")
+    return fields[name]
+
+
+def integer(value: Any, name: str, low: int = 0, high: int = MOST) -> int:
+    """Return an integer between ``low`` and ``high``; true and false are not integers.
+
+    >>> integer(3, "tokens", 1)
+    3
+    """
+    if type(value) is not int:
+        _refuse(value, name, "an integer")
+    if not low <= value <= high:
+        shown = f"{value:,}" if abs(value) < 2**64 else f"an integer of {value.bit_length():,} bits"
+        raise FileFormatError(f"{name} is {shown}; it must lie between {low:,} and {high:,}")
+    return value
+
+
+def number(value: Any, name: str, low: float = 0.0, high: float = inf) -> float:
+    """Return a float between ``low`` and ``high``; what is not a number lies nowhere."""
+    if type(value) not in (int, float) or not (abs(value) < MOST_FLOAT or value == inf):
+        _refuse(value, name, "a number")
+    if not low <= value <= high:
+        raise FileFormatError(f"{name} is {value!r}; it must lie between {low:g} and {high:g}")
+    return float(value)
+
+
+def flag(value: Any, name: str) -> bool:
+    """Return true or false; 0, 1 and texts are neither."""
+    if not isinstance(value, bool):
+        _refuse(value, name, "true or false")
+    return value
+
+
+def text(value: Any, name: str) -> str:
+    """Return a text that can be encoded, and so printed and saved again."""
+    if not isinstance(value, str):
+        _refuse(value, name, "a text")
+    if any("\ud800" <= c <= "\udfff" for c in value):
+        raise FileFormatError(f"{name} holds half of a character: {value[:40]!r}")
+    return value
+
+
+def choice(value: Any, name: str, kind: Callable[[str], Item]) -> Item:
+    """Return a member of an enumeration by its text."""
+    try:
+        return kind(text(value, name))
+    except ValueError:
+        raise FileFormatError(f"{name} is {value[:40]!r}, which is not known") from None
+
+
+def list_of(
+    value: Any,
+    name: str,
+    read: Callable[[Any, str], Item],
+    low: int = 0,
+    high: int = MOST,
+) -> tuple[Item, ...]:
+    """Return a list of ``low`` to ``high`` items, each read by ``read``."""
+    if not isinstance(value, list):
+        _refuse(value, name, "a list")
+    if not low <= len(value) <= high:
+        wanted = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        raise FileFormatError(f"{name} has {len(value):,} items, not {wanted}")
+    return tuple(read(item, f"item {k} of {name}") for k, item in enumerate(value, start=1))
+
+
+def shape(value: Any, name: str) -> tuple[int, int]:
+    """Return the rows and columns of a matrix."""
+    rows, columns = list_of(value, name, integer, 2, 2)
+    return rows, columns
+
+
+def names(value: Any, name: str, low: int = 0) -> tuple[str, ...]:
+    """Return texts that differ from each other."""
+    found = list_of(value, name, text, low)
+    known: set[str] = set()
+    for item in found:
+        if item in known:
+            raise FileFormatError(f"{name} has {item[:40]!r} twice")
+        known.add(item)
+    return found
+
+
+def texts(value: Any, name: str) -> dict[str, str]:
+    """Return an object whose values are texts."""
+    fields = mapping(value, name)
+    return {text(key, name): text(item, f"{name}[{key!r}]") for key, item in fields.items()}
+
+
+def rational(value: Any, name: str = "a number") -> Fraction:
+    """Return the rational that a text spells as hexadecimal ``numerator/denominator``."""
+    if not isinstance(value, str) or not _RATIONAL.fullmatch(value):
+        _refuse(value, name, "a rational number, hexadecimal numerator/denominator")
+    above, below = value.split("/")
+    if max(len(above), len(below)) > MOST_DIGITS:
+        raise FileFormatError(
+            f"{name} has {max(len(above), len(below)):,} digits; the limit is {MOST_DIGITS:,}"
+        )
+    numerator, denominator = int(above, 16), int(below, 16)
+    if denominator == 0:
+        raise FileFormatError(f"{name} has denominator zero: {value[:40]!r}")
+    return Fraction(numerator, denominator)
+
+
+def tensor(
+    tensors: Mapping[str, NDArray[Any]], name: str, kind: Any, columns: int | None = None
+) -> NDArray[Any]:
+    """Return a tensor of a type, a table of ``columns`` where given and else a list of numbers."""
+    if name not in tensors:
+        raise FileFormatError(f"the tensor {name} is missing")
+    found = tensors[name]
+    wanted = (len(found) if found.ndim else 0,) + (() if columns is None else (columns,))
+    if found.dtype != np.dtype(kind) or found.shape != wanted:
+        shape = "(k,)" if columns is None else f"(k, {columns})"
+        raise FileFormatError(
+            f"the tensor {name} is {found.dtype} of the shape {found.shape}, not {np.dtype(kind)} of "
+            f"the shape {shape}"
+        )
+    return found
+
+
+def table(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
+    """Return a table of float64."""
+    if name not in tensors:
+        raise FileFormatError(f"the tensor {name} is missing")
+    found = tensors[name]
+    if found.dtype != np.float64 or found.ndim != 2 or not found.size:
+        raise FileFormatError(
+            f"the tensor {name} is {found.dtype} of the shape {found.shape}, not a table of float64"
+        )
+    return found
+
+
+def rationals(tensors: Mapping[str, NDArray[Any]], name: str) -> list[Fraction]:
+    """Return the rationals that a tensor of bytes spells, one per line."""
+    content = tensor(tensors, name, np.uint8)
+    if not content.size:
+        return []
+    try:
+        lines = content.tobytes().decode("ascii").split("\n")
+    except UnicodeDecodeError:
+        raise FileFormatError(f"the tensor {name} is not a text of numbers") from None
+    return [rational(line, f"line {k} of {name}") for k, line in enumerate(lines, start=1)]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise FileFormatError("the header names a field twice")
+    return found
+
+
+def _refuse_number(spelling: str) -> NoReturn:
+    raise FileFormatError(f"the header holds {spelling[:40]}, which is not an integer")
+
+
+def _refuse(value: Any, name: str, wanted: str) -> NoReturn:
+    shown = repr(value if not isinstance(value, str) else value[:40])
+    raise FileFormatError(f"{name} must be {wanted}, not {shown[:60]}")
