@@ -93,9 +93,9 @@ FORMATS = (storing.FORMAT, sequence_storing.FORMAT, coupling_storing.FORMAT)
 def places(value: Any, here: Place = ()) -> Iterator[Place]:
     """Yield the place of every part of a JSON value."""
     yield here
-    children = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in children if isinstance(value, dict | list) else ():
-        yield from places(item, (*here, key))
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(item, (*here, key))
 
 
 def forged(file: File, rng: random.Random) -> File:
@@ -110,6 +110,11 @@ def forged(file: File, rng: random.Random) -> File:
 
 
 def _forged_header(description: Any, rng: random.Random) -> Any:
+    if isinstance(description, dict) and rng.random() < 0.3:
+        metadata = description.get("metadata")
+        if isinstance(metadata, dict) and isinstance(metadata.get("bound"), str):
+            bound = _forged_header(json.loads(metadata["bound"]), rng)
+            return {**description, "metadata": {**metadata, "bound": json.dumps(bound)}}
     found = list(places(description))
     # Few places at the top decide most; each should be met often.
     top = [place for place in found if len(place) <= 2]
@@ -126,6 +131,8 @@ def _forged_header(description: Any, rng: random.Random) -> Any:
 def _change(holder: Any, key: Any, rng: random.Random) -> None:
     old = holder[key]
     turn = rng.random()
+    if rng.random() < 0.5 and _change_plausibly(holder, key, rng):
+        return
     if turn < 0.15:
         del holder[key]
     elif turn < 0.25 and isinstance(holder, list):
@@ -141,6 +148,23 @@ def _change(holder: Any, key: Any, rng: random.Random) -> None:
         holder[key] = [old] * rng.choice((1, 2, 30))
     else:
         holder[key] = copy.deepcopy(rng.choice(STRANGE))
+
+
+def _change_plausibly(holder: Any, key: Any, rng: random.Random) -> bool:
+    """Put something of the same kind in its place, which reading may accept; return whether it did."""
+    old = holder[key]
+    if type(old) is bool:
+        holder[key] = not old
+    elif type(old) is int:
+        holder[key] = max(0, old + rng.randint(-3, 3))
+    elif isinstance(old, str) and "/" in old:
+        holder[key] = f"{rng.choice(('', '', '-'))}{rng.randint(0, 9):x}/{rng.randint(1, 9):x}"
+    elif isinstance(old, list) and len(old) > 1:
+        rng.shuffle(old)
+        del old[len(old) - rng.choice((0, 0, 1)) :]
+    else:
+        return False
+    return True
 
 
 def _forge_tensor(tensors: Tensors, rng: random.Random) -> None:
@@ -163,6 +187,12 @@ def _forge_tensor(tensors: Tensors, rng: random.Random) -> None:
     with np.errstate(all="ignore"):
         if rng.random() < 0.15:
             del tensors[name]
+        elif rng.random() < 0.3 and old.ndim and len(old) > 1 and old.dtype != np.uint8:
+            tensors[name] = np.ascontiguousarray(np.roll(old, 1, axis=0))
+        elif rng.random() < 0.3 and old.dtype == np.uint8 and old.size:
+            lines = old.tobytes().split(b"\n")
+            lines[rng.randrange(len(lines))] = rng.choice((b"1/1", b"-3/2", b"5/7", b"10/1"))
+            tensors[name] = np.frombuffer(b"\n".join(lines), dtype=np.uint8)
         elif rng.random() < 0.5 and old.size:
             copied = old.copy()
             extremes = (
