@@ -17,6 +17,7 @@ from exactformer.algebra.rational import to_float
 from exactformer.blueprint.layers import Attention, PiecewiseFeedForward
 from exactformer.blueprint.matrix import Matrix
 from exactformer.blueprint.sequence import Layer, SequenceBlueprint, Successive
+from exactformer.blueprint.sequence_shapes import check_sequence_shapes
 from exactformer.blueprint.sequence_table import Class, Columns, Grid, GridTable
 from exactformer.certificates.sequence_cells import Quantised, quantised
 from exactformer.certificates.sequence_integers import (
@@ -69,6 +70,7 @@ class Lookup:
 def check_by_keys(blueprint: SequenceBlueprint, table: GridTable) -> Keys:
     """Prove that a hard blueprint reproduces a table; raise where it does not."""
     grid = table.grid
+    check_sequence_shapes(blueprint)
     _check_grid(blueprint, table)
     unit = cell_unit(blueprint)
     after = quantised(blueprint, unit)
@@ -122,8 +124,6 @@ def check_by_keys(blueprint: SequenceBlueprint, table: GridTable) -> Keys:
 
 def cell_unit(blueprint: SequenceBlueprint) -> Fraction:
     """Return what a cell measures in the stream, by the code, whose smallest weight counts cells."""
-    if not blueprint.code.entries:
-        raise CertificationError("the code reads nothing")
     return 1 / min(abs(weight) for weight in blueprint.code.entries.values())
 
 

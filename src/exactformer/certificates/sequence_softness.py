@@ -31,10 +31,12 @@ from exactformer.blueprint.layers import (
 )
 from exactformer.blueprint.matrix import Matrix
 from exactformer.blueprint.sequence import Part, SequenceBlueprint, Stage, Successive
+from exactformer.blueprint.sequence_shapes import check_sequence_shapes
 from exactformer.blueprint.sequence_table import GridTable
 from exactformer.certificates.sequence_algebra import cell_unit, read_lookup
 from exactformer.certificates.sequence_cells import visits
 from exactformer.certificates.sequence_leakage import PRECISION, Leakage
+from exactformer.certificates.sequence_outside import starts_at_zero
 from exactformer.errors import CertificationError, IdentityError
 
 Interval = tuple[Fraction, Fraction]
@@ -99,6 +101,7 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
 
     The limit has to be certified by itself. Where it comes from does not matter.
     """
+    check_sequence_shapes(soft)
     same = ("tokens", "dim", "delta", "positional", "support", "dimensions", "embedding")
     for name in (*same, "readout", "code", "largest_key"):
         if getattr(soft, name) != getattr(limit, name):
@@ -108,6 +111,8 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
     names = [stage.name for stage in soft.stages]
     if names != [stage.name for stage in limit.stages] + ["clip"] * in_place:
         raise IdentityError(f"the softened blueprint has the stages {', '.join(names)}")
+    if not (in_place or starts_at_zero(limit)):
+        raise CertificationError("rows of the output are not 0 before the value layers")
     groups = relu_groups(soft, limit)
     masses = _ramp_masses({p: g for (s, p), g in groups.items() if s == 0}, limit)
     clearance = Fraction(1, 2)
