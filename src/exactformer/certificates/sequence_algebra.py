@@ -102,9 +102,9 @@ def check_by_keys(blueprint: SequenceBlueprint, table: GridTable) -> Keys:
     reject = [layer for stage in blueprint.stages[2:-1] for layer in stage.layers()]
     if any(isinstance(layer, Attention) for layer in reject):
         raise CertificationError("columns are rejected one by one, not by attention")
-    _compare(blueprint, table, values, unit, reject, classes, streams.entries, codes)
+    named = _compare(blueprint, table, values, unit, reject, classes, streams.entries, codes)
     keys = sorted(values.columns)
-    if keys != sorted(set(_valued(grid, classes, codes).ravel().tolist())):
+    if keys != sorted(named) or len(keys) != grid.keys:
         raise IdentityError(
             "value layers fire at other codes than those of the classes that have values"
         )
@@ -252,9 +252,12 @@ def _compare(
     classes: Integers,
     stream: Integers,
     codes: Integers,
-) -> None:
-    """Compare what the value layers make of every class with the table, exactly."""
-    grid = table.grid
+) -> set[int]:
+    """Compare what the value layers make of every class with the table, exactly.
+
+    Return the codes that they find at classes with values.
+    """
+    grid, found = table.grid, set()
     nothing: Columns = ((Fraction(0),) * grid.dim,) * grid.tokens
     # A column that reads less than this makes no unit fire, whichever key is the smallest.
     silent = min(values.columns) * unit + values.low
@@ -270,6 +273,8 @@ def _compare(
                     raise CertificationError(
                         f"class {tuple(ids)}: token {j + 1} is left with the code {code}, no integer"
                     )
+            if tuple(ids) in table.values:
+                found.add(int(code))
             result = list(current)
             for row, value in values.columns.get(code, {}).items():
                 result[row] += value * unit
@@ -281,6 +286,7 @@ def _compare(
             output = [_read(_row(blueprint.readout, r), result) for r in range(grid.dim)]
             if tuple(output) != expected[j]:
                 raise IdentityError(_difference(tuple(ids), j, output, expected[j]))
+    return found
 
 
 def _read(matrix: Matrix, column: list[Fraction]) -> Fraction:
