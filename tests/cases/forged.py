@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
-from exactformer.blueprint import coupling_storing, sequence_storing, storing
-from exactformer.blueprint.sealing import sealed
+from exactformer.blueprint import sealing, storing
 
 Tensors = dict[str, NDArray[Any]]
 Place = tuple[Any, ...]
@@ -71,23 +70,21 @@ class File:
             metadata = file.metadata()
         return cls(metadata["format"], json.loads(metadata["blueprint"]), load_file(path))
 
-    def written(self, path: Path) -> None:
-        """Write with a seal that fits."""
-        path.write_bytes(save(self.tensors, metadata=self.header()))
+    def written(self, path: Path, text: str | None = None) -> None:
+        """Write with a seal that fits; ``text`` in place of the description's JSON."""
+        path.write_bytes(save(self.tensors, metadata=self.header(text)))
 
-    def header(self) -> dict[str, str]:
+    def header(self, text: str | None = None) -> dict[str, str]:
+        text = json.dumps(self.description, sort_keys=True) if text is None else text
         if self.format != storing.FORMAT:
-            return sealed(self.format, self.description, self.tensors)
-        text = json.dumps(self.description, sort_keys=True)
+            seal = sealing._seal(self.format, text, self.tensors)
+            return {"format": self.format, "blueprint": text, "seal": seal}
         names = [n.removesuffix(".place") for n in self.tensors if n.endswith(".place")]
         known = [n for n in names if f"{n}.value" in self.tensors]
         digests = {n: storing._digest(self.tensors, n) for n in known}
         seal = storing._seal(text, digests)
         sums = json.dumps(digests, sort_keys=True)
         return {"format": self.format, "blueprint": text, "digests": sums, "seal": seal}
-
-
-FORMATS = (storing.FORMAT, sequence_storing.FORMAT, coupling_storing.FORMAT)
 
 
 def places(value: Any, here: Place = ()) -> Iterator[Place]:

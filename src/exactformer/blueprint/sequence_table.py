@@ -141,21 +141,21 @@ class GridTable:
 def _power(base: int, exponent: int, most: int) -> int | None:
     """Return base^exponent, or None where it is more than ``most``."""
     result = 1
-    for _ in range(exponent if base > 1 else min(exponent, 1)):
-        result *= base
+    for _ in range(exponent if base > 1 else 0):
         if result > most:
-            return None
-    return result
+            break
+        result *= base
+    return result if result <= most else None
 
 
 def _choose(points: int, chosen: int, most: int) -> int | None:
     """Return the binomial coefficient, or None where it is more than ``most``."""
     result = 1 if chosen <= points else 0
     for i in range(min(chosen, points - chosen)):  # after i steps it is 2^i or more
-        result = result * (points - i) // (i + 1)
         if result > most:
-            return None
-    return result
+            break
+        result = result * (points - i) // (i + 1)
+    return result if result <= most else None
 
 
 def exact(value: object) -> Fraction:

@@ -58,6 +58,8 @@ def read_sweeps(blueprint: SequenceBlueprint) -> Sweeps:
 
 def _read_shifts(blueprint: SequenceBlueprint, edges: tuple[Fraction, ...]) -> Sweeps:
     d, code = blueprint.dim, blueprint.code
+    if not all(code[0, r] for r in range(d)):
+        raise ExecutionError("the code does not read every coordinate")
     unit = 1 / code[0, 0]  # u_1 = 1
     weights = {r: u * unit for _, r, u in code}
     mapping = blueprint.stage("contextual mapping").parts
@@ -93,17 +95,21 @@ def _read_sums(blueprint: SequenceBlueprint, edges: tuple[Fraction, ...]) -> Swe
     d, N, n = blueprint.dim, blueprint.cells, blueprint.tokens
     row = next(r for _, r, _ in blueprint.code)
     count = blueprint.stage("quantise").parts[0]
-    number, total = blueprint.stage("contextual mapping").parts
+    number, total = (*blueprint.stage("contextual mapping").parts, None, None)[:2]
     if not (
-        isinstance(count, PiecewiseFeedForward)
+        len(blueprint.stage("contextual mapping")) == 2
+        and isinstance(count, PiecewiseFeedForward)
         and isinstance(number, PiecewiseFeedForward)
         and isinstance(total, Attention)
+        and total.heads[0].value.nonzeros
     ):
         raise ExecutionError("the stages are not those of form='four-layer'")
     # A coordinate outside takes from the id what the unit of its first edge would have given.
     read = tuple(_whole(count.w2[row, r * (N + 1) + 1]) if N > 1 else 1 for r in range(d))
     _, source, weight = next(iter(total.heads[0].value))
     numbers = {_whole(-number.b1[m, 0]): number.w2[source, m] for m in range(number.w1.rows)}
+    if sorted(numbers) != list(range(number.w1.rows)):
+        raise ExecutionError("the units that look up numbers do not have the ids 0, 1, 2, …")
     rest = number.b2[source, 0]
     units = _units(blueprint)
     keys = [-units.b1[m, 0] for m in range(units.w1.rows)]
