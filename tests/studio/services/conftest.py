@@ -57,15 +57,24 @@ def fill_desk(db: Session) -> Desk:
 
 
 @contextmanager
+def in_memory() -> Iterator[Connection]:
+    """A connection to a database of its own, closed afterwards."""
+    engine = create_engine("sqlite://")
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+@contextmanager
 def open_desk() -> Iterator[Desk]:
     """A desk that is gone afterwards."""
-    engine = create_engine("sqlite://")
-    with engine.connect() as connection:
+    with in_memory() as connection:
         connection.exec_driver_sql("PRAGMA foreign_keys = ON")
         Base.metadata.create_all(connection)
         with Session(connection) as db:
             yield fill_desk(db)
-    engine.dispose()
 
 
 @pytest.fixture
@@ -80,8 +89,7 @@ def open_library(original: sqlite3.Connection | None = None) -> Iterator[Session
     """A library with its search index, empty or a copy, gone afterwards."""
     from exactformer.studio.services import search_index
 
-    engine = create_engine("sqlite://")
-    with engine.connect() as connection:
+    with in_memory() as connection:
         if original is None:
             Base.metadata.create_all(connection)
             search_index.create(connection)
@@ -92,7 +100,6 @@ def open_library(original: sqlite3.Connection | None = None) -> Iterator[Session
         connection.commit()
         with Session(connection) as db:
             yield db
-    engine.dispose()
 
 
 def driver(connection: Connection) -> sqlite3.Connection:
