@@ -121,7 +121,7 @@ def difference(one: nn.Module, two: nn.Module, inputs: dict[str, Any]) -> float:
 def plant(model: nn.Module, inputs: dict[str, Any], rank: int) -> None:
     """Give every head scores of a rank: its queries lie in a space of that dimension."""
     torch.manual_seed(7)
-    for layer in layers_of(model, Batch((), inputs)):
+    for layer in layers_of(model, Batch((), inputs))[0]:
         m = layer.head_dim
         turn = torch.linalg.qr(torch.randn(layer.kv_heads, m, m, dtype=torch.float64))[0]
         common = torch.zeros(m, m, dtype=torch.float64)
@@ -224,7 +224,7 @@ def test_dimensions_by_energy_differ_from_head_to_head() -> None:
 
 def test_key_heads_have_dimensions_that_their_query_heads_share() -> None:
     model, inputs = case(grouped)
-    (layer,) = layers_of(model, Batch((), inputs))
+    (layer,), _ = layers_of(model, Batch((), inputs))
     ranks = torch.tensor([2, 5])
     kept = (torch.arange(8) < ranks[:, None]).double()
     layer.project(model, torch.diag_embed(kept), torch.eye(8).double().expand(2, 8, 8))

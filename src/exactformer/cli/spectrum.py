@@ -132,6 +132,8 @@ def given_inputs(
 
 
 def _show(result: Spectrum, every_head: bool, written: list[str]) -> None:
+    from rich.markup import escape
+
     screen = console()
     first = result.layers[0]
     screen.print(
@@ -146,6 +148,8 @@ def _show(result: Spectrum, every_head: bool, written: list[str]) -> None:
     if result.control is not None:
         screen.print("The control, whose weights know nothing:")
         screen.print(_by_head(result.control) if every_head else _by_layer(result.control))
+    for left in result.left_out:
+        screen.print(f"Left out: {escape(str(left))}.")
     for path in written:
         screen.print(f"Written to {path}.")
 

@@ -4,6 +4,7 @@ from exactformer.spectra.adapters import Adapter, Call, register, unregister
 from exactformer.spectra.analysing import spectrum
 from exactformer.spectra.control import control_model
 from exactformer.spectra.errors import ExtractionError
+from exactformer.spectra.omissions import LeftOut
 from exactformer.spectra.primitives import Attention
 from exactformer.spectra.result import Spectrum
 from exactformer.spectra.scores import Projection, Scores
@@ -13,6 +14,7 @@ __all__ = [
     "Attention",
     "Call",
     "ExtractionError",
+    "LeftOut",
     "Projection",
     "Scores",
     "Spectrum",

@@ -46,8 +46,11 @@ class Adapter(ABC):
         """Whether this adapter reads a module."""
 
     @abstractmethod
-    def attention(self, module: nn.Module, call: Call) -> Attention:
-        """Return the queries and keys that met in the module, and what was added to their products."""
+    def attention(self, module: nn.Module, call: Call) -> Attention | None:
+        """Return the queries and keys that met in the module, and what was added to their products.
+
+        ``None`` declares that the module's weights are not attention; the result lists them.
+        """
 
     def probabilities(self, module: nn.Module, call: Call) -> Tensor | None:
         """Return the attention (B, heads, τ_q, τ_k) that the module computed: its last softmax."""

@@ -19,6 +19,7 @@ from exactformer.spectra.batches import Batch, batches, count
 from exactformer.spectra.control import Control, control_model
 from exactformer.spectra.extract import watching
 from exactformer.spectra.gathering import Gathering
+from exactformer.spectra.omissions import LeftOut
 from exactformer.spectra.preparing import float_dtype, load, prepared
 from exactformer.spectra.primitives import Attention
 from exactformer.spectra.result import Spectrum
@@ -60,7 +61,10 @@ def spectrum(
         progress: Whether to show a bar in a terminal.
 
     The first batch, or as much of it as fits, runs again to check that attention rebuilt from what was
-    extracted is the model's own; :class:`ExtractionError` names the module where it is not.
+    extracted is the model's own; :class:`ExtractionError` names the module where it is not. It is
+    raised as well for a module that computes weights by torch's operators which could be attention
+    and which nothing reads. The result lists all other weights, and all products of two things computed
+    from the input, in ``left_out``.
     """
     if batch_size < 1 or samples < 1:
         raise InputError("batch_size and samples must be at least 1")
@@ -90,6 +94,7 @@ class _Analysis:
         self._model, self._options = model, (samples, seed, centred)
         self._gathered: dict[str, Gathering] = {}
         self._agreement: float | None = None
+        self._left_out: dict[LeftOut, None] = {}
 
     def add(self, batch: Batch, number: int) -> None:
         """Run the model on a batch and factorise what its modules attend with."""
@@ -109,6 +114,7 @@ class _Analysis:
 
         with watching(self._model) as watch:
             self._run(watch.run, batch, gather)
+            self._left_out |= dict.fromkeys(watch.left_out)
         if self._agreement is None:
             self._agreement = verify(self._model, batch.first(max(1, CHECKED // largest), size))
 
@@ -128,7 +134,8 @@ class _Analysis:
         layers = tuple(gathered.result() for gathered in self._gathered.values())
         name = type(self._model).__name__
         agreement = self._agreement or 0.0
-        return Spectrum(layers, name, agreement, self._options[2], control)
+        left_out = tuple(self._left_out)
+        return Spectrum(layers, name, agreement, self._options[2], control, left_out)
 
 
 def _refuse_nan(scores: Scores, number: int) -> None:

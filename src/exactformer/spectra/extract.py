@@ -3,15 +3,15 @@
     with watching(model) as watch:
         for layer in watch.run(batch): ...        # Scores, in the order of execution
 
-Hooks tell which module runs; primitives tell what it attends with. What ends in no primitive needs an
-adapter, and a softmax over three or more axes that nobody accounts for is refused by the name of its
-module: a model is read whole or not at all.
+Hooks report which module runs; primitives report what it attends with. Attention that ends in no
+primitive needs an adapter. All other weights that torch's operators compute (:mod:`.dataflow`) are
+refused by the name of their module if they could be attention, and listed in ``left_out`` if not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -20,7 +20,9 @@ from torch import Tensor, nn
 
 from exactformer.spectra.adapters import Adapter, Call, adapter_of
 from exactformer.spectra.batches import Batch
+from exactformer.spectra.dataflow import DataFlow
 from exactformer.spectra.errors import ExtractionError
+from exactformer.spectra.omissions import LeftOut
 from exactformer.spectra.primitives import Attention, Primitives
 from exactformer.spectra.projections import (
     Found,
@@ -33,7 +35,6 @@ from exactformer.spectra.scores import Scores, seen_keys
 from exactformer.spectra.switches import fused
 
 Each = Callable[[Scores, Attention], None]
-_MANY_AXES = 3
 
 
 @dataclass
@@ -58,23 +59,21 @@ class Watch:
         self._lengths: dict[tuple[int, int], Tensor] = {}
         self._batch = Batch()
         self._each: Each = lambda scores, attention: None
-        self._unread: dict[str, str] = {}
+        self._flow = DataFlow(model, self._place)
+        self.left_out: tuple[LeftOut, ...] = ()
         self._names = {module: name for name, module in model.named_modules()}
 
     def run(self, batch: Batch, each: Each | None = None) -> list[Scores]:
         """Run the model once; hand what each module attends with to ``each``, or return it all."""
         kept: list[Scores] = []
         self._each = each or (lambda scores, attention: kept.append(scores))
-        self._batch, self._calls, self._lengths, self._unread = batch, {}, {}, {}
+        self._batch, self._calls, self._lengths = batch, {}, {}
         self._stack.clear()
-        with torch.no_grad(), Primitives(self._attended, self._softmaxed, self._whole):
+        self._flow = flow = DataFlow(self._model, self._place)
+        seen = Primitives(self._attended, self._softmaxed, self._whole, flow.resting)
+        with torch.no_grad(), _uncompiled(), flow, seen:
             batch.call(self._model)
-        if self._unread:
-            name, kind = next(iter(self._unread.items()))
-            raise ExtractionError(
-                f"module {name!r} ({kind}) computes a softmax of its own, and nothing is known of the "
-                "queries and keys behind it; register an adapter for it (exactformer.spectra.register)"
-            )
+        self.left_out = flow.left_out()
         return kept
 
     def enter(self, module: nn.Module, args: Any) -> None:
@@ -88,9 +87,12 @@ class Watch:
             self._remember(running, args, output)
         if running.adapter is None or self._claimed() is not None:
             return
-        with torch._C.DisableTorchFunction():
+        with torch._C.DisableTorchFunction(), self._flow.resting():
             call = Call(args, kwargs, output, running.inside, tuple(running.softmaxes))
             attention = running.adapter.attention(module, call)
+            if attention is None:
+                self._flow.declared.add(running.name)
+                return
             own = running.adapter.probabilities(module, call)
             self._found(running, replace(attention, probabilities=own), running.layers)
 
@@ -111,9 +113,12 @@ class Watch:
         claimed = self._claimed()
         if claimed is not None:
             claimed.softmaxes.append(result)
-        elif result.ndim >= _MANY_AXES:
-            running = self._stack[-1]
-            self._unread.setdefault(running.name, type(running.module).__name__)
+
+    def _place(self) -> tuple[str, str, bool]:
+        running = self._claimed() or (self._stack[-1] if self._stack else None)
+        if running is None:
+            return "", type(self._model).__name__, False
+        return running.name, type(running.module).__name__, running.adapter is not None
 
     def _attended(self, attention: Attention) -> None:
         if self._claimed() is not None:
@@ -129,6 +134,7 @@ class Watch:
                 f"module {running.name!r} attends with queries of shape "
                 f"{tuple(attention.queries.shape)}; (batch, heads, tokens, m) is understood"
             )
+        self._flow.lengths |= {attention.queries.shape[2], attention.keys.shape[2]}
         turn = self._calls[running.name] = self._calls.get(running.name, 0) + 1
         self._each(
             self._scores(running, attention, layers, "" if turn == 1 else f"#{turn}"), attention
@@ -204,6 +210,12 @@ def watching(model: nn.Module, whole: bool = False) -> Iterator[Watch]:
     """
     with fused(model), hooks(model, Watch(model, whole)) as watch:
         yield watch
+
+
+def _uncompiled() -> AbstractContextManager[Any]:
+    """Have compiled parts of a model run as they are written: compiled ones show no operators."""
+    stance: Any = getattr(torch.compiler, "set_stance", None)  # since torch 2.6
+    return nullcontext() if stance is None else stance("force_eager")
 
 
 class Hooked(Protocol):

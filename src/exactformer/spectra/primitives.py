@@ -7,6 +7,7 @@ A torch function mode sees each call of
     softmax                                      written out by hand
 
 with the very tensors that meet in the product, so nothing of a model has to be known or written again.
+The operators that the first two consist of run inside ``accounted``: they are read already.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 _SOFTMAX = {functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax}
+_READ = {functional.scaled_dot_product_attention, functional.multi_head_attention_forward}
 _SIGNATURE = inspect.signature(functional.multi_head_attention_forward)
 
 
@@ -56,24 +59,32 @@ class Primitives(TorchFunctionMode):
         attention: Callable[[Attention], None],
         softmax: Callable[[Tensor], None],
         whole: bool = False,
+        accounted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         super().__init__()
         self._attention, self._softmax, self._whole = attention, softmax, whole
+        self._accounted = accounted
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Carry a call out and report it."""
         kwargs = kwargs or {}
+        if func in _READ:
+            with self._accounted():
+                return self._read(func, args, kwargs)
+        result = func(*args, **kwargs)
+        if func in _SOFTMAX:
+            self._softmax(result)
+        return result
+
+    def _read(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
             self._attention(_dot_product(result, *args, **kwargs))
-        elif func is functional.multi_head_attention_forward:
-            self._attention(
-                _multi_head(dict(_SIGNATURE.bind(*args, **kwargs).arguments), self._whole)
-            )
-        elif func in _SOFTMAX:
-            self._softmax(result)
+        else:
+            call = dict(_SIGNATURE.bind(*args, **kwargs).arguments)
+            self._attention(_multi_head(call, self._whole))
         return result
 
 

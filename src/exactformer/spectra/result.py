@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +12,7 @@ import numpy as np
 
 from exactformer.errors import InputError
 from exactformer.spectra.layers import LayerSpectrum
+from exactformer.spectra.omissions import LeftOut
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +34,8 @@ class Spectrum:
     centred: bool = False
     control: Spectrum | None = None
     """The same for the control model, if one was asked for."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Weights and products seen in the model that are not attention that was read."""
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -136,6 +139,7 @@ class Spectrum:
             "agreement": self.agreement,
             "centred": self.centred,
             "heads": [dict(record) for record in records],
+            "left_out": [asdict(left) for left in self.left_out],
             "control": None if self.control is None else self.control.to_dict(),
         }
 
@@ -157,7 +161,7 @@ class Spectrum:
                 f"  {layer.name:<{size}}  {layer.heads} heads of {layer.head_dim}: effective rank "
                 f"{layer.effective_rank.mean():.1f}, 99.9 % in {min(kept)} to {max(kept)}"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  left out: {left}" for left in self.left_out)])
 
 
 def _distances(one: LayerSpectrum, two: LayerSpectrum) -> list[float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -95,7 +95,7 @@ def shrink_heads(
     if metric is not None:
         metric = _at_home(metric, model)
     given = read_inputs(ready, inputs)
-    layers = layers_of(ready, given[0])
+    layers, left_out = layers_of(ready, given[0])
     with progress_bar("shrinking heads, layers", None, progress) as tell:
         search = _Search(ready, layers, given, method, tell)
         if head_dim is not None:
@@ -109,6 +109,7 @@ def shrink_heads(
     report = account(
         ready, small, given, found.fitted, form, method, metric, float_dtype(model).itemsize
     )
+    report = replace(report, left_out=left_out)
     return Shrunk(_as_it_was(small, model), report, tuple(f.plan for f in found.fitted))
 
 

@@ -15,6 +15,7 @@ from exactformer.errors import InputError
 from exactformer.spectra.batches import Batch, batches
 from exactformer.spectra.errors import ExtractionError
 from exactformer.spectra.extract import Watch, watching
+from exactformer.spectra.omissions import LeftOut
 from exactformer.spectra.preparing import float_dtype
 from exactformer.spectra.primitives import Attention
 from exactformer.spectra.scores import Projection, Scores
@@ -54,8 +55,11 @@ def read_inputs(model: nn.Module, inputs: Any) -> list[Batch]:
     return [b.to(some.device).as_floats(float_dtype(model)) for b in batches(inputs)]
 
 
-def layers_of(model: nn.Module, batch: Batch) -> tuple[Layer, ...]:
-    """Return the layers in the order of execution; refuse by name what cannot be made smaller."""
+def layers_of(model: nn.Module, batch: Batch) -> tuple[tuple[Layer, ...], tuple[LeftOut, ...]]:
+    """Return the layers in the order of execution, and what was left out.
+
+    A layer that cannot be made smaller is refused by name.
+    """
     found: dict[str, Layer] = {}
 
     def look(scores: Scores, attention: Attention) -> None:
@@ -79,7 +83,7 @@ def layers_of(model: nn.Module, batch: Batch) -> tuple[Layer, ...]:
     for layer in found.values():
         if not (layer.query.plain and layer.key.plain):
             _refuse_unless_linear(model, batch, layer)
-    return tuple(found.values())
+    return tuple(found.values()), watch.left_out
 
 
 def paired(

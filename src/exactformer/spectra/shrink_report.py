@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from exactformer.spectra.omissions import LeftOut
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -65,6 +67,8 @@ class ShrinkReport:
     """‖o' − o‖ / ‖o‖ on the inputs."""
     metric: Saving | None = None
     note: str = ""
+    left_out: tuple[LeftOut, ...] = ()
+    """Weights and products seen in the model that are not attention that was read."""
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -99,7 +103,8 @@ class ShrinkReport:
         ]
         if self.metric is not None:
             lines.append(f"  metric            {self.metric.before:.6g} → {self.metric.after:.6g}")
-        return "\n".join([*lines, *([f"  {self.note}"] if self.note else [])])
+        lines += [f"  {self.note}"] if self.note else []
+        return "\n".join([*lines, *(f"  left out: {left}" for left in self.left_out)])
 
 
 _METHODS = {"data": "fitted to the inputs", "weights": "by weights alone"}

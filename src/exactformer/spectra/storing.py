@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from exactformer.errors import FileFormatError
 from exactformer.spectra.layers import LayerSpectrum
+from exactformer.spectra.omissions import LeftOut
 from exactformer.spectra.result import Spectrum
 
 _KEY = "exactformer.spectrum"
@@ -46,6 +48,7 @@ def _facts(spectrum: Spectrum, prefix: str, arrays: dict[str, Any]) -> dict[str,
         "agreement": spectrum.agreement,
         "centred": spectrum.centred,
         "layers": [layer.facts() for layer in spectrum.layers],
+        "left_out": [asdict(left) for left in spectrum.left_out],
         "control": None if control is None else _facts(control, f"{prefix}control.", arrays),
     }
 
@@ -63,4 +66,5 @@ def _spectrum(facts: dict[str, Any], prefix: str, arrays: dict[str, Any]) -> Spe
         facts["agreement"],
         facts["centred"],
         None if control is None else _spectrum(control, f"{prefix}control.", arrays),
+        tuple(LeftOut(**left) for left in facts.get("left_out", ())),
     )
