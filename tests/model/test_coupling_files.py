@@ -16,6 +16,7 @@ from exactformer.blueprint.coupling_interpolant import Interpolant, Knots
 from exactformer.blueprint.coupling_storing import load_coupling, save_coupling
 from exactformer.errors import CertificationError, ExactformerError, InputError, SizeError
 from exactformer.model.coupling_bound import CouplingBound, bound_coupling
+from exactformer.model.coupling_model import CouplingModel
 from exactformer.targets import Coupling, sine_family
 from exactformer.theory import pod
 from tests.cases.couplings import random_case
@@ -218,18 +219,31 @@ def forged(blueprint: CouplingBlueprint, rng: np.random.Generator) -> CouplingBl
     return replace(blueprint, head_dim=m, features=features, outer=outer)
 
 
-@given(st.integers(0, 10**9))
-@settings(max_examples=25, deadline=None)
-def test_no_forged_weights_have_a_computed_bound_below_their_error(tmp_path_factory, seed):
+def rebounded(seed: int) -> float:
+    """Forge the weights of a random model; return its error over the bound computed for them."""
     rng = np.random.default_rng(seed)
     case = random_case(rng)
     model = ef.compile_coupling(
         case.target, case.head_dim, case.ff_width, decomposition=case.decomposition
     )
-    path = tmp_path_factory.mktemp("forged") / "model"
-    save_coupling(forged(model.blueprint, rng), path)
-    loaded = ef.load(path, target=case.target)
-    assert loaded.measure(64, seed).l1 <= loaded.bound.total
+    blueprint = forged(model.blueprint, rng)
+    bound = bound_coupling(blueprint, case.target, case.decomposition, turned=True)
+    metadata = {"bound": json.dumps(bound.to_dict())}
+    changed = CouplingModel(replace(blueprint, metadata=metadata), case.target)
+    return changed.measure(64, seed).l1 / changed.bound.total
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=25, deadline=None)
+def test_no_forged_weights_have_a_computed_bound_below_their_error(seed):
+    assert rebounded(seed) <= 1
+
+
+@pytest.mark.slow
+def test_no_forged_weights_of_a_thousand_have_a_bound_below_their_error():
+    """And for some it is near."""
+    found = [rebounded(seed) for seed in range(1000)]
+    assert 0.5 < max(found) <= 1
 
 
 def test_f_hat_on_a_box_that_means_of_f_leave_is_seen(tmp_path):

@@ -20,7 +20,7 @@ from exactformer.execution.coupling_literal import check_layers
 from exactformer.model.coupling_bound import CouplingBound, bound_coupling, check_same_tokens
 from exactformer.model.coupling_centring import centred
 from exactformer.model.coupling_model import EXECUTORS, CouplingModel
-from exactformer.model.coupling_stated import check_stated
+from exactformer.model.coupling_stated import ROOM, check_stated
 from exactformer.model.sizes import MEMORY_LIMIT
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition, pod
@@ -128,35 +128,39 @@ def load_coupling_model(
     blueprint = load_coupling(path)
     _check_stored_size(blueprint, memory_limit)
     stored = blueprint.metadata.get("bound")
+    stated = None if stored is None else CouplingBound.of_dict(json.loads(stored))
     decomposition = None
     if target is not None:
         if not isinstance(target, Coupling):
             raise InputError(f"target= takes an exactformer.targets.Coupling, not {type(target)}")
         check_same_tokens(blueprint, target)
         with _doing("computing the bound"):
-            bound, target, decomposition = _bound_anew(blueprint, target)
+            bound, target, decomposition = _bound_anew(blueprint, target, stated)
         metadata = {"bound": json.dumps(bound.to_dict()), "target": target.name}
         blueprint = replace(blueprint, metadata=metadata)
-    elif stored is not None:
-        check_stated(CouplingBound.of_dict(json.loads(stored)), blueprint)
+    elif stated is not None:
+        check_stated(stated, blueprint)
     model = CouplingModel(blueprint, target, decomposition, executor, dtype)
     return model if device is None else model.to(device)
 
 
 def _bound_anew(
-    blueprint: CouplingBlueprint, target: Coupling
+    blueprint: CouplingBlueprint, target: Coupling, stated: CouplingBound | None
 ) -> tuple[CouplingBound, Coupling, Decomposition]:
     """Return the bound of given weights, and ρ and its decomposition that gave it.
 
-    ρ and the centred ρ are the same map of sequences; weights made for one are far from the other's,
-    and the smaller of two bounds holds.
+    ρ and the centred ρ are the same map of sequences, and bounds for either hold. Weights made for one
+    are far from the other's: where ρ as given does not come to what is stated, both are tried.
     """
-    ways = []
-    for way in (target, centred(target)):
+
+    def bounded(way: Coupling) -> tuple[CouplingBound, Coupling, Decomposition]:
         decomposition = pod(way.rho, way.intervals, measure="probability")
-        bound = bound_coupling(blueprint, way, decomposition, turned=True)
-        ways.append((bound, way, decomposition))
-    return min(ways, key=lambda way: way[0].total)
+        return bound_coupling(blueprint, way, decomposition, turned=True), way, decomposition
+
+    plain = bounded(target)
+    if stated is not None and plain[0].total <= stated.total * (1 + ROOM):
+        return plain
+    return min(plain, bounded(centred(target)), key=lambda way: way[0].total)
 
 
 def _check_stored_size(blueprint: CouplingBlueprint, memory_limit: int) -> None:
