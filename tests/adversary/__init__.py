@@ -1,1 +1,1 @@
-"""Differential searches for false certificates: what is certified is run, and compared with the claim."""
+"""Differential searches for false certificates: what is certified is run and compared."""

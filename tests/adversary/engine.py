@@ -1,7 +1,7 @@
-"""A differential search: many candidates, each certified if it can be, each certificate put to the test.
+"""A differential search: many candidates, certified where they can be, each certificate tried.
 
-A family makes a candidate from a seed, certifies it, and tries to refute the certificate. Every seed has
-one of four outcomes:
+A family makes a candidate from a seed, certifies it, and tries to refute the certificate. Every seed
+has one of four outcomes:
 
 * certified: there is a certificate, and nothing was found against it;
 * refused: certification raised an error of the package, which is an honest answer;

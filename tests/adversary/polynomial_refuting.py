@@ -1,0 +1,157 @@
+"""Refutation of a polynomial model's certificate: exact runs and float runs where they hurt most.
+
+A certificate claims that every token selects itself by some margin, that the outputs are the target,
+and that each way of running the model stays within a bound. Points where a margin is small are found by
+coordinate search in floats; what is then compared with a claim is compared in rationals.
+"""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import torch
+
+from exactformer.algebra import Target
+from exactformer.blueprint import Blueprint
+from exactformer.certificates import SLACK, Certificate
+from exactformer.certificates.selection import prove_selection
+from exactformer.errors import OutsideDomainError, RoundingError
+from exactformer.execution.exact import run_exact
+from exactformer.execution.softmax_run import is_softmax
+from exactformer.execution.symbolic import run_symbolic
+from exactformer.model.compiled import CompiledModel
+from tests.adversary.interpreter import Array, FloatBlueprint, is_inside, run_rationally
+from tests.adversary.points import at, exact_at, exact_points, float_points, into
+
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+Margins = tuple[tuple[Array, ...], ...]
+
+_ROUNDS, _KEPT, _CHILDREN = 5, 6, 6
+_EVALUATED = 80  # more than the points from which a model may expand its polynomial
+
+
+def refutation(
+    rng: random.Random, blueprint: Blueprint, target: Target, certificate: Certificate
+) -> str | None:
+    """Return what is false about a certificate, with the point; ``None`` where nothing was found."""
+    if len(target) > 1 and not blueprint.vector:
+        return f"the target has {len(target)} outputs, a scalar model returns one"
+    offsets = float_points(blueprint, rng)
+    if not is_softmax(blueprint):
+        run = run_symbolic(blueprint, blueprint.domain.enlarged(SLACK))
+        margins = prove_selection(run).margins
+        worst = _descend(rng, blueprint, margins, offsets)
+        points = [exact_at(offset, blueprint) for offset in worst]
+        for k, point in enumerate(points + exact_points(blueprint, rng)):
+            finding = _exactly(blueprint, target, margins, point, k == 0)
+            if finding is not None:
+                return finding
+        offsets = np.vstack([worst, offsets])
+    return _in_floats(rng, blueprint, target, certificate, offsets)
+
+
+def _exactly(
+    blueprint: Blueprint, target: Target, margins: Margins, point: list[Fraction], also: bool
+) -> str | None:
+    """Compare a run on rationals with the target and the margins; ``also`` the package's own run."""
+    run = run_rationally(blueprint, point)
+    where = f"({', '.join(map(str, point))})"
+    wanted = tuple(polynomial.at(point) for polynomial in target)
+    if run.outputs != wanted:
+        return f"value {list(map(float, run.outputs))}, not {list(map(float, wanted))}, at {where}"
+    if also:
+        theirs = run_exact(blueprint, point)
+        if (theirs if blueprint.vector else (theirs,)) != run.outputs:
+            return f"two exact runs disagree at {where}"
+    for b, block in enumerate(run.margins):
+        for h, head in enumerate(block):
+            for i, margin in enumerate(head):
+                claim = float(margins[b][h][i])
+                if margin is not None and margin < Fraction(claim):
+                    return (
+                        f"block {b + 1}, head {h + 1}, token {i + 1}: the margin is "
+                        f"{float(margin):.6g}, not {claim:.6g}, at {where}"
+                    )
+    return None
+
+
+def _descend(rng: random.Random, blueprint: Blueprint, margins: Margins, offsets: Array) -> Array:
+    """Return offsets at which some margin exceeds its claim least, or a ReLU's input is near zero."""
+    floats = FloatBlueprint(blueprint)
+    noise = np.random.default_rng(rng.getrandbits(64))
+    signs: list[Array | None] = []
+
+    def excess(points: Array) -> Array:
+        """Return one column per head or layer of units, relative to the sizes met at first."""
+        run = floats.run(at(points, blueprint))
+        columns = [
+            (found - claim).min(axis=1) / (1 + abs(claim.min()))
+            for block, claims in zip(run.margins, margins, strict=True)
+            for found, claim in zip(block, claims, strict=True)
+            if np.all(np.isfinite(claim))
+        ]
+        if not signs:
+            signs.extend(None if z is None else np.sign(z.mean(axis=0)) for z in run.entering)
+        for sign, z in zip(signs, run.entering, strict=True):
+            if sign is not None and z is not None:
+                columns.append(np.where(sign == 0, np.inf, z * sign).min(axis=(1, 2)))
+        return np.stack(columns, axis=1) if columns else np.zeros((len(points), 1))
+
+    with np.errstate(all="ignore"):
+        values = np.nan_to_num(excess(offsets), nan=-1.0)
+        step = 0.3
+        for _ in range(_ROUNDS):
+            best = np.unique(np.argsort(values, axis=0)[:_KEPT].ravel())[: 3 * _KEPT]
+            offsets, values = offsets[best], values[best]
+            children = np.repeat(offsets, _CHILDREN, axis=0)
+            moves = noise.normal(size=children.shape) * step
+            single = noise.integers(0, offsets.shape[1], size=len(children))
+            moves[::2] = np.where(np.arange(offsets.shape[1]) == single[::2, None], moves[::2], 0.0)
+            children = into(children + moves, blueprint.domain)
+            offsets = np.vstack([offsets, children])
+            values = np.vstack([values, np.nan_to_num(excess(children), nan=-1.0)])
+            step *= 0.4
+    order = np.argsort(values, axis=0)[0]
+    lowest = order[np.argsort(values[order, np.arange(values.shape[1])])]
+    return offsets[np.unique(lowest[:4])]
+
+
+def _in_floats(
+    rng: random.Random,
+    blueprint: Blueprint,
+    target: Target,
+    certificate: Certificate,
+    offsets: Array,
+) -> str | None:
+    """Compare one way of running the model in one format with its bound."""
+    dtype, executor = rng.choice(DTYPES), rng.choice(certificate.executors)
+    try:
+        bound = certificate.bound(dtype, executor)
+    except RoundingError:
+        return None
+    model = CompiledModel(blueprint, certificate, dtype, executor=executor)
+    rounded = torch.from_numpy(at(offsets[:_EVALUATED], blueprint)).to(dtype)
+    exact = [[Fraction(c) for c in point] for point in rounded.double().tolist()]
+    inside = [k for k, point in enumerate(exact) if is_inside(blueprint.domain, point)]
+    if inside:
+        values = model(rounded[inside]).double().reshape(len(inside), len(target)).tolist()
+        for k, found in zip(inside, values, strict=True):
+            for value, polynomial in zip(found, target, strict=True):
+                wanted = polynomial.at(exact[k])
+                if not np.isfinite(value) or abs(Fraction(value) - wanted) > Fraction(bound):
+                    return (
+                        f"{executor} in {dtype} returns {value!r}, not {float(wanted)!r} within "
+                        f"{bound:.3g}, at {rounded[k].tolist()}"
+                    )
+    others = (k for k in range(len(exact)) if k not in inside)
+    outside = [k for k in others if not is_inside(blueprint.domain, exact[k], SLACK)]
+    for k in outside[:1]:
+        try:
+            model(rounded[k])
+        except OutsideDomainError:
+            continue
+        return f"{executor} in {dtype} answers outside of the domain, at {rounded[k].tolist()}"
+    return None
