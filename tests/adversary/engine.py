@@ -185,7 +185,8 @@ def write(
 
 
 _PLACE = re.compile(r"^((block|head|token|unit|output|of the model)( #)?[,:]? )+")
-_NUMBER = re.compile(r"\d[\d,./]*(e[+-]?\d+)?")
+_NUMBER = re.compile(r"-?\d[\d./]*(e[+-]?\d+)?")
+_PATH = re.compile(r"\b[a-z]\w*(\.\w+)+")
 _WORDS = 7
 
 
@@ -195,8 +196,8 @@ def check_name(error: BaseException) -> str:
     >>> check_name(ValueError("block 2, head 1: token 3 is not shown to be 4.5 or so"))
     'ValueError: is not shown to be # or'
     """
-    text = _NUMBER.sub("#", re.sub(r"\([^()]*\)", "", str(error)))
-    words = _PLACE.sub("", text).split()[:_WORDS]
+    text = _PATH.sub("PATH", re.sub(r"\([^()]*\)", "", str(error)))
+    words = _PLACE.sub("", _NUMBER.sub("#", text)).split()[:_WORDS]
     return f"{type(error).__name__}: {' '.join(words)}"
 
 

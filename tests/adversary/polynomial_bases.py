@@ -52,7 +52,9 @@ def base(index: int) -> tuple[Blueprint, Target | None, str]:
 
 def domain(rng: random.Random, d: int) -> Domain:
     """Return a ball or a box, about the origin or not."""
-    centre = [Fraction(rng.choice((0, 0, 1, -2, Fraction(1, 3), 50))) for _ in range(d)]
+    centre = [
+        Fraction(rng.choice((0, 0, 1, -2, 50, Fraction(1, 3), Fraction(1000, 3)))) for _ in range(d)
+    ]
     if rng.random() < 0.6:
         moved = rng.random() < 0.25
         return Ball(rng.choice(_SIZES), tuple(centre) if moved else ())

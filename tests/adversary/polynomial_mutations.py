@@ -25,7 +25,7 @@ from tests.adversary.interpreter import FloatBlueprint
 from tests.adversary.points import at, float_points
 from tests.adversary.polynomial_bases import direction, domain, rational
 from tests.adversary.polynomial_blocks import layer, positions, with_block
-from tests.cases.blueprints import tampered
+from tests.cases.blueprints import tampered, with_matrix
 
 Mutation = Callable[[random.Random, Blueprint], Blueprint | tuple[Blueprint, str] | None]
 
@@ -45,6 +45,17 @@ def mutated(rng: random.Random, blueprint: Blueprint) -> tuple[Blueprint, str]:
             return found
         if found is not None:
             return found, name
+
+
+def misshapen(rng: random.Random, blueprint: Blueprint) -> Blueprint:
+    """Give one matrix a row or a column more, or one less where no entry stands."""
+    paths = [path for path, _ in blueprint.matrices() if not path.endswith("bias")]
+    path = rng.choice([path for path in paths if not path.startswith("readouts.1")])
+    matrix = dict(blueprint.matrices())[path]
+    rows, columns = matrix.shape
+    rows, columns = rng.choice(((rows + 1, columns), (rows, columns + 1), (rows - 1, columns)))
+    entries = {p: v for p, v in matrix.entries.items() if p[0] < rows}
+    return with_matrix(blueprint, path, Matrix.of(max(rows, 0), columns, entries))
 
 
 def _append_block(rng: random.Random, blueprint: Blueprint) -> tuple[Blueprint, str] | None:
@@ -342,6 +353,20 @@ def _repeat_block(rng: random.Random, blueprint: Blueprint) -> Blueprint | None:
     return replace(blueprint, blocks=blocks)
 
 
+def _drop_heads(rng: random.Random, blueprint: Blueprint) -> Blueprint | None:
+    """Leave out a head, or all heads of a block."""
+
+    def change(block: Block) -> Block:
+        heads = list(block.attention.heads)
+        if heads and rng.random() < 0.5:
+            heads.pop(rng.randrange(len(heads)))
+        else:
+            heads = []
+        return replace(block, attention=replace(block.attention, heads=tuple(heads)))
+
+    return _at_block(rng, blueprint, change)
+
+
 def _exchange_rule(rng: random.Random, blueprint: Blueprint) -> Blueprint | None:
     def change(block: Block) -> Block:
         rule = rng.choice([r for r in Rule if r is not block.attention.selection.rule])
@@ -496,6 +521,7 @@ MUTATIONS: dict[str, tuple[int, Mutation]] = {
     "change value": (2, _change_value),
     "swap blocks": (1, _swap_blocks),
     "repeat block": (1, _repeat_block),
+    "drop heads": (1, _drop_heads),
     "exchange rule": (1, _exchange_rule),
     "change temperature": (1, _change_temperature),
     "exchange activation": (1, _exchange_activation),

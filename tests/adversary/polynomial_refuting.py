@@ -30,6 +30,7 @@ DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 Margins = tuple[tuple[Array, ...], ...]
 
 _ROUNDS, _KEPT, _CHILDREN = 5, 6, 6
+_BEYOND = (0.0, 2.0**-31, 2.0**-10)
 _EVALUATED = 80  # more than the points from which a model may expand its polynomial
 
 
@@ -146,12 +147,20 @@ def _in_floats(
                         f"{executor} in {dtype} returns {value!r}, not {float(wanted)!r} within "
                         f"{bound:.3g}, at {rounded[k].tolist()}"
                     )
-    others = (k for k in range(len(exact)) if k not in inside)
-    outside = [k for k in others if not is_inside(blueprint.domain, exact[k], SLACK)]
-    for k in outside[:1]:
-        try:
-            model(rounded[k])
-        except OutsideDomainError:
-            continue
-        return f"{executor} in {dtype} answers outside of the domain, at {rounded[k].tolist()}"
+    return _outside(model, offsets)
+
+
+def _outside(model: CompiledModel, offsets: Array) -> str | None:
+    """Try points a little beyond the boundary, where nothing is proven and none may be answered."""
+    for beyond in _BEYOND:
+        moved = offsets[:_EVALUATED] * (1 + beyond)
+        points = torch.from_numpy(at(moved, model.blueprint)).to(model.dtype)
+        for point in points:
+            exact = [Fraction(c) for c in point.double().tolist()]
+            if not is_inside(model.blueprint.domain, exact, SLACK):
+                try:
+                    model(point)
+                except OutsideDomainError:
+                    break
+                return f"{model.executor} in {model.dtype} answers outside, at {point.tolist()}"
     return None

@@ -15,8 +15,11 @@ from tests.adversary.engine import Candidate
 from tests.adversary.interpreter import polynomial_at
 from tests.adversary.points import exact_at, float_points
 from tests.adversary.polynomial_bases import BASES, base
-from tests.adversary.polynomial_mutations import mutated
+from tests.adversary.polynomial_mutations import misshapen, mutated
 from tests.adversary.polynomial_refuting import refutation
+
+_MISSHAPEN = 0.02
+"""The share of candidates that are not even well formed."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,9 @@ class Polynomials:
         for _ in range(changes):
             blueprint, kind = mutated(rng, blueprint)
             kinds.append(kind)
+        if rng.random() < _MISSHAPEN and len(blueprint.readouts) == 1:
+            target = target or _any_target(blueprint)
+            return Candidate(Claimed(misshapen(rng, blueprint), target), (*kinds, "misshapen"))
         wanted = rng.choices(("honest", "selves", "piece"), (2, 7, 1))[0]
         found = None
         if target is None or wanted != "honest":

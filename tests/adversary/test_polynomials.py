@@ -1,0 +1,81 @@
+"""No certificate of a polynomial model is false, whatever has been done to the model.
+
+To replay a seed: ``python -m tests.adversary polynomials --seed SEED --count 1``.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+import exactformer.errors
+from exactformer.algebra import Target
+from exactformer.blueprint import Ball, Blueprint
+from exactformer.certificates import Certificate, certify_blueprint
+from exactformer.execution.bounds import RoundingBound
+from exactformer.model.compiling import draw
+from tests.adversary.engine import Outcome, Tally, search
+from tests.adversary.interpreter import polynomial_at, run_rationally
+from tests.adversary.points import exact_points
+from tests.adversary.polynomial_bases import base
+from tests.adversary.polynomial_refuting import refutation
+
+QUICK = range(250)
+SLOW = range(1_000_000, 1_008_000)
+
+
+def check(tally: Tally) -> None:
+    """Nothing is false, nothing crashes, and enough is certified for that to mean something."""
+    assert not tally.findings, str(tally)
+    assert tally.certified_share > 0.25
+    assert tally.outcomes[Outcome.REFUSED] > 0.25 * tally.count
+    for name in tally.checks:
+        kind = getattr(exactformer.errors, name.partition(":")[0])
+        assert issubclass(kind, exactformer.errors.ExactformerError)
+
+
+def test_no_certificate_of_a_mutated_blueprint_is_false() -> None:
+    check(search("polynomials", QUICK))
+
+
+@pytest.mark.slow
+def test_no_certificate_of_many_mutated_blueprints_is_false() -> None:
+    tally = search("polynomials", SLOW, jobs=2)
+    check(tally)
+    certified = {kind for kind, counts in tally.kinds.items() if counts[Outcome.CERTIFIED]}
+    assert certified >= tally.kinds.keys() - {"misshapen"}
+
+
+def model() -> tuple[Blueprint, Target, Certificate]:
+    """A small honest model."""
+    target = Target.coerce("x1^3 + 2 x1 x2")
+    blueprint = draw(target, Ball(Fraction(2)), "doubling")
+    return blueprint, target, certify_blueprint(blueprint, target)
+
+
+def test_the_search_notices_a_target_that_is_off_by_little() -> None:
+    blueprint, _, certificate = model()
+    wrong = Target.coerce(f"x1^3 + {2 + Fraction(1, 2**60)} x1 x2")
+    assert "value" in (refutation(random.Random(0), blueprint, wrong, certificate) or "")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_search_notices_a_bound_that_is_too_small(seed: int) -> None:
+    blueprint, target, certificate = model()
+    none = dict.fromkeys(certificate.rounding, RoundingBound(0.0, 0.0))
+    claimed = replace(certificate, rounding=none, fused=none)
+    assert "within 0" in (refutation(random.Random(seed), blueprint, target, claimed) or "")
+
+
+@pytest.mark.parametrize("index", range(40))
+def test_the_search_runs_honest_models_as_they_are(index: int) -> None:
+    blueprint, target, origin = base(index)
+    if target is None or origin == "softmax":
+        return
+    for point in exact_points(blueprint, random.Random(index)):
+        wanted = tuple(polynomial.at(point) for polynomial in target)
+        assert run_rationally(blueprint, point).outputs == wanted
+        assert polynomial_at(blueprint, point, selves=False) == target
