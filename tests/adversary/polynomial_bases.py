@@ -1,4 +1,4 @@
-"""Blueprints that mutations begin with: small ones of every construction, and some grown by hand."""
+"""Blueprints that mutations begin with: small ones of every construction, and random ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,21 @@ from fractions import Fraction
 from functools import lru_cache
 
 from exactformer.algebra import Polynomial, Target
-from exactformer.blueprint import Ball, Blueprint, Box, Domain, Embedding, Matrix, Readout
+from exactformer.blueprint import (
+    Attention,
+    Ball,
+    Block,
+    Blueprint,
+    Box,
+    Domain,
+    Embedding,
+    FeedForward,
+    Head,
+    Matrix,
+    Readout,
+    Rule,
+    Selection,
+)
 from exactformer.constructions import APPROXIMATIONS, CONSTRUCTIONS, Extrapolation
 from exactformer.errors import ExactformerError
 from exactformer.model.compiling import draw
@@ -24,7 +38,10 @@ _SIZES = [Fraction(1)] * 8 + [Fraction(s) for s in ("1/2", "2", "7/3", "3", "10"
 def base(index: int) -> tuple[Blueprint, Target | None, str]:
     """Return a blueprint, its target unless it was grown by hand, and where it comes from."""
     rng = random.Random(f"base {index}")
-    if rng.random() < 0.25:
+    kind = rng.random()
+    if kind < 0.06:
+        return _grown_softmax(rng), None, "grown softmax"
+    if kind < 0.25:
         return _grown(rng), None, "grown"
     softmax = rng.random() < 0.1
     construction = rng.choice(list(APPROXIMATIONS if softmax else CONSTRUCTIONS))
@@ -120,4 +137,42 @@ def _grown(rng: random.Random) -> Blueprint:
         domain=where,
         degree=1,
         construction="by hand",
+    )
+
+
+def _grown_softmax(rng: random.Random) -> Blueprint:
+    """Return two tokens, one of them constant, and heads that read and write any dimensions.
+
+    With two tokens attention is always shared between oneself and the other.
+    """
+    d, w, where = rng.choice((1, 2)), rng.randint(4, 6), Ball(Fraction(1))
+    features = {} if rng.random() < 0.5 else {(0, j): c for j, c in enumerate(direction(rng, d))}
+    constant = {(i, rng.randrange(w)): rational(rng) for i in (0, 0, 1, 1)}
+    dimensions = range(w)
+
+    def head() -> Head:
+        read, compared, value = (rng.choices(dimensions, k=2) for _ in range(3))
+        return Head(
+            Matrix.of(1, w, {(0, read[0]): rational(rng) / 2}),
+            Matrix.of(1, w, {(0, compared[0]): rational(rng) / 2}),
+            Matrix.of(w, w, {(value[0], value[1]): rational(rng)}),
+        )
+
+    blocks = tuple(
+        Block(
+            Attention(tuple(head() for _ in range(rng.randint(1, 2))), Selection(Rule.SOFTMAX)),
+            FeedForward(*(Matrix.of(*s, {}) for s in ((0, w), (0, 1), (w, 0), (w, 1)))),
+        )
+        for _ in range(rng.randint(1, 3))
+    )
+    beta = {(0, k): rational(rng) for k in rng.sample(dimensions, 3)}
+    return Blueprint(
+        variables=tuple(f"x{j + 1}" for j in range(d)),
+        dimensions=tuple(f"dimension {k}" for k in dimensions),
+        embedding=Embedding(Matrix.of(2, d, features), 0, Matrix.of(2, w, constant)),
+        blocks=blocks,
+        readouts=(Readout(Matrix.of(2, w, beta), Fraction(0)),),
+        domain=where,
+        degree=1,
+        construction="softmax",
     )
