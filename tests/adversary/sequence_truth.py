@@ -1,0 +1,190 @@
+"""What a certified sequence model does, found by running it, against what its certificate claims."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from math import floor
+
+import torch
+from torch import Tensor
+
+from exactformer.blueprint.sequence import SequenceBlueprint
+from exactformer.blueprint.sequence_table import Columns, Grid, GridTable
+from exactformer.certificates.sequences import SequenceCertificate
+from exactformer.errors import ExactformerError
+from exactformer.execution.sequence_exact import run_sequence
+from exactformer.execution.sequence_literal import LiteralSequence
+from tests.adversary.sequence_drafts import streams_before
+
+Token = tuple[Fraction, ...]
+MOST_ORDERS = 64
+"""Sequences of cells that are tried; all of them where there are no more."""
+EXACT_RUNS = 5
+"""Runs in rational arithmetic of inputs that are not suspicious."""
+NEARLY = 1 - Fraction(1, 2**40)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An input and what the table makes of it; the output of an input outside is 0."""
+
+    tokens: tuple[Token, ...]
+    wanted: Columns
+    outside: bool
+    is_inner: bool
+    """Whether every coordinate is well inside its cell, so that no rounding takes it elsewhere."""
+
+
+def wanted_columns(table: GridTable, tokens: Sequence[Token]) -> tuple[Columns, bool]:
+    """Return what the tokens should go to, by the definition of a table, and whether one is outside."""
+    grid = table.grid
+    low, high = grid.support
+    nothing: Columns = ((Fraction(0),) * grid.dim,) * grid.tokens
+    if any(not low <= v < high for token in tokens for v in token):
+        return nothing, True
+    side = (high - low) / grid.cells
+    ids = tuple(
+        sum(floor((v - low) / side) * grid.cells**r for r, v in enumerate(token))
+        for token in tokens
+    )
+    if grid.positional:
+        return table.values.get(ids, nothing), False
+    name = tuple(sorted(ids))
+    known = table.values.get(name, nothing)
+    return tuple(known[name.index(k)] for k in ids), False
+
+
+def trials(table: GridTable, rng: random.Random) -> list[Trial]:
+    """Return inputs of all orders of classes, at several places of their cells, and outside."""
+    grid = table.grid
+    count = grid.points**grid.tokens
+    if count <= MOST_ORDERS:
+        orders = list(product(range(grid.points), repeat=grid.tokens))
+    else:
+        orders = [
+            tuple(rng.choices(range(grid.points), k=grid.tokens)) for _ in range(MOST_ORDERS // 2)
+        ]
+        shuffled = rng.sample(list(table.values), min(len(table.values), MOST_ORDERS // 2))
+        orders += [tuple(rng.sample(ids, len(ids))) for ids in shuffled]
+    inputs = [(tuple(grid.centre(k) for k in ids), True) for ids in orders]
+    for ids in rng.sample(orders, min(len(orders), 16)):
+        inputs.append((tuple(grid.corner(k) for k in ids), False))
+        inputs.append((tuple(grid.place(k, NEARLY) for k in ids), False))
+        inputs.append((tuple(_somewhere(grid, k, rng) for k in ids), True))
+    inputs += [(tokens, False) for tokens in _outside(grid, rng)]
+    return [Trial(x, *wanted_columns(table, x), inner) for x, inner in inputs]
+
+
+def _somewhere(grid: Grid, column: int, rng: random.Random) -> Token:
+    low, high = grid.support
+    unit = (high - low) / grid.cells
+    cells = grid.coordinates(column)
+    return tuple(low + unit * (q + Fraction(rng.randrange(1, 128), 128)) for q in cells)
+
+
+def _outside(grid: Grid, rng: random.Random) -> Iterator[tuple[Token, ...]]:
+    """Yield inputs with one coordinate outside, or more."""
+    low, high = grid.support
+    span = high - low
+    side = span / grid.cells
+    places = [high, low - side / 2, high + side / 2, low - side * Fraction(1, 2**30)]
+    places += [low + k * span for k in (-7, -2, -1, 1, 2, 5, 1000, -1000)]
+    places += [low + side * (rng.randint(-40, -1) + Fraction(1, 2)) for _ in range(6)]
+    places += [high + side * (rng.randint(0, 40) + Fraction(1, 2)) for _ in range(6)]
+    for place in places:
+        tokens = [
+            list(_somewhere(grid, rng.randrange(grid.points), rng)) for _ in range(grid.tokens)
+        ]
+        for i in rng.sample(range(grid.tokens), rng.choice([1, 1, grid.tokens])):
+            tokens[i][rng.randrange(grid.dim)] = place
+        yield tuple(map(tuple, tokens))
+
+
+def inputs_of(found: Sequence[Trial]) -> Tensor:
+    """Return inputs in float64, rounded."""
+    return torch.tensor(
+        [[[float(v) for v in token] for token in trial.tokens] for trial in found],
+        dtype=torch.float64,
+    )
+
+
+def outputs_of(found: Sequence[Trial]) -> Tensor:
+    """Return what is wanted, each value rounded once."""
+    return torch.tensor(
+        [[[float(v) for v in column] for column in trial.wanted] for trial in found],
+        dtype=torch.float64,
+    )
+
+
+def is_binary(grid: Grid) -> bool:
+    """Whether floats hold the edges of all cells."""
+    low, high = grid.support
+    edges = (low, (high - low) / grid.cells)
+    return all(v.denominator & (v.denominator - 1) == 0 for v in edges)
+
+
+def false_in_layers(
+    blueprint: SequenceBlueprint,
+    certificate: SequenceCertificate,
+    found: Sequence[Trial],
+    rng: random.Random,
+) -> str | None:
+    """Return an input that the layers, in rational arithmetic, do not treat as is claimed."""
+    claimed = [trial for trial in found if certificate.outside or not trial.outside]
+    chosen = rng.sample(claimed, min(EXACT_RUNS, len(claimed)))
+    try:
+        module = LiteralSequence(blueprint)
+        with torch.no_grad():
+            difference = (module(inputs_of(claimed)) - outputs_of(claimed)).abs().amax((1, 2))
+        suspicious = [claimed[int(k)] for k in difference.nan_to_num(1.0).gt(1e-6).nonzero()[:, 0]]
+        chosen += rng.sample(suspicious, min(4, len(suspicious)))
+    except (ExactformerError, RuntimeError):
+        chosen += rng.sample(claimed, min(3 * EXACT_RUNS, len(claimed)))
+    for trial in chosen:
+        try:
+            output = tuple(map(tuple, run_sequence(blueprint, trial.tokens)))
+        except ExactformerError as error:
+            return f"layers cannot be run: {error}"
+        if output != trial.wanted:
+            return differing(trial, shown(output))
+    return None
+
+
+def false_counts(
+    blueprint: SequenceBlueprint, certificate: SequenceCertificate, table: GridTable
+) -> str | None:
+    """Return a number of a certificate that runs of all classes do not confirm."""
+    grid = table.grid
+    every = (
+        grid.points**grid.tokens
+        if grid.positional
+        else sum(1 for _ in combinations_with_replacement(range(grid.points), grid.tokens))
+    )
+    if certificate.classes != grid.size or certificate.rejected != every - grid.size:
+        return f"counts: {certificate.classes} classes, {certificate.rejected} rejected"
+    if grid.size * grid.tokens > 60:
+        return None
+    inputs = [[grid.centre(k) for k in ids] for ids in grid.classes()]
+    streams = streams_before(blueprint, "values", inputs)
+    keys = [
+        sum(v * column[r] for _, r, v in blueprint.code) for stream in streams for column in stream
+    ]
+    claimed = certificate.smallest_key, certificate.largest_key
+    if claimed != (min(keys), max(keys)):
+        return f"keys: from {min(keys)} to {max(keys)}, claimed {claimed}"
+    if certificate.key_bits != max(keys).numerator.bit_length():
+        return f"keys: {certificate.key_bits} bits claimed for {max(keys)}"
+    return None
+
+
+def differing(trial: Trial, output: str) -> str:
+    """Describe an input whose output is not the wanted one."""
+    kind = "outside" if trial.outside else "table"
+    return f"{kind}: {shown(trial.tokens)} comes out as {output}, not as {shown(trial.wanted)}"
+
+
+def shown(columns: Sequence[Sequence[Fraction]]) -> str:
+    """Return columns in short."""
+    return str([[round(float(v), 12) for v in column] for column in columns])

@@ -1,0 +1,242 @@
+"""The family of sequence models: mutated blueprints against tables, certificates against runs.
+
+A candidate begins as an honest blueprint, is mutated, and is certified against one of three tables: the
+honest one; the one it has where it is run at the centres of the classes in their own order, so that all
+else hangs on the structure of the proof; the honest one with entries changed in both.
+"""
+
+import random
+import tempfile
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+import torch
+
+import exactformer
+from exactformer.blueprint.layers import Attention
+from exactformer.blueprint.sequence import SequenceBlueprint
+from exactformer.blueprint.sequence_storing import save_sequence
+from exactformer.blueprint.sequence_table import GridTable
+from exactformer.certificates.sequences import (
+    SequenceCertificate,
+    certify_sequence,
+    certify_softened,
+)
+from exactformer.constructions.sequence_softening import soften
+from exactformer.errors import ExactformerError
+from exactformer.model.sequence_model import SequenceModel
+from exactformer.model.sequences import prove_sequence
+from tests.adversary.engine import Candidate
+from tests.adversary.sequence_drafts import (
+    Draft,
+    NotApplicableError,
+    honest_draft,
+    retabulate,
+    units_of,
+)
+from tests.adversary.sequence_mutations import mutate, random_names
+from tests.adversary.sequence_softness_truth import false_softness
+from tests.adversary.sequence_truth import (
+    Trial,
+    differing,
+    false_counts,
+    false_in_layers,
+    inputs_of,
+    is_binary,
+    outputs_of,
+    trials,
+)
+
+EXECUTORS = ("fused", "literal", "exact")
+SOFT_SHARE = 0.15
+LITTLE_WORK = 300
+"""Classes times units up to which a proof that runs every class is quick."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is certified, and by which way."""
+
+    blueprint: SequenceBlueprint
+    table: GridTable
+    limit: SequenceBlueprint | None
+    """The hard limit of a softened blueprint."""
+    by_keys: bool
+    """Whether the proof may not run every class."""
+    from_file: bool
+    """Whether the blueprint is saved and loaded."""
+
+
+class Sequences:
+    """Mutated sequence blueprints."""
+
+    def candidate(self, seed: int) -> Candidate:
+        """Return the candidate of a seed."""
+        rng = random.Random(seed)
+        if rng.random() < SOFT_SHARE:
+            return _soft_candidate(rng)
+        draft = honest_draft(rng)
+        mutate(draft, random_names(rng))
+        _choose_table(draft)
+        subject = Subject(
+            draft.blueprint,
+            draft.table,
+            limit=None,
+            by_keys=rng.random() < (0.5 if _is_quick(draft.blueprint, draft.table) else 0.95),
+            from_file=rng.random() < 0.04,
+        )
+        return Candidate(subject, tuple(draft.mutations))
+
+    def certify(self, candidate: Candidate) -> SequenceCertificate:
+        """Return the certificate of a candidate."""
+        subject = candidate.subject
+        if subject.from_file:
+            return _loaded(subject, "fused").certificate
+        if subject.limit is not None:
+            return certify_softened(subject.blueprint, subject.limit, subject.table)
+        if subject.by_keys:
+            return certify_sequence(subject.blueprint, subject.table, exhaustive_work=0)
+        return certify_sequence(subject.blueprint, subject.table)
+
+    def refute(
+        self, candidate: Candidate, certificate: SequenceCertificate, seed: int
+    ) -> str | None:
+        """Return what is false about a certificate."""
+        subject = candidate.subject
+        rng = random.Random(f"points {seed}")
+        if subject.limit is not None:
+            return false_softness(
+                subject.blueprint, subject.limit, subject.table, certificate.softness, rng
+            ) or _false_limit(subject, certificate, rng)
+        found = trials(subject.table, rng)
+        false = false_in_layers(subject.blueprint, certificate, found, rng)
+        false = false or false_counts(subject.blueprint, certificate, subject.table)
+        return false or _false_models(subject, found, rng)
+
+
+FAMILY = Sequences()
+
+
+def _choose_table(draft: Draft) -> None:
+    """Certify against the honest table, the blueprint's own, or leave it to the mutations."""
+    if draft.rng.random() < 0.3:
+        try:
+            retabulate(draft)
+            draft.mutations.append("(own table)")
+        except NotApplicableError:
+            return
+
+
+def _soft_candidate(rng: random.Random) -> Candidate:
+    """Mutate the limit, the softened blueprint, or both."""
+    while True:
+        draft = honest_draft(rng, soft=True)
+        mutate(draft, [n for n in random_names(rng, 2) if rng.random() < 0.8])
+        sharpness = Fraction(rng.choice([1, 10, 100, 1000, 10**4, 10**6]))
+        ramp = rng.choice([2, 3, 5, 10, 20])
+        try:
+            soft = soften(draft.blueprint, draft.table, sharpness, ramp)
+            break
+        except (ExactformerError, ValueError, TypeError, ZeroDivisionError):
+            continue
+    limit = draft.blueprint
+    draft.mutations.append("(softened)")
+    if rng.random() < 0.35:
+        draft.blueprint = soft
+        mutate(draft, random_names(rng, 2))
+        soft = draft.blueprint
+        if rng.random() < 0.3:
+            limit = _alike(limit, soft)
+    subject = Subject(soft, draft.table, limit, by_keys=False, from_file=rng.random() < 0.2)
+    return Candidate(subject, tuple(draft.mutations))
+
+
+def _alike(limit: SequenceBlueprint, soft: SequenceBlueprint) -> SequenceBlueprint:
+    """Return a limit that differs from its softened blueprint in the stages only."""
+    return replace(
+        soft, stages=limit.stages, realisation=limit.realisation, metadata=limit.metadata
+    )
+
+
+def _loaded(subject: Subject, executor: str) -> SequenceModel:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.safetensors")
+        save_sequence(subject.blueprint, subject.table, path)
+        model = exactformer.load(path, executor=executor)
+    assert isinstance(model, SequenceModel)
+    return model
+
+
+def _false_limit(
+    subject: Subject, certificate: SequenceCertificate, rng: random.Random
+) -> str | None:
+    """Return what is false about the limit of a softened blueprint, where it is the subject's."""
+    if subject.from_file or subject.limit is None:
+        return None
+    found = trials(subject.table, rng)
+    false = false_in_layers(subject.limit, certificate, found, rng)
+    return false or false_counts(subject.limit, certificate, subject.table)
+
+
+def _false_models(subject: Subject, found: list[Trial], rng: random.Random) -> str | None:
+    """Return where a model that is handed out differs from the table."""
+    quick = _is_quick(subject.blueprint, subject.table)
+    if not quick and rng.random() < 0.7:
+        return None
+    for executor in EXECUTORS if quick else (rng.choice(EXECUTORS),):
+        try:
+            if subject.from_file:
+                model = _loaded(subject, executor)
+            else:
+                model = prove_sequence(subject.blueprint, subject.table, executor)
+        except ExactformerError:
+            continue  # it may be refused for reasons of its own, such as keys beyond a float
+        false = _false_model(model, executor, found, rng)
+        if false:
+            return f"{executor} model, {false}"
+    return None
+
+
+def _is_quick(blueprint: SequenceBlueprint, table: GridTable) -> bool:
+    units = sum(
+        len(part.heads) if isinstance(part, Attention) else units_of(part).w1.rows
+        for stage in blueprint.stages
+        for part in stage.parts
+    )
+    return units * table.grid.size <= LITTLE_WORK
+
+
+def _false_model(
+    model: SequenceModel, executor: str, found: list[Trial], rng: random.Random
+) -> str | None:
+    grid = model.table.grid
+    # Where an edge is not a float, an input may be rounded into the next cell.
+    tried = [t for t in found if t.is_inner or t.outside or is_binary(grid)]
+    if not is_binary(grid):
+        tried = [t for t in tried if not t.outside or _is_far(t, grid.support)]
+    if executor == "exact":
+        tried = rng.sample(tried, min(2, len(tried)))
+    with torch.no_grad():
+        outputs, wanted = model(inputs_of(tried)), outputs_of(tried)
+    # Where the value is written over a key, the layers round it once more in floats.
+    in_place = executor == "literal" and not _writes_apart(model.blueprint)
+    slack = model.certificate.largest_key * 2.0**-44 if in_place else 0.0
+    wrong = ((outputs - wanted).abs() > slack).flatten(1).any(1).nonzero()
+    if not len(wrong):
+        return None
+    k = int(wrong[0])
+    return differing(tried[k], str(outputs[k].tolist()))
+
+
+def _is_far(trial: Trial, support: tuple[Fraction, Fraction]) -> bool:
+    low, high = support
+    near = (high - low) / 1000
+    edges = [abs(v - end) for token in trial.tokens for v in token for end in support]
+    return min(edges) > near
+
+
+def _writes_apart(blueprint: SequenceBlueprint) -> bool:
+    """Whether the rows of the output are not those of the code."""
+    rows = {row for _, row in blueprint.readout.entries}
+    return rows.isdisjoint(row for _, row in blueprint.code.entries)

@@ -1,0 +1,84 @@
+"""No certificate of a mutated sequence blueprint is false; only errors of the package are raised."""
+
+import random
+
+import pytest
+
+from exactformer.certificates.sequences import certify_sequence
+from exactformer.execution.sequence_exact import run_sequence
+from tests.adversary.engine import Tally, search
+from tests.adversary.sequence_drafts import honest_draft, random_values, refit, retabulate
+from tests.adversary.sequence_mutations import MUTATIONS, mutate
+from tests.adversary.sequence_softness_truth import run_precisely
+from tests.adversary.sequence_truth import false_in_layers, trials
+from tests.adversary.sequences import FAMILY
+
+
+def check(tally: Tally) -> None:
+    assert not tally.findings, str(tally)
+    assert 0.1 < tally.certified_share < 0.5
+
+
+def test_no_certificate_of_a_mutated_blueprint_is_false() -> None:
+    check(search("sequences", range(400)))
+
+
+@pytest.mark.slow
+def test_no_certificate_of_many_mutated_blueprints_is_false() -> None:
+    check(search("sequences", range(400, 12_000)))
+
+
+def test_every_mutation_applies_to_some_blueprint() -> None:
+    applied: set[str] = set()
+    for seed in range(40):
+        for name in MUTATIONS.keys() - applied:
+            draft = honest_draft(random.Random(seed))
+            mutate(draft, [name])
+            applied.update(draft.mutations)
+    # An honest blueprint is fitted already.
+    assert applied | {"fit the values anew"} == MUTATIONS.keys()
+
+
+def test_a_seed_replays_its_candidate() -> None:
+    for seed in range(20):
+        assert FAMILY.candidate(seed) == FAMILY.candidate(seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_honest_blueprints_are_fitted_and_tabulated_as_they_are(seed: int) -> None:
+    draft = honest_draft(random.Random(seed))
+    blueprint, table = draft.blueprint, draft.table
+    retabulate(draft)
+    assert draft.table == table
+    refit(draft)
+    assert draft.blueprint.largest_key == blueprint.largest_key
+    retabulate(draft)
+    assert draft.table == table
+
+
+def test_a_wrong_table_is_refuted() -> None:
+    """The search would notice a certificate that certifies anything."""
+    for seed in range(10):
+        draft = honest_draft(random.Random(seed))
+        certificate = certify_sequence(draft.blueprint, draft.table)
+        found = trials(draft.table, random.Random(seed))
+        assert false_in_layers(draft.blueprint, certificate, found, random.Random(seed)) is None
+        draft.table = random_values(random.Random(seed + 1000), draft.grid)
+        found = trials(draft.table, random.Random(seed))
+        assert false_in_layers(draft.blueprint, certificate, found, random.Random(seed)) is not None
+
+
+def test_precise_runs_of_uniform_attention_are_exact_runs() -> None:
+    """Without scores softmax is the hard maximum, so both runs of the four layers agree."""
+    for seed in range(40):
+        draft = honest_draft(random.Random(seed))
+        if draft.blueprint.form != "four-layer":
+            continue
+        for trial in trials(draft.table, random.Random(seed))[:3]:
+            exact = run_sequence(draft.blueprint, trial.tokens)
+            precise = run_precisely(draft.blueprint, trial.tokens)
+            assert all(
+                abs(a - float(b)) < 1e-12
+                for x, y in zip(precise, exact, strict=True)
+                for a, b in zip(x, y, strict=True)
+            )
