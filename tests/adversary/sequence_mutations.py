@@ -24,9 +24,10 @@ from exactformer.blueprint.sequence import (
     Successive,
 )
 from exactformer.blueprint.sequence_table import GridTable
-from exactformer.errors import ExactformerError
+from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from tests.adversary.sequence_drafts import (
     INDICATOR,
+    RUNS_BADLY,
     STEP,
     Draft,
     NotApplicableError,
@@ -34,9 +35,11 @@ from tests.adversary.sequence_drafts import (
     changed,
     has_units,
     is_attention,
+    is_feasible,
     is_piecewise,
     known_codes,
     random_value,
+    random_values,
     refit,
     small,
     taken,
@@ -61,7 +64,7 @@ def mutate(draft: Draft, names: list[str]) -> None:
         before = (draft.blueprint, draft.table)
         try:
             MUTATIONS[name](draft)
-        except (NotApplicableError, ExactformerError):
+        except (NotApplicableError, *RUNS_BADLY):
             draft.blueprint, draft.table = before
             continue
         if (draft.blueprint, draft.table) != before:
@@ -412,6 +415,51 @@ def insert_a_layer_that_writes_nothing(draft: Draft) -> None:
     draft.insert(draft.any_stage(), layer)
 
 
+@mutation
+def insert_units_for_negative_codes(draft: Draft) -> None:
+    """Insert a unit that leaves inside codes alone and moves negative ones, perhaps to a key."""
+    rng, w = draft.rng, draft.blueprint.width
+    read = code_row(draft)
+    row = next((r for _, r, v in read if v == 1), None)
+    if row is None:
+        raise NotApplicableError
+    goal = rng.choice(known_codes(draft))
+    units = PiecewiseFeedForward(
+        read,
+        Matrix.of(1, 1, {}),
+        Matrix.of(w, 1, {(row, 0): 1}),
+        Matrix.of(w, 1, {}),
+        PiecewiseLinear.of((0,), (rng.choice([(-1, goal), (-2, 0), (-1, 0), (0, goal)]), (0, 0))),
+    )
+    stage = draft.any_stage("contextual mapping", "reject")
+    if rng.random() < 0.5:
+        stages = draft.blueprint.stages
+        own = Stage("reject", (in_turn(draft, units),))
+        draft.alter(stages=(*stages[:-1], own, stages[-1]))
+    else:
+        draft.insert(stage, in_turn(draft, units))
+
+
+@mutation
+def take_a_stage_from_another_grid(draft: Draft) -> None:
+    """Take the stage that the same form has for another number of cells or tokens."""
+    rng, grid = draft.rng, draft.grid
+    other = replace(
+        grid,
+        cells=max(1, grid.cells + rng.choice([-1, 0, 1])),
+        tokens=max(1, grid.tokens + rng.choice([-1, 0, 0, 1])),
+        positional=grid.positional != (rng.random() < 0.2),
+    )
+    form = draft.blueprint.form
+    if form not in SEQUENCE_FORMS or not is_feasible(other, form):
+        raise NotApplicableError
+    stranger = SEQUENCE_FORMS[form](random_values(rng, other))
+    s = draft.any_stage()
+    if s >= len(stranger.stages):
+        raise NotApplicableError
+    draft.put_parts(s, stranger.stages[s].parts)
+
+
 # Units
 
 
@@ -538,6 +586,26 @@ def add_a_piece(draft: Draft) -> None:
     breaks.insert(k, new)
     pieces.insert(k + rng.choice([0, 1]), piece)
     activation = PiecewiseLinear(tuple(breaks), tuple(pieces))
+    draft.put(place, with_units(draft.part(place), replace(units, activation=activation)))
+
+
+@mutation
+def change_a_piece(draft: Draft) -> None:
+    """Change slope or intercept of one piece of an activation."""
+    rng = draft.rng
+    place = draft.any_part(is_piecewise)
+    units = units_of(draft.part(place))
+    assert isinstance(units, PiecewiseFeedForward)
+    pieces = list(units.activation.pieces)
+    k = rng.randrange(len(pieces))
+    slope, intercept = pieces[k]
+    factors = [Fraction(0), Fraction(1, 2), Fraction(-1), Fraction(2), Fraction(1, 100)]
+    if rng.random() < 0.7:
+        intercept = rng.choice([intercept * rng.choice(factors), intercept + draft.unit()])
+    else:
+        slope = Fraction(rng.choice([0, 1, -1]))
+    pieces[k] = (slope, intercept)
+    activation = PiecewiseLinear(units.activation.breaks, tuple(pieces))
     draft.put(place, with_units(draft.part(place), replace(units, activation=activation)))
 
 
@@ -929,6 +997,8 @@ def change_values_of_blueprint_and_table(draft: Draft) -> None:
     values = dict(draft.table.values)
     ids = draft.rng.choice(list(values))
     column = tuple(random_value(draft.rng) for _ in range(draft.grid.dim))
+    if draft.rng.random() < 0.3:
+        column = (draft.rng.choice(known_codes(draft)), *column[1:])
     values[ids] = tuple(
         column if draft.grid.positional or k == ids[0] else old
         for k, old in zip(ids, values[ids], strict=True)

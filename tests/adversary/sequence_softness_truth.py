@@ -23,7 +23,7 @@ from exactformer.blueprint.sequence_table import GridTable
 from exactformer.certificates.sequence_softness import Softness
 from exactformer.errors import ExactformerError
 from exactformer.execution.sequence_literal import LiteralSequence
-from tests.adversary.sequence_drafts import streams_before
+from tests.adversary.sequence_interpreter import Interpreter
 from tests.adversary.sequence_truth import Token, shown, trials, wanted_columns
 
 SAMPLES = 60
@@ -54,7 +54,7 @@ def false_softness(
     if apart:
         return apart
     if softness.code_error is not None:
-        wanted = [_hard_codes(limit, tokens) for tokens in uniform]
+        wanted = _hard_codes(limit, uniform)
         allowed = mpf(softness.code_error)
         false = _too_many(_codes(soft), codes, uniform, wanted, allowed, softness, rng)
         if false:
@@ -84,10 +84,10 @@ def _codes(soft: SequenceBlueprint) -> SequenceBlueprint:
     return replace(soft, stages=tuple(stages), readout=soft.code)
 
 
-def _hard_codes(limit: SequenceBlueprint, tokens: Sequence[Token]) -> list[Column]:
+def _hard_codes(limit: SequenceBlueprint, inputs: list[tuple[Token, ...]]) -> list[list[Column]]:
     before = "reject" if any(s.name == "reject" for s in limit.stages) else "values"
-    (stream,) = streams_before(limit, before, [list(tokens)])
-    return [[_number(sum(v * column[r] for _, r, v in limit.code))] for column in stream]
+    run = Interpreter(limit)
+    return [[[_number(key)] for key in run.keys(tokens, before)] for tokens in inputs]
 
 
 def _table_columns(table: GridTable, tokens: Sequence[Token]) -> list[Column]:

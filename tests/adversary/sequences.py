@@ -26,6 +26,7 @@ from exactformer.certificates.sequences import (
 from exactformer.constructions.sequence_softening import soften
 from exactformer.errors import ExactformerError
 from exactformer.model.sequence_model import SequenceModel
+from exactformer.model.sequence_soft_model import SoftSequenceModel
 from exactformer.model.sequences import prove_sequence
 from tests.adversary.engine import Candidate
 from tests.adversary.sequence_drafts import (
@@ -48,6 +49,7 @@ from tests.adversary.sequence_truth import (
     trials,
 )
 
+SHARPNESSES = [1, 5, 10, 20, 30, 50, 70, 100, 200, 300, 500, 1000, 3000, 10**4, 10**6]
 EXECUTORS = ("fused", "literal", "exact")
 SOFT_SHARE = 0.15
 LITTLE_WORK = 300
@@ -66,6 +68,16 @@ class Subject:
     """Whether the proof may not run every class."""
     from_file: bool
     """Whether the blueprint is saved and loaded."""
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A certificate and what it is about; a file may hold less than was saved."""
+
+    certificate: SequenceCertificate
+    blueprint: SequenceBlueprint
+    table: GridTable
+    limit: SequenceBlueprint | None
 
 
 class Sequences:
@@ -88,31 +100,39 @@ class Sequences:
         )
         return Candidate(subject, tuple(draft.mutations))
 
-    def certify(self, candidate: Candidate) -> SequenceCertificate:
-        """Return the certificate of a candidate."""
+    def certify(self, candidate: Candidate) -> Certified:
+        """Return the certificate of a candidate, and what it is about."""
         subject = candidate.subject
+        blueprint, table, limit = subject.blueprint, subject.table, subject.limit
         if subject.from_file:
-            return _loaded(subject, "fused").certificate
-        if subject.limit is not None:
-            return certify_softened(subject.blueprint, subject.limit, subject.table)
-        if subject.by_keys:
-            return certify_sequence(subject.blueprint, subject.table, exhaustive_work=0)
-        return certify_sequence(subject.blueprint, subject.table)
+            model = _loaded(subject, "fused")
+            hard = model.limit if isinstance(model, SoftSequenceModel) else None
+            return Certified(model.certificate, model.blueprint, model.table, hard)
+        if limit is not None:
+            certificate = certify_softened(blueprint, limit, table)
+        elif subject.by_keys:
+            certificate = certify_sequence(blueprint, table, exhaustive_work=0)
+        else:
+            certificate = certify_sequence(blueprint, table)
+        return Certified(certificate, blueprint, table, limit)
 
-    def refute(
-        self, candidate: Candidate, certificate: SequenceCertificate, seed: int
-    ) -> str | None:
+    def refute(self, candidate: Candidate, certified: Certified, seed: int) -> str | None:
         """Return what is false about a certificate."""
-        subject = candidate.subject
         rng = random.Random(f"points {seed}")
-        if subject.limit is not None:
-            return false_softness(
-                subject.blueprint, subject.limit, subject.table, certificate.softness, rng
-            ) or _false_limit(subject, certificate, rng)
-        found = trials(subject.table, rng)
-        false = false_in_layers(subject.blueprint, certificate, found, rng)
-        false = false or false_counts(subject.blueprint, certificate, subject.table)
-        return false or _false_models(subject, found, rng)
+        certificate, table = certified.certificate, certified.table
+        if certified.limit is not None:
+            false = false_softness(
+                certified.blueprint, certified.limit, table, certificate.softness, rng
+            )
+            if false:
+                return false
+        hard = certified.limit or certified.blueprint
+        found = trials(table, rng)
+        false = false_in_layers(hard, certificate, found, rng)
+        false = false or false_counts(hard, certificate, table)
+        if false or certified.limit is not None:
+            return false
+        return _false_models(candidate.subject, certified, found, rng)
 
 
 FAMILY = Sequences()
@@ -133,7 +153,7 @@ def _soft_candidate(rng: random.Random) -> Candidate:
     while True:
         draft = honest_draft(rng, soft=True)
         mutate(draft, [n for n in random_names(rng, 2) if rng.random() < 0.8])
-        sharpness = Fraction(rng.choice([1, 10, 100, 1000, 10**4, 10**6]))
+        sharpness = Fraction(rng.choice(SHARPNESSES))
         ramp = rng.choice([2, 3, 5, 10, 20])
         try:
             soft = soften(draft.blueprint, draft.table, sharpness, ramp)
@@ -168,20 +188,11 @@ def _loaded(subject: Subject, executor: str) -> SequenceModel:
     return model
 
 
-def _false_limit(
-    subject: Subject, certificate: SequenceCertificate, rng: random.Random
+def _false_models(
+    subject: Subject, certified: Certified, found: list[Trial], rng: random.Random
 ) -> str | None:
-    """Return what is false about the limit of a softened blueprint, where it is the subject's."""
-    if subject.from_file or subject.limit is None:
-        return None
-    found = trials(subject.table, rng)
-    false = false_in_layers(subject.limit, certificate, found, rng)
-    return false or false_counts(subject.limit, certificate, subject.table)
-
-
-def _false_models(subject: Subject, found: list[Trial], rng: random.Random) -> str | None:
     """Return where a model that is handed out differs from the table."""
-    quick = _is_quick(subject.blueprint, subject.table)
+    quick = _is_quick(certified.blueprint, certified.table)
     if not quick and rng.random() < 0.7:
         return None
     for executor in EXECUTORS if quick else (rng.choice(EXECUTORS),):
@@ -219,9 +230,11 @@ def _false_model(
         tried = rng.sample(tried, min(2, len(tried)))
     with torch.no_grad():
         outputs, wanted = model(inputs_of(tried)), outputs_of(tried)
-    # Where the value is written over a key, the layers round it once more in floats.
-    in_place = executor == "literal" and not _writes_apart(model.blueprint)
-    slack = model.certificate.largest_key * 2.0**-44 if in_place else 0.0
+    slack = 0.0
+    if executor == "literal":
+        # Layers may round a value more than once, and where it is written over a key, as that.
+        apart = _writes_apart(model.blueprint)
+        slack = 2.0**-44 * (float(model.table.largest) if apart else model.certificate.largest_key)
     wrong = ((outputs - wanted).abs() > slack).flatten(1).any(1).nonzero()
     if not len(wrong):
         return None

@@ -7,7 +7,14 @@ import pytest
 from exactformer.certificates.sequences import certify_sequence
 from exactformer.execution.sequence_exact import run_sequence
 from tests.adversary.engine import Tally, search
-from tests.adversary.sequence_drafts import honest_draft, random_values, refit, retabulate
+from tests.adversary.sequence_drafts import (
+    RUNS_BADLY,
+    honest_draft,
+    random_values,
+    refit,
+    retabulate,
+)
+from tests.adversary.sequence_interpreter import Interpreter
 from tests.adversary.sequence_mutations import MUTATIONS, mutate
 from tests.adversary.sequence_softness_truth import run_precisely
 from tests.adversary.sequence_truth import false_in_layers, trials
@@ -82,3 +89,15 @@ def test_precise_runs_of_uniform_attention_are_exact_runs() -> None:
                 for x, y in zip(precise, exact, strict=True)
                 for a, b in zip(x, y, strict=True)
             )
+
+
+def test_both_exact_interpreters_agree_on_mutated_blueprints() -> None:
+    for seed in range(60):
+        subject = FAMILY.candidate(seed).subject
+        try:
+            run = Interpreter(subject.limit or subject.blueprint)
+            for trial in trials(subject.table, random.Random(seed))[:4]:
+                own = run_sequence(subject.limit or subject.blueprint, trial.tokens)
+                assert run(trial.tokens) == tuple(map(tuple, own))
+        except RUNS_BADLY:
+            continue
