@@ -27,6 +27,8 @@ from tests.adversary.sequence_interpreter import Interpreter
 from tests.adversary.sequence_truth import Token, shown, trials, wanted_columns
 
 SAMPLES = 60
+RARE = 0.01
+"""Ramps that take less are not met by three inputs in a row."""
 PRECISE = mp.clone()
 PRECISE.prec = 300
 mpf = PRECISE.mpf
@@ -128,14 +130,17 @@ def _too_many(
 ) -> str | None:
     """Return an input that is off, where more are than the ramps may take."""
     count, mass = len(inputs), softness.ramp_mass
-    most = count * mass + 4 * sqrt(count * mass * (1 - mass)) + 2
+    most = count * mass + 5 * sqrt(count * mass * (1 - mass)) + 3
     with torch.no_grad():
         outputs = module(_tensor(inputs))
     goals = torch.tensor([[[float(v) for v in c] for c in columns] for columns in wanted])
     off = (outputs - goals).abs().flatten(1).amax(1).nan_to_num(1e300)
-    suspicious = (off > float(allowed) + 1e-12).nonzero()[:, 0].tolist()
+    coarse = float(allowed) * (1 + 1e-6) + 1e-6 * max(1.0, float(goals.abs().max()))
+    suspicious = (off > coarse).nonzero()[:, 0].tolist()
     if len(suspicious) <= most:
-        return None
+        if mass > RARE:
+            return None
+        suspicious = list(range(count))
     found = ""
     for k in rng.sample(suspicious, min(3, len(suspicious))):
         output = run_precisely(soft, inputs[k])

@@ -234,7 +234,8 @@ def _false_model(
     if executor == "literal":
         # Layers may round a value more than once, and where it is written over a key, as that.
         apart = _writes_apart(model.blueprint)
-        slack = 2.0**-44 * (float(model.table.largest) if apart else model.certificate.largest_key)
+        size = 0 if apart else model.certificate.largest_key
+        slack = 1e-9 * max(1.0, float(model.table.largest)) + 2.0**-44 * size
     wrong = ((outputs - wanted).abs() > slack).flatten(1).any(1).nonzero()
     if not len(wrong):
         return None
