@@ -154,7 +154,7 @@ def _soft_candidate(rng: random.Random) -> Candidate:
         draft = honest_draft(rng, soft=True)
         mutate(draft, [n for n in random_names(rng, 2) if rng.random() < 0.8])
         sharpness = Fraction(rng.choice(SHARPNESSES))
-        ramp = rng.choice([2, 3, 5, 10, 20])
+        ramp = rng.choice([2, 3, 6, 10, 20, 20, 20])
         try:
             soft = soften(draft.blueprint, draft.table, sharpness, ramp)
             break
