@@ -1,6 +1,7 @@
 """Balls and boxes: how far a linear form reaches, exactly."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,3 +88,60 @@ def test_a_file_with_an_impossible_domain_is_refused() -> None:
     ):
         with pytest.raises(FileFormatError):
             _domain(description, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: Box((0, 0), (1, -1)), "must be positive"),
+        (lambda: Box((0,), (0,)), "must be positive"),
+        (lambda: Ball(0), "must be positive"),
+        (lambda: Ball(Fraction(-1, 2)), "must be positive"),
+        (lambda: Box((), ()), "at least one"),
+        (lambda: Box((0,), (1, 1)), "2 for 1"),
+        (lambda: Ball(0.5), "is not a Fraction"),
+        (lambda: Ball("1"), "is not a Fraction"),
+        (lambda: Ball(True), "is not a Fraction"),
+        (lambda: Ball(1, 3), "tuple of rational numbers"),
+        (lambda: Ball(1, "12"), "tuple of rational numbers"),
+        (lambda: Box((0.1,), (1,)), "is not a Fraction"),
+    ],
+)
+def test_what_is_no_domain_cannot_be_made(make: Any, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        make()
+
+
+def test_integers_become_fractions_which_are_never_divided_as_floats() -> None:
+    box, ball = Box([0, np.int64(3)], (1, 2)), Ball(np.int64(2), [1])
+    assert box == Box((Fraction(0), Fraction(3)), (Fraction(1), Fraction(2)))
+    for number in (*box.centre, *box.half_widths, ball.radius, *ball.centre):
+        assert type(number) is Fraction
+        assert type(number.numerator) is int
+    assert hash(box) == hash(Box((0, 3), (1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("domain", "problem"),
+    [
+        (Box((0,), (1,)), "1 sides for 2 variables"),
+        (Ball(1, (0, 0, 0)), "3 coordinates for 2 variables"),
+        (Ball(Fraction(2) ** 501), "beyond 2"),
+        (Box((0, 0), (1, Fraction(1, 2**501))), "beyond 2"),
+        (Ball(1, (0, 2**17)), "interval of y lies too far"),
+        (Box((2**17, 0), (1, 1)), "interval of x lies too far"),
+    ],
+)
+def test_domain_objects_keep_to_the_limits_of_lists(domain: Any, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        ef.compile("x + y", domain=domain)
+
+
+def test_numpy_integers_are_read_exactly() -> None:
+    """Inside a Fraction they would overflow."""
+    assert ef.compile("x^9", np.int64(10**6)).certificate == ef.compile("x^9", 10**6).certificate
+    sides = [(np.int64(0), np.int32(1000003))]
+    assert (
+        ef.compile("x^9", domain=sides).certificate
+        == ef.compile("x^9", domain=[(0, 1000003)]).certificate
+    )

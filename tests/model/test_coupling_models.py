@@ -162,7 +162,7 @@ def test_saved_models_come_back_with_their_bound(tmp_path, executor):
 @pytest.mark.parametrize("executor", ["fused", "literal"])
 def test_the_bound_follows_the_number_format(executor):
     model = ef.compile_coupling(waves(), 2, 37, executor=executor)
-    exact, x = model.bound.rounding, waves().sample(5)
+    exact, x = model.bound.rounding, waves().sample(5).astype(np.float32)
     outputs = model(x)
     assert model.float().bound.rounding > 1e6 * exact
     assert model(x).dtype == torch.float32
@@ -205,7 +205,7 @@ def test_trained_layers_are_not_passed_off_as_interpolants(tmp_path):
 
 def test_copies_are_equal_and_pickles_refused():
     model = ef.compile_coupling(waves(), 2, 16, dtype=torch.float32)
-    x = waves().sample(3)
+    x = waves().sample(3).astype(np.float32)
     assert torch.equal(copy.deepcopy(model)(x), model(x))
     with pytest.raises(ExecutionError, match="not pickled"):
         pickle.dumps(model)

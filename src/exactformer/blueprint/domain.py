@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from math import isqrt
+from numbers import Rational
+from typing import Any
+
+from exactformer.errors import InputError
 
 Row = Sequence[tuple[int, Fraction]]
 """The entries of a row of F: (column, value)."""
@@ -22,6 +26,16 @@ class Ball:
 
     radius: Fraction
     centre: tuple[Fraction, ...] = ()
+
+    def __post_init__(self) -> None:
+        _settle(self, radius=_length(self.radius), centre=_numbers(self.centre))
+
+    def check_dimension(self, dimension: int) -> None:
+        """Raise unless the ball is one in so many variables."""
+        if len(self.centre) not in (0, dimension):
+            raise InputError(
+                f"the centre of the ball has {len(self.centre)} coordinates for {dimension} variables"
+            )
 
     def enlarged(self, factor: Fraction) -> Ball:
         """Return the ball blown up from its centre."""
@@ -60,6 +74,20 @@ class Box:
 
     centre: tuple[Fraction, ...]
     half_widths: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        centre, lengths = _numbers(self.centre), _numbers(self.half_widths)
+        if not centre or len(centre) != len(lengths):
+            raise InputError(
+                "a box needs a half-width for each coordinate of its centre, and at least one; "
+                f"there are {len(lengths)} for {len(centre)}"
+            )
+        _settle(self, centre=centre, half_widths=tuple(map(_length, lengths)))
+
+    def check_dimension(self, dimension: int) -> None:
+        """Raise unless the box is one in so many variables."""
+        if len(self.centre) != dimension:
+            raise InputError(f"the box has {len(self.centre)} sides for {dimension} variables")
 
     @classmethod
     def of(cls, intervals: Sequence[tuple[Fraction, Fraction]]) -> Box:
@@ -118,6 +146,36 @@ class Box:
 
 
 Domain = Ball | Box
+
+
+def _numbers(values: Any) -> tuple[Fraction, ...]:
+    if isinstance(values, str):
+        raise InputError(f"coordinates are a tuple of rational numbers, not {values!r}")
+    try:
+        return tuple(map(_rational, values))
+    except TypeError:
+        raise InputError(f"coordinates are a tuple of rational numbers, not {values!r}") from None
+
+
+def _length(value: Any) -> Fraction:
+    length = _rational(value)
+    if length <= 0:
+        raise InputError(f"a radius or half-width must be positive, not {value}")
+    return length
+
+
+def _rational(value: Any) -> Fraction:
+    """Return a Fraction of Python's integers, whatever rational number is given."""
+    if type(value) is Fraction and type(value.numerator) is int:
+        return value
+    if isinstance(value, bool) or not isinstance(value, Rational):
+        raise InputError(f"a domain is exact: {value!r} is not a Fraction or an integer")
+    return Fraction(int(value.numerator), int(value.denominator))
+
+
+def _settle(domain: Ball | Box, **fields: Any) -> None:
+    for name, value in fields.items():
+        object.__setattr__(domain, name, value)  # the class is frozen
 
 
 def as_domain(domain: Domain | Fraction | int) -> Domain:

@@ -165,7 +165,7 @@ class _Evaluation(torch.autograd.Function):
         wanted = [weight for k, weight in enumerate(weights) if needed[k]]
         by_point: list[Tensor] = []
         totals: list[Tensor] = []
-        with torch.enable_grad():
+        with torch.enable_grad(), full_precision(x.device):
             for points, own in zip(
                 torch.split(x, size), torch.split(gradients[0], size, dim=1), strict=True
             ):

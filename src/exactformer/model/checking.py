@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from exactformer.algebra import Polynomial, Target
 from exactformer.blueprint import Blueprint
@@ -20,12 +19,9 @@ from exactformer.errors import (
     FileFormatError,
     WeightMismatchError,
 )
-from exactformer.execution.fused import fused_weights
-from exactformer.execution.literal import rounded_weights
-from exactformer.execution.softmax_module import softmax_weights
-from exactformer.execution.softmax_run import is_softmax
-from exactformer.model.compiled import CompiledModel, fused_form
+from exactformer.model.compiled import CompiledModel
 from exactformer.model.compiling import draw
+from exactformer.model.integrity import check_against_blueprint
 from exactformer.model.sizes import MEMORY_LIMIT, check_size, check_stored_size
 
 _SHOWN = 3
@@ -64,10 +60,14 @@ def certify(
     Without ``target`` the polynomial that the model names is used. A target in fewer variables is
     read over the model's own. When the proof fails, the weights that differ from a fresh
     construction are named.
+
+    A model is compared with one built afresh from its blueprint: classes, weights, attributes, methods
+    and hooks. Functions of torch, or of this package, that were exchanged in the running program cannot
+    be seen from the module and are not covered.
     """
     if isinstance(source, CompiledModel):
         blueprint, altered = source.blueprint, False
-        check_module(source)
+        check_against_blueprint(source)
     else:
         blueprint, altered = _read_for_proof(source)
     if target is None:
@@ -81,56 +81,18 @@ def certify(
     except CertificationError as error:
         places = _explain(blueprint)
         raise type(error)(f"{error}{places}") from None
+    if isinstance(source, CompiledModel) and source.certificate != replace(
+        certificate, target=source.target
+    ):
+        raise WeightMismatchError(
+            "the certificate that the model carries is not that of its blueprint; compile it anew"
+        )
     if altered:
         raise WeightMismatchError(
             f"{source} was altered after it was saved{_explain(blueprint)}. What it holds now still "
             "passes every proof; save it again to accept it"
         )
     return certificate
-
-
-def check_module(model: CompiledModel) -> None:
-    """Raise unless every tensor of the module is the blueprint's, rounded once."""
-    actual, expected = model.state_dict(), _expected(model)
-    if stray := {key.removeprefix("transformer.") for key in actual} ^ expected.keys():
-        raise WeightMismatchError(
-            f"the module has tensors its blueprint has not, or lacks some: {', '.join(sorted(stray))}"
-        )
-    if any(part._forward_hooks or part._forward_pre_hooks for part in model.modules()):
-        raise WeightMismatchError("the module carries forward hooks, which no proof covers")
-    for name, (tensor, place) in expected.items():
-        here = actual[f"transformer.{name}"].cpu()
-        wrong = (here != tensor).nonzero()
-        if len(wrong):
-            index = tuple(int(k) for k in wrong[0])
-            raise WeightMismatchError(
-                f"{place(*index)}: the module has {float(here[index])!r}, its blueprint "
-                f"{float(tensor[index])!r}; {len(wrong)} entries of this matrix differ"
-            )
-
-
-def _expected(model: CompiledModel) -> dict[str, tuple[Tensor, Callable[..., str]]]:
-    """Return every tensor the module should hold, with a way to name its places."""
-    blueprint = model.blueprint
-    if is_softmax(blueprint):
-        return softmax_weights(blueprint, model.dtype)
-    if model.executor == "literal":
-        return {
-            _module_name(path): (tensor, partial(blueprint.place, path))
-            for path, tensor in rounded_weights(blueprint, model.dtype).items()
-        }
-    tensors = fused_weights(fused_form(blueprint), model.dtype)
-    places: dict[str, Callable[..., str]] = {
-        "features": lambda i, j: blueprint.place("embedding.features", i, j),
-        "coefficients": lambda k, s, i: f"readout β, token {i + 1}, power {s + 1}",
-        "bias": lambda k: "readout bias b",
-        "centre": lambda j: f"centre of the domain, {blueprint.variables[j]}",
-    }
-    return {name: (tensors[name], places[name]) for name in tensors}
-
-
-def _module_name(path: str) -> str:
-    return path.replace("embedding.", "").replace("feed_forward.", "")
 
 
 def _read_for_proof(path: str | Path) -> tuple[Blueprint, bool]:

@@ -7,22 +7,26 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from exactformer.blueprint import Ball, Blueprint, Domain
 from exactformer.blueprint.storing import save_blueprint
 from exactformer.certificates import Certificate
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError
+from exactformer.execution import expanded, fused, literal, softmax_module
 from exactformer.execution.fused import FusedTransformer, is_plain
 from exactformer.execution.fusing import FusedForm, fuse
 from exactformer.execution.literal import LiteralTransformer
+from exactformer.execution.precision import check_products, full_precision
 from exactformer.execution.softmax_module import SoftmaxTransformer
 from exactformer.execution.softmax_run import is_softmax
 from exactformer.model.approximation import Approximation
 from exactformer.model.expanding import proven_expansion
+from exactformer.model.inputs import as_tensor, converted, is_exporting, is_recording, narrows
+from exactformer.model.integrity import Difference, ProvenModule, remember
+from exactformer.model.places import place_in_module
 from exactformer.model.sharing import in_pieces, in_threads
 
 OUTSIDE = ("raise", "nan", "allow")
@@ -57,7 +61,7 @@ def transformer(
     return FusedTransformer(form, dtype, expansion)
 
 
-class CompiledModel(nn.Module):
+class CompiledModel(ProvenModule):
     """Points ``(..., d)`` to values, within the certified bound of the exact polynomial.
 
     Values are ``(...)`` for one polynomial, ``(..., m)`` for a vector of m.
@@ -67,7 +71,12 @@ class CompiledModel(nn.Module):
 
     Points outside the domain raise, because nothing is proven there; ``outside="nan"`` marks them,
     ``outside="allow"`` computes without any check of the input.
+
+    Weights may be trained after ``requires_grad_()``. Such a model still runs, but whatever would speak
+    of the certificate then raises :class:`~exactformer.errors.WeightMismatchError`.
     """
+
+    FIXED = ("blueprint", "executor", "certificate")
 
     def __init__(
         self,
@@ -80,13 +89,32 @@ class CompiledModel(nn.Module):
         super().__init__()
         executor = executor or certificate.executors[0]
         certificate.check_executor(executor)
-        if outside not in OUTSIDE:
-            raise InputError(f"outside={outside!r}; choose one of {', '.join(OUTSIDE)}")
-        self.blueprint = blueprint
-        self.certificate = certificate
         self.outside = outside
+        self.blueprint = blueprint
         self.executor = executor
         self.transformer = transformer(blueprint, executor, dtype, certificate)
+        self._seal(certificate)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is proven of the model.
+
+        Raises:
+            WeightMismatchError: if the module is no longer the one that was proven.
+        """
+        self.check_unchanged()
+        return self._certificate
+
+    @property
+    def outside(self) -> str:
+        """What is done with points outside the domain: ``"raise"``, ``"nan"`` or ``"allow"``."""
+        return self._outside
+
+    @outside.setter
+    def outside(self, outside: str) -> None:
+        if outside not in OUTSIDE:
+            raise InputError(f"outside={outside!r}; choose one of {', '.join(OUTSIDE)}")
+        self._outside = outside
 
     @property
     def dtype(self) -> torch.dtype:
@@ -95,8 +123,8 @@ class CompiledModel(nn.Module):
 
     @property
     def target(self) -> str:
-        """The polynomial, as text; several between semicolons."""
-        return self.certificate.target
+        """The polynomial that was compiled, as text; several between semicolons."""
+        return self._certificate.target
 
     @property
     def approximation(self) -> Approximation | None:
@@ -111,9 +139,10 @@ class CompiledModel(nn.Module):
         flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
         self._check_format()
         try:
-            pieces = self._in_pieces(flat)
+            with full_precision(points.device):  # the test of the domain needs it as well
+                pieces = self._in_pieces(flat)
         except _OutsideError:
-            raise self._outside(flat) from None
+            raise self._problem(flat) from None
         values = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
         return values.reshape((*points.shape[:-1], *values.shape[1:]))
 
@@ -123,17 +152,24 @@ class CompiledModel(nn.Module):
         if points.dim() != 1:
             raise InputError(f"trace takes one point of {points.shape[-1]} coordinates at a time")
         self._check_format()
+        self.check_unchanged()
         try:
-            self._check(points[None])
+            with full_precision(points.device):
+                self._check(points[None])
         except _OutsideError:
-            raise self._outside(points[None]) from None
+            raise self._problem(points[None]) from None
         seen: dict[str, Tensor] = {}
         literal = LiteralTransformer(self.blueprint, self.dtype).to(points.device)
         literal(points[None], record=lambda name, t: seen.__setitem__(name, t[0]))
         return Trace(seen, self.blueprint.dimensions)
 
     def save(self, path: str | Path) -> None:
-        """Write blueprint and target to one file; :func:`exactformer.load` reads it back."""
+        """Write blueprint and target to one file; :func:`exactformer.load` reads it back.
+
+        Raises:
+            WeightMismatchError: if the weights are no longer the blueprint's.
+        """
+        self.check_unchanged()
         save_blueprint(self.blueprint, path)
 
     def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
@@ -154,56 +190,68 @@ class CompiledModel(nn.Module):
     def extra_repr(self) -> str:
         """Describe the model in ``print(model)``."""
         b = self.blueprint
-        return f"{b.construction}: {b.tokens} tokens, {b.depth} blocks, {b.domain}"
-
-    def __getstate__(self) -> dict[str, Any]:
-        raise ExecutionError(
-            "models are not pickled; use model.save(path) and exactformer.load(path)"
-        )
+        text = f"{b.construction}: {b.tokens} tokens, {b.depth} blocks, {b.domain}"
+        return text + self._warning()
 
     def __copy__(self) -> CompiledModel:
         twin = self.__new__(type(self))
         twin.__dict__ = self.__dict__.copy()
         return twin
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModel:
-        copy = CompiledModel(
-            self.blueprint, self.certificate, self.dtype, self.outside, self.executor
+    @property
+    def _certificate(self) -> Certificate:
+        """The certificate, without a look at the weights."""
+        certificate: Certificate = self._record.statement
+        return certificate
+
+    def _rebuilt(self) -> CompiledModel:
+        fresh = CompiledModel(
+            self.blueprint, self._certificate, self.dtype, self.outside, self.executor
         )
-        copy.to(self.transformer.features.device)
-        copy.load_state_dict(self.state_dict())
-        for own, other in zip(copy.parameters(), self.parameters(), strict=True):
-            own.requires_grad_(other.requires_grad)
-        memo[id(self)] = copy
-        return copy
+        return fresh.to(self.transformer.features.device)
+
+    def _format(self) -> torch.dtype:
+        return self.dtype
+
+    def _in_words(self, difference: Difference) -> str:
+        if difference.tensor is None:
+            return difference.problem
+        name = difference.tensor.removeprefix("transformer.")
+        place = place_in_module(self.blueprint, self.executor, name, difference.entry)
+        return f"{place}: {difference.problem}"
 
     def _is_blind(self, points: Tensor) -> bool:
         """Whether points have no values to ask: they are traced, vectorised or on the meta device.
 
-        A compiler steps aside where a model asks in order to raise; an exporter cannot.
+        A compiler steps aside where a model asks in order to raise; an exporter cannot, nor
+        ``torch.jit.trace``, which would keep the answer for these points as the answer for all.
         """
         if torch.compiler.is_compiling():
-            return self.outside != "raise" or _is_exporting()
+            return self.outside != "raise" or is_exporting()
+        if is_recording():
+            return True
         return points.is_meta or (torch._C._are_functorch_transforms_active() and _is_mute(points))
 
     def _unasked(self, points: Tensor) -> Tensor:
         """Evaluate without a branch on the data; NaN where the model would raise or mark."""
-        if self.outside == "raise" and not _is_exporting():
+        if self.outside == "raise" and not is_exporting():
             raise ExecutionError(
-                "these points have no values to check: they are vectorised, or on the meta device; "
-                "compile with outside='nan' or 'allow'"
+                "these points have no values to check: they are vectorised, traced by torch.jit, or on "
+                "the meta device; compile with outside='nan' or 'allow'"
             )
         self._check_format()
         flat = points.reshape(prod(points.shape[:-1]), points.shape[-1])
-        values: Tensor = self.transformer(flat)
-        if self.outside != "allow":
-            inside = _distances(flat.detach().double(), self.blueprint) <= INSIDE
-            values = values.where(inside[:, None] if self.blueprint.vector else inside, torch.nan)
+        with full_precision(points.device):
+            values: Tensor = self.transformer(flat)
+            if self.outside != "allow":
+                inside = _distances(flat.detach().double(), self.blueprint) <= INSIDE
+                inside = inside[:, None] if self.blueprint.vector else inside
+                values = values.where(inside, torch.nan)
         return values.reshape((*points.shape[:-1], *values.shape[1:]))
 
     def _points(self, x: Any) -> Tensor:
         expected = self.transformer.features
-        points = x if isinstance(x, Tensor) else _as_tensor(x, self.dtype, expected.device)
+        points = as_tensor(x, self.dtype, expected.device, "points")
         d = expected.shape[1]
         if points.dim() == 0 or points.shape[-1] != d:
             names = ", ".join(self.blueprint.variables)
@@ -211,28 +259,16 @@ class CompiledModel(nn.Module):
                 f"points need {d} coordinates ({names}) on the last axis; "
                 f"the shape is {tuple(points.shape)}"
             )
-        if points.is_complex() or points.dtype == torch.bool:
-            raise InputError(f"points must be real numbers, not {points.dtype}")
-        if self.executor == "fused" and not _narrows(points.dtype, self.dtype):
+        if self.executor == "fused" and not narrows(points.dtype, self.dtype):
             return points  # read as they are: a narrower format is exact in the wider one
-        rounded = points.to(self.dtype)
-        if _narrows(points.dtype, self.dtype) and (
-            _is_exporting()
-            or not torch.equal(rounded.to(points.dtype).nan_to_num(), points.nan_to_num())
-        ):
-            raise InputError(
-                f"points are {points.dtype}, the model computes in {self.dtype}: rounding them is "
-                "not covered by the certificate; convert them, or compile with that dtype"
-            )
-        return rounded
+        return converted(points, self.dtype, "points")
 
     def _check_format(self) -> None:
-        self.certificate.bound(self.dtype, self.executor)  # raises after .to(dtype) without a bound
-        if self.dtype == torch.float32 and not _is_full_precision():
-            raise ExecutionError(
-                "float32 matrix products are set to reduced precision, which the certificate does "
-                "not cover; call torch.set_float32_matmul_precision('highest')"
-            )
+        dtype = self.dtype
+        self._certificate.bound(dtype, self.executor)  # raises after .to(dtype) without a bound
+        if self.executor == "fused":  # never computes below float32
+            dtype = torch.promote_types(dtype, torch.float32)
+        check_products(dtype)
 
     def _in_pieces(self, points: Tensor) -> list[Tensor]:
         if self.executor == "literal":
@@ -267,7 +303,7 @@ class CompiledModel(nn.Module):
             raise _OutsideError
         return inside if self.outside == "nan" else None
 
-    def _outside(self, points: Tensor) -> InputError:
+    def _problem(self, points: Tensor) -> InputError:
         """Say what is wrong with points that are not all inside."""
         known = points.detach().double()
         if not bool(known.isfinite().all()):
@@ -315,40 +351,12 @@ def _distances(points: Tensor, blueprint: Blueprint) -> Tensor:
     )
 
 
-def _as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Arrays keep their type; numbers in lists are read as the nearest of the model's format."""
-    try:
-        if hasattr(x, "__array__"):
-            return torch.as_tensor(np.asarray(x), device=device)
-        return torch.as_tensor(np.asarray(x, dtype=np.float64), device=device).to(dtype)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"points must be numbers: {error}") from None
-
-
-def _is_full_precision() -> bool:
-    try:
-        return torch.get_float32_matmul_precision() == "highest"
-    except RuntimeError:  # torch refuses to answer once its backends have been set one by one
-        return False
-
-
-# As a compiler should take it: a constant. Torch compiles anew when this setting changes. (This is
-# torch.compiler.assume_constant_result, without loading the compiler.)
-_is_full_precision._dynamo_marked_constant = True  # type: ignore[attr-defined]
-
-_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
-
-
 def _is_mute(points: Tensor) -> bool:
     try:
         bool((points.detach() == 0).any())
     except RuntimeError:  # what vmap says
         return True
     return False
-
-
-def _narrows(source: torch.dtype, target: torch.dtype) -> bool:
-    return not source.is_floating_point or torch.promote_types(source, target) != target
 
 
 class Trace(Mapping[str, Tensor]):
@@ -375,3 +383,6 @@ class Trace(Mapping[str, Tensor]):
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<28} {tuple(tensor.shape)}" for name, tensor in self.items())
+
+
+remember(fused, literal, softmax_module, expanded, CompiledModel)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,15 @@ from torch import Tensor, nn
 from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_storing import save_coupling
 from exactformer.errors import ExecutionError, InputError, WeightMismatchError
+from exactformer.execution import coupling_fused, coupling_kuhn, coupling_literal, coupling_table
 from exactformer.execution.coupling_fused import FusedCoupling
 from exactformer.execution.coupling_literal import LiteralCoupling
 from exactformer.execution.coupling_rounding import rounding_bound
+from exactformer.execution.precision import check_products
 from exactformer.model.coupling_bound import CouplingBound
 from exactformer.model.coupling_errors import Floats, Function, MeasuredCouplingError, measure_error
+from exactformer.model.inputs import as_tensor, converted, is_recording
+from exactformer.model.integrity import ProvenModule, differences, remember
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
 
@@ -29,12 +31,17 @@ SAMPLES = 2048
 _PIECE_NUMBERS = 2**24  # that a literal module keeps at a time
 
 
-class CouplingModel(nn.Module):
+class CouplingModel(ProvenModule):
     """Sequences ``(..., τ)`` to ``(..., τ)``.
 
     ``executor="fused"`` reads the feed-forward networks from tables, ``"literal"`` carries out every
     matrix of equation (5). Weights are parameters: a model may be trained on, and then has no bound.
+
+    Products of reduced precision, which the bound does not cover, are refused; train
+    :attr:`network`, which promises nothing, where they are wanted.
     """
+
+    FIXED = ("blueprint", "target", "decomposition", "executor")
 
     def __init__(
         self,
@@ -52,7 +59,7 @@ class CouplingModel(nn.Module):
         self.decomposition = decomposition
         self.executor = executor
         self.network = _network(blueprint, executor, dtype)
-        self._constructed = _fingerprint(self.network)
+        self._seal(None)
 
     def forward(self, x: Any) -> Tensor:
         """Evaluate sequences given as tensor, array or nested list, of numbers of the domain."""
@@ -71,6 +78,7 @@ class CouplingModel(nn.Module):
                 "the weights have been trained: the bound was that of the constructed ones; "
                 "measure() says how good these are"
             )
+        self.check_unchanged()
         stored = self.blueprint.metadata.get("bound")
         if stored is None:
             raise WeightMismatchError("these weights were trained before they were saved: no bound")
@@ -105,7 +113,8 @@ class CouplingModel(nn.Module):
                 return np.asarray(network(inputs).double().cpu())
 
         way: dict[str, Function] = {"target": lambda points: np.asarray(target(points))}
-        known = target is self.target and self.decomposition is not None and not self.is_trained()
+        known = target is self.target and self.decomposition is not None
+        known = known and self._difference() is None
         if known and self.decomposition is not None:
             cut = target.with_kernel(self.decomposition.truncate(self.blueprint.head_dim))
             way["truncation"] = lambda points: np.asarray(cut(points))
@@ -116,11 +125,16 @@ class CouplingModel(nn.Module):
 
     def is_trained(self) -> bool:
         """Whether any weight differs from the constructed one."""
-        return self._constructed != _fingerprint(self.network)
+        return self._has_other_weights()
 
     def save(self, path: str | Path) -> None:
-        """Write the blueprint; trained tables are written as they are, without bound."""
+        """Write the blueprint; trained tables are written as they are, without bound.
+
+        Raises:
+            WeightMismatchError: if anything else was changed, which the file would not hold.
+        """
         if not self.is_trained():
+            self.check_unchanged()
             return save_coupling(self.blueprint, path)
         if not isinstance(self.network, FusedCoupling):
             raise WeightMismatchError(
@@ -130,12 +144,19 @@ class CouplingModel(nn.Module):
         outer = replace(self.blueprint.outer, values=_numbers(self._outer_values()))
         metadata = {k: v for k, v in self.blueprint.metadata.items() if k != "bound"}
         trained = replace(self.blueprint, features=features, outer=outer, metadata=metadata)
+        again = _network(trained, self.executor, self._format())
+        if difference := next(differences(self.network, again), None):
+            raise WeightMismatchError(
+                f"more than the tables was changed, and a file holds no more: {difference.problem}; "
+                "save model.network.state_dict()"
+            )
         return save_coupling(trained, path)
 
     def extra_repr(self) -> str:
         """Describe the model in ``repr``."""
         b = self.blueprint
-        return f"τ = {b.tau}, head_dim = {b.head_dim}, ff_width = {self._width()}, {self.executor}"
+        text = f"τ = {b.tau}, head_dim = {b.head_dim}, ff_width = {self._width()}, {self.executor}"
+        return text + ("; trained: no bound holds" if self.is_trained() else self._warning())
 
     def __str__(self) -> str:
         """Explain: what it is made of, and how far off it can be."""
@@ -148,33 +169,16 @@ class CouplingModel(nn.Module):
             f"  attention: one head of dimension {b.head_dim}, {b.value_dim} value row(s)\n"
             f"  F̂: {_widths(b.value_dim, *counts.outer_hidden, 1)}\n"
         )
-        constructed = "bound" in b.metadata and not self.is_trained()
-        return text + (str(self.bound) if constructed else "trained: no bound holds")
+        if "bound" not in b.metadata or self.is_trained():
+            return text + "trained: no bound holds"
+        return text + (self._warning().removeprefix("; ") or str(self.bound))
 
-    def __getstate__(self) -> dict[str, Any]:
-        raise ExecutionError(
-            "models are not pickled; use model.save(path) and exactformer.load(path)"
-        )
+    def _rebuilt(self) -> CouplingModel:
+        parts = (self.blueprint, self.target, self.decomposition, self.executor, self._format())
+        return CouplingModel(*parts).to(self._home().device)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> CouplingModel:
-        home = self._home()
-        parts = (self.blueprint, self.target, self.decomposition, self.executor, home.dtype)
-        copy = CouplingModel(*parts).to(home.device)
-        copy.network.load_state_dict(self.network.state_dict())
-        memo[id(self)] = copy
-        return copy
-
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> CouplingModel:
-        """Move or convert; constructed weights are rounded from the blueprint, whatever they were."""
-        trained, before = self.is_trained(), self._home().dtype
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        after = self._home().dtype
-        if not trained:
-            if after != before:
-                fresh = _network(self.blueprint, self.executor, after)
-                self.network.load_state_dict(fresh.state_dict())
-            self._constructed = _fingerprint(self.network)
-        return self
+    def _format(self) -> torch.dtype:
+        return self._home().dtype
 
     def _home(self) -> Tensor:
         return _home(self.network)
@@ -196,18 +200,19 @@ class CouplingModel(nn.Module):
 
     def _sequences(self, x: Any) -> Tensor:
         home = self._home()
-        try:
-            sequences = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x, dtype=float))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"sequences must be numbers: {error}") from None
+        if is_recording():
+            raise ExecutionError(
+                "torch.jit.trace would keep the check of these sequences for all others; trace "
+                "model.network, which checks nothing"
+            )
+        check_products(home.dtype)
+        sequences = as_tensor(x, home.dtype, home.device, "sequences")
         if sequences.dim() < 1 or sequences.shape[-1] != self.blueprint.tau:
             raise InputError(
                 f"sequences have {self.blueprint.tau} numbers each, (…, {self.blueprint.tau}); the "
                 f"shape is {tuple(sequences.shape)}"
             )
-        if sequences.is_complex() or sequences.dtype == torch.bool:
-            raise InputError(f"sequences must be real numbers, not {sequences.dtype}")
-        sequences = sequences.to(home)
+        sequences = converted(sequences, home.dtype, "sequences").to(home.device)
         low, high = (float(end) for end in self.blueprint.domain)
         room = torch.finfo(home.dtype).eps * max(abs(low), abs(high))
         inside = (sequences >= low - room) & (sequences <= high + room)
@@ -233,14 +238,6 @@ def _home(network: nn.Module) -> Tensor:
     return next(network.parameters())
 
 
-def _fingerprint(network: nn.Module) -> str:
-    """Return a digest of all weights as they are."""
-    content = hashlib.sha256()
-    for parameter in network.parameters():
-        content.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return content.hexdigest()
-
-
 def _numbers(values: Tensor) -> Floats:
     return np.asarray(values.detach().double().cpu())
 
@@ -252,3 +249,6 @@ def _widths(*sizes: int) -> str:
 def _named(blueprint: CouplingBlueprint) -> list[str]:
     names = list(blueprint.dimensions)
     return names if len(names) <= 9 else [*names[:3], "…", *names[-2:]]
+
+
+remember(coupling_fused, coupling_literal, coupling_table, coupling_kuhn, CouplingModel)

@@ -25,6 +25,11 @@ def exact_domain(radius: Any, domain: Any, variables: Sequence[str]) -> Domain:
     if radius is not None:
         raise InputError("give radius= for a ball or domain= for a box, not both")
     if isinstance(domain, Ball | Box):
+        domain.check_dimension(len(variables))
+        for j, name in enumerate(variables):
+            _check_side(name, domain.offset(j), domain.extent(j))
+        if isinstance(domain, Ball):
+            exact_radius(domain.radius)  # without variables, too
         return domain
     try:
         sides = [(exact_number(low), exact_number(high)) for low, high in domain]
@@ -40,13 +45,17 @@ def exact_domain(radius: Any, domain: Any, variables: Sequence[str]) -> Domain:
     for name, (low, high) in zip(variables, sides, strict=True):
         if not low < high:
             raise InputError(f"the interval of {name} is empty: [{low}, {high}]")
-        exact_radius((high - low) / 2)
-        if abs(low + high) > FARTHEST * (high - low):
-            raise InputError(
-                f"the interval of {name} lies too far from 0 for its width (limit {FARTHEST:,} "
-                "widths); subtract its centre from the variable"
-            )
+        _check_side(name, (low + high) / 2, (high - low) / 2)
     return Box.of(sides)
+
+
+def _check_side(name: str, centre: Fraction, half_width: Fraction) -> None:
+    exact_radius(half_width)
+    if abs(centre) > FARTHEST * half_width:
+        raise InputError(
+            f"the interval of {name} lies too far from 0 for its width (limit {FARTHEST:,} widths); "
+            "subtract its centre from the variable"
+        )
 
 
 def function_domain(
@@ -73,9 +82,11 @@ def exact_number(value: Any) -> Fraction:
     if isinstance(value, bool) or _is_astronomic(value):
         raise InputError(f"{value!r} is not a number of reasonable size")
     try:
-        return Fraction(value)
+        exact = Fraction(value)
     except (TypeError, ValueError, ArithmeticError):
         raise InputError(f"{value!r} is not a finite number") from None
+    # NumPy's integers stay what they are inside a Fraction, and overflow.
+    return Fraction(int(exact.numerator), int(exact.denominator))
 
 
 def exact_radius(radius: Any) -> Fraction:

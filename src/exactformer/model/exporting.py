@@ -22,7 +22,6 @@ from exactformer.errors import ExecutionError, FileFormatError, SizeError
 from exactformer.execution.arrays import Array, fused_arrays, literal_arrays, numpy_dtype
 from exactformer.execution.formats import float_format
 from exactformer.execution.literal import dense_bytes
-from exactformer.model.checking import check_module
 from exactformer.model.compiled import INSIDE, CompiledModel, fused_form
 
 if TYPE_CHECKING:
@@ -86,7 +85,6 @@ def pt2_file(model: CompiledModel, executor: str | None = None) -> bytes:
     """Return a ``.pt2`` file for :func:`torch.export.load`, with the words in ``exactformer.json``."""
     executor = executor or model.executor
     words = about(model, executor) | {"outside": _outside(model)}
-    check_module(model)
     if executor != model.executor:
         blueprint, certificate = model.blueprint, model.certificate
         model = CompiledModel(blueprint, certificate, model.dtype, model.outside, executor)
@@ -126,7 +124,7 @@ def _outside(model: CompiledModel) -> str:
 
 
 def _weights(model: CompiledModel, executor: str) -> dict[str, Array]:
-    check_module(model)
+    model.check_unchanged()
     if executor == "literal":
         return literal_arrays(model.blueprint, model.dtype)
     return fused_arrays(fused_form(model.blueprint), model.dtype)

@@ -7,9 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from exactformer.algebra.rational import to_float
 from exactformer.blueprint.sequence import SequenceBlueprint
@@ -17,6 +16,7 @@ from exactformer.blueprint.sequence_storing import save_sequence
 from exactformer.blueprint.sequence_table import GridTable, exact
 from exactformer.certificates.sequences import SequenceCertificate, fits
 from exactformer.errors import ExecutionError, InputError, SizeError
+from exactformer.execution import sequence_literal, sequence_sweeps
 from exactformer.execution.sequence_exact import run_sequence
 from exactformer.execution.sequence_literal import LiteralSequence
 from exactformer.execution.sequence_sweeps import (
@@ -27,12 +27,14 @@ from exactformer.execution.sequence_sweeps import (
     float_above,
 )
 from exactformer.model.compiled import Trace
+from exactformer.model.inputs import as_tensor, is_recording
+from exactformer.model.integrity import ProvenModule, remember
 from exactformer.model.sequence_sizes import PRECISION
 
 EXECUTORS = ("fused", "literal", "exact")
 
 
-class SequenceModel(nn.Module):
+class SequenceModel(ProvenModule):
     """Sequences ``(batch, n, d)`` to ``(batch, n, d)``, or ``(n, d)`` to ``(n, d)``, in float64.
 
     ``executor="fused"`` carries out layers of the same kind in one sweep and gives every float the cell
@@ -44,6 +46,8 @@ class SequenceModel(nn.Module):
     :attr:`value_map`, which the fused model is the composition of.
     """
 
+    FIXED = ("blueprint", "table", "certificate", "executor", "limit")
+
     def __init__(
         self,
         blueprint: SequenceBlueprint,
@@ -52,6 +56,12 @@ class SequenceModel(nn.Module):
         executor: str | None = None,
     ) -> None:
         super().__init__()
+        self._build(blueprint, table, executor)
+        self._seal(certificate)
+
+    def _build(
+        self, blueprint: SequenceBlueprint, table: GridTable, executor: str | None = None
+    ) -> None:
         executor = executor or EXECUTORS[0]
         if executor not in EXECUTORS:
             raise InputError(f"executor={executor!r}; choose one of {', '.join(EXECUTORS)}")
@@ -64,11 +74,20 @@ class SequenceModel(nn.Module):
             )
         self.blueprint = blueprint
         self.table = table
-        self.certificate = certificate
         self.executor = executor
         self.sweeps = SequenceSweeps(blueprint) if exact_in_float else None
         self.literal = LiteralSequence(blueprint) if executor == "literal" else None
         self._support = tuple(float_above(end) for end in blueprint.support)
+
+    @property
+    def certificate(self) -> SequenceCertificate:
+        """What is proven of the model.
+
+        Raises:
+            WeightMismatchError: if the module is no longer the one that was proven.
+        """
+        self.check_unchanged()
+        return self._certificate
 
     @property
     def quantiser(self) -> Quantiser:
@@ -122,6 +141,7 @@ class SequenceModel(nn.Module):
         With ``layers=True`` also after every layer, e.g. ``contextual mapping 3``.
         """
         sequences = self._sequences(x)
+        self.check_unchanged()
         if sequences.dim() != 2:
             raise InputError("trace takes one sequence of shape (n, d) at a time")
         seen: dict[str, Tensor] = {}
@@ -140,23 +160,39 @@ class SequenceModel(nn.Module):
         return Trace(seen, self.blueprint.dimensions)
 
     def save(self, path: str | Path) -> None:
-        """Write blueprint and table to one file; :func:`exactformer.load` reads it back."""
+        """Write blueprint and table to one file; :func:`exactformer.load` reads it back.
+
+        Raises:
+            WeightMismatchError: if the module is no longer what the blueprint builds.
+        """
+        self.check_unchanged()
         save_sequence(self.blueprint, self.table, path)
 
     def extra_repr(self) -> str:
         """Describe the model in ``print(model)``."""
         b = self.blueprint
-        return f"{b.form}: {b.tokens} tokens of dimension {b.dim}, {b.cells} cells a side"
+        text = f"{b.form}: {b.tokens} tokens of dimension {b.dim}, {b.cells} cells a side"
+        return text + self._warning()
 
-    def __getstate__(self) -> dict[str, Any]:
-        raise ExecutionError(
-            "models are not pickled; use model.save(path) and exactformer.load(path)"
-        )
+    @property
+    def _certificate(self) -> SequenceCertificate:
+        """The certificate, without a look at the weights."""
+        certificate: SequenceCertificate = self._record.statement
+        return certificate
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SequenceModel:
-        copy = SequenceModel(self.blueprint, self.table, self.certificate, self.executor)
-        memo[id(self)] = copy.to(self._home().device)
-        return copy
+    def _fresh(self) -> SequenceModel:
+        return SequenceModel(self.blueprint, self.table, self._certificate, self.executor)
+
+    def _rebuilt(self) -> SequenceModel:
+        fresh, home = self._fresh(), self._home()
+        for (
+            part
+        ) in fresh.children():  # one by one: a model itself takes its weights from the blueprint
+            part.to(home)
+        return fresh
+
+    def _format(self) -> torch.dtype:
+        return self._home().dtype
 
     def _in_rationals(self, sequences: Tensor) -> Tensor:
         flat = sequences.reshape(-1, *sequences.shape[-2:])
@@ -205,19 +241,22 @@ class SequenceModel(nn.Module):
         home = self._home()
         if home.dtype != torch.float64:
             raise ExecutionError(f"sequence models compute in float64, not {home.dtype}")
-        try:
-            sequences = x if isinstance(x, Tensor) else torch.as_tensor(np.asarray(x, dtype=float))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"sequences must be numbers: {error}") from None
+        if is_recording():
+            raise ExecutionError(
+                "torch.jit.trace would keep what depends on these sequences for all others; trace "
+                "model.sweeps or model.literal, which check nothing"
+            )
+        sequences = as_tensor(x, torch.float64, home.device, "sequences")
         shape = (self.blueprint.tokens, self.blueprint.dim)
         if sequences.dim() < 2 or tuple(sequences.shape[-2:]) != shape:
             raise InputError(
                 f"sequences need the shape (batch, {shape[0]}, {shape[1]}): {shape[0]} tokens of "
                 f"{shape[1]} numbers; the shape is {tuple(sequences.shape)}"
             )
-        if sequences.is_complex() or sequences.dtype == torch.bool:
-            raise InputError(f"sequences must be real numbers, not {sequences.dtype}")
         sequences = sequences.to(home.device, torch.float64)
         if not bool(sequences.isfinite().all()):
             raise InputError("sequences must be finite")
         return sequences
+
+
+remember(sequence_literal, sequence_sweeps, SequenceModel)

@@ -33,8 +33,10 @@ from exactformer.certificates.sequences import SequenceCertificate, certify_soft
 from exactformer.constructions.sequence_softening import cell, soften
 from exactformer.errors import ExecutionError, InputError, SizeError
 from exactformer.execution.sequence_literal import LiteralSequence
+from exactformer.model.integrity import remember
 from exactformer.model.sequence_model import SequenceModel
 
+SOFT_EXECUTORS = ("fused", "literal")
 DEFAULT_RAMP = 20
 MOST_LAYERS = 20_000
 """Layers that are run one after another; more would take minutes for a batch."""
@@ -58,12 +60,17 @@ class SoftSequenceModel(SequenceModel):
         certificate: SequenceCertificate,
         executor: str | None = None,
     ) -> None:
-        super().__init__(limit, table, certificate, "fused")
+        super(SequenceModel, self).__init__()
+        executor = executor or "fused"
+        if executor not in SOFT_EXECUTORS:
+            raise InputError(f"executor={executor!r}; choose one of {', '.join(SOFT_EXECUTORS)}")
+        self._build(limit, table, "fused")
         self.limit = limit
         self.blueprint = blueprint
-        self.executor = executor or "fused"
+        self.executor = executor
         layers = blueprint if executor == "literal" else without_relus(blueprint, limit)
         self.literal = LiteralSequence(layers)
+        self._seal(certificate)
 
     def forward(self, x: Any) -> Tensor:
         """Evaluate sequences given as tensor, array or nested list, layer by layer."""
@@ -76,6 +83,14 @@ class SoftSequenceModel(SequenceModel):
         raise ExecutionError(
             "softmax is not rational; run the hard model, realisation='hard', in exact arithmetic"
         )
+
+    def _fresh(self) -> SoftSequenceModel:
+        return SoftSequenceModel(
+            self.blueprint, self.limit, self.table, self._certificate, self.executor
+        )
+
+
+remember(SoftSequenceModel)
 
 
 def soften_model(

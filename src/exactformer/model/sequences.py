@@ -128,7 +128,7 @@ def compile_sequence(
         softness = model.certificate.softness
         norm = equal_column_norm(f, grid, p, sample) if callable(f) else None
         bound = bound_sequence_error(target, modulus, p, largest, sample, softness, estimated, norm)
-        model.certificate = replace(model.certificate, error=bound.to_dict())
+        model._seal(replace(model.certificate, error=bound.to_dict()))
     return model if device is None else model.to(device)
 
 

@@ -1,0 +1,77 @@
+"""Inputs of a model as tensors: arrays and lists, checked, and never rounded silently."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from exactformer.errors import ExecutionError, InputError
+
+is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+
+
+def is_recording() -> bool:
+    """Whether ``torch.jit.trace`` is recording: what depends on the data is baked in as it is now."""
+    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]
+
+
+def as_tensor(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Tensor:
+    """Return real numbers as a plain strided tensor.
+
+    Tensors and arrays keep their type; numbers in lists are read as the nearest of ``dtype``.
+    """
+    tensor = x if isinstance(x, Tensor) else _read(x, dtype, device, name)
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        raise InputError(f"{name} must be dense tensors, not {tensor.layout} of {tensor.dtype}")
+    if tensor.is_complex() or tensor.dtype == torch.bool or _is_tiny(tensor.dtype):
+        raise InputError(f"{name} must be real numbers, not {tensor.dtype}")
+    return tensor.resolve_neg()  # kernels read the memory, which a lazy minus sign is not in
+
+
+def converted(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
+    """Return the tensor in another format; raise where a number would be rounded."""
+    rounded = tensor.to(dtype)
+    if narrows(tensor.dtype, dtype) and (
+        is_exporting()
+        or is_recording()
+        or not torch.equal(rounded.to(tensor.dtype).nan_to_num(), tensor.nan_to_num())
+    ):
+        raise InputError(
+            f"{name} are {tensor.dtype}, the model computes in {dtype}: rounding them is not covered "
+            "by the certificate; convert them, or compile with that dtype"
+        )
+    return rounded
+
+
+def narrows(source: torch.dtype, target: torch.dtype) -> bool:
+    """Whether some numbers of a format are not among those of another one."""
+    return not source.is_floating_point or torch.promote_types(source, target) != target
+
+
+def _read(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Tensor:
+    symbolic = sys.modules.get("torch.fx")
+    if symbolic is not None and isinstance(x, symbolic.Proxy):
+        raise ExecutionError(
+            f"torch.fx gives {name} without values, which cannot be checked; make the model a leaf of "
+            "the tracer, or use torch.export"
+        )
+    try:
+        if not hasattr(x, "__array__"):
+            array = np.asarray(x, dtype=np.float64)
+            return torch.as_tensor(array, device=device).to(dtype)
+        array = np.asarray(x)
+        # Torch takes neither negative strides nor, without a warning, what cannot be written to.
+        if any(stride < 0 for stride in array.strides) or not array.flags.writeable:
+            array = array.copy()
+        return torch.as_tensor(array, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from None
+
+
+def _is_tiny(dtype: torch.dtype) -> bool:
+    """Whether a format is below half precision: torch converts such numbers but does not compute."""
+    return dtype.is_floating_point and dtype.itemsize < 2
