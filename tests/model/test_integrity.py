@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import operator
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,7 @@ def test_every_tensor_counts(model: ProvenModule, tmp_path: Path) -> None:
         if not tensor.numel():
             continue
         kept = tensor.clone()
-        tensor.data.view(-1)[-1] += 1
+        tensor.data.view(-1)[-1] = 0.375 if kept.view(-1)[-1] != 0.375 else 1.0
         with pytest.raises(WeightMismatchError, match="the module has"):
             check_against_blueprint(model)
         with pytest.raises(WeightMismatchError):
@@ -126,14 +127,14 @@ def test_every_tensor_counts(model: ProvenModule, tmp_path: Path) -> None:
 
 def test_every_attribute_of_every_part_counts(model: ProvenModule) -> None:
     """Whatever a part keeps beside its tensors: sizes, rules, bases, tables."""
-    for path, part in model.named_modules():
+    for part in model.modules():
         for name, value in list(vars(part).items()):
             if name.startswith("_") and name not in ("_expanded", "_proven"):
                 continue
-            if (path == "" and name in ("target", "decomposition")) or name == "training":
-                continue  # what was approximated; whether it is in training mode
+            if name == "training":
+                continue
             vars(part)[name] = object()
-            with pytest.raises((WeightMismatchError, InputError, AttributeError, TypeError)):
+            with pytest.raises(WeightMismatchError):
                 check_against_blueprint(model)
             vars(part)[name] = value
     check_against_blueprint(model)
@@ -304,10 +305,10 @@ def test_a_trained_model_runs_but_speaks_of_no_certificate(tmp_path: Path) -> No
         model = polynomial(executor=executor).requires_grad_()
         x, certificate = torch.tensor([[0.5, 1.0]], dtype=torch.float64), model.certificate
         optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-        untrained = float(model(x))
+        untrained = model(x).item()
         model(x).sum().backward()
         optimiser.step()
-        assert float(model(x)) != untrained
+        assert model(x).item() != untrained
         assert_refused(model, "the module has", tmp_path)
         with pytest.raises(WeightMismatchError, match=r"copy\.deepcopy\(model\), or compile anew"):
             _ = model.certificate
@@ -371,11 +372,8 @@ def test_weights_are_rounded_once_whatever_formats_a_model_goes_through(
     assert torch.equal(model(x), ef.compile(target, executor=executor)(x))
 
 
-def test_parts_that_were_converted_alone_are_compared_as_they_are() -> None:
-    model = ef.compile("x^2", radius=2)
-    model.transformer.float()
-    assert model.certificate == ef.certify(model)
-    model = ef.compile("1/3 x^2", radius=2)
+def test_parts_are_not_rounded_twice_in_secret() -> None:
+    model = ef.compile("1/3 x^2", radius=2, executor="literal", dtype=torch.float32)
     model.transformer.half().float()
     with pytest.raises(WeightMismatchError, match="the module has"):
         _ = model.certificate
@@ -448,21 +446,25 @@ def test_reduced_products_do_not_concern_float64(name: str) -> None:
 @pytest.mark.skipif(
     not hasattr(torch.backends, "fp32_precision"), reason="settings of torch 2.9 and later"
 )
-@pytest.mark.parametrize("setting", ["backends", "cuda.matmul", "mkldnn", "mkldnn.matmul"])
+@pytest.mark.parametrize("setting", ["", "cuda.matmul", "mkldnn", "mkldnn.matmul"])
 def test_the_settings_of_single_backends_count(setting: str) -> None:
-    owner: Any = torch.backends
-    for part in setting.split(".") if setting != "backends" else ():
-        owner = getattr(owner, part)
+    def forget() -> None:
+        for place in ("cuda.matmul", "mkldnn.matmul", "mkldnn", ""):
+            owner_of(place)(torch.backends).fp32_precision = "none"
+
+    def owner_of(place: str) -> Callable[[Any], Any]:
+        return operator.attrgetter(place) if place else lambda owner: owner
+
     model = polynomial(dtype=torch.float16)
-    torch.backends.fp32_precision = "none"
+    forget()
     try:
-        owner.fp32_precision = "tf32"
+        owner_of(setting)(torch.backends).fp32_precision = "tf32"
         with pytest.raises(ExecutionError, match="reduced precision"):
             model(example(model))
-        owner.fp32_precision = "ieee"
+        owner_of(setting)(torch.backends).fp32_precision = "ieee"
         assert bool(model(example(model)).isfinite().all())
     finally:
-        torch.backends.fp32_precision = "none"
+        forget()
         torch.set_float32_matmul_precision("highest")
 
 

@@ -133,6 +133,8 @@ class CompiledModel(ProvenModule):
 
     def forward(self, x: Any) -> Tensor:
         """Evaluate at points given as tensor, array or nested list, coordinates last."""
+        if self.outside == "raise" and is_recording():
+            raise self._no_values()
         points = self._points(x)
         if self._is_blind(points):
             return self._unasked(points)
@@ -235,10 +237,7 @@ class CompiledModel(ProvenModule):
     def _unasked(self, points: Tensor) -> Tensor:
         """Evaluate without a branch on the data; NaN where the model would raise or mark."""
         if self.outside == "raise" and not is_exporting():
-            raise ExecutionError(
-                "these points have no values to check: they are vectorised, traced by torch.jit, or on "
-                "the meta device; compile with outside='nan' or 'allow'"
-            )
+            raise self._no_values()
         self._check_format()
         flat = points.reshape(prod(points.shape[:-1]), points.shape[-1])
         with full_precision(points.device):
@@ -248,6 +247,12 @@ class CompiledModel(ProvenModule):
                 inside = inside[:, None] if self.blueprint.vector else inside
                 values = values.where(inside, torch.nan)
         return values.reshape((*points.shape[:-1], *values.shape[1:]))
+
+    def _no_values(self) -> ExecutionError:
+        return ExecutionError(
+            "these points have no values to check: they are vectorised, traced by torch.jit, or on "
+            "the meta device; compile with outside='nan' or 'allow'"
+        )
 
     def _points(self, x: Any) -> Tensor:
         expected = self.transformer.features

@@ -179,6 +179,12 @@ def check_against_blueprint(model: ProvenModule) -> None:
 def _first_difference(model: ProvenModule) -> Difference | None:
     if found := next(_replaced(model), None):
         return found
+    for name in type(model).FIXED:  # from which the fresh one is built
+        key = ("", name, "")
+        if key in model._record.contents and not _same(
+            vars(model).get(name), model._record.contents[key]
+        ):
+            return Difference(f"{name} was exchanged, which belongs to the proof")
     try:
         fresh = type(model)._rebuilt(model)  # whatever the instance may have under this name
     except ExactformerError as error:
