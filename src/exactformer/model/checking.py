@@ -19,6 +19,7 @@ from exactformer.errors import (
     FileFormatError,
     WeightMismatchError,
 )
+from exactformer.execution.softmax_run import is_softmax
 from exactformer.model.compiled import CompiledModel
 from exactformer.model.compiling import draw
 from exactformer.model.integrity import check_against_blueprint
