@@ -11,6 +11,10 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Virtual machines may announce a matrix unit for bfloat16 (AMX) that they do not grant: torch then
+# fails or dies in its first product. The next best instructions are on every machine that has it.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
 # No outcome depends on how busy the machine is, and `make test` tries the same examples every time.
 # `make test-all` tries more examples and other ones each time; in CI it repeats them, so that a change
 # is never blamed for what it did not cause.

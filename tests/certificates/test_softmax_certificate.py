@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -13,12 +14,14 @@ import torch
 
 from exactformer.algebra import Polynomial, Target
 from exactformer.algebra.ridge import ridge_form, ridge_forms
-from exactformer.blueprint import Blueprint, Matrix
+from exactformer.blueprint import Blueprint, Matrix, Rule
 from exactformer.certificates import Certificate, SoftmaxCertificate, certify_blueprint
 from exactformer.constructions import Extrapolation, construct, softmax
 from exactformer.errors import CertificationError, IdentityError, InputError
 from exactformer.execution.softmax_module import SoftmaxTransformer
+from exactformer.model.compiled import CompiledModel
 from tests.cases.adversary import worst_error
+from tests.cases.blueprints import attention_block, hand_made
 from tests.cases.polynomials import RADII, names, random_polynomial
 
 F2 = "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9"
@@ -178,3 +181,26 @@ def test_certificates_of_exact_models_are_not_softmax_certificates() -> None:
     )
     assert type(certificate) is Certificate
     assert certificate.zero_error
+
+
+def test_a_value_inherits_the_errors_of_what_it_reads() -> None:
+    """Block 1 leaves 3/4 up to what σ has beyond its linear part; block 2 hands that on as a value."""
+    w = 5
+    first = attention_block(w, [(1, {(0, 0): 1}, {(0, 0): 1}, {(3, 1): 1})], Rule.SOFTMAX)
+    second = attention_block(w, [(1, {}, {}, {(4, 3): 2})], Rule.SOFTMAX)
+    constant = {(0, 0): 1, (0, 1): 1, (1, 2): 1}
+    blueprint = hand_made({}, 2, 1, w, constant, [first, second], {(0, 4): 1})
+    certificate = certify_blueprint(blueprint, Target.coerce("5/4", ["x1"]))
+    assert isinstance(certificate, SoftmaxCertificate)
+    value = 1 / (1 + math.exp(-1)) + 0.5  # what two tokens with the logits 1 and 0 give in the end
+    assert float(CompiledModel(blueprint, certificate)([0.5])) == pytest.approx(value)
+    bound = certificate.bound("float64")
+    assert 1.25 - value < bound < 3 * (1.25 - value)
+    assert certificate.errors["float64"].truncation > certificate.errors["float64"].rounding
+
+
+def test_a_block_without_heads_is_refused() -> None:
+    empty = attention_block(2, [], Rule.SOFTMAX)
+    blueprint = hand_made({(0, 0): 1}, 1, 1, 2, {}, [empty], {(0, 0): 1})
+    with pytest.raises(CertificationError, match="no head"):
+        certify_blueprint(blueprint, Target.coerce("x1"))

@@ -140,7 +140,7 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
         stream_error=None if error == inf else left_over if in_place else 0.0,
         # The reject layer is as strong as the largest key takes where codes are integers.
         rejects=error <= (reject_margin(limit) if in_place else clearance),
-        spans=tuple(_spans(soft.stages[-1], table) if in_place else output_spans(table)),
+        spans=tuple(_spans(soft, table) if in_place else output_spans(table)),
     )
 
 
@@ -161,9 +161,12 @@ def _ends(table: GridTable) -> Iterator[Interval]:
         yield min(Fraction(0), *found), max(Fraction(0), *found)
 
 
-def _spans(clip: Stage, table: GridTable) -> Iterator[float]:
-    """Check that the clipping layers keep all values of the table, and yield what they leave."""
-    ends = list(_ends(table))
+def _spans(soft: SequenceBlueprint, table: GridTable) -> Iterator[float]:
+    """Check that the clipping layers keep all values of the table, and yield what they leave.
+
+    Layer r acts on the one row that output r is read from.
+    """
+    clip, ends = soft.stages[-1], list(_ends(table))
     if len(clip.parts) != len(ends) or len(clip) != len(ends):
         raise IdentityError("clip: there is not one layer for every coordinate")
     for r, (part, (low, high)) in enumerate(zip(clip.parts, ends, strict=True)):
@@ -177,8 +180,11 @@ def _spans(clip: Stage, table: GridTable) -> Iterator[float]:
         relus: list[Relu] = []
         for m in range(units.w1.rows):
             reads, writes = units.w1.by_row.get(m, []), units.w2.by_column.get(m, [])
-            if [j for j, _ in reads] != [r] or [i for i, _ in writes] != [r]:
-                raise IdentityError(f"clip: layer {r + 1} does not read and write row {r + 1}")
+            rows = [[(j, Fraction(1)) for j, _ in places] for places in (reads, writes)]
+            if rows != [soft.readout.by_row.get(r)] * 2:
+                raise IdentityError(
+                    f"clip: layer {r + 1} does not act on the row of output {r + 1}"
+                )
             relus.append((reads[0][1], units.b1[m, 0], writes[0][1]))
         bends = sorted({-o / s for s, o, _ in relus})
         if len(bends) != 2:

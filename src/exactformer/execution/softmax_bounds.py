@@ -162,8 +162,9 @@ class _Combination:
 
 @dataclass(frozen=True)
 class _HeadNoise:
-    """Leakage and rounding of what a head returns, and how large that can be."""
+    """What a head returns beyond the answer to an exact stream, by cause, and how large that can be."""
 
+    truncation: Array
     leakage: Array
     rounding: Array
     size: Array
@@ -211,6 +212,7 @@ class _SharedAttention(Analysis):
             for h in product.heads:
                 matrices = self.run.blueprint.blocks[b].attention.heads[h]
                 noise = self.head(matrices, block.heads[h], z, stream, f"block {b + 1}")
+                truncation = up(truncation + noise.truncation)
                 leakage = up(leakage + noise.leakage)
                 rounding = up(rounding + noise.rounding)
                 absolute = up(absolute + noise.size)
@@ -260,7 +262,10 @@ class _SharedAttention(Analysis):
     def head(
         self, matrices: Head, head: SoftmaxHead, z: Array, stream: _Stream, place: str
     ) -> _HeadNoise:
-        """Bound what one head adds beyond its exact answer to the stream it is given."""
+        """Bound what one head adds beyond its exact answer, z apart, which is carried separately.
+
+        An answer is a mean of values, so that it inherits at most the larger of their errors.
+        """
         queries, from_queries = self.projected(matrices.query, head.queries.tokens, stream)
         keys, from_keys = self.projected(matrices.key, head.keys.tokens, stream)
         shared = (head.partner != ALONE)[:, None]
@@ -275,12 +280,15 @@ class _SharedAttention(Analysis):
 
         value, size = self._values(head)
         arising = self.linear(matrices.value, stream.clean)
-        size = up(size + arising)
+        brought = self.brought(matrices.value, stream.errors)
+        size = up(size + arising + total(brought, 0), 2)
+        inherited = np.maximum(brought[:, pair[0]], brought[:, pair[1]])
         wrong, top = (np.maximum(table[pair[0]], table[pair[1]]) for table in (arising, size))
         focus, partner = value[pair[0]], value[pair[1]]
         half = up(np.abs(focus + partner) / 2 + 2.0**-50 * top, 3)
         spread = up(np.abs(focus - partner) / 4 + 2.0**-50 * top, 3)
-        answer = np.minimum(up(half + times(spread, apart) + wrong, 2), top)
+        answer = up(half + times(spread, apart) + wrong + total(inherited, 0), 3)
+        answer = np.minimum(answer, top)
 
         mass = self.leaking(head, queries, keys, place)[:, None]
         most = np.broadcast_to(size.max(axis=0, initial=0.0), size.shape)
@@ -291,7 +299,18 @@ class _SharedAttention(Analysis):
         summing = times(up(answer + weighing), self.gamma(np.full_like(answer, _COMMON)))
         flushed = np.where(most > 0, (len(size) + 4) * self.flush * (1 + most), 0.0)
         rounding = up(times(spread, slip) + wrong + weighing + summing + flushed, 8)
-        return _HeadNoise(leakage, rounding, up(answer + leakage + rounding, 2))
+        truncation, leakage, rounding = up(
+            inherited + np.stack([np.zeros_like(top), leakage, rounding])
+        )
+        return _HeadNoise(truncation, leakage, rounding, up(answer + leakage + rounding, 2))
+
+    def brought(self, matrix: Matrix, errors: Array) -> Array:
+        """Return what errors of the stream, parts × tokens × dimensions, are after a matrix."""
+        result = np.zeros_like(errors)
+        for row, column, value in matrix:
+            size = np.full(errors.shape[:2], self.weight(value)[0])
+            result[:, :, row] = up(result[:, :, row] + times(size, errors[:, :, column]))
+        return result
 
     def projected(
         self, matrix: Matrix, tokens: Sequence[Token], stream: _Stream

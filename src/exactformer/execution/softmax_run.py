@@ -168,6 +168,8 @@ def _run_block(
 
 def _check_layers(block: Block, b: int) -> None:
     selection, layer = block.attention.selection, block.feed_forward
+    if not block.attention.heads:
+        raise CertificationError(f"block {b} has no head: there is no attention to run")
     if selection.rule is not Rule.SOFTMAX or selection.temperature != 1:
         raise CertificationError(
             f"block {b} selects by {selection.rule} at temperature {selection.temperature}; beside "

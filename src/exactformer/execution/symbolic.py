@@ -128,6 +128,11 @@ def check_shapes(blueprint: Blueprint) -> None:
                 f"{path} is {matrix.rows}×{matrix.columns}, but {n} tokens of {w} dimensions need "
                 f"{expected[path][0]}×{expected[path][1]}"
             )
+    if not blueprint.readouts or (len(blueprint.readouts) > 1 and not blueprint.vector):
+        raise CertificationError(
+            f"{len(blueprint.readouts)} outputs do not make a "
+            f"{'vector' if blueprint.vector else 'scalar'} model"
+        )
     if not 0 <= blueprint.embedding.dimension < w:
         raise CertificationError(
             f"the feature stands in dimension {blueprint.embedding.dimension} of {w}"
