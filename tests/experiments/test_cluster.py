@@ -12,7 +12,7 @@ from exactformer.errors import ExperimentError
 from exactformer.experiments import reproduce
 from exactformer.experiments.engine import cluster as cluster_module
 from tests.experiments import toy
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 pytest.importorskip("distributed")
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,9 @@ def cluster(tmp_path_factory):
 
     try:
         wait_until(is_there)
-        yield json.loads(scheduler_file.read_text())["address"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cluster_module, "_SECONDS_TO_CONNECT", PATIENCE)
+            yield json.loads(scheduler_file.read_text())["address"]
     finally:
         for process in (worker, scheduler):
             os.killpg(process.pid, signal.SIGTERM)

@@ -20,6 +20,15 @@ from tests.studio.worlds import World, build
 from tests.waiting import PATIENCE
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _workers_may_take_long_to_start() -> Iterator[None]:
+    from exactformer.studio.playground import workers
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "START_SECONDS", PATIENCE)
+        yield
+
+
 @pytest.fixture(scope="session")
 def template_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with the schema and the four works."""

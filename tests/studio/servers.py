@@ -113,8 +113,9 @@ def main() -> None:
 
     from exactformer.studio.app import create_app
     from exactformer.studio.database import engine
+    from exactformer.studio.playground import workers
 
-    engine.BUSY_SECONDS = PATIENCE
+    engine.BUSY_SECONDS = workers.START_SECONDS = PATIENCE
     settings = settings_of(**json.loads(sys.argv[1]))
     uvicorn.run(
         create_app(settings),
