@@ -1,6 +1,6 @@
 """Reading is linear in the text, and what is too much is refused, not tried."""
 
-from contextlib import suppress
+from fractions import Fraction
 
 import pytest
 
@@ -34,11 +34,9 @@ def test_long_rows_of_signs_are_fine() -> None:
 
 
 HOSTILE = {
-    "exponent of many zeros": "1e" + "0" * 5_000 + "1",
-    "negative exponent of many zeros": "1e-" + "0" * 5_000 + "1",
     "huge exponent": "x^" + "9" * 10_000,
     "huge decimal exponent": "1e" + "9" * 10_000,
-    "huge number": "9" * 20_000,
+    "huge number": "9" * 70_000,
     "power of a number": "9^1000000",
     "tower": "((((9^99)^99)^99)^99)",
     "power of a wide sum": "(" + "+".join(f"x{i}" for i in range(200)) + ")^4999",
@@ -55,9 +53,14 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_are_answered(name: str) -> None:
-    with ended_if_it_hangs(), suppress(ParseError, SizeError):
+def test_hostile_texts_are_refused(name: str) -> None:
+    with ended_if_it_hangs(), pytest.raises((ParseError, SizeError)):
         Polynomial.parse(HOSTILE[name])
+
+
+def test_exponents_with_many_zeros_before_them_are_numbers() -> None:
+    assert Polynomial.parse("1e" + "0" * 5_000 + "1").constant == 10
+    assert Polynomial.parse("1e-" + "0" * 5_000 + "1").constant == Fraction(1, 10)
 
 
 def test_a_text_of_more_than_ten_million_characters_is_refused() -> None:

@@ -18,30 +18,40 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from math import comb
 from typing import NamedTuple
 
 from flint import fmpq, fmpq_mpoly, fmpz
 
+from exactformer.algebra.limits import (
+    MAX_COEFFICIENT_BITS,
+    MAX_DECIMAL_EXPONENT,
+    MAX_EXPONENT,
+    Work,
+    check_power,
+    check_product,
+    check_sum,
+    check_variables,
+)
 from exactformer.algebra.rational import bits
 from exactformer.algebra.ring import Exponents, natural_order, ring
 from exactformer.errors import InputError, ParseError, SizeError, UnknownVariableError
 
 MAX_TEXT = 10_000_000
-MAX_DECIMAL_EXPONENT = 10_000
-MAX_EXPONENT = 1_000_000
+MAX_NAME = 1_000
 MAX_NESTING = 100
-MAX_COEFFICIENT_BITS = 200_000
 MAX_DIGITS = 60_300  # what that many bits can hold, so that printed polynomials parse back
-MAX_WORK = 50_000_000  # coefficient multiplications (per 64 bits) spent on multiplying out
 
 _GCD = 4  # what reducing a fraction costs more than a multiplication
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# Almost every token; names with letters beyond ASCII, superscripts and rarer signs are read below.
+_COMMON = re.compile(
+    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*(?![A-Za-z_0-9]|[^\x00-\x7f]))|(?P<sign>\*\*|[-+*/^()]))"
+)
 _SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _OPERATORS = {"+": "+", "-": "-", "−": "-", "*": "*", "·": "*", "×": "*", "/": "/", "^": "^"}
+_SIGNS = {**_OPERATORS, "**": "^", "(": "(", ")": ")"}
 _FUNCTIONS = frozenset(
     "abs acos asin atan cbrt ceil cos cosh erf exp floor ln log log10 log2 max min mod relu round "
     "sign sin sinh softmax sqrt tan tanh".split()
@@ -60,66 +70,94 @@ class Token(NamedTuple):
 
 
 def parse(
-    text: str, variables: Sequence[str] | None = None, work: int = MAX_WORK
+    text: str, variables: Sequence[str] | None = None, work: Work | None = None
 ) -> tuple[tuple[str, ...], fmpq_mpoly]:
     """Read ``text``; return the variables (in natural order unless given) and the polynomial.
 
-    ``work`` limits the coefficient multiplications spent on multiplying out.
+    ``work`` limits the coefficient multiplications spent on multiplying out, and counts them.
     """
     if not isinstance(text, str):
         raise InputError(f"a polynomial in text form is a str, not {type(text).__name__}")
+    check_text(text)
+    if variables is not None:
+        check_variables(len(variables))
+    # Tokens are read twice rather than kept: ten million of them take more than a gigabyte.
+    names = _variables(text, variables)
+    parser = _Parser(text, {name: i for i, name in enumerate(names)}, work or Work())
+    return names, parser.polynomial()
+
+
+def check_text(text: str) -> None:
+    """Refuse a text that is too long to be read."""
     if len(text) > MAX_TEXT:
         raise SizeError(
             f"the text has {len(text):,} characters, the limit is {MAX_TEXT:,}; "
             "build the polynomial with Polynomial.from_terms instead"
         )
-    tokens = list(_tokens(text))
-    names = _variables(tokens, text, variables)
-    parser = _Parser(text, tokens, {name: i for i, name in enumerate(names)}, work)
-    return names, parser.polynomial()
 
 
 def _tokens(text: str) -> Iterator[Token]:
-    position, end = 0, len(text)
+    position, end = 0, len(text.rstrip())
+    names: set[str] = set()
     while position < end:
-        start, character = position, text[position]
-        if character.isspace():
-            position += 1
-            continue
-        if character in "()":
-            kind, position = character, position + 1
-        elif text.startswith("**", position):
-            kind, position = "^", position + 2
-        elif character in _OPERATORS:
-            kind, position = _OPERATORS[character], position + 1
-        elif character.isalpha() or character == "_":
-            kind = "name"
-            while position < end and (
-                text[position].isalpha() or text[position] == "_" or text[position] in "0123456789"
-            ):
-                position += 1
-        elif match := _NUMBER.match(text, position):
-            kind, position = "number", match.end()
-        elif match := _SUPERSCRIPT.match(text, position):
-            kind, position = "superscript", match.end()
-        else:
-            raise ParseError(f"unexpected character {character!r}", text, position + 1)
-        yield Token(kind, text[start:position], start + 1)
-    yield Token("end", "", len(text.rstrip()) + 1)
-
-
-def _variables(tokens: list[Token], text: str, variables: Sequence[str] | None) -> tuple[str, ...]:
-    used = {token.text for token in tokens if token.kind == "name"}
-    if variables is None:
-        return tuple(sorted(used, key=natural_order))
-    known = set(variables)
-    for token in tokens:
-        if token.kind == "name" and token.text not in known:
-            raise UnknownVariableError(
-                f"unknown variable {token.text!r}; variables are {', '.join(variables)}",
-                text,
-                token.column,
+        match = _COMMON.match(text, position)
+        if match is not None:
+            kind = str(match.lastgroup)
+            piece = match[kind]
+            position = match.end()
+            token = Token(
+                _SIGNS[piece] if kind == "sign" else kind, piece, position - len(piece) + 1
             )
+        else:
+            token, position = _rare(text, position, end)
+        if token.kind == "name" and token.text not in names:
+            if len(token.text) > MAX_NAME:
+                raise ParseError(
+                    f"the name has {len(token.text):,} characters, the limit is {MAX_NAME:,}; "
+                    "choose a shorter one",
+                    text,
+                    token.column,
+                )
+            names.add(token.text)
+            check_variables(len(names), exactly=False)
+        yield token
+    yield Token("end", "", end + 1)
+
+
+def _rare(text: str, position: int, end: int) -> tuple[Token, int]:
+    while text[position].isspace():
+        position += 1
+    start, character = position, text[position]
+    if character in _OPERATORS:
+        kind, position = _OPERATORS[character], position + 1
+    elif character.isalpha() or character == "_":
+        kind = "name"
+        while position < end and (
+            text[position].isalpha() or text[position] == "_" or text[position] in "0123456789"
+        ):
+            position += 1
+    elif match := _SUPERSCRIPT.match(text, position):
+        kind, position = "superscript", match.end()
+    else:
+        raise ParseError(f"unexpected character {character!r}", text, position + 1)
+    return Token(kind, text[start:position], start + 1), position
+
+
+def _variables(text: str, variables: Sequence[str] | None) -> tuple[str, ...]:
+    names = (token for token in _tokens(text) if token.kind == "name")
+    if variables is None:
+        return tuple(sorted({token.text for token in names}, key=natural_order))
+    known = set(variables)
+    unknown: Token | None = None
+    for token in names:  # to the end: a character that nothing knows is the first thing to report
+        if unknown is None and token.text not in known:
+            unknown = token
+    if unknown is not None:
+        raise UnknownVariableError(
+            f"unknown variable {unknown.text!r}; variables are {', '.join(variables)}",
+            text,
+            unknown.column,
+        )
     return tuple(variables)
 
 
@@ -141,11 +179,12 @@ class _Sum:
 
 
 class _Parser:
-    def __init__(self, text: str, tokens: list[Token], index: dict[str, int], most: int) -> None:
-        self.text, self.tokens, self.index = text, tokens, index
+    def __init__(self, text: str, index: dict[str, int], work: Work) -> None:
+        self.text, self.index = text, index
         self.ring = ring(len(index))
-        self.position = 0
-        self.work, self.most_work = 0, most
+        self.tokens = _tokens(text)
+        self.here = next(self.tokens)
+        self.work = work
 
     def polynomial(self) -> fmpq_mpoly:
         result = self.sum(depth=0)
@@ -155,13 +194,9 @@ class _Parser:
         self.limit_bits(_height(polynomial), self.here)
         return polynomial
 
-    @property
-    def here(self) -> Token:
-        return self.tokens[self.position]
-
     def take(self) -> Token:
         token = self.here
-        self.position += 1
+        self.here = next(self.tokens, token)
         return token
 
     def fail(self, problem: str, token: Token | None = None) -> None:
@@ -229,7 +264,10 @@ class _Parser:
     def multiply_group(self, product: _Product, depth: int) -> None:
         opening = self.take()
         if depth >= MAX_NESTING:
-            self.fail(f"parentheses nest deeper than {MAX_NESTING} levels", opening)
+            self.fail(
+                f"parentheses nest deeper than {MAX_NESTING} levels; multiply out the inner ones",
+                opening,
+            )
         group = self.sum(depth + 1)
         if self.here.kind != ")":
             self.fail("this parenthesis is never closed", opening)
@@ -241,6 +279,7 @@ class _Parser:
         factor = self.power(self.expand(group), exponent, opening)
         if product.expanded is not None:
             height = _height(product.expanded) + _height(factor)
+            check_product(product.expanded, factor, _up_to(opening))
             self.spend(len(product.expanded), len(factor), height, opening)
             factor = product.expanded * factor
         self.limit_degree(int(factor.total_degree()), opening)
@@ -270,9 +309,10 @@ class _Parser:
                 self.take()
             exponent = self.integer(self.here, self.here.text)
             self.take()
-            if parenthesised and self.take().kind != ")":
-                self.position -= 1
+            if parenthesised and self.here.kind != ")":
                 self.fail("an exponent is one whole number")
+            if parenthesised:
+                self.take()
         else:
             return 1
         if self.here.kind in ("^", "superscript"):
@@ -283,17 +323,20 @@ class _Parser:
         if not digits.isascii() or not digits.isdigit():
             self.fail("an exponent must be a whole number that is not negative", token)
         if len(digits) > 10 or int(digits) > MAX_EXPONENT:
-            self.fail(f"the exponent is larger than {MAX_EXPONENT:,}", token)
+            self.fail(f"the exponent is larger than {MAX_EXPONENT:,}; give a smaller one", token)
         return int(digits)
 
     def number(self, token: Token) -> fmpq:
         mantissa, _, exponent = token.text.lower().partition("e")
         whole, _, decimals = mantissa.partition(".")
         if len(whole) + len(decimals) > MAX_DIGITS:
-            self.fail(f"the number has more than {MAX_DIGITS:,} digits", token)
+            self.fail(f"the number has more than {MAX_DIGITS:,} digits; round it", token)
         power = exponent.lstrip("+-0") or "0"  # int() would count leading zeros as digits
         if len(power) > 5 or int(power) > MAX_DECIMAL_EXPONENT:
-            self.fail(f"the decimal exponent is beyond ±{MAX_DECIMAL_EXPONENT:,}", token)
+            self.fail(
+                f"the decimal exponent is beyond ±{MAX_DECIMAL_EXPONENT:,}; rescale the variables",
+                token,
+            )
         shift = (-int(power) if exponent.startswith("-") else int(power)) - len(decimals)
         digits, scale = fmpq(fmpz(whole + decimals)), fmpz(10) ** abs(shift)
         return digits * scale if shift >= 0 else digits / scale
@@ -307,11 +350,14 @@ class _Parser:
 
     def limit_bits(self, size: int, token: Token) -> None:
         if size > MAX_COEFFICIENT_BITS:
-            self.fail(f"a coefficient grows past {MAX_COEFFICIENT_BITS:,} bits here", token)
+            self.fail(
+                f"a coefficient grows past {MAX_COEFFICIENT_BITS:,} bits here; round the numbers",
+                token,
+            )
 
     def limit_degree(self, degree: int, token: Token) -> None:
         if degree > MAX_EXPONENT:
-            self.fail(f"the degree grows past {MAX_EXPONENT:,} here", token)
+            self.fail(f"the degree grows past {MAX_EXPONENT:,} here; lower the exponents", token)
 
     def collect(self, total: _Sum, product: _Product, sign: int) -> None:
         key = tuple(sorted(product.powers.items()))
@@ -326,6 +372,7 @@ class _Parser:
         self.spend(len(product.expanded), 1, bits(coefficient), self.here)
         term = product.expanded * monomial
         if total.expanded is not None:
+            check_sum(total.expanded, term, _up_to(self.here))
             self.spend(len(total.expanded), 1, 1, self.here)
             term = total.expanded + term
         total.expanded = term
@@ -335,6 +382,7 @@ class _Parser:
         loose = self.ring.from_dict({self.dense(k): c for k, c in total.terms.items()})
         if total.expanded is None:
             return loose
+        check_sum(loose, total.expanded, _up_to(self.here))
         self.spend(len(total.expanded), 1, 1, self.here)
         return loose + total.expanded
 
@@ -347,23 +395,17 @@ class _Parser:
     def power(self, base: fmpq_mpoly, exponent: int, token: Token) -> fmpq_mpoly:
         self.limit_degree(int(base.total_degree()) * exponent, token)
         if exponent > 1:
-            # A power of t terms has at most C(t+k-1, k) of them, and no more than its box holds.
-            box = 1
-            for degree in base.degrees():
-                box *= int(degree) * exponent + 1
-            terms = min(box, comb(len(base) + exponent - 1, exponent) if exponent < 5000 else box)
+            terms = check_power(base, exponent, _up_to(token))
             self.spend(terms, len(base), _height(base) * exponent, token)
         return base**exponent
 
     def spend(self, left: int, right: int, height: int, token: Token) -> None:
         """Refuse before the work is done, with the place that asks for it."""
-        self.work += left * right * (height // 64 + 1)
-        if self.work > self.most_work:
-            raise SizeError(
-                f"multiplying out up to column {token.column} takes about "
-                f"{Decimal(self.work):.1e} operations, the limit is {self.most_work:.0e}; "
-                "give the polynomial already expanded, or of lower degree"
-            )
+        self.work.spend(left * right * (height // 64 + 1), token.column)
+
+
+def _up_to(token: Token) -> str:
+    return f", multiplied out up to column {token.column},"
 
 
 def _height(polynomial: fmpq_mpoly) -> int:

@@ -12,9 +12,23 @@ from flint import fmpq, fmpq_mpoly
 from numpy.typing import ArrayLike, NDArray
 
 from exactformer.algebra import printing
-from exactformer.algebra.parsing import MAX_WORK, parse
-from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
+from exactformer.algebra.limits import (
+    MAX_WORK,
+    Work,
+    check_coefficient,
+    check_degree,
+    check_power,
+    check_product,
+    check_sum,
+    check_terms,
+    check_variables,
+    most_terms,
+    shifted_terms,
+)
+from exactformer.algebra.parsing import parse
+from exactformer.algebra.rational import bits, to_float, to_fmpq, to_fraction
 from exactformer.algebra.ring import Exponents, is_name, natural_order, ring
+from exactformer.algebra.sympy_trees import check_expansion, polynomial_of
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,6 +56,10 @@ class Polynomial:
         cls, text: str, variables: Sequence[str] | None = None, work: int = MAX_WORK
     ) -> Polynomial:
         """Read a polynomial from text; see :mod:`exactformer.algebra.parsing` for the grammar."""
+        return cls._parsed(text, variables, Work(work))
+
+    @classmethod
+    def _parsed(cls, text: str, variables: Sequence[str] | None, work: Work | None) -> Polynomial:
         names, polynomial = parse(text, None if variables is None else _checked(variables), work)
         return cls(names, polynomial)
 
@@ -54,6 +72,8 @@ class Polynomial:
         exactformer.errors.InputError: '1/3' is not a finite number; exact arithmetic needs one
         """
         dimension = len(variables)
+        check_variables(dimension)
+        check_terms(len(terms), dimension, 0)
         exact: dict[Exponents, fmpq] = {}
         for exponents, coefficient in terms.items():
             key = tuple(_index(e) for e in exponents)
@@ -62,7 +82,9 @@ class Polynomial:
                     f"exponents {tuple(exponents)} do not fit {dimension} variables "
                     f"({', '.join(variables)}); give one non-negative integer for each"
                 )
+            check_degree(sum(key))
             exact[key] = to_fmpq(coefficient)
+            check_coefficient(bits(exact[key]))
         return cls(variables, ring(dimension).from_dict(exact))
 
     @classmethod
@@ -74,7 +96,9 @@ class Polynomial:
         names = [f"x{i + 1}" for i in range(array.ndim)] if variables is None else variables
         if len(names) != array.ndim:
             raise InputError(f"a {array.ndim}-dimensional array needs {array.ndim} variables")
-        return cls.from_terms({i: c for i, c in np.ndenumerate(array) if c != 0}, names)
+        keys = np.argwhere(array != 0)
+        check_terms(len(keys), array.ndim, max(array.shape, default=0))
+        return cls.from_terms({key: array[key] for key in map(tuple, keys.tolist())}, names)
 
     @classmethod
     def from_sympy(
@@ -92,6 +116,10 @@ class Polynomial:
         try:
             generators = [sympy.Symbol(n) for n in names] or [sympy.Symbol("x")]
             plain = expression.as_expr().xreplace({s: sympy.Symbol(str(s)) for s in symbols})
+            read = polynomial_of(plain, {name: place for place, name in enumerate(names)})
+            if read is not None and names:
+                return cls.from_terms(read.to_dict(), names)
+            check_expansion(plain)
             exact = plain.xreplace({f: sympy.Rational(f) for f in plain.atoms(sympy.Float)})
             poly = sympy.Poly(exact, *generators, domain="QQ")
         except (sympy.PolynomialError, sympy.CoercionFailed) as error:
@@ -104,12 +132,17 @@ class Polynomial:
         return cls.from_terms(terms, names)
 
     @classmethod
-    def coerce(cls, target: object, variables: Sequence[str] | None = None) -> Polynomial:
-        """Return a polynomial from text, SymPy, or a polynomial (on wider variables if given)."""
+    def coerce(
+        cls, target: object, variables: Sequence[str] | None = None, work: Work | None = None
+    ) -> Polynomial:
+        """Return a polynomial from text, SymPy, or a polynomial (on wider variables if given).
+
+        Texts that belong together share one ``work``.
+        """
         if isinstance(target, Polynomial):
             return target if variables is None else target.on(variables)
         if isinstance(target, str):
-            return cls.parse(target, variables)
+            return cls._parsed(target, variables, work)
         if type(target).__module__.partition(".")[0] == "sympy":
             return cls.from_sympy(target, variables)
         raise InputError(
@@ -188,6 +221,16 @@ class Polynomial:
         shifts, scales = [to_fmpq(c) for c in centre], [to_fmpq(h) for h in units]
         if not any(shifts) and all(h == 1 for h in scales):
             return self
+        check_terms(
+            most_terms(
+                shifted_terms(self._flint.monoms(), [c != 0 for c in shifts]),
+                [int(degree) for degree in self._flint.degrees()],
+                self.degree,
+            ),
+            self.dimension,
+            self.degree,
+            ", written around the centre of its domain,",
+        )
         inner = [
             generator * h + c
             for generator, h, c in zip(ring(self.dimension).gens(), scales, shifts, strict=True)
@@ -249,13 +292,13 @@ class Polynomial:
         return hash((self._variables, frozenset(self.terms().items())))
 
     def __add__(self, other: object) -> Polynomial:
-        return self._combine(other, lambda a, b: a + b)
+        return self._combine(other, lambda a, b: a + b, check_sum)
 
     def __sub__(self, other: object) -> Polynomial:
-        return self._combine(other, lambda a, b: a - b)
+        return self._combine(other, lambda a, b: a - b, check_sum)
 
     def __mul__(self, other: object) -> Polynomial:
-        return self._combine(other, lambda a, b: a * b)
+        return self._combine(other, lambda a, b: a * b, check_product)
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -268,15 +311,17 @@ class Polynomial:
     def __pow__(self, exponent: int) -> Polynomial:
         if not isinstance(exponent, int) or exponent < 0:
             raise InputError(f"a power of a polynomial is a whole number ≥ 0, not {exponent!r}")
+        check_power(self._flint, exponent)
         return Polynomial(self._variables, self._flint**exponent)
 
-    def _combine(self, other: object, operation: Any) -> Polynomial:
+    def _combine(self, other: object, operation: Any, check: Any) -> Polynomial:
         if isinstance(other, Polynomial):
             if other._variables != self._variables:
                 raise InputError(
                     f"the polynomials have variables {self._variables} and {other._variables}; "
                     "bring them to common ones with .on([...])"
                 )
+            check(self._flint, other._flint)
             return Polynomial(self._variables, operation(self._flint, other._flint))
         constant = ring(self.dimension).from_dict({(0,) * self.dimension: to_fmpq(other)})
         return Polynomial(self._variables, operation(self._flint, constant))
@@ -285,6 +330,7 @@ class Polynomial:
 def _checked(variables: Sequence[str]) -> tuple[str, ...]:
     if isinstance(variables, str):
         raise InputError(f"variables must be a list of names, not the text {variables!r}")
+    check_variables(len(variables))
     names = tuple(str(v) for v in variables)
     if len(set(names)) != len(names):
         repeated = sorted({n for n in names if names.count(n) > 1})

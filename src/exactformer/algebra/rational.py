@@ -9,6 +9,7 @@ from numbers import Rational
 
 from flint import fmpq, fmpz
 
+from exactformer.algebra.limits import MAX_DECIMAL_EXPONENT
 from exactformer.errors import InputError
 
 Number = int | float | Fraction | Decimal | Rational
@@ -22,6 +23,13 @@ def to_fmpq(value: object) -> fmpq:
         return fmpq(value)
     if isinstance(value, Rational):
         return fmpq(int(value.numerator), int(value.denominator))
+    if isinstance(value, Decimal) and value.is_finite() and value:
+        _, digits, exponent = value.as_tuple()
+        if abs(int(exponent)) > MAX_DECIMAL_EXPONENT + len(digits):
+            raise InputError(
+                f"{value:.5e} has a decimal exponent beyond ±{MAX_DECIMAL_EXPONENT:,}; rescale the "
+                "variables"
+            )
     try:
         numerator, denominator = value.as_integer_ratio()  # type: ignore[attr-defined]
     except (AttributeError, OverflowError, ValueError):

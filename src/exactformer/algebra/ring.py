@@ -7,21 +7,15 @@ from functools import lru_cache
 
 from flint import Ordering, fmpq_mpoly_ctx
 
-from exactformer.errors import SizeError
+from exactformer.algebra.limits import check_variables
 
 Exponents = tuple[int, ...]
-
-MAX_VARIABLES = 1000  # FLINT packs exponents densely; several thousand variables crash it
 
 
 @lru_cache(maxsize=256)
 def ring(dimension: int) -> fmpq_mpoly_ctx:
     """Return the ring in ``dimension`` variables, in graded order."""
-    if dimension > MAX_VARIABLES:
-        raise SizeError(
-            f"the polynomial has {dimension:,} variables, the limit is {MAX_VARIABLES:,}; "
-            "split it into polynomials of fewer variables"
-        )
+    check_variables(dimension)
     return fmpq_mpoly_ctx.get([f"x{i}" for i in range(dimension)], Ordering.degrevlex)
 
 

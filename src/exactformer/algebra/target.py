@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from exactformer.algebra.limits import Work
+from exactformer.algebra.parsing import check_text
 from exactformer.algebra.polynomial import Polynomial
 from exactformer.algebra.ring import natural_order
 from exactformer.errors import InputError
@@ -33,6 +35,7 @@ class Target:
         if isinstance(target, Target):
             return cls(tuple(p.on(variables or p.variables) for p in target), target.vector)
         if isinstance(target, str) and ";" in target:
+            check_text(target)
             parts: Sequence[object] = target.removesuffix(";").split(";")
         elif isinstance(target, list | tuple):
             parts = target
@@ -40,7 +43,8 @@ class Target:
             return cls((Polynomial.coerce(target, variables),), False)
         if not 0 < len(parts) <= MAX_OUTPUTS:
             raise InputError(f"a vector has 1 to {MAX_OUTPUTS:,} components, not {len(parts)}")
-        found = [Polynomial.coerce(part, variables) for part in parts]
+        work = Work()
+        found = [Polynomial.coerce(part, variables, work) for part in parts]
         if variables is None:
             names = {name for polynomial in found for name in polynomial.variables}
             variables = sorted(names, key=natural_order)
