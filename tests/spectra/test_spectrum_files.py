@@ -167,3 +167,59 @@ def test_the_command_refuses_with_a_sentence(bert: Path, texts: Path, tmp_path: 
         code, out = call(*arguments)
         assert code == 2, out
         assert words in " ".join(out.split())
+
+
+def test_lines_beyond_the_limit_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_bytes(b"one\ntwo\n" + b"x\n" * 100_000 + b"\xff\xfe not UTF-8")
+    assert read_texts(path, limit=2) == ["one", "two"]
+    with pytest.raises(FileFormatError, match="UTF-8"):
+        read_texts(path)
+
+
+def test_a_line_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exactformer.spectra.files.LONGEST", 100)
+    path = tmp_path / "texts.txt"
+    path.write_text("short\n" + "x" * 101)
+    with pytest.raises(InputError, match="line 2: more than 100 characters"):
+        read_texts(path)
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        read_texts(tmp_path / "nowhere.txt")
+
+
+@pytest.mark.parametrize("size", [10**9, 0, -1, "large", [224, "x"], [], {}])
+def test_sizes_that_no_image_has_are_refused(tmp_path: Path, photos: Path, size: Any) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"image_size": size}))
+    with pytest.raises(InputError, match="image_size"):
+        Images(photos, tmp_path, 2)
+
+
+def test_an_image_of_too_many_pixels_is_refused(
+    photos: Path, vit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from PIL import Image
+
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+    with pytest.raises(FileFormatError, match="no image that can be read"):
+        list(Images(photos, vit, 2))
+
+
+def test_what_was_left_out_is_printed(
+    bert: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import BertModel
+
+    assert "left out" not in call(bert, "--texts", texts)[1].lower()
+    forward = BertModel.forward
+
+    def with_classes(self: Any, *args: Any, **named: Any) -> Any:
+        output = forward(self, *args, **named)
+        output.pooler_output.softmax(dim=-1)
+        return output
+
+    monkeypatch.setattr(BertModel, "forward", with_classes)
+    code, output = call(bert, "--texts", texts)
+    assert code == 0
+    assert "Left out: the model itself (BertModel): weights by aten._softmax" in " ".join(
+        output.split()
+    )

@@ -40,10 +40,11 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Find the polynomial law behind a table: formula, errors, residuals, and a certified model."""
+    from exactformer.algebra.limits import MAX_VARIABLES
     from exactformer.learning import PolynomialAttentionRegressor
     from exactformer.learning.reading import read_table
 
-    table = read_table(data, target, _split(columns))
+    table = read_table(data, target, _split(columns), most=MAX_VARIABLES)
     regressor = PolynomialAttentionRegressor(
         _degree(degree),
         solver=solver,

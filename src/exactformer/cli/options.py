@@ -19,6 +19,8 @@ ModelFile = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else, errors included.")
 ]
+_LONGEST = 1000
+
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
 Executor = Annotated[
     str | None,
@@ -54,11 +56,19 @@ def names(text: str | None) -> list[str] | None:
 
 def radius_text(text: str | None) -> str | None:
     """Return a radius as text, short of exponents that only exact arithmetic would try to write out."""
-    if text is None:
-        return None
-    if re.search(r"[eE][+-]?[0-9]{4,}", text):
-        raise InputError(f"radius {text.strip()!r} is beyond 2^±500; rescale the variables")
-    return text.strip()
+    return None if text is None else exact_text(text, "radius")
+
+
+def exact_text(text: str, what: str) -> str:
+    """Return an exact number as text, short of one that takes exact arithmetic long to write out."""
+    number = text.strip()
+    if re.search(r"[eE][+-]?0*[1-9][0-9_]{3,}", number):
+        raise InputError(f"{what} {number[:60]!r} is beyond 2^±500; rescale the variables")
+    if len(number) > _LONGEST:
+        raise InputError(
+            f"{what} has {len(number):,} characters, the limit is {_LONGEST:,}; round the number"
+        )
+    return number
 
 
 def intervals(text: str | None) -> list[tuple[str, str]] | None:

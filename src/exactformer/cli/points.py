@@ -10,6 +10,7 @@ import csv
 import io
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,9 +21,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.errors import FileFormatError, InputError
+from exactformer.errors import FileFormatError, InputError, SizeError
+from exactformer.learning.archives import read_header
 
 BATCH = 4096
+CELLS = 2**22
+"""Cells of a table that are held at once: a batch of wide rows has fewer of them."""
+LONGEST = 2**26
+"""Bytes of a line of a table."""
 _NPY_MAGIC = b"\x93NUMPY"
 
 
@@ -74,33 +80,90 @@ def _sniff(
 ) -> Points:
     start = stream.read(len(_NPY_MAGIC))
     if start == _NPY_MAGIC:
-        return _npy(io.BytesIO(start + stream.read()), name, variables)
+        return _npy(_Rejoined(start, stream), name, total, variables)
     if not start:
         raise InputError(f"{name} is empty; give one point a line, {len(variables)} numbers each")
-    opening = (start + stream.readline()).splitlines(keepends=True)
-    return _Table(name, chain(opening, stream), variables, ignore_extra).points(total)
+    opening = (start + stream.readline(LONGEST)).splitlines(keepends=True)
+    lines = chain(opening, iter(lambda: stream.readline(LONGEST + 1), b""))
+    return _Table(name, lines, variables, ignore_extra).points(total)
 
 
-def _npy(stream: BinaryIO, name: str, variables: Sequence[str]) -> Points:
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes have been read already."""
+
+    def __init__(self, start: bytes, stream: BinaryIO) -> None:
+        self._start, self._stream = start, stream
+
+    def read(self, size: int = -1) -> bytes:
+        """Return so many bytes, fewer only at the end of the stream."""
+        taken, self._start = self._start[:size], self._start[size:]
+        pieces, missing = [taken], size - len(taken)
+        while missing:
+            piece = self._stream.read(min(missing, 2**24))
+            if not piece:
+                break
+            pieces.append(piece)
+            missing -= len(piece)
+        return b"".join(pieces)
+
+
+def _npy(stream: _Rejoined, name: str, total: int | None, variables: Sequence[str]) -> Points:
+    """Read the header, and refuse by it; rows are read when they are needed."""
+    d = len(variables)
     try:
-        array = np.load(stream, allow_pickle=False)
+        shape, columns_first, dtype = read_header(stream)  # type: ignore[arg-type]
     except (ValueError, EOFError, OSError) as error:
         raise FileFormatError(f"{name} is not a complete NPY file of numbers: {error}") from None
-    d = len(variables)
-    if array.dtype.kind not in "iuf":
-        raise InputError(f"{name} holds {array.dtype}; points must be real numbers")
-    if array.ndim == 1:
-        array = array.reshape(-1, d) if d == 1 else array.reshape(1, -1)
-    if array.ndim != 2 or array.shape[1] != d:
+    if dtype.kind not in "iuf":
+        raise InputError(f"{name} holds {dtype}; points must be real numbers")
+    if len(shape) == 1:
+        columns_first, shape = False, ((shape[0], 1) if d == 1 else (1, shape[0]))
+    if len(shape) != 2 or shape[1] != d:
         raise InputError(
-            f"{name} has shape {array.shape}; points need {d} columns ({', '.join(variables)})"
+            f"{name} has shape {shape}; points need {d} columns ({', '.join(variables)})"
         )
-    return Points(name, "row", False, len(array), _slices(array, name, variables))
+    size = shape[0] * d * dtype.itemsize
+    if total is not None and size > total:
+        raise FileFormatError(
+            f"{name} is not a complete NPY file of numbers: {shape[0]:,} points of {dtype} take "
+            f"{size:,} bytes, the file has {total:,}"
+        )
+    rows = (
+        _columns(stream, shape, dtype, name) if columns_first else _rows(stream, shape, dtype, name)
+    )
+    return Points(name, "row", False, shape[0], _finite(rows, name, variables))
 
 
-def _slices(array: NDArray[Any], name: str, variables: Sequence[str]) -> Iterator[Batch]:
-    for start in range(0, len(array), BATCH):
-        piece = array[start : start + BATCH].astype(np.float64)
+def _rows(
+    stream: _Rejoined, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
+) -> Iterator[NDArray[Any]]:
+    count, d = shape
+    for start in range(0, count, BATCH):
+        rows = min(BATCH, count - start)
+        yield _numbers(stream, rows * d, dtype, name).reshape(rows, d)
+
+
+def _columns(
+    stream: _Rejoined, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
+) -> Iterator[NDArray[Any]]:
+    """Yield rows of an array that is stored column by column: all of it has to be there first."""
+    count, d = shape
+    array = _numbers(stream, count * d, dtype, name).reshape(d, count).T
+    for start in range(0, count, BATCH):
+        yield array[start : start + BATCH]
+
+
+def _numbers(stream: _Rejoined, count: int, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    content = stream.read(count * dtype.itemsize)
+    if len(content) < count * dtype.itemsize:
+        raise FileFormatError(f"{name} is not a complete NPY file of numbers: it ends too soon")
+    return np.frombuffer(content, dtype=dtype)
+
+
+def _finite(pieces: Iterator[NDArray[Any]], name: str, variables: Sequence[str]) -> Iterator[Batch]:
+    start = 0
+    for array in pieces:
+        piece = array.astype(np.float64)
         wrong = np.argwhere(~np.isfinite(piece))
         if len(wrong):
             i, j = wrong[0]
@@ -110,6 +173,7 @@ def _slices(array: NDArray[Any], name: str, variables: Sequence[str]) -> Iterato
             )
         stop = start + len(piece)
         yield Batch(piece, range(start + 1, stop + 1), stop)
+        start = stop
 
 
 class _Table:
@@ -143,6 +207,11 @@ class _Table:
         for line in self.raw:
             self.line += 1
             self.bytes += len(line)
+            if len(line) > LONGEST:
+                raise SizeError(
+                    f"{self.name}, line {self.line}: more than {LONGEST:,} bytes; write one point "
+                    "per line"
+                )
             try:
                 text = line.decode("utf-8-sig" if self.line == 1 else "utf-8")
             except UnicodeDecodeError:
@@ -172,25 +241,28 @@ class _Table:
     def match(self, cells: list[str]) -> list[int]:
         """Return the column of each variable."""
         header = [cell.strip() for cell in cells]
-        repeated = sorted({c for c in header if header.count(c) > 1})
-        missing = [v for v in self.variables if v not in header]
-        extra = [c for c in header if c not in self.variables]
+        places = {name: column for column, name in enumerate(header)}
+        known = set(self.variables)
+        repeated = sorted(name for name, times in Counter(header).items() if times > 1)
+        missing = [v for v in self.variables if v not in places]
+        extra = [c for c in header if c not in known]
         if repeated:
-            raise InputError(f"{self.name}: the header repeats {', '.join(repeated)}")
+            raise InputError(f"{self.name}: the header repeats {_listed(repeated)}")
         if missing:
             raise InputError(
-                f"{self.name}: no column is named {', '.join(missing)}; the header has "
-                f"{', '.join(header)}, the model needs {', '.join(self.variables)}"
+                f"{self.name}: no column is named {_listed(missing)}; the header has "
+                f"{_listed(header)}, the model needs {_listed(self.variables)}"
             )
         if extra and not self.ignore_extra:
             raise InputError(
-                f"{self.name}: {', '.join(extra)} is not a variable of the model "
-                f"({', '.join(self.variables)}); --ignore-extra leaves such columns out"
+                f"{self.name}: {_listed(extra)} is not a variable of the model "
+                f"({_listed(self.variables)}); --ignore-extra leaves such columns out"
             )
-        return [header.index(v) for v in self.variables]
+        return [places[v] for v in self.variables]
 
     def batches(self, rows: Iterator[tuple[int, list[str]]]) -> Iterator[Batch]:
-        while piece := list(islice(rows, BATCH)):
+        size = max(1, min(BATCH, CELLS // max(1, self.columns)))
+        while piece := list(islice(rows, size)):
             yield Batch(self.numbers(piece), [line for line, _ in piece], self.bytes)
 
     def numbers(self, rows: list[tuple[int, list[str]]]) -> NDArray[np.float64]:
@@ -232,6 +304,11 @@ def _separator(line: str) -> str | None:
     counts = {s: line.count(s) for s in (",", ";", "\t")}
     best = max(counts, key=lambda s: counts[s])
     return best if counts[best] else None
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    shown = ", ".join(name[:60] for name in names[:most])
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def _is_number(cell: str) -> bool:

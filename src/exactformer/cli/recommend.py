@@ -78,15 +78,10 @@ def recommend(
 
 
 def _arrays(path: Path) -> Samples:
-    import numpy as np
-
+    from exactformer.learning.archives import read_npz
     from exactformer.learning.recommending import samples
 
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise FileFormatError(f"{path} is not an .npz file of numbers: {error}") from None
+    arrays = read_npz(path)
     missing = [name for name in ("inputs", "outputs") if name not in arrays]
     if missing:
         raise FileFormatError(

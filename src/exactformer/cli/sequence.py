@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from exactformer.cli.compile import check_output
-from exactformer.cli.options import Json, coordinates
+from exactformer.cli.options import Json, coordinates, exact_text
 from exactformer.cli.output import console, print_json
 from exactformer.errors import InputError
 
@@ -104,7 +104,7 @@ def sequence(
             target,
             tokens=tokens,
             dim=dim,
-            delta=delta.strip(),
+            delta=exact_text(delta, "--delta"),
             form=form,
             positional=not target.equivariant if positional is None else positional,
             support=(low, high),
@@ -163,16 +163,16 @@ def _check_drawing(plot: Path | None) -> None:
 
 
 def _read_weights(path: Path) -> tuple[Any, Any, Any]:
-    from zipfile import BadZipFile
+    from exactformer.errors import FileFormatError
+    from exactformer.learning.archives import read_npz
 
-    import numpy as np
-
+    path.stat()  # a file that is not there is another mistake
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return arrays["query"], arrays["key"], arrays["value"]
-    except (ValueError, EOFError, BadZipFile, TypeError, KeyError, AttributeError):
+        arrays = read_npz(path, ("query", "key", "value"))
+        return arrays["query"], arrays["key"], arrays["value"]
+    except (FileFormatError, KeyError):
         raise InputError(
-            f"{path} is no .npz file with the matrices query, key (m, d) and value (d, d)"
+            f"{path} is not an .npz file with the matrices query, key (m, d) and value (d, d)"
         ) from None
 
 
@@ -180,7 +180,7 @@ def _interval(text: str) -> tuple[str, str]:
     ends = [end.strip() for end in text.split(",")]
     if len(ends) != 2 or not all(ends):
         raise InputError(f"--support {text.strip()!r}: an interval is two numbers, such as 0,1")
-    return ends[0], ends[1]
+    return exact_text(ends[0], "--support"), exact_text(ends[1], "--support")
 
 
 @contextmanager

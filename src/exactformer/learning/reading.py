@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from exactformer.errors import FileFormatError, InputError
+from exactformer.errors import FileFormatError, InputError, SizeError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+MOST_COLUMNS = 100_000
+LONGEST_HEADER = 2**24
 
 
 @dataclass(frozen=True)
@@ -23,15 +28,22 @@ class Table:
     target: pd.Series[float]
 
 
-def read_table(path: Path, target: str, columns: list[str] | None = None) -> Table:
-    """Read CSV (any of , ; tab between cells) or Parquet; ``columns`` are all others by default."""
-    frame = _read(path)
+def read_table(
+    path: Path, target: str, columns: list[str] | None = None, most: int = MOST_COLUMNS
+) -> Table:
+    """Read CSV (any of , ; tab between cells) or Parquet; ``columns`` are all others by default.
+
+    More than ``most`` columns to learn from are refused.
+    """
+    frame = _read(path, most if columns is None else MOST_COLUMNS)
     names = [str(n) for n in frame.columns]
     frame.columns = names
+    known = set(names)
     for name in [target, *(columns or [])]:
-        if name not in names:
+        if name not in known:
             raise InputError(f"{path} has no column {name!r}; it has {_listed(names)}")
     chosen = columns or [n for n in names if n != target]
+    _limit(path, len(chosen), most)
     if target in chosen:
         raise InputError(f"the target {target!r} cannot be one of the columns to learn from")
     if not chosen:
@@ -42,7 +54,15 @@ def read_table(path: Path, target: str, columns: list[str] | None = None) -> Tab
     return Table(type(frame)({n: clean[n] for n in chosen}), clean[target])
 
 
-def _read(path: Path) -> pd.DataFrame:
+def _limit(path: Path, count: int, most: int) -> None:
+    if count > most:
+        raise SizeError(
+            f"{path} has {count:,} columns to learn from, the limit is {most:,}; choose some with "
+            "--columns"
+        )
+
+
+def _read(path: Path, most: int) -> pd.DataFrame:
     import pandas as pd
 
     if not path.is_file():
@@ -57,19 +77,24 @@ def _read(path: Path) -> pd.DataFrame:
         except Exception as error:
             raise FileFormatError(f"{path} is not a Parquet file: {error}") from error
     try:
-        return pd.read_csv(path, sep=_separator(path))
+        return pd.read_csv(path, sep=_separator(path, most))
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path} is not a CSV table: {error}") from error
 
 
-def _separator(path: Path) -> str:
-    """Return what separates the cells of the header, and refuse a header that repeats a name."""
+def _separator(path: Path, most: int) -> str:
+    """Return what separates the cells of the header; refuse one that is too long or repeats a name."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        header = file.readline()
+        header = file.readline(LONGEST_HEADER + 1)
+    if len(header) > LONGEST_HEADER:
+        raise SizeError(
+            f"{path}: the header has more than {LONGEST_HEADER:,} characters; write fewer columns"
+        )
     counts = {s: header.count(s) for s in (",", ";", "\t")}
     separator = max(counts, key=lambda s: counts[s])
     names = [n.strip() for n in next(csv.reader([header], delimiter=separator), [])]
-    if repeated := sorted({n for n in names if names.count(n) > 1}):
+    _limit(path, len(names) - 1, most)
+    if repeated := sorted(n for n, times in Counter(names).items() if times > 1):
         raise InputError(f"{path}: columns need different names; repeated: {_listed(repeated)}")
     return separator
 
