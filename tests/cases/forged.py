@@ -107,11 +107,13 @@ def forged(file: File, rng: random.Random) -> File:
 
 
 def _forged_header(description: Any, rng: random.Random) -> Any:
-    if isinstance(description, dict) and rng.random() < 0.3:
-        metadata = description.get("metadata")
-        if isinstance(metadata, dict) and isinstance(metadata.get("bound"), str):
-            bound = _forged_header(json.loads(metadata["bound"]), rng)
+    metadata = description.get("metadata") if isinstance(description, dict) else None
+    if isinstance(metadata, dict) and rng.random() < 0.3:
+        try:
+            bound = _forged_header(json.loads(metadata.get("bound", "")), rng)
             return {**description, "metadata": {**metadata, "bound": json.dumps(bound)}}
+        except (TypeError, ValueError):
+            pass  # there is none, or it has been forged before
     found = list(places(description))
     # Few places at the top decide most; each should be met often.
     top = [place for place in found if len(place) <= 2]
