@@ -24,6 +24,8 @@ from tests.adversary.polynomial_bases import base
 from tests.adversary.polynomial_refuting import refutation
 
 QUICK = range(250)
+FOUND = (664, 1000, 3176, 3435, 3453, 3496, 3804, 4423, 4899)
+"""Seeds whose certificates were false once: selection, softmax errors, the edge of the domain."""
 SLOW = range(1_000_000, 1_008_000)
 
 
@@ -38,7 +40,7 @@ def check(tally: Tally) -> None:
 
 
 def test_no_certificate_of_a_mutated_blueprint_is_false() -> None:
-    check(search("polynomials", QUICK))
+    check(search("polynomials", [*QUICK, *FOUND]))
 
 
 @pytest.mark.slow
