@@ -153,6 +153,8 @@ def _soft_candidate(rng: random.Random) -> Candidate:
     while True:
         draft = honest_draft(rng, soft=True)
         mutate(draft, [n for n in random_names(rng, 2) if rng.random() < 0.8])
+        if rng.random() < 0.25:
+            mutate(draft, [rng.choice(["permute rows", "add free rows", "scale a row"])])
         sharpness = Fraction(rng.choice(SHARPNESSES))
         ramp = rng.choice([2, 3, 6, 10, 20, 20, 20])
         try:
