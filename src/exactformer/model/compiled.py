@@ -256,17 +256,17 @@ class CompiledModel(ProvenModule):
 
     def _points(self, x: Any) -> Tensor:
         expected = self.transformer.features
-        points = as_tensor(x, self.dtype, expected.device, "points")
-        d = expected.shape[1]
+        dtype, d = expected.dtype, expected.shape[1]
+        points = as_tensor(x, dtype, expected.device, "points")
         if points.dim() == 0 or points.shape[-1] != d:
             names = ", ".join(self.blueprint.variables)
             raise InputError(
                 f"points need {d} coordinates ({names}) on the last axis; "
                 f"the shape is {tuple(points.shape)}"
             )
-        if self.executor == "fused" and not narrows(points.dtype, self.dtype):
+        if self.executor == "fused" and not narrows(points.dtype, dtype):
             return points  # read as they are: a narrower format is exact in the wider one
-        return converted(points, self.dtype, "points")
+        return converted(points, dtype, "points")
 
     def _check_format(self) -> None:
         dtype = self.dtype
@@ -338,7 +338,8 @@ def _deep_inside(points: Tensor, domain: Domain) -> bool:
     d = points.shape[-1]
     ones = points.new_ones(d, dtype=wide)
     limit = float(domain.radius) ** 2 * (1 - 4 * (d + 2) * torch.finfo(wide).eps)
-    for part in torch.split(points.to(wide), _CHECKED):
+    known = points.to(wide)
+    for part in torch.split(known, _CHECKED) if len(known) > _CHECKED else (known,):
         if len(part) and not bool(((part * part) @ ones).max() <= limit):
             return False
     return True

@@ -18,6 +18,8 @@ from exactformer.execution.fused_blocks import one_thread
 
 def in_pieces(work: Callable[[Tensor], Tensor], points: Tensor, size: int) -> list[Tensor]:
     """Return the results for pieces of at most ``size`` points, one after the other."""
+    if len(points) <= size:  # of one point, cutting would take as long as checking it
+        return [work(points)]
     return [work(piece) for piece in torch.split(points, size)]
 
 
