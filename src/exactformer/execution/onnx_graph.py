@@ -18,10 +18,12 @@ it are answered with NaN.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from exactformer.algebra.rational import to_float
 from exactformer.blueprint import Activation, Ball, Block, Blueprint, Domain, Rule, Selection
 from exactformer.execution.arrays import Array
 from exactformer.execution.fusing import Basis
@@ -236,10 +238,13 @@ def _inside(graph: Graph, domain: Domain, d: int, limit: float) -> str:
     """Whether points lie in the domain, (batch, 1), in float64 whatever the graph's format."""
     from onnx import TensorProto
 
-    centre = np.array([float(domain.offset(j)) for j in range(d)])
-    extent = np.array([float(domain.extent(j)) for j in range(d)])
+    centre = np.array([to_float(domain.offset(j)) for j in range(d)])
+    rest = np.array([to_float(domain.offset(j) - Fraction(centre[j])) for j in range(d)])
+    extent = np.array([to_float(domain.extent(j)) for j in range(d)])
     x = graph.node("domain/x", "Cast", INPUT, to=TensorProto.DOUBLE)
     away = graph.plus("domain/centred", x, -centre)
+    if rest.any():  # what rounding took from the centre
+        away = graph.plus("domain/settled", away, -rest)
     local = graph.node("domain/local", "Div", away, graph.weight("domain/extent", extent))
     most = graph.weight("domain/limit", np.array(limit))
     if isinstance(domain, Ball):

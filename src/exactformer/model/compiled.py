@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from exactformer.algebra.rational import to_float
 from exactformer.blueprint import Ball, Blueprint, Domain
 from exactformer.blueprint.storing import save_blueprint
 from exactformer.certificates import Certificate
@@ -346,12 +348,16 @@ def _deep_inside(points: Tensor, domain: Domain) -> bool:
 
 
 def _distances(points: Tensor, blueprint: Blueprint) -> Tensor:
-    """Return how far points are from the centre; 1 is the boundary of the domain."""
+    """Return how far points are from the centre; 1 is the boundary of the domain.
+
+    What rounding takes from the centre is subtracted as well: a domain may be small beside it.
+    """
     domain, d = blueprint.domain, points.shape[-1]
-    centre = points.new_tensor([float(domain.offset(j)) for j in range(d)])
-    extent = points.new_tensor([float(domain.extent(j)) for j in range(d)])
+    nearest = [to_float(domain.offset(j)) for j in range(d)]
+    rest = [to_float(domain.offset(j) - Fraction(near)) for j, near in enumerate(nearest)]
+    extent = points.new_tensor([to_float(domain.extent(j)) for j in range(d)])
     order = 2 if isinstance(domain, Ball) else float("inf")
-    offsets = (points - centre) / extent
+    offsets = (points - points.new_tensor(nearest) - points.new_tensor(rest)) / extent
     return (
         torch.linalg.vector_norm(offsets, ord=order, dim=-1) if d else points.new_zeros(len(points))
     )
