@@ -161,6 +161,8 @@ def _column(blueprint: SequenceBlueprint, key: Fraction) -> list[Fraction]:
     """
     d, N, delta = blueprint.dim, blueprint.cells, blueprint.delta
     factor = len(blueprint.stage("contextual mapping")) - 1
+    if factor < (blueprint.tokens if blueprint.positional else 1):
+        raise ExecutionError("there are fewer shifts than positions: this is not the paper's form")
     column = _whole(key) % factor
     position = 0
     if blueprint.positional:

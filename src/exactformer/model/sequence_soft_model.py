@@ -18,6 +18,7 @@ from typing import Any
 from torch import Tensor
 
 from exactformer.blueprint.sequence import SequenceBlueprint
+from exactformer.blueprint.sequence_shapes import check_sequence_shapes
 from exactformer.blueprint.sequence_table import GridTable
 from exactformer.certificates.sequence_leakage import PRECISION, Leakage
 from exactformer.certificates.sequence_softness import (
@@ -127,6 +128,7 @@ def prove_softened(
     """Return the module of a softened blueprint with its certificate; raise what is not proven."""
     if executor == "exact":
         raise InputError("executor='exact' needs realisation='hard': softmax is not rational")
+    check_sequence_shapes(limit)
     depth = sum(len(stage) for stage in limit.stages)
     check_soft_size(depth, limit.key_bits, limit.tokens)
     certificate = certify_softened(soft, limit, table)
