@@ -403,3 +403,26 @@ def test_positions_in_a_model_without_positions_are_refused(saved: Saved, tmp_pa
     blueprint, _ = load_sequence(tmp_path / "model")
     with pytest.raises(CertificationError, match="is not positional"):
         check_sequence_shapes(replace(blueprint, positional=False))
+
+
+def test_values_that_overflow_have_no_bound(saved: Saved, tmp_path: Path) -> None:
+    """Steps from −10^308 to 10^308 are infinite; the slope of F̂ is no number then, and no bound."""
+    for name in ("sines", "plane"):
+        file = saved[name]
+        for tensor in ("outer", "features"):
+            values = file.tensors[tensor].copy()
+            values[1], values[2] = -1e308, 1e308
+            forged = replace(file, tensors={**file.tensors, tensor: values})
+            forged.written(tmp_path / "model")
+            with pytest.raises(CertificationError):
+                ef.load(tmp_path / "model")
+
+
+def test_weights_beyond_the_names_of_their_columns_are_named_by_number(
+    saved: Saved, tmp_path: Path
+) -> None:
+    file = altered(saved["scaled"], "variables", to=["x"])
+    altered(file, "domain", to={"centre": [], "radius": "2/1"}).written(tmp_path / "model")
+    with pytest.raises(CertificationError, match=r"embedding\.features is"):
+        ef.certify(tmp_path / "model", "x^2")
+    assert load_blueprint(tmp_path / "model").place("embedding.features", 0, 1).endswith("number 2")

@@ -100,18 +100,18 @@ class Blueprint:
         parts = path.split(".")
         if parts[0] == "embedding":
             inside = parts[1] == "features"
-            where = self.variables[column] if inside else self.dimensions[column]
+            where = _named(self.variables if inside else self.dimensions, column)
             return f"{'F' if inside else 'embedding'}, token {row + 1}, {where}"
         if parts[0] == "readouts":
             which = f" {int(parts[1]) + 1}" if self.vector else ""
             if parts[2] == "bias":
                 return f"readout{which} bias b"
-            return f"readout{which} β, token {row + 1}, {self.dimensions[column]}"
+            return f"readout{which} β, token {row + 1}, {_named(self.dimensions, column)}"
         block = f"block {int(parts[1]) + 1}"
         if parts[2] == "heads":
             head = f" (head {int(parts[3]) + 1})" if self._has_several_heads(int(parts[1])) else ""
-            output = self.dimensions[row] if parts[4] == "value" else f"row {row + 1}"
-            return f"{block}, {parts[4]} matrix{head}, {output} ← {self.dimensions[column]}"
+            output = _named(self.dimensions, row) if parts[4] == "value" else f"row {row + 1}"
+            return f"{block}, {parts[4]} matrix{head}, {output} ← {_named(self.dimensions, column)}"
         return (
             f"{block}, feed-forward {parts[3]}, {self._feed_forward_place(parts[3], row, column)}"
         )
@@ -121,9 +121,14 @@ class Blueprint:
 
     def _feed_forward_place(self, name: str, row: int, column: int) -> str:
         if name == "w1":
-            return f"unit {row + 1} ← {self.dimensions[column]}"
+            return f"unit {row + 1} ← {_named(self.dimensions, column)}"
         if name == "b1":
             return f"unit {row + 1}"
         if name == "w2":
-            return f"{self.dimensions[row]} ← unit {column + 1}"
-        return self.dimensions[row]
+            return f"{_named(self.dimensions, row)} ← unit {column + 1}"
+        return _named(self.dimensions, row)
+
+
+def _named(names: tuple[str, ...], index: int) -> str:
+    """Return a name, or the number where a matrix is larger than its names: errors name such places."""
+    return names[index] if index < len(names) else f"number {index + 1}"
