@@ -1,4 +1,7 @@
-"""How steep a piecewise-linear function is, exactly: read off its values at neighbouring knots."""
+"""How steep a piecewise-linear function is, exactly: read off its values at neighbouring knots.
+
+Steps between huge values overflow to infinity, or to what is not a number; no bound accepts the latter.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,14 @@ import numpy as np
 from exactformer.blueprint.coupling_interpolant import Floats, Interpolant
 from exactformer.blueprint.coupling_kuhn import KuhnInterpolant
 
-OVERFLOW = np.errstate(over="ignore", invalid="ignore")
-"""Steps between huge values overflow to infinity, or to what is not a number; no bound takes these."""
 
-
-@OVERFLOW
+@np.errstate(over="ignore", invalid="ignore")
 def largest_steps(function: Interpolant | KuhnInterpolant) -> Floats:
     """Return the largest change from a knot to the next on the same interval, (n,)."""
     return np.asarray(np.max([np.abs(step).max(axis=0) for step in _steps(function)], axis=0))
 
 
-@OVERFLOW
+@np.errstate(over="ignore", invalid="ignore")
 def lipschitz(function: Interpolant | KuhnInterpolant) -> float:
     """Return L with |F̂(x) − F̂(y)| ≤ L max_i |x_i − y_i| on the box: the largest gradient's ‖·‖₁."""
     if isinstance(function, Interpolant):

@@ -25,14 +25,14 @@ import torch
 from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_interpolant import Affine, Floats, Interpolant, Interval
 from exactformer.blueprint.coupling_kuhn import KuhnInterpolant
-from exactformer.blueprint.coupling_slopes import OVERFLOW, largest_steps, lipschitz
+from exactformer.blueprint.coupling_slopes import largest_steps, lipschitz
 from exactformer.execution.formats import float_format
 
 MARGIN = 1.1
 
 
 @lru_cache(maxsize=8)
-@OVERFLOW
+@np.errstate(over="ignore", invalid="ignore")
 def rounding_bound(blueprint: CouplingBlueprint, dtype: torch.dtype, executor: str) -> float:
     """Return the bound for a format and a way of running."""
     u = torch.finfo(dtype).eps / 2

@@ -45,7 +45,7 @@ from exactformer.blueprint import header
 from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_interpolant import Floats, Interpolant, Interval, Knots
 from exactformer.blueprint.coupling_samples import range_points, shared, tabulated
-from exactformer.blueprint.coupling_slopes import OVERFLOW, lipschitz
+from exactformer.blueprint.coupling_slopes import lipschitz
 from exactformer.errors import CertificationError, InputError
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
@@ -163,7 +163,7 @@ class CouplingBound:
         return "\n".join(lines)
 
 
-@OVERFLOW
+@np.errstate(over="ignore", invalid="ignore")
 def bound_coupling(
     blueprint: CouplingBlueprint,
     target: Coupling,

@@ -12,7 +12,7 @@ from math import hypot, isclose
 import numpy as np
 
 from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.blueprint.coupling_slopes import OVERFLOW, lipschitz
+from exactformer.blueprint.coupling_slopes import lipschitz
 from exactformer.errors import CertificationError
 from exactformer.model.coupling_bound import CouplingBound
 
@@ -20,7 +20,7 @@ ROOM = 1e-6
 """For other orders of summation than the one the bound was computed in, relative."""
 
 
-@OVERFLOW
+@np.errstate(over="ignore", invalid="ignore")
 def check_stated(bound: CouplingBound, blueprint: CouplingBlueprint) -> None:
     """Raise where a stated bound contradicts the weights that it is stated for."""
     tau = blueprint.tau
