@@ -17,6 +17,7 @@ from torch.nn.utils import parametrize
 
 import exactformer as ef
 from exactformer.errors import ExecutionError, InputError, WeightMismatchError
+from exactformer.execution import precision
 from exactformer.execution.fused import FusedTransformer
 from exactformer.execution.fusing import Basis
 from exactformer.execution.literal import LiteralHead
@@ -216,7 +217,14 @@ def test_the_classes_of_torch_count_where_they_run(
     assert_refused(model, "methods of Linear were replaced: forward", tmp_path)
 
 
-def test_parts_of_another_class_are_noticed(model: ProvenModule, tmp_path: Path) -> None:
+def assert_changed(model: ProvenModule) -> None:
+    with pytest.raises(WeightMismatchError):
+        check_against_blueprint(model)
+    with pytest.raises(WeightMismatchError):
+        statement(model)
+
+
+def test_parts_of_another_class_are_noticed(model: ProvenModule) -> None:
     class Other(nn.Module):
         def forward(self, *x: Tensor) -> Tensor:
             return torch.zeros(1)
@@ -224,8 +232,7 @@ def test_parts_of_another_class_are_noticed(model: ProvenModule, tmp_path: Path)
     for name, _ in list(model.named_children()):
         kept = getattr(model, name)
         setattr(model, name, Other())
-        with pytest.raises((WeightMismatchError, AttributeError)):
-            check_against_blueprint(model)
+        assert_changed(model)
         setattr(model, name, kept)
     check_against_blueprint(model)
 
@@ -466,6 +473,24 @@ def test_the_settings_of_single_backends_count(setting: str) -> None:
     finally:
         forget()
         torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize("name", ["ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE"])
+def test_the_environment_counts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN reads it, and torch does not report it."""
+    model = polynomial(dtype=torch.float32)
+    for mode, reduced in (("BF16", True), ("any", True), ("STRICT", False)):
+        monkeypatch.setenv(name, mode)
+        precision._is_reduced_from_outside.cache_clear()
+        try:
+            if reduced:
+                with pytest.raises(ExecutionError, match="reduced precision"):
+                    model(example(model))
+            else:
+                assert bool(model(example(model)).isfinite().all())
+        finally:
+            monkeypatch.undo()
+            precision._is_reduced_from_outside.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -187,7 +187,7 @@ def _first_difference(model: ProvenModule) -> Difference | None:
             return Difference(f"{name} was exchanged, which belongs to the proof")
     try:
         fresh = type(model)._rebuilt(model)  # whatever the instance may have under this name
-    except ExactformerError as error:
+    except (ExactformerError, *_BROKEN) as error:
         return Difference(f"the module cannot be built from its blueprint: {error}")
     return next(differences(model, fresh), None)
 
@@ -387,6 +387,8 @@ def _methods_of(kind: type) -> dict[str, object]:
 
 _methods: dict[type, dict[str, object]] = {}
 _DEEPEST = 20
+# What reading the format and device of a model raises whose parts were exchanged.
+_BROKEN = (AttributeError, TypeError, ValueError, RuntimeError, StopIteration)
 _CALL = (
     "forward",
     "__call__",
