@@ -25,7 +25,11 @@ reproduce(toy(seeds=int(seeds)), jobs=int(jobs), out=out)
 @contextmanager
 def running(out, seeds, jobs, gate=None):
     root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root), "JOBLIB_TEMP_FOLDER": str(out)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
+        "JOBLIB_TEMP_FOLDER": str(out),
+    }
     if gate is not None:
         environment[toy.GATE] = str(gate)
     with program(
@@ -114,3 +118,13 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(tmp_path, jobs):
     assert len(kept) == 3
     run_to_its_end(tmp_path, 6, jobs)
     assert kept.items() <= finished(tmp_path).items()
+
+
+def test_a_worker_whose_parent_was_gone_before_its_first_cell_ends_too():
+    code = """
+import os, signal
+from exactformer.experiments.engine.runner import _end_with_parent
+_end_with_parent(parent=os.getpid())  # whoever its parent is, it is another process
+signal.pause()
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE).returncode == 1

@@ -86,22 +86,24 @@ def _parallel(tasks: Iterable[Task], store: Store, jobs: int) -> Iterator[tuple[
     pool = Parallel(
         jobs, backend="loky", return_as="generator_unordered", batch_size=1, pre_dispatch=jobs
     )
-    outcomes: Iterator[tuple[str, Outcome]] = pool(delayed(_keyed)(task, store) for task in tasks)
+    outcomes: Iterator[tuple[str, Outcome]] = pool(
+        delayed(_keyed)(task, store, os.getpid()) for task in tasks
+    )
     return outcomes
 
 
-def _keyed(task: Task, store: Store) -> tuple[str, Outcome]:
-    _end_with_parent()
+def _keyed(task: Task, store: Store, parent: int) -> tuple[str, Outcome]:
+    _end_with_parent(parent)
     return task.key, execute_and_store(task, store)
 
 
 @cache
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     """See to it that this worker ends soon after the process it works for.
 
-    Left to itself, a worker whose parent was killed idles on for minutes with its memory.
+    Left to itself, a worker whose parent was killed idles on for minutes with its memory. The parent
+    names itself, because it may be gone before its worker could look who it was.
     """
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
