@@ -172,7 +172,6 @@ def test_forward_hooks_are_noticed_and_may_be_removed(
     [
         lambda: nn.modules.module.register_module_forward_hook(lambda m, i, o: None),
         lambda: nn.modules.module.register_module_forward_pre_hook(lambda m, i: None),
-        lambda: nn.modules.module.register_module_parameter_registration_hook(lambda m, n, p: None),
     ],
 )
 def test_global_hooks_are_noticed(
@@ -184,6 +183,40 @@ def test_global_hooks_are_noticed(
     finally:
         handle.remove()
     check_against_blueprint(model)
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        nn.modules.module.register_module_parameter_registration_hook,
+        nn.modules.module.register_module_buffer_registration_hook,
+    ],
+)
+def test_hooks_that_see_registrations_count_where_they_change_something(
+    register: Callable[[Callable[..., Any]], Any],
+) -> None:
+    """Torch's compiler leaves such hooks behind; they do nothing to a model unless they change it."""
+
+    def doubled(module: nn.Module, name: str, tensor: torch.Tensor) -> Any:
+        changed = torch.as_tensor(tensor) * 2
+        return nn.Parameter(changed, False) if isinstance(tensor, nn.Parameter) else changed
+
+    handle = register(lambda module, name, tensor: None)
+    try:
+        harmless = polynomial(executor="literal")
+    finally:
+        handle.remove()
+    check_against_blueprint(harmless)
+    assert harmless.certificate.zero_error
+    handle = register(doubled)
+    try:
+        altered = ef.CompiledModel(harmless.blueprint, harmless.certificate, executor="literal")
+    finally:
+        handle.remove()
+    with pytest.raises(WeightMismatchError):
+        _ = altered.certificate
+    with pytest.raises(WeightMismatchError):
+        check_against_blueprint(altered)
 
 
 def test_another_forward_of_an_instance_is_noticed(model: ProvenModule, tmp_path: Path) -> None:

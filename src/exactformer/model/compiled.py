@@ -94,6 +94,7 @@ class CompiledModel(ProvenModule):
         self.outside = outside
         self.blueprint = blueprint
         self.executor = executor
+        self._surface = _surface(blueprint)
         self.transformer = transformer(blueprint, executor, dtype, certificate)
         self._seal(certificate)
 
@@ -245,7 +246,7 @@ class CompiledModel(ProvenModule):
         with full_precision(points.device):
             values: Tensor = self.transformer(flat)
             if self.outside != "allow":
-                inside = _distances(flat.detach().double(), self.blueprint) <= INSIDE
+                inside = self._distances(flat.detach().double()) <= INSIDE
                 inside = inside[:, None] if self.blueprint.vector else inside
                 values = values.where(inside, torch.nan)
         return values.reshape((*points.shape[:-1], *values.shape[1:]))
@@ -305,10 +306,20 @@ class CompiledModel(ProvenModule):
         if self.outside == "allow" or _deep_inside(points.detach(), self.blueprint.domain):
             return None
         known = points.detach().double()
-        inside = _distances(known, self.blueprint) <= INSIDE
+        inside = self._distances(known) <= INSIDE
         if not bool(known.isfinite().all()) or (self.outside == "raise" and not bool(inside.all())):
             raise _OutsideError
         return inside if self.outside == "nan" else None
+
+    def _distances(self, points: Tensor) -> Tensor:
+        """Return how far points are from the centre; 1 is the boundary of the domain."""
+        if not self._surface:
+            return points.new_zeros(len(points))
+        nearest, rest, extent = points.new_tensor(self._surface)
+        order = 2 if isinstance(self.blueprint.domain, Ball) else float("inf")
+        away = (points - nearest - rest) / extent
+        distances: Tensor = torch.linalg.vector_norm(away, ord=order, dim=-1)
+        return distances
 
     def _problem(self, points: Tensor) -> InputError:
         """Say what is wrong with points that are not all inside."""
@@ -316,7 +327,7 @@ class CompiledModel(ProvenModule):
         if not bool(known.isfinite().all()):
             row = int((~known.isfinite()).any(dim=-1).nonzero()[0])
             return InputError(f"point {row} is not finite: {known[row].tolist()}")
-        norms = _distances(known, self.blueprint)
+        norms = self._distances(known)
         row, count = int(norms.argmax()), int((norms > INSIDE).sum())
         return OutsideDomainError(
             f"{count} of {len(points)} points lie outside {self.blueprint.domain}, where nothing "
@@ -347,20 +358,15 @@ def _deep_inside(points: Tensor, domain: Domain) -> bool:
     return True
 
 
-def _distances(points: Tensor, blueprint: Blueprint) -> Tensor:
-    """Return how far points are from the centre; 1 is the boundary of the domain.
+def _surface(blueprint: Blueprint) -> list[list[float]]:
+    """Return the centre of a domain, what rounding takes from it, and the largest |x_j − c_j|.
 
-    What rounding takes from the centre is subtracted as well: a domain may be small beside it.
+    A domain may be small beside its centre; subtracting both parts loses nothing of x − c.
     """
-    domain, d = blueprint.domain, points.shape[-1]
-    nearest = [to_float(domain.offset(j)) for j in range(d)]
-    rest = [to_float(domain.offset(j) - Fraction(near)) for j, near in enumerate(nearest)]
-    extent = points.new_tensor([to_float(domain.extent(j)) for j in range(d)])
-    order = 2 if isinstance(domain, Ball) else float("inf")
-    offsets = (points - points.new_tensor(nearest) - points.new_tensor(rest)) / extent
-    return (
-        torch.linalg.vector_norm(offsets, ord=order, dim=-1) if d else points.new_zeros(len(points))
-    )
+    domain, axes = blueprint.domain, range(len(blueprint.variables))
+    nearest = [to_float(domain.offset(j)) for j in axes]
+    rest = [to_float(domain.offset(j) - Fraction(nearest[j])) for j in axes]
+    return [nearest, rest, [to_float(domain.extent(j)) for j in axes]] if nearest else []
 
 
 def _is_mute(points: Tensor) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, Self
@@ -114,8 +115,13 @@ class ProvenModule(nn.Module):
         return f"; changed, so no certificate holds: {self._in_words(difference)}"
 
     def _seal(self, statement: Any) -> None:
-        """Record the module as it is now, just built, with what is proven of its blueprint."""
-        vars(self)["_record"] = Record(statement, _digests(self))
+        """Record the module as it is now, just built, with what is proven of its blueprint.
+
+        Hooks that see every tensor as it is registered may have changed some: then nothing is
+        recorded, and the module is compared with one that is built without them.
+        """
+        seen = any(getattr(torch_module, name, None) for name in _REGISTRATION)
+        vars(self)["_record"] = Record(statement, {} if seen else _digests(self))
 
     def _rebuilt(self) -> Self:
         """Return the model built afresh from its blueprint, in the same format and on the device."""
@@ -186,10 +192,25 @@ def _first_difference(model: ProvenModule) -> Difference | None:
         ):
             return Difference(f"{name} was exchanged, which belongs to the proof")
     try:
-        fresh = type(model)._rebuilt(model)  # whatever the instance may have under this name
+        with _without_registration_hooks():
+            fresh = type(model)._rebuilt(model)  # whatever the instance may have under this name
     except (ExactformerError, *_BROKEN) as error:
         return Difference(f"the module cannot be built from its blueprint: {error}")
     return next(differences(model, fresh), None)
+
+
+@contextmanager
+def _without_registration_hooks() -> Iterator[None]:
+    """Set aside the hooks that torch's own compiler and other libraries leave registered."""
+    hooks = [getattr(torch_module, name, {}) for name in _REGISTRATION]
+    kept = [dict(registered) for registered in hooks]
+    for registered in hooks:
+        registered.clear()
+    try:
+        yield
+    finally:
+        for registered, before in zip(hooks, kept, strict=True):
+            registered.update(before)
 
 
 def differences(model: nn.Module, fresh: nn.Module) -> Iterator[Difference]:
@@ -404,8 +425,8 @@ _UNREAD = (
     *("_backward_pre_hooks", "_backward_hooks", "_state_dict_hooks", "_state_dict_pre_hooks"),
     *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
 )
-_GLOBAL = (
-    *("_global_forward_hooks", "_global_forward_pre_hooks"),
+_GLOBAL = ("_global_forward_hooks", "_global_forward_pre_hooks")
+_REGISTRATION = (
     *("_global_parameter_registration_hooks", "_global_buffer_registration_hooks"),
     "_global_module_registration_hooks",
 )
