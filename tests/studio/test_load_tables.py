@@ -6,13 +6,14 @@ import json
 from dataclasses import asdict
 
 import pytest
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from benchmarks import studio, studio_load
 from benchmarks.studio_library import FIRST, Size, fill
 from benchmarks.tables import HERE
 from exactformer.studio.database import tables
+from tests.studio.services.conftest import in_memory
 
 SAID = """Running 6s test @ http://127.0.0.1:1/
   1 threads and 64 connections
@@ -43,9 +44,8 @@ def test_a_run_in_which_a_request_failed_does_not_count(line):
 
 def test_the_library_has_what_was_asked_for_and_much_cited_papers():
     size = Size(500, 4000, 300, 20, 10, 60)
-    engine = create_engine("sqlite://")
-    tables.Base.metadata.create_all(engine)
-    with Session(engine) as db:
+    with in_memory() as connection, Session(connection) as db:
+        tables.Base.metadata.create_all(connection)
         fill(db, size)
         counted = {
             name: db.scalar(select(func.count()).select_from(table))
