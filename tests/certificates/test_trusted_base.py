@@ -1,0 +1,36 @@
+"""The page that lists what has to be believed names functions and tests that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/theory/certificates.md").read_text()
+ROWS = re.findall(r"^\| ([LSM]\d+) \| `([\w.]+)` \| `(test_\w+)` \|$", PAGE, re.MULTILINE)
+
+
+def names_of_tests() -> set[str]:
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "tests").rglob("test_*.py"))
+    nodes = (node for tree in trees for node in tree.body)
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_lemma_has_a_test_that_exists() -> None:
+    stated = set(re.findall(r"^\*\*([LSM]\d+)", PAGE, re.MULTILINE))
+    assert {lemma for lemma, _, _ in ROWS} == stated
+    assert len(stated) >= 20
+    assert {test for _, _, test in ROWS} <= names_of_tests()
+
+
+@pytest.mark.parametrize("path", sorted({path for _, path, _ in ROWS}))
+def test_every_lemma_is_carried_out_by_a_function_that_exists(path: str) -> None:
+    parts = path.split(".")
+    found: object = import_module("exactformer." + ".".join(parts[:2]))
+    for name in parts[2:]:
+        found = getattr(found, name)
+    assert callable(found)
