@@ -157,6 +157,8 @@ class _Changes:
         """Whether nothing inside counts: imports, messages, docstrings, types."""
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return True
+        if isinstance(node, ast.IfExp):
+            return any(_is_text(branch) for branch in (node.body, node.orelse))
         return isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Raise)
 
     @staticmethod
@@ -187,6 +189,12 @@ class _Changes:
             raises = any(isinstance(statement, ast.Raise) for statement in node.body)
             for constant in ("False",) if raises else ("False", "True"):
                 yield _Change(node.test, "guard", constant, ".".join(self._path))
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def _offers(node: ast.AST) -> Iterator[tuple[str, str]]:

@@ -2,10 +2,11 @@
 
     python -m tests.adversary.mutation [FILES…] [--jobs N] [--json FILE] [--list]
 
-FILES are names of proof modules or of a group of them (``polynomials``, ``sequences``). Every mutant is
-tried in a process of its own, in which the changed source takes the module's place; the file on disk
-stays as it is. A mutant is killed by the first test that fails, or by the time limit if it hangs. One
-that survives is a gap in the tests, unless it is listed with the reason why it changes no verdict.
+FILES are names of proof modules or of a group of them (``polynomials``, ``sequences``). All tests are
+collected once. Every mutant is then tried in a fork, in which the changed functions take the place of
+the module's; the file on disk stays as it is. Quick tests are tried before slow ones. A mutant is
+killed by the first test that fails, or by the time limit if it hangs. One that survives is a gap in the
+tests, unless it is listed with the reason why it changes no verdict.
 """
 
 from __future__ import annotations
@@ -19,35 +20,38 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import spec_from_file_location
+from math import inf
 from pathlib import Path
-from types import CodeType
 from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.adversary import equivalent_polynomials, equivalent_sequences
 from tests.adversary.mutants import Mutant, mutants
+from tests.adversary.swapping import swap
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "exactformer"
 EQUIVALENT = equivalent_polynomials.EQUIVALENT | equivalent_sequences.EQUIVALENT
-HEAVY = ("torch", "numpy", "scipy.special", "sympy", "flint", "hypothesis", "pytest", "safetensors")
-"""Modules that the parent imports once for all."""
 PROFILE = "mutation"
 LIMIT = 900
 """Seconds after which a mutant counts as hanging."""
 
 _CERTIFICATES = (
-    "certificates/test_selection.py",
+    "certificates/test_tampering.py",
     "certificates/test_zero_error.py",
     "certificates/test_certificate.py",
-    "certificates/test_tampering.py",
+    "certificates/test_selection.py",
 )
-_ROUNDING = ("execution/test_bounds.py", "certificates/test_rounding.py")
+_ROUNDING = (
+    "execution/test_worst_rounding.py",
+    "execution/test_bounds.py",
+    "certificates/test_rounding.py",
+)
 _SOFTMAX = (
     "execution/test_softmax_run.py",
     "execution/test_softmax_bounds.py",
@@ -116,7 +120,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "blueprint/coupling_slopes.py": ("blueprint/test_coupling_interpolant.py", *_COUPLINGS),
     },
 }
-"""Proof modules, and for each the tests that are run against its mutants, the most telling first."""
+"""Proof modules, and for each the tests that are run against its mutants."""
 
 FUNCTIONS: dict[str, tuple[str, ...]] = {
     "blueprint/domain.py": ("enlarged", "reach", "extent", "offset", "root_above"),
@@ -153,81 +157,96 @@ def mutants_of(file: str) -> list[Mutant]:
     return mutants(file, (PACKAGE / file).read_text(encoding="utf-8"), FUNCTIONS.get(file, ()))
 
 
-class _Finder(MetaPathFinder):
-    """Finds the one module that is changed, before all others do."""
+@dataclass(eq=False)
+class _Reports:
+    """What pytest reports: which tests and files failed, and how long each test took."""
 
-    def __init__(self, mutant: Mutant) -> None:
-        self.module = "exactformer." + mutant.file.removesuffix(".py").replace("/", ".")
-        self._path = str(PACKAGE / mutant.file)
-        self._source = mutant.source
+    failed: list[str] = field(default_factory=list)
+    seconds: Counter[str] = field(default_factory=Counter)
 
-    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
-        """Return the changed module's specification; ``None`` for every other module."""
-        if name != self.module:
-            return None
-        loader = _Loader(name, self._path, self._source)
-        return spec_from_file_location(name, self._path, loader=loader)
-
-
-class _Loader(SourceFileLoader):
-    def __init__(self, name: str, path: str, source: str) -> None:
-        super().__init__(name, path)
-        self._source = source
-
-    def get_code(self, fullname: str) -> CodeType:
-        """Compile the changed source; neither file nor cached code is read."""
-        return compile(self._source, self.path, "exec", dont_inherit=True)
-
-
-class _Failures:
-    """A plugin for pytest that keeps the names of tests and files that failed."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Keep a test that failed, in whichever phase."""
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the outcome of a phase of a test."""
+        self.seconds[report.nodeid] += report.duration
         if report.failed:
-            self.names.append(report.nodeid)
+            self.failed.append(report.nodeid)
 
-    def pytest_collectreport(self, report: Any) -> None:
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep a file that could not be read."""
         if report.failed:
-            self.names.append(report.nodeid)
+            self.failed.append(report.nodeid)
 
 
-def _run_tests(tests: Sequence[str], mutant: Mutant | None, deselected: Iterable[str]) -> list[str]:
-    """Run tests in this process, against a mutant or as things are; return what failed."""
-    import pytest
+class _Trial:
+    """A plugin for pytest that tries mutants in place of running the tests that were collected."""
 
-    if mutant is not None:
-        sys.meta_path.insert(0, _Finder(mutant))
-    failures = _Failures()
-    # The parent has imported a plugin's module before pytest could rewrite its assertions.
-    rewritten = "-Wignore::pytest.PytestAssertRewriteWarning"
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", rewritten, *tests]
-    options += [f"--deselect={name}" for name in deselected]
-    pytest.main(["-x", *options] if mutant else options, plugins=[failures])
-    return failures.names
+    def __init__(self, chosen: Sequence[Mutant], jobs: int, limit: float, quick: float) -> None:
+        self.chosen, self.jobs, self.limit, self.quick = chosen, jobs, limit, quick
+        self.reports = _Reports()
+        self.results: list[Result] = []
+        self.keep: Callable[[Result], None] = self.results.append
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Run all tests as things are, then those of its module against every mutant."""
+        for name in self.reports.failed:
+            print(f"left out, as it cannot be read here: {name}")
+        items: dict[str, list[pytest.Item]] = {}
+        for item in session.items:
+            items.setdefault(item.nodeid.partition("::")[0], []).append(item)
+        self._try_mutants(items, *self._as_things_are(items))
+        return True
+
+    def _as_things_are(self, items: dict[str, list[pytest.Item]]) -> tuple[Counter[str], set[str]]:
+        """Return how long every test takes, and those that fail on this machine in any case."""
+
+        def work(path: str) -> Any:
+            for item in items[path]:
+                _run(item)
+            return self.reports.failed, self.reports.seconds
+
+        self.reports.failed.clear()
+        seconds, failing = Counter[str](), set[str]()
+        for path, answer, output, took in _in_children(items, work, self.jobs, self.limit):
+            print(f"{took:8.1f} s  {path}", flush=True)
+            if answer is None:
+                print(f"left out, as its process ends: {path} {output}", flush=True)
+                failing.update(item.nodeid for item in items[path])
+                continue
+            for name in answer[0]:
+                print(f"left out, as it fails without a change: {name}", flush=True)
+            failing.update(answer[0])
+            seconds.update(answer[1])
+        return seconds, failing
+
+    def _try_mutants(
+        self, items: dict[str, list[pytest.Item]], seconds: Counter[str], failing: set[str]
+    ) -> None:
+        def work(mutant: Mutant) -> Any:
+            module = "exactformer." + mutant.file.removesuffix(".py").replace("/", ".")
+            paths = [f"tests/{test}" for test in dict.fromkeys(TESTS[mutant.file])]
+            tests = [item for path in paths for item in items.get(path, [])]
+            try:
+                swap(import_module(module), mutant.source)
+            except Exception as error:  # a mutant that cannot even be imported
+                return f"import: {type(error).__name__}"
+            for item in sorted(tests, key=lambda item: seconds[item.nodeid]):
+                if item.nodeid not in failing and seconds[item.nodeid] <= self.quick:
+                    _run(item)
+                if self.reports.failed:
+                    return self.reports.failed[0]
+            return ""
+
+        for mutant, by, output, took in _in_children(self.chosen, work, self.jobs, self.limit):
+            if by is None:
+                hung = took > self.limit
+                self.keep(Result.of(mutant, "hung" if hung else "killed", output, took))
+            else:
+                self.keep(Result.of(mutant, "killed" if by else "survived", by, took))
 
 
-def _import_once() -> None:
-    """Import what every child needs, and settle how tests choose their examples."""
-    for name in HEAVY:
-        import_module(name)
-    import torch
-    from hypothesis import HealthCheck, Phase, settings
-
-    torch.set_num_threads(1)
-    # No shrinking: that a test fails is enough.
-    settings.register_profile(
-        PROFILE,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=(Phase.explicit, Phase.generate),
-        suppress_health_check=list(HealthCheck),
-    )
+def _run(item: pytest.Item) -> None:
+    """Run one test with all its fixtures, and take them down."""
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
 
 
 @dataclass
@@ -239,8 +258,8 @@ class _Child:
 
 def _in_children(
     tasks: Iterable[Any], work: Any, jobs: int, limit: float
-) -> Iterator[tuple[Any, list[str] | None, str, float]]:
-    """Do work on each task in a fork; yield task, answer (``None``: hung), trouble and seconds."""
+) -> Iterator[tuple[Any, Any, str, float]]:
+    """Do work on each task in a fork; yield task, answer (``None`` if it ended), output, seconds."""
     running: dict[int, _Child] = {}
     waiting = iter(tasks)
     exhausted = False
@@ -252,9 +271,9 @@ def _in_children(
                 if task is None:
                     exhausted = True
                     break
-                answer = Path(folder) / str(count)
+                place = Path(folder) / str(count)
                 count += 1
-                running[_fork(work, task, answer)] = _Child(task, time.monotonic(), answer)
+                running[_fork(work, task, place)] = _Child(task, time.monotonic(), place)
             for process, child in list(running.items()):
                 seconds = time.monotonic() - child.started
                 ended = os.waitpid(process, os.WNOHANG)[0] == process
@@ -264,8 +283,7 @@ def _in_children(
                     os.killpg(process, signal.SIGKILL)
                     os.waitpid(process, 0)
                 del running[process]
-                answer, trouble = _answer(child.answer) if ended else (None, "")
-                yield child.task, answer, trouble, seconds
+                yield child.task, *_answer(child.answer), seconds
             time.sleep(0.02)
 
 
@@ -290,52 +308,60 @@ def _fork(work: Any, task: Any, answer: Path) -> int:
         os._exit(code)
 
 
-def _answer(path: Path) -> tuple[list[str] | None, str]:
-    """Return what a child wrote; for one that died without a word, the end of its output."""
+def _answer(path: Path) -> tuple[Any, str]:
+    """Return what a child wrote; of one that was ended, the last line of its output."""
     try:
         return json.loads(path.read_text(encoding="utf-8")), ""
     except (OSError, ValueError):
         output = Path(f"{path}.out")
         text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
-        return ["(the process died)"], text[-2000:]
+        return None, "".join(text.strip().splitlines()[-1:])
 
 
-def examine(chosen: Sequence[Mutant], jobs: int = 1, limit: float = LIMIT) -> Iterator[Result]:
-    """Try mutants; yield each result as it comes."""
-    os.environ["HYPOTHESIS_PROFILE"] = PROFILE
+def examine(
+    chosen: Sequence[Mutant],
+    jobs: int = 1,
+    limit: float = LIMIT,
+    quick: float = inf,
+    keep: Callable[[Result], None] = lambda result: None,
+) -> list[Result]:
+    """Try mutants; ``keep`` is given each result as it comes.
+
+    Tests that take more than ``quick`` seconds are left out.
+    """
+    import torch
+
     os.chdir(ROOT)
-    _import_once()
+    torch.set_num_threads(1)
+    # No shrinking: that a test fails is enough.
+    settings.register_profile(
+        PROFILE,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+    )
+    os.environ["HYPOTHESIS_PROFILE"] = PROFILE
     known = [mutant for mutant in chosen if mutant.name in EQUIVALENT]
-    for mutant in known:
-        yield Result.of(mutant, "equivalent", EQUIVALENT[mutant.name])
     rest = [mutant for mutant in chosen if mutant.name not in EQUIVALENT]
-    paths = {test: f"tests/{test}" for mutant in rest for test in TESTS[mutant.file]}
+    trial = _Trial(rest, jobs, limit, quick)
 
-    def as_things_are(path: str) -> list[str]:
-        return _run_tests([path], None, ())
+    def both(result: Result) -> None:
+        trial.results.append(result)
+        keep(result)
 
-    # A test that fails on this machine without any change has nothing to say about changes.
-    failing: set[str] = set()
-    for path, names, trouble, seconds in _in_children(paths.values(), as_things_are, jobs, limit):
-        print(f"{seconds:8.1f} s  {path}", flush=True)
-        for name in [path] if names is None or trouble else names:
-            print(f"          fails without a change, left out: {name} {trouble}", flush=True)
-            failing.add(name)
-
-    if paths and failing.issuperset(paths.values()):
-        raise SystemExit("no test passes without a change")
-
-    def against(mutant: Mutant) -> list[str]:
-        tests = [paths[test] for test in dict.fromkeys(TESTS[mutant.file])]
-        return _run_tests([test for test in tests if test not in failing], mutant, failing)
-
-    for mutant, names, trouble, seconds in _in_children(rest, against, jobs, limit):
-        if names is None:
-            yield Result.of(mutant, "hung", "", seconds)
-        elif names:
-            yield Result.of(mutant, "killed", f"{names[0]} {trouble}".strip(), seconds)
-        else:
-            yield Result.of(mutant, "survived", "", seconds)
+    trial.keep = both
+    for mutant in known:
+        both(Result.of(mutant, "equivalent", EQUIVALENT[mutant.name]))
+    paths = dict.fromkeys(f"tests/{test}" for mutant in rest for test in TESTS[mutant.file])
+    # The plugin of Hypothesis has been imported before pytest could rewrite its assertions.
+    rewritten = "-Wignore::pytest.PytestAssertRewriteWarning"
+    options = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", rewritten]
+    options.append("--continue-on-collection-errors")
+    if paths:
+        pytest.main([*options, *paths], plugins=[trial, trial.reports])
+    return trial.results
 
 
 def _files(wanted: Sequence[str]) -> list[str]:
@@ -393,6 +419,7 @@ def main() -> int:
     parser.add_argument("--again", help="the survivors of this JSON file")
     parser.add_argument("--part", default="1/1", help="I/N: the I-th of N parts")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that count as a hang")
+    parser.add_argument("--quick", type=float, default=inf, help="leave out tests of more seconds")
     options = parser.parse_args()
     chosen = _chosen(options)
     if options.list:
@@ -401,7 +428,8 @@ def main() -> int:
         print(f"{len(chosen)} mutants")
         return 0
     results: list[Result] = []
-    for result in examine(chosen, options.jobs, options.limit):
+
+    def keep(result: Result) -> None:
         results.append(result)
         if result.outcome != "equivalent":
             print(
@@ -410,6 +438,8 @@ def main() -> int:
         if options.json:
             text = json.dumps([asdict(r) for r in results], indent=1, ensure_ascii=False)
             Path(options.json).write_text(text + "\n", encoding="utf-8")
+
+    examine(chosen, options.jobs, options.limit, options.quick, keep)
     print(table(results))
     return int(any(result.outcome == "survived" for result in results))
 
