@@ -42,6 +42,7 @@ LIMIT = 900
 """Seconds after which a mutant counts as hanging."""
 
 _CERTIFICATES = (
+    "certificates/test_thresholds.py",
     "certificates/test_tampering.py",
     "certificates/test_zero_error.py",
     "certificates/test_certificate.py",
@@ -88,7 +89,12 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             _SEARCH,
         ),
         "execution/bounds.py": (*_ROUNDING, *_SOFTMAX, _SEARCH),
-        "execution/fused_bounds.py": ("execution/test_fused.py", *_ROUNDING, _SEARCH),
+        "execution/fused_bounds.py": (
+            "execution/test_worst_fused.py",
+            "execution/test_fused.py",
+            *_ROUNDING,
+            _SEARCH,
+        ),
         "execution/expanded_bounds.py": ("execution/test_expanded.py", _SEARCH),
         "execution/softmax_run.py": (*_SOFTMAX, _SEARCH),
         "execution/softmax_bounds.py": (*_SOFTMAX, _SEARCH),

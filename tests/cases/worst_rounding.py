@@ -26,29 +26,35 @@ class Arithmetic:
     """Operations that err as they have been told, in the order in which they are carried out."""
 
     def __init__(self, format: FloatFormat, choices: dict[int, int] | None = None) -> None:
-        self.unit, self.tiny = Fraction(format.unit), Fraction(format.tiny)
         self.format, self.choices = format, choices or {}
         self.can_round: list[bool] = []
         self.can_flush: list[bool] = []
 
-    def weight(self, value: Fraction) -> Fraction:
-        """A number as the format stores it."""
-        stored = self.format.round(value)
+    def weight(self, value: Fraction, format: FloatFormat | None = None) -> Fraction:
+        """A number as a format stores it."""
+        format = format or self.format
+        stored = format.round(value)
         assert stored is not None
-        return self._done(stored, False, abs(stored) < self.tiny)
+        return self._done(stored, False, abs(stored) < Fraction(format.tiny))
+
+    def converted(self, value: Fraction, format: FloatFormat) -> Fraction:
+        """A result that is rounded once more, to another format."""
+        return self._done(value, True, abs(value) < Fraction(format.tiny), format)
 
     def times(self, a: Fraction, b: Fraction) -> Fraction:
         """A product."""
         if a == 0 or b == 0:
             return ZERO
         exact = is_power_of_two(a) or is_power_of_two(b)
-        return self._done(a * b, not exact, min(abs(a), abs(b), abs(a * b)) < self.tiny)
+        return self._done(
+            a * b, not exact, min(abs(a), abs(b), abs(a * b)) < Fraction(self.format.tiny)
+        )
 
     def plus(self, a: Fraction, b: Fraction) -> Fraction:
         """A sum of two."""
         if a == 0 or b == 0:
             return a + b
-        return self._done(a + b, True, abs(a + b) < self.tiny)
+        return self._done(a + b, True, abs(a + b) < Fraction(self.format.tiny))
 
     def sum(self, terms: Sequence[Fraction]) -> Fraction:
         """A sum one term after the other, the largest first: it meets every addition."""
@@ -66,17 +72,19 @@ class Arithmetic:
             level = [self.plus(a, b) for a, b in zip(level[:half], rest, strict=True)]
         return level[0] if level else ZERO
 
-    def _done(self, value: Fraction, rounds: bool, flushes: bool) -> Fraction:
+    def _done(
+        self, value: Fraction, rounds: bool, flushes: bool, format: FloatFormat | None = None
+    ) -> Fraction:
         choice = self.choices.get(len(self.can_round), 0)
         self.can_round.append(rounds)
         self.can_flush.append(flushes and value != 0)
         if choice == FLUSHED:
             return ZERO
-        return value * (1 + choice * self.unit)
+        return value * (1 + choice * Fraction((format or self.format).unit))
 
 
 def worst(compute: Computation, exact: Fraction, format: FloatFormat) -> Fraction:
-    """Return how far errors, each chosen for what it does alone, can take a result from the exact one."""
+    """Return how far errors, each chosen for what it does alone, take a result from the exact one."""
     plain = Arithmetic(format)
     start = compute(plain)
     moves = []

@@ -163,6 +163,7 @@ def attentions() -> dict[str, tuple[Blueprint, Point]]:
     inexact = layer(w1={(0, 0): THIRD}, w2={(2, 0): 1})
     rows = {(0, 3): Fraction(5, 3), (1, 3): THIRD / 8, (2, 3): THIRD / 64}
     ones = {(r, 3): 1 for r in range(3)}
+    errs, large = {(0, 2): 1024}, {(0, 3): 1024}
     models = {
         "a value": of(head(one, one, {(1, 0): THIRD})),
         "a query": of(head({(0, 3): THIRD}, one, {(1, 3): 1})),
@@ -170,8 +171,8 @@ def attentions() -> dict[str, tuple[Blueprint, Point]]:
         "a product of query and key": of(head({(0, 3): 3}, {(0, 3): 5}, {(1, 3): 1})),
         "a product of score and value": of(head({(0, 3): 3}, one, {(1, 3): 5})),
         "a score of many rows": of(head(rows, ones, {(1, 3): 1}, 3)),
-        "an error in the query": of(head({(0, 2): 1024}, {(0, 3): 1024}, {(1, 3): 1}), before=(inexact,)),
-        "an error in the key": of(head({(0, 3): 1024}, {(0, 2): 1024}, {(1, 3): 1}), before=(inexact,)),
+        "an error in the query": of(head(errs, large, {(1, 3): 1}), before=(inexact,)),
+        "an error in the key": of(head(large, errs, {(1, 3): 1}), before=(inexact,)),
         "an error in the value": of(head({(0, 3): 1024}, one, {(1, 2): 1024}), before=(inexact,)),
         "an error in the score": of(head({(0, 2): 1024}, one, {(1, 3): 1024}), before=(inexact,)),
         "an addition": of(
