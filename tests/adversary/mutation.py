@@ -425,8 +425,11 @@ def main() -> int:
     parser.add_argument("--again", help="the survivors of this JSON file")
     parser.add_argument("--part", default="1/1", help="I/N: the I-th of N parts")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that count as a hang")
+    parser.add_argument("--tests", action="append", help="a test file in place of the table's")
     parser.add_argument("--quick", type=float, default=inf, help="leave out tests of more seconds")
     options = parser.parse_args()
+    if options.tests:
+        TESTS.update(dict.fromkeys(TESTS, tuple(options.tests)))
     chosen = _chosen(options)
     if options.list:
         for mutant in chosen:

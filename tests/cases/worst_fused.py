@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from flint import fmpq
+
+from exactformer.algebra.rational import to_fmpq
 from exactformer.execution.formats import FloatFormat
 from exactformer.execution.fused_bounds import arithmetic_format
 from exactformer.execution.fusing import Basis, FusedForm
 from tests.cases.worst_rounding import ZERO, Arithmetic, worst
+
+NOTHING = Fraction(0)
 
 
 def worst_of_form(form: FusedForm, x: Sequence[Fraction], module: FloatFormat) -> Fraction:
@@ -19,31 +24,31 @@ def worst_of_form(form: FusedForm, x: Sequence[Fraction], module: FloatFormat) -
 
 def run_form_in(
     on: Arithmetic, form: FusedForm, x: Sequence[Fraction], module: FloatFormat
-) -> Fraction:
+) -> fmpq:
     """Evaluate the first output one operation after the other, tokens in the worst order."""
     centre = [on.weight(c, module) for c in form.centre] or [ZERO] * len(x)
-    y = [on.plus(a, -c) for a, c in zip(x, centre, strict=True)]
+    y = [on.plus(to_fmpq(a), -c) for a, c in zip(x, centre, strict=True)]
     values = []
     for i in range(form.features.rows):
         row = form.features.by_row.get(i, [])
         t = on.sum([on.times(on.weight(value, module), y[j]) for j, value in row])
         stored = dict(form.coefficients[0].by_row.get(i, []))
         q = form.coefficients[0].columns
-        c = [on.weight(stored.get(s, ZERO), module) for s in range(q)]
+        c = [on.weight(stored.get(s, NOTHING), module) for s in range(q)]
         values.append((_horner if form.basis is Basis.POWER else _clenshaw)(on, t, c))
     bias = on.weight(form.biases[0], module)
     result = on.sum([*values, bias])
     return result if on.format is module else on.converted(result, module)
 
 
-def _horner(on: Arithmetic, t: Fraction, c: list[Fraction]) -> Fraction:
+def _horner(on: Arithmetic, t: fmpq, c: list[fmpq]) -> fmpq:
     value = ZERO
     for coefficient in reversed(c):
         value = on.plus(coefficient, on.times(value, t))
     return on.times(value, t)
 
 
-def _clenshaw(on: Arithmetic, t: Fraction, c: list[Fraction]) -> Fraction:
+def _clenshaw(on: Arithmetic, t: fmpq, c: list[fmpq]) -> fmpq:
     above = current = ZERO
     for coefficient in reversed(c):
         above, current = (
@@ -55,15 +60,15 @@ def _clenshaw(on: Arithmetic, t: Fraction, c: list[Fraction]) -> Fraction:
 
 def exactly(form: FusedForm, x: Sequence[Fraction]) -> Fraction:
     """Return the value b + Σ_i P_i(F_i·(x − c))."""
-    centre = form.centre or (ZERO,) * len(x)
+    centre = form.centre or (NOTHING,) * len(x)
     total = form.biases[0]
     for i in range(form.features.rows):
         row = form.features.by_row.get(i, [])
-        t = sum((value * (x[j] - centre[j]) for j, value in row), ZERO)
+        t = sum((value * (x[j] - centre[j]) for j, value in row), NOTHING)
         before, basis = Fraction(1), t
         stored = dict(form.coefficients[0].by_row.get(i, []))
         for s in range(form.coefficients[0].columns):
-            total += stored.get(s, ZERO) * basis
+            total += stored.get(s, NOTHING) * basis
             if form.basis is Basis.POWER:
                 basis *= t
             else:

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
+from flint import fmpq
+
+from exactformer.algebra.rational import to_fmpq, to_fraction
 from exactformer.blueprint import Activation, Blueprint, Matrix, Rule
 from exactformer.execution.formats import FloatFormat
 
-ZERO = Fraction(0)
+ZERO, ONE = fmpq(0), fmpq(1)
 FLUSHED = 2
 """A choice beside −1, 0 and 1 units of roundoff."""
 
-Token = list[Fraction]
-Computation = Callable[["Arithmetic"], Fraction]
+Token = list[fmpq]
+Computation = Callable[["Arithmetic"], fmpq]
 
 
 class Arithmetic:
@@ -30,40 +34,37 @@ class Arithmetic:
         self.can_round: list[bool] = []
         self.can_flush: list[bool] = []
 
-    def weight(self, value: Fraction, format: FloatFormat | None = None) -> Fraction:
+    def weight(self, value: Fraction, format: FloatFormat | None = None) -> fmpq:
         """A number as a format stores it."""
         format = format or self.format
-        stored = format.round(value)
-        assert stored is not None
-        return self._done(stored, False, abs(stored) < Fraction(format.tiny))
+        stored = _stored(value, format)
+        return self._done(stored, False, abs(stored) < _tiny(format))
 
-    def converted(self, value: Fraction, format: FloatFormat) -> Fraction:
+    def converted(self, value: fmpq, format: FloatFormat) -> fmpq:
         """A result that is rounded once more, to another format."""
-        return self._done(value, True, abs(value) < Fraction(format.tiny), format)
+        return self._done(value, True, abs(value) < _tiny(format), format)
 
-    def times(self, a: Fraction, b: Fraction) -> Fraction:
+    def times(self, a: fmpq, b: fmpq) -> fmpq:
         """A product."""
         if a == 0 or b == 0:
             return ZERO
         exact = is_power_of_two(a) or is_power_of_two(b)
-        return self._done(
-            a * b, not exact, min(abs(a), abs(b), abs(a * b)) < Fraction(self.format.tiny)
-        )
+        return self._done(a * b, not exact, min(abs(a), abs(b), abs(a * b)) < _tiny(self.format))
 
-    def plus(self, a: Fraction, b: Fraction) -> Fraction:
+    def plus(self, a: fmpq, b: fmpq) -> fmpq:
         """A sum of two."""
         if a == 0 or b == 0:
             return a + b
-        return self._done(a + b, True, abs(a + b) < Fraction(self.format.tiny))
+        return self._done(a + b, True, abs(a + b) < _tiny(self.format))
 
-    def sum(self, terms: Sequence[Fraction]) -> Fraction:
+    def sum(self, terms: Sequence[fmpq]) -> fmpq:
         """A sum one term after the other, the largest first: it meets every addition."""
         total = ZERO
         for term in sorted(terms, key=abs, reverse=True):
             total = self.plus(total, term)
         return total
 
-    def tree(self, terms: Sequence[Fraction]) -> Fraction:
+    def tree(self, terms: Sequence[fmpq]) -> fmpq:
         """A sum by halves."""
         level = list(terms)
         while len(level) > 1:
@@ -73,14 +74,14 @@ class Arithmetic:
         return level[0] if level else ZERO
 
     def _done(
-        self, value: Fraction, rounds: bool, flushes: bool, format: FloatFormat | None = None
-    ) -> Fraction:
+        self, value: fmpq, rounds: bool, flushes: bool, format: FloatFormat | None = None
+    ) -> fmpq:
         choice = self.choices.get(len(self.can_round), 0)
         self.can_round.append(rounds)
         self.can_flush.append(flushes and value != 0)
         if choice == FLUSHED:
             return ZERO
-        return value * (1 + choice * Fraction((format or self.format).unit))
+        return value * (1 + choice * _unit(format or self.format))
 
 
 def worst(compute: Computation, exact: Fraction, format: FloatFormat) -> Fraction:
@@ -94,24 +95,24 @@ def worst(compute: Computation, exact: Fraction, format: FloatFormat) -> Fractio
     results = []
     for sign in (1, -1):
         choices = {k: max(by, key=lambda o: sign * by[o]) for k, by in enumerate(moves)}
-        results.append(abs(compute(Arithmetic(format, choices)) - exact))
+        results.append(abs(to_fraction(compute(Arithmetic(format, choices))) - exact))
     return max(results)
 
 
 def run_in(
     arithmetic: Arithmetic, blueprint: Blueprint, x: Sequence[Fraction], any_order: bool = True
-) -> Fraction:
+) -> fmpq:
     """Run a blueprint; the readout in the worst order, or as a module adds it up."""
-    on = arithmetic
+    on, point = arithmetic, [to_fmpq(coordinate) for coordinate in x]
     n, w, place = blueprint.tokens, blueprint.width, blueprint.embedding.dimension
     stream = [[ZERO] * w for _ in range(n)]
     for i, dimension, value in blueprint.embedding.constant:
         stream[i][dimension] = on.weight(value)
     for i, token in enumerate(stream):
         row = blueprint.embedding.features.by_row.get(i, [])
-        token[place] = on.sum([token[place], *(on.times(on.weight(v), x[j]) for j, v in row)])
+        token[place] = on.sum([token[place], *(on.times(on.weight(v), point[j]) for j, v in row)])
     for block in blueprint.blocks:
-        added: list[list[list[Fraction]]] = [[[] for _ in range(w)] for _ in range(n)]
+        added: list[list[list[fmpq]]] = [[[] for _ in range(w)] for _ in range(n)]
         for head in block.attention.heads:
             q, k, v = (
                 [_linear(on, matrix, token) for token in stream]
@@ -123,7 +124,7 @@ def run_in(
                 ]
                 best = max(range(n), key=lambda j: scores[j])
                 one_hot = block.attention.selection.rule is Rule.ONE_HOT_MAX
-                weight = scores[best] if one_hot else Fraction(1)
+                weight = scores[best] if one_hot else ONE
                 for r in range(w):
                     added[i][r].append(on.times(weight, v[best][r]))
         stream = _plus(on, stream, added)
@@ -150,7 +151,7 @@ def run_in(
     return on.plus(on.tree([on.tree(row) for row in terms]), bias)
 
 
-def _plus(on: Arithmetic, stream: list[Token], added: list[list[list[Fraction]]]) -> list[Token]:
+def _plus(on: Arithmetic, stream: list[Token], added: list[list[list[fmpq]]]) -> list[Token]:
     return [
         [on.sum([entry, *terms]) for entry, terms in zip(token, more, strict=True)]
         for token, more in zip(stream, added, strict=True)
@@ -158,7 +159,7 @@ def _plus(on: Arithmetic, stream: list[Token], added: list[list[list[Fraction]]]
 
 
 def _linear(
-    on: Arithmetic, matrix: Matrix, token: Token, bias: dict[int, Fraction] | None = None
+    on: Arithmetic, matrix: Matrix, token: Token, bias: dict[int, fmpq] | None = None
 ) -> Token:
     rows = matrix.by_row
     return [
@@ -172,7 +173,24 @@ def _linear(
     ]
 
 
-def is_power_of_two(value: Fraction) -> bool:
+def is_power_of_two(value: fmpq) -> bool:
     """Whether products with a number are exact, underflow apart."""
-    above, below = abs(value.numerator), value.denominator
+    above, below = abs(int(value.p)), int(value.q)
     return above & (above - 1) == 0 and below & (below - 1) == 0
+
+
+@lru_cache
+def _stored(value: Fraction, format: FloatFormat) -> fmpq:
+    stored = format.round(value)
+    assert stored is not None
+    return to_fmpq(stored)
+
+
+@lru_cache
+def _tiny(format: FloatFormat) -> fmpq:
+    return to_fmpq(Fraction(format.tiny))
+
+
+@lru_cache
+def _unit(format: FloatFormat) -> fmpq:
+    return to_fmpq(Fraction(format.unit))
