@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -31,63 +30,21 @@ from exactformer.constructions import sequences
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.constructions.sequence_softening import soften
 from exactformer.errors import CertificationError
-from exactformer.execution.sequence_exact import run_sequence
 from exactformer.model.sequences import prove_sequence
-from tests.cases.sequences import expected, grid, random_table
-
-HALF = Fraction(1, 2)
-INDICATOR = PiecewiseLinear.of((-HALF, HALF), ((0, 0), (0, 1), (0, 0)))
-NOTHING = PiecewiseLinear.of((), ((0, 0),))
-
-
-def made(
-    form: str, size: tuple[int, int, int] = (1, 2, 4), positional: bool = False
-) -> tuple[SequenceBlueprint, GridTable]:
-    table = random_table(grid(size, form, positional))
-    return SEQUENCE_FORMS[form](table), table
-
-
-def with_parts(
-    blueprint: SequenceBlueprint, name: str, change: Callable[[list[Any]], list[Any]]
-) -> SequenceBlueprint:
-    stages = [
-        Stage(s.name, tuple(change(list(s.parts)))) if s.name == name else s
-        for s in blueprint.stages
-    ]
-    return replace(blueprint, stages=tuple(stages))
-
-
-def units(
-    width: int,
-    reads: list[dict[int, Fraction | int]],
-    biases: list[Fraction | int],
-    writes: list[dict[int, Fraction | int]],
-    activation: PiecewiseLinear = INDICATOR,
-) -> PiecewiseFeedForward:
-    m = len(reads)
-    return PiecewiseFeedForward(
-        Matrix.of(m, width, {(k, r): v for k, row in enumerate(reads) for r, v in row.items()}),
-        Matrix.of(m, 1, {(k, 0): b for k, b in enumerate(biases)}),
-        Matrix.of(width, m, {(r, k): v for k, row in enumerate(writes) for r, v in row.items()}),
-        Matrix.of(width, 1, {}),
-        activation,
-    )
-
-
-def refused(blueprint: SequenceBlueprint, table: GridTable, words: str = "") -> None:
-    with pytest.raises(CertificationError, match=words):
-        certify_sequence(blueprint, table, exhaustive_work=0)
-
-
-def is_wrong(blueprint: SequenceBlueprint, table: GridTable) -> bool:
-    """Whether some order of some class does not come out of the layers as the table has it."""
-    where = table.grid
-    for ids in table.values:
-        for order in set(permutations(ids)) if not where.positional else [ids]:
-            output = run_sequence(blueprint, [where.centre(k) for k in order])
-            if output != expected(table, order):
-                return True
-    return False
+from tests.cases.forged_sequences import (
+    HALF,
+    NOTHING,
+    added,
+    is_wrong,
+    made,
+    refused,
+    units,
+    units_of,
+    widened,
+    with_parts,
+    with_units,
+)
+from tests.cases.sequences import grid, random_table
 
 
 def test_positions_are_seen_whatever_the_flag_says() -> None:
@@ -339,3 +296,145 @@ def test_outputs_that_a_quantiser_writes_to_have_no_span() -> None:
     assert certify_sequence(limit, table, exhaustive_work=0).zero_error
     with pytest.raises(CertificationError, match="not 0 before the value layers"):
         certify_softened(soften(limit, table, Fraction(10**4), 4), limit, table)
+
+
+@pytest.mark.parametrize("form", ["compact", "four-layer"])
+def test_values_that_cancel_are_not_called_exact_in_floats(form: str) -> None:
+    """2^50 in one row and v - 2^50 in another add up to v, but not in float64."""
+    honest, table = made(form)
+    wide = widened(honest)
+    other, value, large = wide.width - 1, wide.width - 2, 2**50
+    look_up = units_of(wide, "values")
+    both = {
+        (row, m): sign * large
+        for m in range(look_up.w1.rows)
+        for row, sign in ((other, 1), (value, -1))
+    }
+    forged = replace(
+        with_units(wide, "values", w2=added(look_up.w2, both)),
+        readout=added(wide.readout, {(0, other): 1}),
+    )
+    assert not is_wrong(forged, table)
+    assert certify_sequence(wide, table).plain_floats
+    assert not certify_sequence(forged, table).plain_floats
+    with pytest.raises(CertificationError, match="in float64"):
+        prove_sequence(forged, table, "literal")
+
+
+def test_a_scaled_output_is_not_called_exact_in_floats() -> None:
+    honest, table = made("compact")
+    look_up = units_of(honest, "values")
+    third = Matrix.of(*look_up.w2.shape, {p: v / 3 for p, v in look_up.w2.entries.items()})
+    forged = replace(
+        with_units(honest, "values", w2=third), readout=added(honest.readout, {(0, 1): 2})
+    )
+    assert not is_wrong(forged, table)
+    assert not certify_sequence(forged, table).plain_floats
+
+
+def test_outputs_that_do_not_start_at_zero_are_not_called_exact_in_floats() -> None:
+    honest, table = made("four-layer")
+    value, large = honest.width - 1, 2**50
+    look_up = units_of(honest, "values")
+    less = added(look_up.w2, {(value, m): -large for m in range(look_up.w1.rows)})
+    start = added(honest.embedding.constant, {(value, 0): large})
+    forged = replace(
+        with_units(honest, "values", w2=less),
+        embedding=replace(honest.embedding, constant=start),
+    )
+    assert not is_wrong(forged, table)
+    found = certify_sequence(forged, table)
+    assert not found.plain_floats
+    assert not found.outside
+
+
+@pytest.mark.parametrize("stage", ["values", "contextual mapping"])
+@pytest.mark.parametrize("ends", [(-HALF, Fraction(1, 10**400)), (Fraction(1, 10**30) - 1, HALF)])
+def test_units_whose_ends_floats_cannot_hold_are_not_called_exact(stage: str, ends: Any) -> None:
+    """A unit that fires up to 10^-400 above its key never fires in float64; one that begins 10^-30
+    after the key before fires there as well.
+    """
+    honest, table = made("four-layer")
+    fires = PiecewiseLinear.of(ends, ((0, 0), (0, 1), (0, 0)))
+    forged = with_units(honest, stage, activation=fires)
+    assert not is_wrong(forged, table)
+    assert certify_sequence(honest, table).plain_floats
+    assert not certify_sequence(forged, table).plain_floats
+    with pytest.raises(CertificationError, match="in float64"):
+        prove_sequence(forged, table, "literal")
+
+
+@pytest.mark.parametrize(("scale", "plain"), [(3, False), (Fraction(1, 3), False), (4, True)])
+def test_cells_that_are_no_powers_of_two_are_not_called_exact(scale: Any, plain: bool) -> None:
+    """The compact form with every number of its stream multiplied: keys of 12 bits need 14."""
+    assert certify_sequence(*scaled(scale)).plain_floats is plain
+
+
+@pytest.mark.parametrize("power", [401, -401, 2000])
+def test_cells_whose_scores_floats_cannot_hold_are_not_called_exact(power: int) -> None:
+    forged, table = scaled(Fraction(2) ** power)
+    assert not is_wrong(forged, table)
+    assert not certify_sequence(forged, table).plain_floats
+    assert certify_sequence(*scaled(Fraction(2) ** (400 if power > 0 else -400))).plain_floats
+
+
+def scaled(scale: Fraction) -> tuple[SequenceBlueprint, GridTable]:
+    """Return the compact form with a cell of another size in the stream."""
+    honest, table = made("compact")
+
+    def times(matrix: Matrix, factor: Fraction | int = scale) -> Matrix:
+        return Matrix.of(*matrix.shape, {p: v * factor for p, v in matrix.entries.items()})
+
+    def stretched(activation: PiecewiseLinear, into: int = 1) -> PiecewiseLinear:
+        """φ(t/s)·s, or φ(t/s) where the result is no number of the stream."""
+        return PiecewiseLinear.of(
+            [b * scale for b in activation.breaks],
+            [(a, b * scale) if into else (a / scale, b) for a, b in activation.pieces],
+        )
+
+    def part(old: Any, name: str) -> Any:
+        if isinstance(old, Attention):
+            heads = (replace(head, bias=times(head.bias)) for head in old.heads)  # type: ignore[attr-defined]
+            return replace(old, heads=tuple(heads))
+        layer = old.units
+        shape = stretched(layer.activation, name != "values")
+        return replace(old, units=replace(layer, b1=times(layer.b1), activation=shape))
+
+    embedding = honest.embedding
+    return (
+        replace(
+            honest,
+            embedding=replace(
+                embedding, features=times(embedding.features), constant=times(embedding.constant)
+            ),
+            stages=tuple(
+                Stage(s.name, tuple(part(p, s.name) for p in s.parts)) for s in honest.stages
+            ),
+            code=times(honest.code, 1 / Fraction(scale)),
+        ),
+        table,
+    )
+
+
+def test_negative_keys_are_as_long_as_they_are() -> None:
+    """With a global shift of -2^60 the largest key is 0, and no float format holds the others."""
+    where = grid((1, 1, 4), "compact")
+    table = random_table(where)
+    honest = SEQUENCE_FORMS["compact"](table)
+    shift = -(2**60)
+
+    def downwards(parts: list[Any]) -> list[Any]:
+        *selective, last = parts
+        (head,) = last.heads
+        value = Matrix.of(*head.value.shape, {(0, 0): shift})
+        return [*selective, Attention((replace(head, value=value),), last.selection)]
+
+    keys = Matrix.of(4, 1, {(k, 0): -k * (1 + shift) for k in range(4)})
+    forged = with_units(with_parts(honest, "contextual mapping", downwards), "values", b1=keys)
+    forged = replace(forged, largest_key=0)
+    found = certify_sequence(forged, table)
+    assert not is_wrong(forged, table)
+    assert (found.smallest_key, found.largest_key) == (3 * (1 + shift), 0)
+    assert found.key_bits == 62
+    assert not any(found.float_exact.values())
+    assert not found.plain_floats

@@ -170,3 +170,62 @@ def test_neighbouring_look_ups_may_not_add_up_to_more_than_one(form, monkeypatch
     soft = soften(model.blueprint, model.table, Fraction(100), 4)
     with pytest.raises(CertificationError, match="overlap"):
         check_softened(soft, model.blueprint, model.table)
+
+
+@pytest.mark.parametrize("form", ["compact", "paper", "four-layer"])
+@pytest.mark.parametrize("stage", ["quantise", "contextual mapping", "reject", "values"])
+def test_relus_that_write_nothing_are_no_limit_that_writes(form, stage):
+    """A softened model without the weights of a whole layer is not the limit off its ramps."""
+    model = compiled(form)
+    soft = soften(model.blueprint, model.table, Fraction(10**4), 4)
+    names = [s.name for s in soft.stages]
+    if stage not in names or isinstance(soft.stage(stage).parts[0], Attention):
+        pytest.skip("this form has no such feed-forward layers")
+
+    def emptied(part):
+        units = part.units if isinstance(part, Successive) else part
+        units = replace(units, w2=Matrix.of(units.w2.rows, units.w2.columns, {}))
+        return replace(part, units=units) if isinstance(part, Successive) else units
+
+    wrong = changed(soft, (stage, 0), emptied)
+    if stage == "quantise" and form != "four-layer":  # cells are not collapsed: all is ramp
+        assert check_softened(wrong, model.blueprint, model.table).ramp_mass == 1
+        return
+    with pytest.raises(CertificationError):
+        check_softened(wrong, model.blueprint, model.table)
+
+
+def test_ramps_that_overlap_take_no_more_than_every_input():
+    """A hump over the two cells above its own for every unit: 2 + 2 + 1 cells of four, which are
+    three different ones: more than all of a coordinate, counted one by one.
+    """
+    model = compiled("compact")
+    soft = soften(model.blueprint, model.table, Fraction(10**4), 4)
+
+    def humped(part):
+        """Add relu(t - 1) - 2 relu(t - 2) + relu(t - 3) to what stands for each unit."""
+        units, h, more = part.units, part.hidden, ((1, 1), (2, -2), (3, 1))
+        m, w = units.w1.rows // h, units.w1.columns
+        first, bias, second = {}, {}, {}
+        for s in range(m):
+            for k in range(h):
+                old, new = s * h + k, s * (h + 3) + k
+                first |= {(new, j): v for j, v in units.w1.by_row.get(old, [])}
+                bias[new, 0] = units.b1[old, 0]
+                second |= {(i, new): v for i, v in units.w2.by_column.get(old, [])}
+            for k, (place, weight) in enumerate(more):
+                new = s * (h + 3) + h + k
+                first[new, 0], bias[new, 0], second[0, new] = 1, -s - place, weight
+        size = m * (h + 3)
+        layer = replace(
+            units,
+            w1=Matrix.of(size, w, first),
+            b1=Matrix.of(size, 1, bias),
+            w2=Matrix.of(w, size, second),
+        )
+        return Successive(layer, h + 3)
+
+    found = check_softened(changed(soft, ("quantise", 0), humped), model.blueprint, model.table)
+    plain = check_softened(soft, model.blueprint, model.table)
+    assert plain.ramp_mass == 1 - (15 / 16) ** 2
+    assert found.ramp_mass == 1 >= 1 - (1 / 4) ** 2 > 1 - (1 - 5 / 4 - 1 / 16) ** 2

@@ -30,11 +30,13 @@ from exactformer.certificates.sequence_integers import (
     read_off,
     whole,
 )
-from exactformer.certificates.sequence_outside import outside_goes_to_zero
+from exactformer.certificates.sequence_outside import outside_goes_to_zero, starts_at_zero
 from exactformer.errors import CertificationError, IdentityError
 from exactformer.execution.sequence_exact import apply_layer
 
 PLAIN = ["quantise", "contextual mapping", "values"]
+PLAIN_UNITS = frozenset(Fraction(2) ** k for k in range(-400, 401))
+"""Cells of which float64 holds integer multiples exactly, and their products too: scores."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Lookup:
     """What every token is given."""
     low: Fraction
     """Units fire from so much below their key, at most one cell."""
+    plain: bool
+    """Whether they fire at the same integers where their ends are rounded to float64."""
     in_turn: bool
     """Whether units act one after another on rows that they read: then a look-up must be shown to
     end after one of them has fired.
@@ -76,18 +80,15 @@ def check_by_keys(blueprint: SequenceBlueprint, table: GridTable) -> Keys:
     after = quantised(blueprint, unit)
     if not after.free.isdisjoint(rows_read(blueprint)):
         raise CertificationError("a layer after the quantiser reads a coordinate as it was")
-    if not (grid.positional or after.is_equivariant):
-        raise CertificationError(
-            "tokens are embedded by their positions, and the table does not know positions: values of "
-            "sorted columns say nothing about other orders"
-        )
     classes = every_class(grid)
     streams = quantised_streams(grid, after, classes)
+    plain = _is_plain(blueprint, unit)
     for part in blueprint.stages[1].parts:
         if isinstance(part, Attention):
             streams = attended(streams, part, unit)
         else:
             lookup = read_lookup(part, unit)
+            plain = plain and lookup.plain
             if lookup.in_turn:
                 raise CertificationError(
                     "units of the contextual mapping act one after another and read what they write"
@@ -98,12 +99,12 @@ def check_by_keys(blueprint: SequenceBlueprint, table: GridTable) -> Keys:
     values = read_lookup(blueprint.stages[-1].parts[0], unit)
     if values.read != code or values.rest:
         raise CertificationError("the value layers do not read the code, or write without a key")
-    _check_distinct(grid, classes, codes)
     reject = [layer for stage in blueprint.stages[2:-1] for layer in stage.layers()]
     if any(isinstance(layer, Attention) for layer in reject):
         raise CertificationError("columns are rejected one by one, not by attention")
     named = _compare(blueprint, table, values, unit, reject, classes, streams.entries, codes)
     keys = sorted(values.columns)
+    # As many codes as there are tokens in context: no two of them have the same.
     if keys != sorted(named) or len(keys) != grid.keys:
         raise IdentityError(
             "value layers fire at other codes than those of the classes that have values"
@@ -112,7 +113,7 @@ def check_by_keys(blueprint: SequenceBlueprint, table: GridTable) -> Keys:
         raise IdentityError(
             f"the largest key is {keys[-1]}, and the blueprint names {blueprint.largest_key}"
         )
-    plain = unit.denominator & (unit.denominator - 1) == 0 and not (reject or values.in_turn)
+    plain = plain and values.plain and not (reject or values.in_turn)
     return Keys(
         smallest_key=keys[0],
         largest_key=keys[-1],
@@ -192,7 +193,7 @@ def read_lookup(part: object, unit: Fraction) -> Lookup:
         raise CertificationError("a look-up has piecewise-linear units")
     low, high = (*units.activation.breaks, Fraction(0), Fraction(0))[:2]
     zero, one = (Fraction(0), Fraction(0)), (Fraction(0), Fraction(1))
-    if units.activation.pieces != (zero, one, zero) or not -unit < low <= 0 < high <= unit:
+    if units.activation.pieces != (zero, one, zero) or not _is_at_zero(low, high, unit):
         raise CertificationError("the units of a look-up do not fire at single integers")
     first = units.w1.by_row.get(0)
     if first is None or any(units.w1.by_row.get(m) != first for m in range(units.w1.rows)):
@@ -209,38 +210,24 @@ def read_lookup(part: object, unit: Fraction) -> Lookup:
         columns=columns,
         rest={row: v / unit for row, _, v in units.b2},
         low=low,
+        plain=_is_at_zero(to_float(low), to_float(high), unit),
         in_turn=isinstance(part, Successive) and not written.isdisjoint(r for r, _ in first),
     )
 
 
-def _valued(grid: Grid, classes: Integers, codes: Integers) -> Integers:
-    """Return the codes of the classes that have values."""
-    if grid.positional or grid.repeats:
-        return codes
-    distinct: Integers = codes[(classes[:, 1:] != classes[:, :-1]).all(axis=1)]
-    return distinct
+def _is_at_zero(low: Fraction | float, high: Fraction | float, unit: Fraction) -> bool:
+    """Whether 0 is the only multiple of the unit in [low, high)."""
+    return -unit < low <= 0 < high <= unit
 
 
-def _check_distinct(grid: Grid, classes: Integers, codes: Integers) -> None:
-    """Codes tell tokens in context apart: equal only for equal columns of one class.
-
-    Classes without a value need no codes of their own; that they have no key is seen later.
-    """
-    classes, codes = _valued(grid, classes, classes), _valued(grid, classes, codes)
-    number, token = np.indices(codes.shape)
-    columns = classes if not grid.positional else token
-    flat = codes.ravel()
-    order = np.argsort(flat, kind="stable")
-    same = flat[order][1:] == flat[order][:-1]
-    for name in (number, columns):
-        row = name.ravel()[order]
-        wrong = np.flatnonzero(same & (row[1:] != row[:-1]))
-        if len(wrong):
-            first, second = (divmod(int(order[wrong[0] + k]), grid.tokens) for k in (0, 1))
-            raise IdentityError(
-                f"token {first[1] + 1} of class {tuple(classes[first[0]].tolist())} and token "
-                f"{second[1] + 1} of {tuple(classes[second[0]].tolist())} have the same code"
-            )
+def _is_plain(blueprint: SequenceBlueprint, unit: Fraction) -> bool:
+    """Whether float64 holds small multiples of a cell, and outputs round values and nothing else."""
+    outputs = [blueprint.readout.by_row.get(r, []) for r in range(blueprint.dim)]
+    return (
+        unit in PLAIN_UNITS
+        and starts_at_zero(blueprint)
+        and all(len(row) == 1 and row[0][1] == 1 for row in outputs)
+    )
 
 
 def _compare(

@@ -46,12 +46,6 @@ class Quantised:
         rows = [row for line in self.cells for way in line for row in way]
         return max(abs(v) for row in (*self.base, *rows) for v in row)
 
-    @property
-    def is_equivariant(self) -> bool:
-        """Whether every token is quantised alike, whatever its position."""
-        parts = (self.base, self.cells, *(() if self.outside is None else (self.outside,)))
-        return all(one == part[0] for part in parts for one in part)
-
 
 @dataclass(frozen=True)
 class Unit:

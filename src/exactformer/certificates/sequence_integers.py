@@ -65,10 +65,11 @@ def attended(streams: Streams, layer: Attention, unit: Fraction) -> Streams:
             added[row] += tokens * _largest(weights, reach)
     grown = max((reach[row] + most for row, most in added.items()), default=0)
     scores = [
-        (_largest(head.query, reach) + abs(head.bias)) * max(1, _largest(head.key, reach))
+        max(1, _largest(head.query, reach) + abs(head.bias)) * max(1, _largest(head.key, reach))
         for head in heads
     ]
-    streams = streams.with_room(grown, *scores)
+    rounded = FLOAT_INTEGERS if any(not head.is_binary for head in heads) else 0
+    streams = streams.with_room(grown, rounded, *scores)
     entries, result = streams.entries, streams.entries.copy()
     for head in heads:
         query, key = combined(entries, head.query) + head.bias, combined(entries, head.key)
@@ -92,6 +93,8 @@ class _SmallHead:
     key: Mapping[int, int]
     value: Mapping[int, Mapping[int, int]]
     """{row: {row it reads: weight}}."""
+    is_binary: bool
+    """Whether float64 holds bias and query as they were before they were scaled."""
 
     @classmethod
     def of(cls, head: Head, unit: Fraction) -> _SmallHead:
@@ -104,6 +107,7 @@ class _SmallHead:
             bias.numerator,
             {r: whole(v) for _, r, v in head.key},
             {row: {r: whole(v) for r, v in line} for row, line in head.value.by_row.items()},
+            scale & (scale - 1) == 0,
         )
 
 
@@ -135,16 +139,16 @@ def looked_up(
     added = {row: [whole(columns[k].get(row, Fraction(0))) for k in keys] for row in rows}
     constant = {row: whole(rest.get(row, Fraction(0))) for row in rows}
     reach = streams.reach()
-    sums = (reach[row] + abs(constant[row]) + max(map(abs, added[row]), default=0) for row in rows)
-    ends = max(map(abs, keys), default=0)
+    sums = (reach[row] + abs(constant[row]) + max(map(abs, added[row])) for row in rows)
+    ends = max(map(abs, keys))
     streams = streams.with_room(_largest(weights, reach) + ends, *sums)
     entries, result = streams.entries, streams.entries.copy()
     found = combined(entries, weights)
-    known = np.array([*keys, keys[-1] if keys else 0], dtype=entries.dtype)
-    place = np.searchsorted(known[:-1], found)
-    hit = (known[place] == found) & (place < len(keys))
+    known = np.array(keys, dtype=entries.dtype)
+    place = np.searchsorted(known, found).clip(max=len(keys) - 1)
+    hit = known[place] == found
     for row in rows:
-        values = np.array([*added[row], 0], dtype=entries.dtype)
+        values = np.array(added[row], dtype=entries.dtype)
         result[..., row] += np.where(hit, values[place], 0) + constant[row]
     return Streams(result, streams.largest)
 

@@ -11,7 +11,7 @@ G·K·M > t_r.
 In the paper's form such columns are then set to 0, which is no key where all keys are positive.
 
 In the form with sums (:func:`number_and_mean`) an outside column has no id, and the number it is given
-instead is so negative that the sum over the tokens is, and with it every code.
+instead is so negative that the sum over the tokens is, and every code is a whole cell below all keys.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def number_and_mean(mapping: Stage) -> tuple[PiecewiseFeedForward, int, int, Fra
 def sums_are_negative(
     mapping: Stage, blueprint: SequenceBlueprint, after: Quantised, read: Ids, unit: Fraction
 ) -> bool:
-    """Whether one column without an id makes every code negative in the form with sums."""
+    """Whether one column without an id takes every code a cell below 0 in the form with sums."""
     found = number_and_mean(mapping)
     if found is None:
         return False
@@ -132,7 +132,8 @@ def sums_are_negative(
     rest = number.b2[source, 0]
     largest = max((v for r, _, v in number.w2 if r == source), default=Fraction(0)) + rest
     most = unit * largest_inside(after, read)
-    return reads_ids and most + weight * ((n - 1) * max(largest, rest) + rest) / n < 0
+    # Such a code need not be an integer, and units fire up to a cell below their keys.
+    return reads_ids and most + weight * ((n - 1) * max(largest, rest) + rest) / n <= -unit
 
 
 def largest_inside(after: Quantised, read: Ids) -> Fraction:

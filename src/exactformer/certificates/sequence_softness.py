@@ -124,7 +124,8 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
     if clearance <= 0:
         raise CertificationError("a look-up of the softened blueprint does not fire at integers")
     sharpness = 1 / _temperature(soft, limit)
-    kept = prod((float(1 - mass) for mass in masses.values()), start=1.0)
+    # Ramps of one coordinate may overlap, and then add up to more than all of it.
+    kept = prod((max(Fraction(0), 1 - mass) for mass in masses.values()), start=Fraction(1))
     leakage, cell = Leakage.of(limit), float(unit)
     error = leakage.code_error(float(sharpness) * cell**2)
     # A value is added to a column as large as its key: four roundings of that size.
@@ -134,7 +135,7 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
     return Softness(
         sharpness=float(sharpness),
         threshold=leakage.sharpness_for(ALLOWED) / cell**2,
-        ramp_mass=1 - kept,
+        ramp_mass=float(1 - kept),
         code_error=error if error < inf else None,
         clearance=float(clearance),
         stream_error=None if error == inf else left_over if in_place else 0.0,
@@ -234,8 +235,8 @@ def _temperature(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Fraction:
         if part.selection.rule is not Rule.SOFTMAX:
             raise IdentityError(f"{part.selection.rule} is not softmax")
         found.add(part.selection.temperature)
-    if len(found) != 1 or min(found) <= 0:
-        raise CertificationError("softmax needs one temperature, a positive number")
+    if len(found) != 1:
+        raise CertificationError("softmax needs one temperature for all attention")
     return found.pop()
 
 
@@ -282,7 +283,7 @@ def _relu_group(part: Part, other: Part, stage: str) -> ReluGroup:
         raise IdentityError(f"{stage}: a layer is not the ReLU form of the limit's")
     if units.activation is not Activation.RELU or units.b2 != hard.b2:
         raise IdentityError(f"{stage}: a layer is not the ReLU form of the limit's")
-    if isinstance(part, Successive) != isinstance(other, Successive) or not hard.w1.rows:
+    if isinstance(part, Successive) != isinstance(other, Successive):
         raise IdentityError(f"{stage}: layers are not those of the limit")
     size = units.w1.rows // hard.w1.rows
     if size * hard.w1.rows != units.w1.rows:
@@ -293,7 +294,9 @@ def _relu_group(part: Part, other: Part, stage: str) -> ReluGroup:
     group = _group(units, hard, 0, size, stage)
     for m in range(1, hard.w1.rows):
         _check_group(units, hard, m, size, group, stage)
-    return ReluGroup(group, hard.activation, _difference(group, hard.activation, stage))
+    # A unit that writes nothing has no ramps; its ReLUs write nothing either.
+    ramps = _difference(group, hard.activation, stage) if hard.w2.nonzeros else []
+    return ReluGroup(group, hard.activation, ramps)
 
 
 def _group(
@@ -344,9 +347,7 @@ def _check_group(
 
 def _difference(group: list[Relu], function: PiecewiseLinear, stage: str) -> list[Interval]:
     """Return the intervals on which a sum of ReLUs is not the function, which must be bounded."""
-    if not any(c for _, _, c in group):
-        return []  # writes nothing anywhere
-    ends = sorted({*function.breaks, *(-o / s for s, o, _ in group if s)})
+    ends = sorted({*function.breaks, *(-o / s for s, o, _ in group if s)}) or [Fraction(0)]
     result: list[Interval] = []
     outer = [(ends[0] - 2, ends[0]), (ends[-1], ends[-1] + 2)]
     for low, high in (*pairwise(ends), *outer):

@@ -79,9 +79,13 @@ class SequenceCertificate:
     def float_exact(self) -> Mapping[str, bool]:
         """Whether the keys are exact in a float format, also added up over equal tokens."""
         return {
-            name: fits(self.tokens, self.largest_key, number_format.precision)
+            name: fits(self.tokens, self._longest_key, number_format.precision)
             for name, number_format in FORMATS.items()
         }
+
+    @property
+    def _longest_key(self) -> int:
+        return max(abs(self.smallest_key), abs(self.largest_key))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON holds without loss."""
@@ -155,7 +159,7 @@ def certify_sequence(
         method="exhaustive" if exhaustive else "keys",
         smallest_key=found.smallest_key,
         largest_key=found.largest_key,
-        key_bits=found.largest_key.bit_length(),
+        key_bits=max(abs(found.smallest_key), abs(found.largest_key)).bit_length(),
         error=None,
         blueprint_digest=sequence_digest(blueprint, table),
         plain_floats=found.float_exact,
