@@ -1,0 +1,339 @@
+"""Sequences with a coordinate outside: where they are proven to go to 0, every one of them does.
+
+Families of blueprints around the three arguments for it, with numbers on both sides of every limit.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+
+from exactformer.blueprint import (
+    Attention,
+    Matrix,
+    PiecewiseLinear,
+    SequenceBlueprint,
+)
+from exactformer.blueprint.layers import BiasedHead, Head, Rule, Selection
+from exactformer.certificates.sequence_algebra import cell_unit
+from exactformer.certificates.sequence_outside import selective_shifts
+from exactformer.certificates.sequences import certify_sequence
+from exactformer.errors import ExactformerError
+from exactformer.execution.sequence_exact import run_sequences
+from tests.adversary.sequence_drafts import Draft, NotApplicableError, refit
+from tests.cases.forged_sequences import (
+    HALF,
+    added,
+    is_wrong,
+    made,
+    units_of,
+    with_parts,
+    with_units,
+)
+
+HARD = Selection(Rule.HARD_MAX)
+
+
+def refitted(blueprint: SequenceBlueprint, table: Any) -> SequenceBlueprint | None:
+    """Return a blueprint whose value layers have the keys that its codes ask for."""
+    draft = Draft(random.Random(0), blueprint, table)
+    try:
+        refit(draft)
+    except NotApplicableError:
+        return None
+    return draft.blueprint
+
+
+def outsiders(blueprint: SequenceBlueprint) -> Iterator[list[tuple[Fraction, ...]]]:
+    """Yield sequences with a coordinate below or above the support, all else in any cell."""
+    low, high = blueprint.support
+    side = (high - low) / blueprint.cells
+    inside = [low + side * (q + HALF) for q in range(blueprint.cells)]
+    places = [*inside, low - side / 3, high]
+    columns = list(product(places, repeat=blueprint.dim))
+    for tokens in product(columns, repeat=blueprint.tokens):
+        if any(not low <= v < high for column in tokens for v in column):
+            yield list(tokens)
+
+
+def all_go_to_zero(blueprint: SequenceBlueprint) -> bool:
+    outputs = run_sequences(blueprint, list(outsiders(blueprint)))
+    return not any(v for output in outputs for column in output for v in column)
+
+
+def verdict(blueprint: SequenceBlueprint | None, table: Any) -> bool | None:
+    """Return whether outsiders are proven to go to 0, which is then seen; None if nothing is."""
+    try:
+        if blueprint is None:
+            return None
+        found = certify_sequence(blueprint, table, exhaustive_work=0)
+    except ExactformerError:
+        return None
+    assert not found.outside or all_go_to_zero(blueprint)
+    return found.outside
+
+
+def shifting(
+    honest: SequenceBlueprint, K: int, G: int, below: int, above: int, last: Any = None
+) -> SequenceBlueprint:
+    """Return the compact form with K selective shifts, a global one, and outsiders where they go."""
+    w = honest.width
+    read = Matrix.of(1, w, honest.code.entries)
+
+    def head(bias: Fraction | int, weight: int) -> BiasedHead:
+        value = Matrix.of(w, w, {(0, r): weight * v for _, r, v in read})
+        return BiasedHead(read, read, value, Matrix.of(1, 1, {(0, 0): bias}))
+
+    layers = [Attention((head(HALF - k, K), head(-HALF - k, -K)), HARD) for k in range(K)]
+    layers.append(Attention((head(0, G),), HARD))
+    moved = with_parts(honest, "contextual mapping", lambda _: layers)
+    N = honest.cells
+    away = PiecewiseLinear.of((0, N), ((-1, below), (0, 0), (-1, above)))
+
+    def quantise(parts: list[Any]) -> list[Any]:
+        d = honest.dim
+        return [
+            *parts[:d],
+            *(replace(p, units=replace(p.units, activation=away)) for p in parts[d:]),
+        ]
+
+    return with_parts(moved, "quantise", quantise)
+
+
+@pytest.mark.parametrize("size", [(1, 1, 3), (1, 2, 3), (2, 1, 2), (1, 2, 2)], ids=str)
+@pytest.mark.parametrize("positional", [False, True])
+def test_shifts_that_are_proven_to_send_outsiders_away_do(
+    size: tuple[int, int, int], positional: bool
+) -> None:
+    honest, table = made("compact", size, positional)
+    rng = random.Random(str((size, positional)))
+    D = table.grid.points * (size[1] if positional else 1)
+    verdicts = []
+    for _ in range(50):
+        K = rng.choice([D - 1, D, D, D, D + 1])
+        G = rng.choice([-3, 0, 1, 2, K, K**2, K**3])
+        ends = [-1, -2, -K, *[-(K**2), -(K**3)] * 3, 0, 1, D, K**3]
+        below = rng.choice(ends)
+        above = below if rng.random() < 0.6 else rng.choice(ends)
+        forged = shifting(honest, K, G, below, above)
+        if rng.random() < 0.2:
+            start = rng.choice([-1, 1, 2])
+            row = rng.choice([0, honest.width - 1])
+            constant = added(forged.embedding.constant, {(row, 0): start})
+            forged = replace(forged, embedding=replace(forged.embedding, constant=constant))
+        verdicts.append(verdict(refitted(forged, table), table))
+    assert {True, False} <= set(verdicts)
+
+
+def test_outsiders_must_be_deeper_than_keys_can_make_up_for() -> None:
+    """K = 4, G = 64 and keys up to 2535: G·K·M > 2535 from M = 10 on."""
+    honest, table = made("compact")
+    for depth, proven in ((9, False), (10, True)):
+        assert verdict(shifting(honest, 4, 64, -depth, -depth), table) is proven
+        for one_side in (
+            shifting(honest, 4, 64, -99, -depth),
+            shifting(honest, 4, 64, -depth, -99),
+        ):
+            assert verdict(one_side, table) is proven
+
+
+def test_a_number_that_stands_in_the_output_from_the_start_stays_there() -> None:
+    honest, table = made("compact", (1, 2, 3), positional=True)
+    row = honest.width - 1
+    for part in ("constant", "positions"):
+        matrix = getattr(honest.embedding, part)
+        places = {(row, i): 5 for i in range(matrix.columns)}
+        embedding = replace(honest.embedding, **{part: added(matrix, places)})
+        forged = refitted(replace(honest, embedding=embedding), table)
+        assert forged is not None
+        assert not all_go_to_zero(forged)
+        assert verdict(forged, table) is False
+
+
+@pytest.mark.parametrize("stage", ["quantise", "contextual mapping"])
+def test_what_a_stage_writes_to_the_output_stays_there(stage: str) -> None:
+    """A head, a unit or a constant that writes to the row of the values, for outsiders too."""
+    form = "four-layer"
+    honest, table = made(form, (1, 2, 3))
+    w, row = honest.width, honest.width - 1
+    layer = units_of(honest, stage)
+    gifts = [{"b2": added(layer.b2, {(row, 0): 5})}]
+    gifts.append({"w2": added(layer.w2, {(row, m): 5 for m in range(layer.w1.rows)})})
+    forgeries = [with_units(honest, stage, **gift) for gift in gifts]
+    if stage == "contextual mapping":
+        nothing = Matrix.of(1, w, {})
+        ids = Matrix.of(w, w, {(row, 1): 2})
+        copy = Attention((Head(nothing, nothing, ids),), HARD)
+        forgeries.append(with_parts(honest, stage, lambda parts: [copy, *parts]))
+    for forged in forgeries:
+        assert verdict(refitted(forged, table), table) is not True
+
+
+def summing(honest: SequenceBlueprint, rng: random.Random) -> SequenceBlueprint:
+    """Return the form with sums with other numbers, weights and look-ups."""
+    w, n, D = honest.width, honest.tokens, honest.cells**honest.dim
+    source, row = w - honest.dim - 1, w - honest.dim - 2
+    step = rng.choice([1, n])
+    numbers = [step * a for a in rng.choice([(0, 1, 3), (0, 1, 4), (-2, 0, 5), (3, 1, 0)])][:D]
+    weight = rng.choice([n, 2 * n, D * n, 1, -n])
+    most = max(numbers)
+    rest = rng.choice([-1, -most, -most - 1, -n * most - 1, -n * most - 2, -9 * most - 9, 2])
+    number = units_of(honest, "contextual mapping")
+    (head,) = honest.stage("contextual mapping").parts[1].heads  # type: ignore[union-attr]
+    entries = {(source, m): a - rest for m, a in enumerate(numbers)}
+    choice = rng.random()
+    changes: dict[str, Any] = {
+        "w2": Matrix.of(w, D, entries),
+        "b2": Matrix.of(w, 1, {(source, 0): rest}),
+    }
+    if choice < 0.08:
+        changes["b2"] = added(changes["b2"], {(row, 0): rng.choice([1, 40])})
+    elif choice < 0.16:
+        changes["w2"] = added(changes["w2"], {(row, 0): D})
+    elif choice < 0.24:
+        changes["b1"] = added(number.b1, {(m, 0): rng.choice([1, 2]) for m in range(D)})
+    elif choice < 0.3:
+        changes["w2"] = Matrix.of(w, D, {p: v for p, v in entries.items() if p[1]})
+    value = Matrix.of(w, w, {(row, source): weight})
+    mean = Attention((replace(head, value=value),), HARD)
+    forged = with_units(honest, "contextual mapping", **changes)
+    forged = with_parts(forged, "contextual mapping", lambda parts: [parts[0], mean])
+    if 0.3 < choice < 0.5:
+        place = rng.choice([row, source])
+        start = added(forged.embedding.constant, {(place, 0): rng.choice([-1, 1, 30])})
+        forged = replace(forged, embedding=replace(forged.embedding, constant=start))
+    elif 0.5 < choice < 0.6:
+        count = units_of(forged, "quantise")
+        gift = added(count.w2, {(source, rng.randrange(count.w1.rows)): rng.choice([1, 50])})
+        forged = with_units(forged, "quantise", w2=gift)
+    return forged
+
+
+def test_sums_that_are_proven_to_be_negative_are() -> None:
+    rng = random.Random(5)
+    verdicts = []
+    for size in ((1, 2, 3), (1, 1, 3), (1, 3, 2)) * 60:
+        honest, table = made("four-layer", size)
+        verdicts.append(verdict(refitted(summing(honest, rng), table), table))
+    assert verdicts.count(True) > 10
+    assert verdicts.count(False) > 10
+
+
+def numbered(weight: int, numbers: list[int], rest: int) -> tuple[SequenceBlueprint, Any]:
+    honest, table = made("four-layer")
+    number = units_of(honest, "contextual mapping")
+    forged = with_units(
+        honest,
+        "contextual mapping",
+        w2=Matrix.of(*number.w2.shape, {(2, m): a - rest for m, a in enumerate(numbers)}),
+        b2=Matrix.of(*number.b2.shape, {(2, 0): rest}),
+    )
+    (head,) = honest.stage("contextual mapping").parts[1].heads  # type: ignore[union-attr]
+    value = Matrix.of(*head.value.shape, {(1, 2): weight})
+    mean = Attention((replace(head, value=value),), HARD)
+    return with_parts(forged, "contextual mapping", lambda parts: [parts[0], mean]), table
+
+
+def test_a_sum_below_zero_may_still_meet_a_key_half_a_cell_above() -> None:
+    """3 + (8·7 − 63)/2 = −1/2, and the unit of the key 0 fires from there on. −1 is far enough."""
+    forged, table = numbered(1, [0, 8, 24, 56], -63)
+    assert not is_wrong(forged, table)
+    assert not all_go_to_zero(forged)
+    assert verdict(forged, table) is False
+    forged, table = numbered(1, [0, 8, 24, 56], -64)
+    assert all_go_to_zero(forged)
+    assert verdict(forged, table) is True
+
+
+def test_one_outsider_is_enough_whatever_the_others_hold() -> None:
+    """With n − 1 largest numbers and the largest id: 3 + 4·(7 + rest) ≤ −1 from rest = −8 on."""
+    for rest, proven in ((-7, False), (-8, True)):
+        assert verdict(*numbered(8, [0, 1, 3, 7], rest)) is proven
+
+
+def weakened(strength: Fraction, low: Fraction | None = None) -> tuple[SequenceBlueprint, Any]:
+    honest, table = made("paper")
+    band = units_of(honest, "reject")
+    first, high = band.activation.breaks
+    start = first if low is None else low
+    shape = PiecewiseLinear.of((start, high), ((-1, start), (0, 0), (1, -high)))
+    write = Matrix.of(*band.w2.shape, {(0, 0): -strength})
+    return with_units(honest, "reject", w2=write, activation=shape), table
+
+
+def test_a_reject_layer_takes_outsiders_below_zero_or_is_not_said_to() -> None:
+    """A column of uᵀz ≥ G·K·M·δ is lowered by s(uᵀz − t_r) at least, and is uᵀz at most."""
+    honest, _ = made("paper")
+    full = -units_of(honest, "reject").w2[0, 0]
+    verdicts = {}
+    for strength in (1, HALF, Fraction(9, 8), Fraction(5, 4), 2, 3, 8, full):
+        verdicts[strength] = verdict(*weakened(Fraction(strength)))
+    assert verdicts[full] is True
+    assert verdicts[HALF] is False
+    assert verdicts[1] is False
+
+
+def test_rejected_columns_may_not_meet_the_key_zero() -> None:
+    """What is rejected becomes 0, and is looked up like anything else."""
+    honest, table = made("paper", (1, 2, 3), positional=True)
+    assert verdict(honest, table) is False  # 1 … 2 is position 2's [0, 1)
+
+
+def test_the_layers_of_the_theorem_are_read_letter_for_letter() -> None:
+    honest, _ = made("compact")
+    unit = cell_unit(honest)
+
+    def found(parts: Any) -> Any:
+        return selective_shifts(
+            replace(honest.stage("contextual mapping"), parts=tuple(parts)), honest, unit
+        )
+
+    parts = list(honest.stage("contextual mapping").parts)
+    assert found(parts) == (4, 64)
+    assert found(parts[-1:]) == (0, 64)
+    wrong = [
+        [],
+        parts[:-1],
+        parts[1:],
+        [*parts, parts[-1]],
+        parts[::-1],
+        [parts[1], parts[0], *parts[2:]],
+    ]
+    first, last = parts[0], parts[-1]
+    assert isinstance(first, Attention)
+    assert isinstance(last, Attention)
+    warm = Selection(Rule.SOFTMAX)
+    wrong += [
+        [replace(first, selection=warm), *parts[1:]],
+        [*parts[:-1], replace(last, selection=warm)],
+        [replace(first, heads=first.heads[:1]), *parts[1:]],
+        [replace(first, heads=first.heads[::-1]), *parts[1:]],
+        [*parts[:-1], replace(last, heads=last.heads * 2)],
+    ]
+    for field in ("query", "key", "value", "bias"):
+        for k, part in ((0, first), (len(parts) - 1, last)):
+            for h in range(len(part.heads)):
+                heads = list(part.heads)
+                matrix = getattr(heads[h], field)
+                nudged = added(matrix, {(0, matrix.columns - 1): 1})
+                heads[h] = replace(heads[h], **{field: nudged})
+                wrong.append([*parts[:k], replace(part, heads=tuple(heads)), *parts[k + 1 :]])
+    for other in wrong:
+        assert found(other) is None
+
+
+def test_a_code_without_a_row_of_weight_one_has_no_shifts() -> None:
+    honest, _ = made("compact")
+    code = Matrix.of(1, honest.width, {(0, 0): -1})
+    assert (
+        selective_shifts(
+            honest.stage("contextual mapping"), replace(honest, code=code), Fraction(1)
+        )
+        is None
+    )
