@@ -108,6 +108,26 @@ def test_kuhn_layers_are_linear_on_every_simplex(size, seed):
     )
 
 
+@given(st.sampled_from([(1, 2), (3, 2), (2, 3)]), st.integers(0, 100))
+def test_kuhn_layers_are_constant_beyond_the_box(size, seed):
+    function, rng = kuhn(*size, seed=seed), np.random.default_rng(seed)
+    point = [Fraction(int(n), 16) for n in rng.integers(-48, 64, size[1])]
+    nearest = [min(max(x, low), high) for x, (low, high) in zip(point, function.box, strict=True)]
+    found = run(function.layers(), point)
+    assert found == run(function.layers(), nearest)
+    assert function(np.array([float(x) for x in point]))[0] == pytest.approx(
+        float(found[0]), abs=1e-13
+    )
+
+
+def test_an_interval_that_floats_do_not_see_is_refused():
+    thin = (Fraction(1), 1 + Fraction(1, 10**30))
+    with pytest.raises(InputError, match="float64"):
+        Knots((thin,), 2)
+    with pytest.raises(InputError, match="float64"):
+        KuhnInterpolant((thin, (Fraction(0), Fraction(1))), 1, np.zeros((4, 1)))
+
+
 def test_kuhn_interpolation_reproduces_affine_functions():
     function = kuhn(4, 2, lambda p: 3 * p[0] - 2 * p[1] + 1)
     points = np.random.default_rng(0).uniform([0, -1 / 3], [0.5, 1], (50, 2))

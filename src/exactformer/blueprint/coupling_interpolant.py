@@ -16,6 +16,7 @@ Knots are rational; values are finite float64 numbers, hence dyadic rationals, a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -32,6 +33,16 @@ Interval = tuple[Fraction, Fraction]
 
 MOST_ENTRIES = 4_000_000
 """Entries of a layer's matrix as exact rationals, at about 200 bytes each."""
+
+
+def check_visible(intervals: Iterable[Interval]) -> None:
+    """Raise unless float64 tells the ends of every interval apart."""
+    for low, high in intervals:
+        if not float(low) < float(high):
+            raise InputError(
+                f"an interval of length {float(high - low):.3g} at {float(low):.6g} is a single number "
+                "in float64; functions on it cannot be evaluated. Use a longer one"
+            )
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,7 @@ class Knots:
             a[1] >= b[0] for a, b in pairwise(ordered)
         ):
             raise InputError("the intervals of a piecewise-linear function must be disjoint")
+        check_visible(self.intervals)
 
     def __len__(self) -> int:
         return len(self.intervals) * (self.pieces + 1)

@@ -20,7 +20,13 @@ from itertools import product
 
 import numpy as np
 
-from exactformer.blueprint.coupling_interpolant import MOST_ENTRIES, Affine, Floats, Interval
+from exactformer.blueprint.coupling_interpolant import (
+    MOST_ENTRIES,
+    Affine,
+    Floats,
+    Interval,
+    check_visible,
+)
 from exactformer.blueprint.matrix import Matrix
 from exactformer.errors import InputError, SizeError
 
@@ -42,6 +48,7 @@ class KuhnInterpolant:
     def __post_init__(self) -> None:
         if len(self.box) < 2 or self.pieces < 1 or any(low >= high for low, high in self.box):
             raise InputError("an interpolant on a box needs two intervals or more")
+        check_visible(self.box)
         if self.values.ndim != 2 or len(self.values) != (self.pieces + 1) ** len(self.box):
             raise InputError(
                 f"values of the shape {self.values.shape} do not fit {self.pieces + 1} knots a side "
@@ -92,6 +99,8 @@ class KuhnInterpolant:
             slope = self.pieces / (high - low)
             for j in range(side):
                 for s, sign in enumerate((1, -1)):
+                    if j == (self.pieces, 0)[s]:
+                        continue  # a hat on the edge does not fall beyond it
                     unit = (2 * i + s) * side + j
                     first[unit, i] = sign * slope
                     shift[unit, 0] = -sign * (slope * low + j)
