@@ -1,5 +1,6 @@
 """Ways of running equation (5): layers, tables, many models at a time; values, gradients, rounding."""
 
+from dataclasses import replace
 from math import pi, sqrt
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_drawing import draw_coupling
-from exactformer.errors import InputError, SizeError
+from exactformer.errors import InputError, RoundingError, SizeError
 from exactformer.execution.coupling_fused import FusedCoupling
 from exactformer.execution.coupling_kuhn import KuhnTable
 from exactformer.execution.coupling_literal import LiteralCoupling
@@ -73,6 +74,41 @@ def test_layers_and_tables_agree_within_the_bound_on_rounding(case, dtype):
         bound = rounding_bound(blueprint, dtype, name)
         assert float((found.double() - exact).detach().abs().max()) <= bound + room
         assert bound < 0.02 if dtype == torch.float32 else bound < 1e-10
+
+
+def test_layers_and_tables_agree_where_means_leave_the_box():
+    blueprint = drawn(vector=True)
+    values = blueprint.features.values.copy()
+    values[:, -2:] += 0.5
+    moved = replace(blueprint, features=replace(blueprint.features, values=values))
+    x = sequences(moved, torch.float64)
+    gap = LiteralCoupling(moved)(x) - FusedCoupling.of(moved)(x)
+    room = sum(rounding_bound(moved, torch.float64, name) for name in ("literal", "fused"))
+    assert float(gap.detach().abs().max()) <= room < 1e-10
+
+
+@pytest.mark.parametrize("factor", [1e25, 1e40], ids=["scores", "values"])
+def test_numbers_beyond_the_format_have_no_rounding_bound(factor):
+    """float32 ends at 3.4e38; products of queries and keys are numbers of it, too."""
+    blueprint = drawn()
+    large = replace(blueprint.features, values=blueprint.features.values * factor)
+    for executor in ("fused", "literal"):
+        with pytest.raises(RoundingError, match="float32"):
+            rounding_bound(replace(blueprint, features=large), torch.float32, executor)
+        assert rounding_bound(replace(blueprint, features=large), torch.float64, executor) > 0
+
+
+def test_an_interval_whose_ends_round_to_one_number_has_no_rounding_bound():
+    blueprint = drawn(domain=(1000.0, 1000.25))
+    with pytest.raises(RoundingError, match="bfloat16"):
+        rounding_bound(blueprint, torch.bfloat16, "fused")
+
+
+@pytest.mark.parametrize("executor", ["fused", "literal"])
+def test_values_that_underflow_are_within_the_bound_on_rounding(executor):
+    blueprint = drawn()
+    small = replace(blueprint.outer, values=np.full_like(blueprint.outer.values, 1e-46))
+    assert rounding_bound(replace(blueprint, outer=small), torch.float32, executor) >= 1e-46
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,13 @@ import exactformer as ef
 from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_interpolant import Interpolant, Knots
 from exactformer.blueprint.coupling_storing import load_coupling, save_coupling
-from exactformer.errors import CertificationError, ExactformerError, InputError, SizeError
+from exactformer.errors import (
+    CertificationError,
+    ExactformerError,
+    InputError,
+    RoundingError,
+    SizeError,
+)
 from exactformer.model.coupling_bound import CouplingBound, bound_coupling
 from exactformer.model.coupling_model import CouplingModel
 from exactformer.targets import Coupling, sine_family
@@ -113,6 +120,19 @@ def test_what_is_not_a_number_is_never_a_small_error():
     with pytest.raises(CertificationError, match="not bounded"):
         replace(honest, root_sums=(0.0, float("nan")))
     assert replace(honest, lipschitz=float("inf")).total == float("inf")
+    with pytest.raises(CertificationError, match="not bounded"):
+        replace(honest, lipschitz=float("inf"), value_error=0.0)
+
+
+@pytest.mark.parametrize("executor", ["fused", "literal"])
+def test_a_model_beyond_its_number_format_is_refused(executor):
+    blueprint = ef.compile_coupling(waves(), 2, 32).blueprint
+    large = replace(blueprint.features, values=blueprint.features.values * 1e25)
+    model = CouplingModel(replace(blueprint, features=large), executor=executor)
+    with pytest.raises(RoundingError, match="float16"):
+        CouplingModel(model.blueprint, executor=executor, dtype=torch.float16)
+    with pytest.raises(CertificationError):
+        _ = model.float().bound
 
 
 @pytest.mark.parametrize("centre", [False, True])

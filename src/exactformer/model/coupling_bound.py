@@ -96,6 +96,11 @@ class CouplingBound:
         for name, value in numbers.items():
             if name != "source" and not value >= 0:
                 raise CertificationError(f"{name} came out as {value}: the error is not bounded")
+        with np.errstate(invalid="ignore"):
+            if not self.total >= 0:
+                raise CertificationError(
+                    "a term of the bound is zero times infinity: the error is not bounded"
+                )
 
     @property
     def kind(self) -> str:

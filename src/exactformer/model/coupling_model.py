@@ -17,7 +17,7 @@ from exactformer.errors import ExecutionError, InputError, WeightMismatchError
 from exactformer.execution import coupling_fused, coupling_kuhn, coupling_literal, coupling_table
 from exactformer.execution.coupling_fused import FusedCoupling
 from exactformer.execution.coupling_literal import LiteralCoupling
-from exactformer.execution.coupling_rounding import rounding_bound
+from exactformer.execution.coupling_rounding import check_format, rounding_bound
 from exactformer.execution.precision import check_products
 from exactformer.model.coupling_bound import CouplingBound
 from exactformer.model.coupling_errors import Floats, Function, MeasuredCouplingError, measure_error
@@ -54,6 +54,7 @@ class CouplingModel(ProvenModule):
         super().__init__()
         if executor not in EXECUTORS:
             raise InputError(f"executor={executor!r}; choose one of {', '.join(EXECUTORS)}")
+        check_format(blueprint, dtype, executor)
         self.blueprint = blueprint
         self.target = target
         self.decomposition = decomposition
