@@ -134,3 +134,11 @@ def test_the_one_value_of_a_constant_is_looked_at():
     model = ef.compile_coupling(target, 1, 5)
     assert model.measure(10).l1 == pytest.approx(2.0, abs=1e-12)
     assert model.bound.total >= 2.0
+
+
+@pytest.mark.parametrize("positions", [None, (0.0, 3.0)])
+def test_no_weight_exceeds_the_concentration_at_the_ends_of_the_domain(positions):
+    target = Coupling(np.tanh, np.sin, lambda u, v: 2 * u * v, 2, (-1.0, 1.0), positions)
+    bound = ef.compile_coupling(target, 1, 32).bound
+    corners = np.array([[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]])
+    assert target.attention(corners).max() <= bound.concentration * (1 + 1e-6)
