@@ -31,6 +31,7 @@ from exactformer.errors import ExactformerError
 FAMILIES = {
     "polynomials": "tests.adversary.polynomials",
     "sequences": "tests.adversary.sequences",
+    "couplings": "tests.adversary.couplings",
 }
 """Modules that hold a ``FAMILY``, by its name."""
 

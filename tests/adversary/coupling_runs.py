@@ -1,0 +1,108 @@
+"""Files and modules of couplings: what they state, and how far modules are from equation (5)."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import exactformer
+from exactformer.blueprint.coupling import CouplingBlueprint
+from exactformer.blueprint.coupling_storing import STATED, save_coupling
+from exactformer.errors import ExactformerError, WeightMismatchError
+from exactformer.execution.coupling_rounding import rounding_bound
+from exactformer.model.coupling_bound import CouplingBound
+from exactformer.model.coupling_model import CouplingModel
+from exactformer.targets import Coupling
+from tests.adversary.coupling_interpreter import LONG, Interpreter
+from tests.adversary.coupling_refuting import edgy
+
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+SHARES = (4, 4, 1, 1)
+EXECUTORS = ("fused", "literal")
+
+
+def loaded(blueprint: CouplingBlueprint, **options: Any) -> CouplingModel:
+    """Return the model of a blueprint that was saved and loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.safetensors")
+        save_coupling(blueprint, path)
+        model = exactformer.load(path, **options)
+    assert isinstance(model, CouplingModel)
+    return model
+
+
+def false_mark(model: CouplingModel, target: Coupling | None) -> str | None:
+    """Return where a loaded model's bound is not marked as what it is."""
+    wanted = STATED if target is None else "computed"
+    try:
+        bound = model.bound
+    except WeightMismatchError:
+        if target is not None or "bound" in model.blueprint.metadata:
+            return "there is no bound, where one was stated or computed"
+        return None if "no bound" in str(model) else "a model without bound prints one"
+    texts = {"the bound": str(bound), "the model": str(model), "the data": str(bound.to_dict())}
+    texts["the metadata"] = json.loads(model.blueprint.metadata["bound"])["source"]
+    for place, text in texts.items():
+        if wanted not in text or (target is None and "computed" in text):
+            return f"{place} does not say that the bound is {wanted}: {text}"
+    if (bound.source, bound.kind) != (wanted, "numerical"):
+        return f"the bound is {bound.kind}, {bound.source}, not numerical, {wanted}"
+    again = CouplingBound.of_dict(bound.to_dict())
+    if again.source != wanted:
+        return f"read again from its data the bound is {again.source}, not {wanted}"
+    if not bound.total >= 0:
+        return f"the bound is {bound.total}"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "again.safetensors")
+        model.save(path)
+        try:
+            copy = exactformer.load(path)
+        except ExactformerError:
+            return None
+    source = copy.bound.source  # type: ignore[union-attr]
+    return None if source == STATED else f"saved and loaded again, the bound is {source}"
+
+
+def false_module(rng: random.Random, blueprint: CouplingBlueprint) -> str | None:
+    """Return where a module is farther from equation (5) than its rounding bound."""
+    dtype, executor = rng.choices(DTYPES, SHARES)[0], rng.choice(EXECUTORS)
+    try:
+        model = CouplingModel(blueprint, executor=executor, dtype=dtype)
+    except ExactformerError:
+        return None
+    return false_outputs(rng, model)
+
+
+def false_outputs(rng: random.Random, model: CouplingModel) -> str | None:
+    """Compare a module with the interpreter, in numbers longer than its own."""
+    blueprint, dtype = model.blueprint, next(model.parameters()).dtype
+    claim = rounding_bound(blueprint, dtype, model.executor)
+    if np.isnan(claim):
+        return f"the rounding bound is {claim}"
+    x = torch.from_numpy(edgy(rng, blueprint, 24)).to(dtype)
+    exact = x.double().numpy()
+    low, high = blueprint.domain
+    inside = [all(low <= Fraction(v) <= high for v in row) for row in exact.tolist()]
+    if claim == np.inf or not any(inside):
+        return None
+    try:
+        with torch.no_grad():
+            outputs = model(x[inside]).double().numpy()
+    except ExactformerError:
+        return None
+    with np.errstate(all="ignore"):
+        gaps = np.abs(outputs - Interpreter(blueprint, LONG)(exact[inside]))
+    worst = np.unravel_index(np.argmax(np.where(np.isnan(gaps), np.inf, gaps)), gaps.shape)
+    if gaps[worst] <= claim:
+        return None
+    return (
+        f"{model.executor} in {dtype} returns {outputs[worst]!r}, off by {float(gaps[worst]):.4g} and "
+        f"not at most {claim:.4g}, at {exact[inside][worst[0]].tolist()}, token {worst[1] + 1}"
+    )
