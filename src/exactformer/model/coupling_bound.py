@@ -134,7 +134,7 @@ class CouplingBound:
     @property
     def mean_squared(self) -> float:
         """A bound on the mean of |H_t − Ĥ_t|² over tokens and inputs."""
-        rest = (self.total - self.terms["truncation"]) / len(self.root_sums)
+        rest = sum(v for k, v in self.terms.items() if k != "truncation") / len(self.root_sums)
         each = self.lipschitz * self.radius * self.weight_errors + rest
         return float((each**2).mean())
 
