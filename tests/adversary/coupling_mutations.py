@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from exactformer.blueprint.coupling_interpolant import Interval
+from exactformer.errors import InputError
 from exactformer.targets import Coupling
 from tests.adversary.coupling_bases import BASES, Draft, honest_draft
 
@@ -42,7 +43,7 @@ def _make(rng: random.Random, draft: Draft, names: list[str]) -> None:
     for name in names:
         try:
             MUTATIONS[name][1](rng, draft)
-        except NotApplicableError:
+        except (NotApplicableError, InputError):  # the latter of a target that cannot be
             continue
         draft.kinds.append(name)
 
@@ -294,6 +295,7 @@ def _domain_of_intervals(rng: random.Random, draft: Draft) -> None:
 def _domain_of_both(rng: random.Random, draft: Draft) -> None:
     """Target and model move to another domain; weights and decomposition stay those of the old one."""
     low, high = draft.domain
+    _require(low < high)
     length = high - low
     moved = rng.choice(
         ((low + length / 4, high), (low, high - length / 2), (low + length / 8, high + length / 8))
@@ -328,6 +330,7 @@ def _positions_of_both(rng: random.Random, draft: Draft) -> None:
     """Places are exchanged, or moved, in target and model; the tables stay where they are."""
     _require(draft.positions is not None)
     places = list(draft.positions or ())
+    _require(len(places) == draft.target.tau and draft.domain[0] < draft.domain[1])
     if rng.random() < 0.5:
         rng.shuffle(places)
     else:
