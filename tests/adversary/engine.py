@@ -187,7 +187,7 @@ def write(
 
 _PLACE = re.compile(r"^((block|head|token|unit|output|of the model)( #)?[,:]? )+")
 _NUMBER = re.compile(r"-?\d[\d./]*(e[+-]?\d+)?")
-_PATH = re.compile(r"\b[a-z]\w*(\.\w+)+")
+_PATH = re.compile(r"(?:/\S*/|\b)[a-z]\w*(\.\w+)+")
 _WORDS = 7
 
 
