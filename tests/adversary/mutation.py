@@ -49,6 +49,7 @@ _CERTIFICATES = (
     "certificates/test_selection.py",
 )
 _ROUNDING = (
+    "execution/test_bound_steps.py",
     "execution/test_worst_rounding.py",
     "execution/test_bounds.py",
     "certificates/test_rounding.py",
@@ -83,6 +84,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "execution/symbolic.py": ("execution/test_symbolic.py", *_CERTIFICATES, *_SOFTMAX, _SEARCH),
         "execution/magnitudes.py": (
             "execution/test_magnitudes.py",
+            "execution/test_worst_fused.py",
             *_CERTIFICATES,
             *_ROUNDING,
             "execution/test_fused.py",
@@ -95,7 +97,11 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             *_ROUNDING,
             _SEARCH,
         ),
-        "execution/expanded_bounds.py": ("execution/test_expanded.py", _SEARCH),
+        "execution/expanded_bounds.py": (
+            "execution/test_bound_steps.py",
+            "execution/test_expanded.py",
+            _SEARCH,
+        ),
         "execution/softmax_run.py": (*_SOFTMAX, _SEARCH),
         "execution/softmax_bounds.py": (*_SOFTMAX, _SEARCH),
         "blueprint/domain.py": ("blueprint/test_domain.py", *_CERTIFICATES, _SEARCH),

@@ -211,6 +211,38 @@ def readouts() -> dict[str, tuple[Blueprint, Point]]:
     }  # fmt: skip
 
 
+def underflows() -> dict[str, tuple[Blueprint, Point]]:
+    """Errors of numbers that are flushed to zero, the only errors there are."""
+    tiny = Fraction(FORMATS["float32"].tiny)
+    half = tiny / 2
+    edge = [half]
+    large = Fraction(2) ** 100
+
+    def on_little(
+        *blocks: Block, weight: Fraction | int = 1, beta: Entries | None = None
+    ) -> Blueprint:
+        """One token t = weight·x on |x| ≤ tiny/2."""
+        read = {(0, 1): 1} if beta is None else beta
+        return hand_made({(0, 0): weight}, 1, 1, WIDTH, {(0, 3): 1}, blocks, read, radius=half)
+
+    one = {(0, 3): 1}
+    models = {
+        "a point": on_little(weight=large, beta={(0, 0): 1}),
+        "a small point": on_little(beta={(0, 0): 1}),
+        "a product": on_little(layer(w1={(0, 0): 1}, w2={(1, 0): large})),
+        "a small product": single(layer(w1={(0, 0): half}, w2={(1, 0): 1}), beta={(0, 1): large}),
+        "a value": on_little(attention_block(WIDTH, [head({(0, 3): large}, one, {(1, 0): 1})])),
+        "a query": on_little(
+            attention_block(WIDTH, [head({(0, 0): large}, {(0, 3): large}, {(1, 3): 1})])
+        ),
+        "a product read": on_little(beta={(0, 0): large}),
+    }
+    return {
+        f"{name} that is flushed": (blueprint, edge if "small product" not in name else [EDGE])
+        for name, blueprint in models.items()
+    }
+
+
 MODELS = embeddings() | layers() | attentions() | readouts()
 
 
@@ -224,6 +256,16 @@ def test_no_arithmetic_of_the_standard_model_exceeds_the_bound(name: str, format
             compute = partial(run_in, blueprint=blueprint, x=x, any_order=any_order)
             found = worst(compute, exact, FORMATS[format])
             assert found <= Fraction(most), float(found) / most
+
+
+@pytest.mark.parametrize("name", underflows())
+def test_no_flush_to_zero_exceeds_the_bound(name: str) -> None:
+    blueprint, x = underflows()[name]
+    claimed, exact = bound(blueprint, "float32").any_order, run_exact(blueprint, x)
+    assert claimed is not None
+    found = worst(partial(run_in, blueprint=blueprint, x=x), exact, FORMATS["float32"])
+    print(float(found) / claimed, name)
+    assert Fraction(claimed) / 100 <= found <= Fraction(claimed)
 
 
 @pytest.mark.parametrize("name", MODELS)
