@@ -104,7 +104,12 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "execution/softmax_run.py": (*_SOFTMAX, _SEARCH),
         "execution/softmax_bounds.py": (*_SOFTMAX, _SEARCH),
-        "blueprint/domain.py": ("blueprint/test_domain.py", *_CERTIFICATES, _SEARCH),
+        "blueprint/domain.py": (
+            "blueprint/test_domain.py",
+            "execution/test_magnitudes.py",
+            *_CERTIFICATES,
+            _SEARCH,
+        ),
         "algebra/chebyshev.py": (
             "algebra/test_conversions.py",
             "execution/test_magnitudes.py",
