@@ -73,6 +73,13 @@ class Arithmetic:
             level = [self.plus(a, b) for a, b in zip(level[:half], rest, strict=True)]
         return level[0] if level else ZERO
 
+    def several(self, value: fmpq, roundings: fmpq) -> fmpq:
+        """A result of several roundings that go the same way."""
+        k = len(self.can_round)
+        self.can_round.append(value != 0 and roundings != 0)
+        self.can_flush.append(False)
+        return value * (1 + self.choices.get(k, 0) * roundings * _unit(self.format))
+
     def _done(
         self, value: fmpq, rounds: bool, flushes: bool, format: FloatFormat | None = None
     ) -> fmpq:
@@ -115,7 +122,7 @@ def run_in(
         added: list[list[list[fmpq]]] = [[[] for _ in range(w)] for _ in range(n)]
         for head in block.attention.heads:
             q, k, v = (
-                [_linear(on, matrix, token) for token in stream]
+                [linear(on, matrix, token) for token in stream]
                 for matrix in (head.query, head.key, head.value)
             )
             for i in range(n):
@@ -132,7 +139,7 @@ def run_in(
         b1, b2 = ({i: on.weight(value) for i, _, value in b} for b in (layer.b1, layer.b2))
         added = []
         for token in stream:
-            hidden = _linear(on, layer.w1, token, b1)
+            hidden = linear(on, layer.w1, token, b1)
             if layer.activation is Activation.RELU:
                 hidden = [max(unit, ZERO) for unit in hidden]
             products = [
@@ -158,9 +165,10 @@ def _plus(on: Arithmetic, stream: list[Token], added: list[list[list[fmpq]]]) ->
     ]
 
 
-def _linear(
+def linear(
     on: Arithmetic, matrix: Matrix, token: Token, bias: dict[int, fmpq] | None = None
 ) -> Token:
+    """Return W·z + b."""
     rows = matrix.by_row
     return [
         on.sum(

@@ -264,7 +264,6 @@ def test_no_flush_to_zero_exceeds_the_bound(name: str) -> None:
     claimed, exact = bound(blueprint, "float32").any_order, run_exact(blueprint, x)
     assert claimed is not None
     found = worst(partial(run_in, blueprint=blueprint, x=x), exact, FORMATS["float32"])
-    print(float(found) / claimed, name)
     assert Fraction(claimed) / 100 <= found <= Fraction(claimed)
 
 
