@@ -7,6 +7,7 @@ and functions that only print are left alone: nothing proven depends on them.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -64,6 +65,8 @@ class Mutant:
     """The function or class that is changed, with its class."""
     before: str
     after: str
+    count: int
+    """The how-manieth change of its function that reads like this, from 1."""
     source: str
     """The whole module, changed."""
 
@@ -75,7 +78,8 @@ class Mutant:
     @property
     def name(self) -> tuple[str, str, str]:
         """The change in words that do not move with the lines above it."""
-        return self.file, self.function, f"{self.before} → {self.after}"
+        again = f" ({self.count})" if self.count > 1 else ""
+        return self.file, self.function, f"{self.before} → {self.after}{again}"
 
 
 def mutants(file: str, source: str, functions: Collection[str] = ()) -> list[Mutant]:
@@ -83,21 +87,26 @@ def mutants(file: str, source: str, functions: Collection[str] = ()) -> list[Mut
     tree = ast.parse(source)
     lines = [line.encode() for line in source.splitlines(keepends=True)]
     found: dict[str, Mutant | None] = {ast.dump(tree): None}
+    seen: Counter[tuple[str, str, str]] = Counter()
     for change in _Changes(functions).of(tree):
         text = _spliced(lines, change.node, change.after)
         key = ast.dump(ast.parse(text))
-        before = " ".join(ast.unparse(change.node).split())
-        mutant = Mutant(
+        if key in found:
+            continue
+        before, after = ast.unparse(change.node), " ".join(change.after.split())
+        before = " ".join(before.split())
+        seen[change.function, before, after] += 1
+        found[key] = Mutant(
             file,
             change.node.lineno,
             change.node.col_offset,
             change.kind,
             change.function,
             before,
-            " ".join(change.after.split()),
+            after,
+            seen[change.function, before, after],
             text,
         )
-        found.setdefault(key, mutant)
     return [mutant for mutant in found.values() if mutant is not None]
 
 
@@ -135,7 +144,7 @@ class _Changes:
             if self._is_wanted():
                 yield from self._own(node)
             for name, child in self._children(node):
-                if not self._is_skipped(node, name):
+                if not (self._is_skipped(node, name) or _is_count(node, child)):
                     yield from self.of(child)
 
     def _definition(self, node: ast.ClassDef | ast.FunctionDef) -> Iterator[_Change]:
@@ -195,6 +204,14 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (
         isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
+
+
+def _is_count(node: ast.AST, child: ast.AST) -> bool:
+    """Whether a node is ``up(…, count)`` and the child its count."""
+    match node:
+        case ast.Call(func=ast.Name(id="up"), args=[_, count]):
+            return child is count
+    return False
 
 
 def _offers(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -267,6 +284,9 @@ def _calls(node: ast.Call) -> Iterator[tuple[str, str]]:
         if isinstance(function, ast.Attribute):
             new = ast.Attribute(function.value, other)
         yield "exchange", ast.unparse(ast.Call(new, node.args, node.keywords))
+    if name == "up" and not isinstance(node.args[-1], ast.Constant) and len(arguments) == 2:
+        # Each rounding is pushed four times as far as it reaches, so a constant says little.
+        yield "roundings", f"up({first}, 1)"
     if name in _IDENTITIES:
         yield "outwards", first
     if name in _TO_FLOAT:

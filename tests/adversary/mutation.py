@@ -402,9 +402,10 @@ def _chosen(options: argparse.Namespace) -> list[Mutant]:
         found = [mutant for mutant in found if any(part in mutant.id for part in options.only)]
     if options.again:
         results = json.loads(Path(options.again).read_text(encoding="utf-8"))
-        names = {(r["file"], r["function"], f"{r['before']} → {r['after']}") for r in results
-                 if r["outcome"] == "survived"}  # fmt: skip
-        found = [mutant for mutant in found if mutant.name in names]
+        ids = {
+            (result["id"], result["after"]) for result in results if result["outcome"] == "survived"
+        }
+        found = [mutant for mutant in found if (mutant.id, mutant.after) in ids]
     part, parts = map(int, options.part.split("/"))
     return found[part - 1 :: parts]
 
@@ -445,7 +446,7 @@ def main() -> int:
     chosen = _chosen(options)
     if options.list:
         for mutant in chosen:
-            print(f"{mutant.id}  {mutant.function}  {mutant.before} → {mutant.after}")
+            print(f"{mutant.id}  {mutant.function}  {mutant.name[2]}")
         print(f"{len(chosen)} mutants")
         return 0
     results: list[Result] = []

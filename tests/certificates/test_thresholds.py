@@ -13,7 +13,7 @@ from exactformer.algebra import Target
 from exactformer.blueprint import Ball, Blueprint, Box, Domain
 from exactformer.certificates import SLACK, certify_blueprint
 from exactformer.certificates.identity import prove_identity
-from exactformer.certificates.selection import prove_selection
+from exactformer.certificates.selection import SelectionProof, prove_selection
 from exactformer.errors import CertificationError, IdentityError, SelectionError
 from exactformer.execution.symbolic import run_symbolic
 from exactformer.model.compiling import draw
@@ -145,3 +145,10 @@ def test_margins_that_are_not_numbers_are_refused() -> None:
     )
     with np.errstate(all="ignore"), pytest.raises(SelectionError):
         prove_selection(run)
+
+
+def test_the_smallest_margin_is_that_of_all_blocks_heads_and_tokens() -> None:
+    for least in range(6):
+        values = np.where(np.arange(6) == least, 1.0, 2.0)
+        first, second, third = values.reshape(3, 2)
+        assert SelectionProof(((first, second), (third,))).smallest == 1

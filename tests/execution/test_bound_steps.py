@@ -155,6 +155,8 @@ def test_only_exact_constants_of_at_least_one_are_units() -> None:
     stream = steps.embedding()
     assert stream.unit[0].tolist() == [False, True, True, False, False, False, False]
     assert stream.safe[0].tolist() == [False, True, True, True, True, False, False]
+    taken = steps.entries(steps.run.tokens, np.zeros((1, 7)))
+    assert taken.safe[0].tolist() == stream.safe[0].tolist()
     wrong = steps.entries(steps.run.tokens, np.full((1, 7), 1e-30))
     assert not wrong.unit.any()
     assert not wrong.safe.any()

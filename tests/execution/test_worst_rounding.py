@@ -71,6 +71,14 @@ def embeddings() -> dict[str, tuple[Blueprint, Point]]:
             boxed(wide, [Fraction(10**6)] * 4, [ONE] * 4),
             [Fraction(10**6 + 1)] * 4,
         ),
+        "a feature with a power of two": (
+            boxed(
+                hand_made({(0, 0): 3, (0, 1): Fraction(1, 4096)}, 1, 2, 1, {}, [], plain),
+                [Fraction(0)] * 2,
+                [EDGE] * 2,
+            ),
+            [EDGE] * 2,
+        ),
         "a constant": (hand_made({}, 1, 1, 2, {(0, 1): THIRD}, [], {(0, 1): 1}), [ONE]),
         "a constant with the feature": (
             hand_made({(0, 0): Fraction(1, 1024)}, 1, 1, 1, {(0, 0): 3}, [], plain),
@@ -173,6 +181,15 @@ def attentions() -> dict[str, tuple[Blueprint, Point]]:
         "a score of many rows": of(head(rows, ones, {(1, 3): 1}, 3)),
         "an error in the query": of(head(errs, large, {(1, 3): 1}), before=(inexact,)),
         "an error in the key": of(head(large, errs, {(1, 3): 1}), before=(inexact,)),
+        "an error in a sum of queries": of(
+            head({(0, 2): 1024, (0, 3): 1}, large, {(1, 3): 1}), before=(inexact,)
+        ),
+        "an error in a sum of values": of(
+            head(large, one, {(1, 2): 1024, (1, 3): 1}), before=(inexact,)
+        ),
+        "weights that are rounded in a sum": of(
+            head({(0, 3): 1000 * THIRD, (0, 0): 1000 * THIRD}, large, {(1, 3): 1})
+        ),
         "an error in the value": of(head({(0, 3): 1024}, one, {(1, 2): 1024}), before=(inexact,)),
         "an error in the score": of(head({(0, 2): 1024}, one, {(1, 3): 1024}), before=(inexact,)),
         "an addition": of(
@@ -256,6 +273,45 @@ def test_no_arithmetic_of_the_standard_model_exceeds_the_bound(name: str, format
             compute = partial(run_in, blueprint=blueprint, x=x, any_order=any_order)
             found = worst(compute, exact, FORMATS[format])
             assert found <= Fraction(most), float(found) / most
+
+
+HALF = FORMATS["float16"].largest / 2
+NEAR = HALF * Fraction(999, 1000)
+TOO_LARGE = {
+    "a constant": lambda v: hand_made({(0, 0): 1}, 1, 1, 2, {(0, 1): v}, [], {(0, 0): 1}),
+    "a feature": lambda v: hand_made({(0, 0): v}, 1, 1, 1, {}, [], {(0, 0): Fraction(1, 64)}),
+    "a feature and a constant": lambda v: hand_made(
+        {(0, 0): v / 2}, 1, 1, 1, {(0, 0): -v / 2}, [], {(0, 0): Fraction(1, 64)}
+    ),
+    "a unit": lambda v: single(layer(w1={(0, 3): v}, w2={(1, 0): Fraction(1, 64)}), beta={(0, 1): 1}),
+    "a unit that adds up": lambda v: single(
+        layer(w1={(0, 3): v / 2}, b1={(0, 0): -v / 2}, w2={(1, 0): 1}), beta={(0, 1): 1}
+    ),
+    "a sum behind": lambda v: single(
+        layer(w1={(0, 3): 1}, w2={(1, 0): v / 2}, b2={(1, 0): -v / 2}), beta={(0, 1): 1}
+    ),
+    "a score": lambda v: single(
+        attention_block(
+            WIDTH,
+            [head({(0, 3): v / 2, (1, 3): v / 2}, {(0, 3): 1, (1, 3): -1}, {(1, 3): 1}, 2)],
+        ),
+        beta={(0, 1): 1},
+    ),
+    "a sum of values": lambda v: single(
+        attention_block(WIDTH, [head({(0, 3): 1}, {(0, 3): 1}, {(1, 3): s * v / 2}) for s in (1, -1)]),
+        beta={(0, 1): 1},
+    ),
+    "an output": lambda v: single(beta={(0, 3): v / 2}, bias=-v / 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_terms_that_add_up_to_half_the_largest_number_have_no_bound(name: str) -> None:
+    """Even where they cancel: some order of summation could overflow."""
+    make = TOO_LARGE[name]
+    assert bound(make(NEAR), "float16").executed is not None
+    assert bound(make(HALF), "float16").executed is None
+    assert bound(make(HALF), "float32").executed is not None
 
 
 @pytest.mark.parametrize("name", underflows())
