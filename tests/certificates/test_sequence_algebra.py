@@ -20,15 +20,18 @@ from exactformer.blueprint import (
     Successive,
 )
 from exactformer.blueprint.layers import Head, Rule, Selection
+from exactformer.certificates import sequences as certificates
 from exactformer.certificates.sequence_algebra import (
     cell_unit,
     check_by_keys,
+    every_class,
     quantised_streams,
     read_lookup,
 )
 from exactformer.certificates.sequence_cells import Quantised
-from exactformer.certificates.sequences import certify_sequence
+from exactformer.certificates.sequences import certify_sequence, certify_softened
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
+from exactformer.constructions.sequence_softening import soften
 from exactformer.errors import CertificationError
 from tests.cases.forged_sequences import (
     HALF,
@@ -314,8 +317,11 @@ def test_floats_are_exact_below_two_to_the_fifty_three() -> None:
 
 
 def test_layers_that_are_not_followed_in_floats_are_not_called_exact() -> None:
-    """A reject stage, and value layers that write what they read."""
-    honest, table = made("compact")
+    """A reject stage, and value layers that write what they read.
+
+    Columns without a key, equal ones of three, have codes among the keys: none of them fires.
+    """
+    honest, table = made("compact", (1, 3, 3))
     idle = Stage("reject", (units(2, [{0: 1}], [0], [{}], INDICATOR),))
     *before, last = honest.stages
     rejecting = replace(honest, stages=(*before, idle, last))
@@ -371,3 +377,82 @@ def test_rejecting_layers_are_carried_out_before_values_are_looked_up() -> None:
     fitted = replace(with_units(moved, "values", b1=three), largest_key=honest.largest_key + 3)
     assert not is_wrong(fitted, table)
     assert certify_sequence(fitted, table, exhaustive_work=0).largest_key == honest.largest_key + 3
+
+
+def test_a_unit_at_another_code_is_refused_even_if_it_writes_nothing() -> None:
+    where = grid((1, 2, 4), "compact")
+    table = GridTable.of(where, {(0, 1): [[1, 2]]})
+    honest = SEQUENCE_FORMS["compact"](table)
+    look_up = units_of(honest, "values")
+    idle = look_up.w1.rows - 2  # of (2, 3), which goes to 0
+    forged = with_units(honest, "values", b1=added(look_up.b1, {(idle, 0): 1}))
+    assert not is_wrong(forged, table)
+    refused(forged, table, "other codes")
+
+
+@pytest.mark.parametrize("positional", [False, True])
+def test_every_class_is_followed(positional: bool) -> None:
+    where = grid((2, 2, 2), "compact", positional)
+    ids = range(4)
+    wanted = [(a, b) for a in ids for b in ids if positional or a <= b]
+    assert [tuple(c) for c in every_class(where).tolist()] == wanted
+    found = check_by_keys(*made("compact", (2, 2, 2), positional))
+    assert found.rejected == (0 if positional else 4)
+
+
+def test_every_input_is_run_where_that_is_little_work() -> None:
+    """By itself, whatever the algebra says: 10 inputs through 5 + 9 + 12 units and heads."""
+    honest, table = made("compact")
+    work = 10 * (4 + 1 + 8 + 1 + 12)
+    assert certify_sequence(honest, table, exhaustive_work=work).method == "exhaustive"
+    assert certify_sequence(honest, table, exhaustive_work=work - 1).method == "keys"
+    placed = made("compact", (1, 2, 2), positional=True)
+    work = 4 * (2 + 1 + 8 + 1 + 8)
+    assert certify_sequence(*placed, exhaustive_work=work).method == "exhaustive"
+    assert certify_sequence(*placed, exhaustive_work=work - 1).method == "keys"
+
+
+@pytest.mark.parametrize("ids", [(1, 3), (2, 2)])
+def test_running_every_input_is_a_proof_of_its_own(
+    ids: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the algebra switched off, a wrong value and a class that should go to 0 are still seen."""
+    honest, table = made("compact")
+    found = check_by_keys(honest, table)
+    monkeypatch.setattr(certificates, "check_by_keys", lambda *_: found)
+    certify_sequence(honest, table)
+    values = dict(table.values)
+    if ids in values:
+        values[ids] = ((Fraction(7),), values[ids][1])
+        wrong = honest
+    else:
+        # Code 130 is that of equal columns of id 2.
+        wrong = with_units(
+            honest, "values", b1=added(units_of(honest, "values").b1, {(0, 0): 836 - 130})
+        )
+        values = {c: v for c, v in values.items() if c != (0, 1)} | {(0, 1): ((Fraction(0),),) * 2}
+        zero = Matrix.of(*units_of(honest, "values").w2.shape, {
+            p: v for p, v in units_of(honest, "values").w2.entries.items() if p[1] != 1
+        })  # fmt: skip
+        wrong = with_units(wrong, "values", w2=zero)
+    with pytest.raises(CertificationError, match=rf"class \({ids[0]}, {ids[1]}\)"):
+        certify_sequence(wrong, GridTable(table.grid, values))
+
+
+def test_only_a_softened_model_that_selects_without_error_reproduces_its_table() -> None:
+    honest, table = made("compact")
+    hard = certify_sequence(honest, table)
+    soft = certify_softened(soften(honest, table, Fraction(10**4), 4), honest, table)
+    softness = soft.softness
+    assert softness is not None
+    assert hard.zero_error
+    assert soft.zero_error
+    for changes in (
+        {"code_error": 0.5},
+        {"code_error": None},
+        {"stream_error": 1e-9},
+        {"stream_error": None},
+    ):
+        worse = replace(softness, **changes)  # type: ignore[arg-type]
+        assert not replace(soft, softness=worse).zero_error
+    assert replace(soft, softness=replace(softness, code_error=softness.clearance)).zero_error

@@ -142,9 +142,10 @@ def test_a_wide_unit_may_fire_at_a_value_just_below_the_smallest_key(
     plain = with_parts(honest, "values", lambda parts: last_first(parts, Fraction(1, 8)))
     assert certify_sequence(plain, table, exhaustive_work=0).smallest_key == smallest
     assert not is_wrong(plain, table)
-    wide = with_parts(honest, "values", lambda parts: last_first(parts, Fraction(7, 32)))
-    assert is_wrong(wide, table)
-    refused(wide, table, "a later value layer")
+    for reach in (Fraction(7, 32), Fraction(3, 16)):  # 3/4 of a cell is just enough
+        wide = with_parts(honest, "values", lambda parts, r=reach: last_first(parts, r))  # type: ignore[misc]
+        assert is_wrong(wide, table)
+        refused(wide, table, "a later value layer")
 
 
 def test_biases_beyond_sixty_four_bits_do_not_wrap_around() -> None:

@@ -16,14 +16,19 @@ import pytest
 
 from exactformer.blueprint import (
     Attention,
+    GridTable,
     Matrix,
     PiecewiseLinear,
     SequenceBlueprint,
+    Stage,
+    Successive,
 )
 from exactformer.blueprint.layers import BiasedHead, Head, Rule, Selection
 from exactformer.certificates.sequence_algebra import cell_unit
-from exactformer.certificates.sequence_outside import selective_shifts
+from exactformer.certificates.sequence_outside import number_and_mean, selective_shifts
 from exactformer.certificates.sequences import certify_sequence
+from exactformer.constructions import sequences
+from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.errors import ExactformerError
 from exactformer.execution.sequence_exact import run_sequences
 from tests.adversary.sequence_drafts import Draft, NotApplicableError, refit
@@ -32,10 +37,12 @@ from tests.cases.forged_sequences import (
     added,
     is_wrong,
     made,
+    units,
     units_of,
     with_parts,
     with_units,
 )
+from tests.cases.sequences import grid
 
 HARD = Selection(Rule.HARD_MAX)
 
@@ -337,3 +344,84 @@ def test_a_code_without_a_row_of_weight_one_has_no_shifts() -> None:
         )
         is None
     )
+
+
+def test_outsiders_above_all_ids_are_no_deeper_for_a_negative_shift() -> None:
+    """5 − 5 is the key of the only cell: G·K·M = 5 is more than it, but M = −5 is no depth."""
+    honest, table = made("compact", (1, 1, 1))
+    forged = refitted(shifting(honest, 1, -1, 5, 5), table)
+    assert forged is not None
+    assert not all_go_to_zero(forged)
+    assert verdict(forged, table) is False
+
+
+def test_outsiders_with_an_id_have_a_number() -> None:
+    """A last edge that takes a coordinate back to the first cell, not out of all of them."""
+    honest, table = made("four-layer")
+    count = units_of(honest, "quantise")
+    back = added(count.w2, {(1, count.w1.rows - 1): 4})
+    forged = with_units(honest, "quantise", w2=back)
+    assert not all_go_to_zero(forged)
+    assert verdict(forged, table) is False
+
+
+def test_rejected_sums_may_come_back() -> None:
+    """A stage that sets negative codes to 0 gives outsiders the key 0."""
+    honest, table = made("four-layer")
+    negative = PiecewiseLinear.of((0,), ((-1, 0), (0, 0)))
+    reject = Stage("reject", (units(honest.width, [{1: 1}], [0], [{1: 1}], negative),))
+    *before, last = honest.stages
+    forged = replace(honest, stages=(*before, reject, last))
+    assert not all_go_to_zero(forged)
+    assert verdict(forged, table) is False
+
+
+def test_the_first_column_may_be_rejected_and_have_the_key_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One token in the paper's form, with a band that begins above 0: outsiders become 0 too."""
+    monkeypatch.setattr(sequences, "refuse_key_zero", lambda layout: None)
+    monkeypatch.setattr(sequences, "global_shift", lambda layout, largest: 64)
+    where = grid((1, 1, 4), "paper")
+    table = GridTable.of(where, {ids: [[-5]] for ids in where.classes()})  # below all keys
+    honest = SEQUENCE_FORMS["paper"](table)
+    band = units_of(honest, "reject")
+    _, high = band.activation.breaks
+    low = Fraction(1, 8)
+    shape = PiecewiseLinear.of((low, high), ((-1, low), (0, 0), (1, -high)))
+    strong = Matrix.of(*band.w2.shape, {(0, 0): -(10**9)})
+    forged = with_units(honest, "reject", activation=shape, w2=strong)
+    assert not is_wrong(forged, table)
+    assert not all_go_to_zero(forged)
+    assert verdict(forged, table) is False
+
+
+def test_a_number_and_a_mean_are_read_letter_for_letter() -> None:
+    """A look-up, and one head of equal scores that copies one row to one other."""
+    honest, _ = made("four-layer")
+    mapping = honest.stage("contextual mapping")
+    number, mean = mapping.parts
+    assert isinstance(mean, Attention)
+    (head,) = mean.heads
+    w = honest.width
+
+    def found(*parts: Any) -> Any:
+        return number_and_mean(replace(mapping, parts=parts))
+
+    assert found(number, mean) == (number, 1, 2, 8)
+    unbiased = BiasedHead(head.query, head.key, head.value, Matrix.of(1, 1, {}))
+    assert found(number, Attention((unbiased,), HARD)) == (number, 1, 2, 8)
+    keyed = replace(head, key=Matrix.of(1, w, {(0, 1): 1}))  # equal scores, whatever the keys
+    assert found(number, Attention((keyed,), HARD)) == (number, 1, 2, 8)
+    others = (
+        Attention((head, head), HARD),
+        Attention((replace(head, query=Matrix.of(1, w, {(0, 1): 1})),), HARD),
+        Attention((replace(unbiased, bias=Matrix.of(1, 1, {(0, 0): 1})),), HARD),
+        Attention((replace(head, value=added(head.value, {(0, 0): 1})),), HARD),
+        Attention((replace(head, value=Matrix.of(w, w, {})),), HARD),
+    )
+    for other in others:
+        assert found(number, other) is None
+    for parts in ((number,), (number, mean, mean), (mean, number), (number, number), (mean, mean)):
+        assert found(*parts) is None
+    assert found(Successive(number), mean) is None

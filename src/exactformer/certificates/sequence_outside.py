@@ -1,12 +1,12 @@
 """Why a sequence with a coordinate outside the support has no key, in any column.
 
 Let every column with an outside coordinate have an id of at most −M, and every other one of 0 … K − 1,
-all integers. In the forms with K selective shifts (:func:`selective_shifts`) and a global one: a column
-with a negative id is never met, for both heads choose the smallest column then. As long as there is
-one, the smallest id is at most −M, so the first inside column that is met moves up by at least K·M, and
-the global shift gives every inside column at least G·K·M. Outside columns stay negative and get the
-smallest column, which is negative. So no code is one of the keys, which lie between 0 and t_r, if
-G·K·M > t_r.
+all integers (an inside column with a negative id would have a negative key, or be rejected as well). In
+the forms with K selective shifts (:func:`selective_shifts`) and a global one: a column with a negative
+id is never met, for both heads choose the smallest column then. As long as there is one, the smallest
+id is at most −M, so the first inside column that is met moves up by at least K·M, and the global shift
+gives every inside column at least G·K·M. Outside columns stay negative and get the smallest column,
+which is negative. So no code is one of the keys, which lie between 0 and t_r, if G·K·M > t_r.
 
 In the paper's form such columns are then set to 0, which is no key where all keys are positive.
 
@@ -43,7 +43,7 @@ def outside_goes_to_zero(
 ) -> bool:
     """Whether the layers are shown to send every sequence with an outside coordinate to 0."""
     read = {r: v * unit for _, r, v in blueprint.code}
-    if after.outside is None or smallest_key < 0 or smallest_inside(after, read) < 0:
+    if after.outside is None or smallest_key < 0:
         return False
     depth = -largest_outside(after, read)
     if depth <= 0:
@@ -142,11 +142,6 @@ def largest_inside(after: Quantised, read: Ids) -> Fraction:
         _value(base, read) + sum(max(_value(c, read) for c in r) for r in cells)
         for base, cells in zip(after.base, after.cells, strict=True)
     )
-
-
-def smallest_inside(after: Quantised, read: Ids) -> Fraction:
-    """Return the smallest id of a column inside."""
-    return -largest_inside(after, {row: -weight for row, weight in read.items()})
 
 
 def _value(row: Row, read: Ids) -> Fraction:

@@ -85,7 +85,7 @@ class SequenceCertificate:
 
     @property
     def _longest_key(self) -> int:
-        return max(abs(self.smallest_key), abs(self.largest_key))
+        return max(-self.smallest_key, self.largest_key)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON holds without loss."""
@@ -159,7 +159,7 @@ def certify_sequence(
         method="exhaustive" if exhaustive else "keys",
         smallest_key=found.smallest_key,
         largest_key=found.largest_key,
-        key_bits=max(abs(found.smallest_key), abs(found.largest_key)).bit_length(),
+        key_bits=max(-found.smallest_key, found.largest_key).bit_length(),
         error=None,
         blueprint_digest=sequence_digest(blueprint, table),
         plain_floats=found.float_exact,
