@@ -59,9 +59,8 @@ class Leakage:
         mean = number_and_mean(mapping)
         if mean is not None:
             number, _, source, weight = mean
-            numbers = {m: v for r, m, v in number.w2 if r == source}
             rest = number.b2[source, 0]
-            most = max((abs(v + rest) for v in numbers.values()), default=rest)
+            most = max(abs(number.w2[source, m] + rest) for m in range(number.w1.rows))
             size = max(abs(weight) * most / unit, Fraction(limit.largest_key))
             return cls(limit.tokens, 0, 0, binary, float(size))
         shifts = selective_shifts(mapping, limit, unit)
