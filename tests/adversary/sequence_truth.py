@@ -162,8 +162,8 @@ def false_counts(
     claimed = certificate.smallest_key, certificate.largest_key
     if claimed != (min(keys), max(keys)):
         return f"keys: from {min(keys)} to {max(keys)}, claimed {claimed}"
-    if certificate.key_bits != max(keys).numerator.bit_length():
-        return f"keys: {certificate.key_bits} bits claimed for {max(keys)}"
+    if certificate.key_bits != max(-min(keys), max(keys)).numerator.bit_length():
+        return f"keys: {certificate.key_bits} bits claimed for {min(keys)} to {max(keys)}"
     return None
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import exactformer as ef
-from exactformer.blueprint.layers import Attention, Rule, Selection
+from exactformer.blueprint.layers import Attention, PiecewiseLinear, Rule, Selection
 from exactformer.blueprint.matrix import Matrix
 from exactformer.blueprint.sequence import Stage, Successive
 from exactformer.certificates.sequence_leakage import Leakage
@@ -229,3 +229,14 @@ def test_ramps_that_overlap_take_no_more_than_every_input():
     plain = check_softened(soft, model.blueprint, model.table)
     assert plain.ramp_mass == 1 - (15 / 16) ** 2
     assert found.ramp_mass == 1 >= 1 - (1 / 4) ** 2 > 1 - (1 - 5 / 4 - 1 / 16) ** 2
+
+
+def test_a_constant_among_the_relus_of_a_unit_is_part_of_its_function():
+    """1 − |…| built from both sides of 0 needs a constant, which is a ReLU of slope 0."""
+    one = Fraction(1)
+    sides = [(s, Fraction(o), Fraction(c)) for s in (one, -one) for o, c in ((0, 1), (-1, -1))]
+    dip = PiecewiseLinear.of_relus([*sides, (Fraction(0), one, -one)])
+    for t in (-2, -1, Fraction(-1, 2), 0, Fraction(1, 3), 1, 2):
+        relus = sum(c * max(Fraction(0), s * t + o) for s, o, c in sides) - 1
+        assert dip(Fraction(t)) == relus
+    assert PiecewiseLinear.of_relus([(Fraction(0), one, one)])(Fraction(7)) == 1

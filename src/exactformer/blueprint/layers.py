@@ -56,15 +56,16 @@ class PiecewiseLinear:
 
     @classmethod
     def of_relus(cls, relus: Sequence[tuple[Fraction, Fraction, Fraction]]) -> PiecewiseLinear:
-        """Build Σ c·relu(s·t + o) from its (s, o, c), s ≠ 0.
+        """Build Σ c·relu(s·t + o) from its (s, o, c).
 
         >>> PiecewiseLinear.of_relus([(Fraction(1), Fraction(0), Fraction(1))])(Fraction(-2))
         Fraction(0, 1)
         """
-        breaks = sorted({-offset / slope for slope, offset, _ in relus})
+        breaks = sorted({-offset / slope for slope, offset, _ in relus if slope})
         middles = [(a + b) / 2 for a, b in pairwise(breaks)]
+        inside = (breaks[0] - 1, *middles, breaks[-1] + 1) if breaks else (Fraction(0),)
         pieces = []
-        for t in (breaks[0] - 1, *middles, breaks[-1] + 1):
+        for t in inside:
             on = [(slope, offset, c) for slope, offset, c in relus if slope * t + offset > 0]
             slope = sum((slope * c for slope, _, c in on), Fraction(0))
             pieces.append((slope, sum((offset * c for _, offset, c in on), Fraction(0))))

@@ -120,11 +120,15 @@ def visits(blueprint: SequenceBlueprint) -> Iterator[Visit]:
     """Yield, for every cell of every coordinate, what each unit of a quantiser reads there."""
     walk = _Walk.of(blueprint)
     edges = cell_edges(blueprint)
+    known: dict[tuple[int, Affine], list[list[tuple[int, Affine]]]] = {}
     for i in range(blueprint.tokens):
         for r in range(blueprint.dim):
-            for low, high in pairwise(edges):
-                seen: list[tuple[int, Affine]] = []
-                walk.follow(r, i, low, high, seen)
+            name = (r, walk.start(r, i))
+            if name not in known:  # tokens that start alike go the same way
+                known[name] = [[] for _ in edges[1:]]
+                for ends, seen in zip(pairwise(edges), known[name], strict=True):
+                    walk.follow(r, i, *ends, seen)
+            for (low, high), seen in zip(pairwise(edges), known[name], strict=True):
                 for part, line in seen:
                     yield Visit(i, r, part, line, low, high)
 

@@ -270,13 +270,18 @@ def relu_groups(
 ) -> dict[tuple[int, int], ReluGroup]:
     """Read the ReLUs of every feed-forward part, by stage and part; raise where they are others."""
     return {
-        place: _relu_group(part, other, soft.stages[place[0]].name)
+        place: _relu_group(part, other, soft.stages[place[0]].name, every_unit=True)
         for place, part, other in _pairs(soft, limit)
         if not isinstance(part, Attention)
     }
 
 
-def _relu_group(part: Part, other: Part, stage: str) -> ReluGroup:
+def checked_group(part: Part, other: Part) -> ReluGroup:
+    """Read the ReLUs of one part of a blueprint that has been checked: those of any unit."""
+    return _relu_group(part, other, "checked", every_unit=False)
+
+
+def _relu_group(part: Part, other: Part, stage: str, every_unit: bool) -> ReluGroup:
     units = part.units if isinstance(part, Successive) else part
     hard = other.units if isinstance(other, Successive) else other
     if not (isinstance(units, FeedForward) and isinstance(hard, PiecewiseFeedForward)):
@@ -292,7 +297,7 @@ def _relu_group(part: Part, other: Part, stage: str) -> ReluGroup:
     if isinstance(part, Successive) and hidden[0] != size * hidden[1]:
         raise IdentityError(f"{stage}: a unit's ReLUs do not act together")
     group = _group(units, hard, 0, size, stage)
-    for m in range(1, hard.w1.rows):
+    for m in range(1, hard.w1.rows if every_unit else 1):
         _check_group(units, hard, m, size, group, stage)
     # A unit that writes nothing has no ramps; its ReLUs write nothing either.
     ramps = _difference(group, hard.activation, stage) if hard.w2.nonzeros else []
@@ -407,9 +412,9 @@ def _ramp_masses(
 
 
 def narrowest_ramp(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Fraction | None:
-    """Return the width of the quantiser's narrowest ramp, in cells; None where there is none."""
-    groups = relu_groups(soft, limit)
-    widths = [b - a for (s, _), g in groups.items() if s == 0 for a, b in g.ramps]
+    """Return the width of a checked quantiser's narrowest ramp, in cells; None if there is none."""
+    pairs = zip(soft.stages[0].parts, limit.stages[0].parts, strict=True)
+    widths = [b - a for own, other in pairs for a, b in checked_group(own, other).ramps]
     return min(widths) / cell_unit(limit) if widths else None
 
 
@@ -418,7 +423,6 @@ def without_relus(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Sequence
 
     The function is the same; large ReLUs no longer cancel.
     """
-    groups = relu_groups(soft, limit)
 
     def part(stage: int, index: int, own: Part) -> Part:
         if isinstance(own, Attention):
@@ -428,9 +432,7 @@ def without_relus(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Sequence
         other = limit.stages[stage].parts[index]
         hard = other.units if isinstance(other, Successive) else other
         assert isinstance(hard, PiecewiseFeedForward)
-        relus = groups[stage, index].relus
-        if any(c for _, _, c in relus):
-            hard = replace(hard, activation=PiecewiseLinear.of_relus([g for g in relus if g[0]]))
+        hard = replace(hard, activation=PiecewiseLinear.of_relus(checked_group(own, other).relus))
         return Successive(hard, other.hidden) if isinstance(other, Successive) else hard
 
     stages = [

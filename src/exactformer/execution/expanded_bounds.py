@@ -89,7 +89,8 @@ def _absolute(terms: list[tuple[Monomial, Fraction]], domain: Domain) -> float:
     """Bound Σ|a_α||y^α| over the domain."""
     if not isinstance(domain, Ball):
         sizes = [above(value) * prod(above(domain.extent(j - 1)) for j in m) for m, value in terms]
-        return float(up(np.asarray(sum(sizes)), 64 + len(terms) + max(len(m) for m, _ in terms)))
+        longest = max((len(m) for m, _ in terms), default=0)
+        return float(up(np.asarray(sum(sizes)), 64 + len(terms) + longest))
     by_degree: dict[int, list[tuple[Monomial, Fraction]]] = {}
     for monomial, value in terms:
         by_degree.setdefault(len(monomial), []).append((monomial, value))
