@@ -21,7 +21,7 @@ from exactformer.execution.bounds import (
     rounding_bound,
 )
 from exactformer.execution.expanded_bounds import _absolute, _orders
-from exactformer.execution.formats import FORMATS, FloatFormat
+from exactformer.execution.formats import FORMATS
 from exactformer.execution.fused_bounds import _growth, _rounded, _sum
 from exactformer.execution.fused_bounds import gamma as fused_gamma
 from exactformer.execution.magnitudes import Array, CoordinateSizes, above, below
@@ -251,31 +251,25 @@ def test_below_is_below() -> None:
         assert Fraction(below(value)) < value < Fraction(above(value))
 
 
-def margin_of(format: FloatFormat) -> tuple[float, float]:
-    """The rounding errors of the scores of two tokens with offsets 3·5."""
-    places = {(0, 1): 1, (1, 2): 1}
-    head = (2, {(0, 1): 3, (1, 2): 3}, {(0, 1): 5, (1, 2): 5}, {(3, 0): 1})
-    blueprint = hand_made(
-        {(0, 0): 1, (1, 0): 1}, 2, 1, 4, places, [attention_block(4, [head])], {(0, 0): 1}
-    )
-    run = run_symbolic(blueprint, Fraction(1))
-    steps = Analysis(run, format)
-    stream, own = steps.embedding(), blueprint.blocks[0].attention.heads[0]
-    made = [
-        steps.entries(tokens, steps.linear(matrix, stream))
-        for matrix, tokens in (
-            (own.query, run.blocks[0].heads[0].queries),
-            (own.key, run.blocks[0].heads[0].keys),
-        )
-    ]
-    errors = steps.scores(*made)
-    least = float(errors[0].max() + errors[1].max())
-    near = [[np.full(2, m)] for m in (least * (1 - 1e-9), least * (1 + 1e-9))]
-    return tuple(  # type: ignore[return-value]
-        rounding_bound(run, [margins], format).executed is not None for margins in near
-    )
-
-
+@pytest.mark.parametrize("token", [0, 1])
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_margin_that_the_errors_of_scores_use_up_is_no_margin(name: str) -> None:
-    assert margin_of(FORMATS[name]) == (False, True)
+def test_a_margin_that_the_errors_of_scores_use_up_is_no_margin(name: str, token: int) -> None:
+    """Errors of the score with itself and of that with another token count, for every token."""
+    places = {(0, 1): 1, (1, 2): 1, (0, 3): 1, (1, 3): 1}
+    query = {(0, 1): 3, (1, 2): 3, (2, 3): 5}
+    key = {(0, 1): 5, (1, 2): 5, (2, 3): 7}
+    block = attention_block(4, [(3, query, key, {(0, 3): 1})])
+    blueprint = hand_made({(0, 0): 1, (1, 0): 1}, 2, 1, 4, places, [block], {(0, 0): 1})
+    run = run_symbolic(blueprint, Fraction(1))
+    steps, (head,) = Analysis(run, FORMATS[name]), blueprint.blocks[0].attention.heads
+    stream, made = steps.embedding(), run.blocks[0].heads[0]
+    own, other = steps.scores(
+        steps.entries(made.queries, steps.linear(head.query, stream)),
+        steps.entries(made.keys, steps.linear(head.key, stream)),
+    )
+    assert own.min() > 0
+    assert other.min() > 0
+    for factor, holds in ((1 - 1e-9, False), (1 + 1e-9, True)):
+        margin = np.full(2, 100.0)
+        margin[token] = (own[token] + other[token]) * factor
+        assert (rounding_bound(run, [[margin]], FORMATS[name]).executed is not None) == holds

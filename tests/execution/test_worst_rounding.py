@@ -195,6 +195,10 @@ def attentions() -> dict[str, tuple[Blueprint, Point]]:
         "an addition": of(
             head(one, one, {(1, 3): Fraction(1, 4096)}), before=(layer(b2={(1, 0): 3}),)
         ),
+        "an error that attention leaves alone": of(
+            head(one, one, {(1, 3): Fraction(1, 8)}),
+            before=(layer(w1={(0, 0): 1024 * THIRD}, w2={(1, 0): 1}),),
+        ),
         "many heads": of(
             *(head(one, one, {(1, 3): Fraction(1, 8**k)}) for k in range(2, 6)),
             before=(layer(b2={(1, 0): 3}),),
@@ -275,6 +279,19 @@ def test_no_arithmetic_of_the_standard_model_exceeds_the_bound(name: str, format
             assert found <= Fraction(most), float(found) / most
 
 
+LOOSE = {
+    "two features": Fraction(4, 5),
+    "features on a box": Fraction(3, 4),
+    "several units": Fraction(3, 5),
+    "a ReLU that is barely shut": Fraction(1, 8),
+    "a ReLU at its edge": Fraction(2, 5),
+    "a value": Fraction(59, 100),
+    "an error in the value": Fraction(59, 100),
+    "an error in a sum of values": Fraction(2, 5),
+    "the hard maximum": Fraction(59, 100),
+}
+"""How much of its bound a model attains where several terms cannot be as large as can be together."""
+
 HALF = FORMATS["float16"].largest / 2
 NEAR = HALF * Fraction(999, 1000)
 TOO_LARGE = {
@@ -305,6 +322,16 @@ TOO_LARGE = {
 }  # fmt: skip
 
 
+def test_exact_numbers_that_meet_no_other_cost_underflow_only() -> None:
+    """3·1 and 3·4 are exact, as is a sum with zero: nothing is rounded, and nothing is claimed."""
+    one = {(0, 3): 1}
+    for query, key in (({(0, 3): 4}, one), (one, {(0, 3): 4}), (one, one)):
+        block = attention_block(WIDTH, [head(query, key, {(1, 3): 4}), head(one, one, {(2, 3): 1})])
+        claimed = bound(single(block, beta={(0, 1): 1}), "float64").any_order
+        assert claimed is not None
+        assert claimed < 1000 * FORMATS["float64"].tiny
+
+
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_terms_that_add_up_to_half_the_largest_number_have_no_bound(name: str) -> None:
     """Even where they cancel: some order of summation could overflow."""
@@ -329,4 +356,4 @@ def test_bounds_are_nearly_attained(name: str) -> None:
     claimed, exact = bound(blueprint, "float64").any_order, run_exact(blueprint, x)
     found = worst(partial(run_in, blueprint=blueprint, x=x), exact, FORMATS["float64"])
     assert claimed is not None
-    assert found >= Fraction(claimed) / 8
+    assert found >= Fraction(claimed) * LOOSE.get(name, Fraction(97, 100))
