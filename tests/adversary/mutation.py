@@ -93,6 +93,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "execution/bounds.py": (*_ROUNDING, *_SOFTMAX, _SEARCH),
         "execution/fused_bounds.py": (
+            "execution/test_fused_steps.py",
             "execution/test_worst_fused.py",
             "execution/test_fused.py",
             *_ROUNDING,
