@@ -156,3 +156,8 @@ def test_a_unit_that_writes_no_number_leaves_the_rest() -> None:
     )
     weight = honest.stages[1].parts[1].heads[0].value[1, 2]  # type: ignore[union-attr]
     assert Leakage.of(forged).size == 700 * weight
+
+
+def test_the_threshold_has_a_leading_term() -> None:
+    found = Leakage(3, 5, 700, True).estimate()
+    assert found == pytest.approx(2 * (4 * log(5) + log(700) + log(16)))

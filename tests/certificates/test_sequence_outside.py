@@ -39,6 +39,7 @@ from tests.cases.forged_sequences import (
     made,
     units,
     units_of,
+    widened,
     with_parts,
     with_units,
 )
@@ -425,3 +426,85 @@ def test_a_number_and_a_mean_are_read_letter_for_letter() -> None:
     for parts in ((number,), (number, mean, mean), (mean, number), (number, number), (mean, mean)):
         assert found(*parts) is None
     assert found(Successive(number), mean) is None
+
+
+def test_an_id_that_no_layer_meets_keeps_its_code_beside_an_outsider() -> None:
+    """Three shifts for ids up to 7: with or without the column of id 3, that of id 4 has 4 + 4G."""
+    honest, table = made("compact", (1, 2, 4), positional=True)
+    forged = refitted(shifting(honest, 3, 512, -(10**6), -(10**6)), table)
+    assert forged is not None
+    assert not all_go_to_zero(forged)
+    assert verdict(forged, table) is False
+
+
+def wrongly_summed() -> Iterator[tuple[str, SequenceBlueprint, Any]]:
+    """Yield forms with sums in which an outsider passes for a column, though its number is far off."""
+    honest, table = made("four-layer")
+    number, count = units_of(honest, "contextual mapping"), units_of(honest, "quantise")
+    last, far = count.w1.rows - 1, 10**6
+    back = added(count.w2, {(1, last): 4})  # above the support the id is 0
+
+    wide = widened(honest)
+    deep = added(Matrix.of(wide.width, count.w1.rows, back.entries), {(wide.width - 1, last): -far})
+    code = added(wide.code, {(0, wide.width - 1): 1})
+    yield "a code of two rows", replace(with_units(wide, "quantise", w2=deep), code=code), table
+
+    high = added(
+        Matrix.of(wide.width, count.w1.rows, count.w2.entries), {(wide.width - 1, last): 5}
+    )
+    reads = units_of(wide, "contextual mapping").w1
+    both = added(reads, {(m, wide.width - 1): 1 for m in range(4)})
+    forged = with_units(wide, "quantise", w2=high)
+    yield "a look-up of two rows", with_units(forged, "contextual mapping", w1=both), table
+
+    start = added(honest.embedding.constant, {(2, 0): 46})
+    less = Matrix.of(*number.w2.shape, {(2, m): a - 1 for m, a in enumerate([0, 1, 3, 7])})
+    forged = with_units(
+        honest, "contextual mapping", w2=less, b2=Matrix.of(*number.b2.shape, {(2, 0): -45})
+    )
+    embedding = replace(honest.embedding, constant=start)
+    yield "a number from the start", replace(forged, embedding=embedding), table
+
+    more = Matrix.of(
+        *number.w2.shape, {**{(2, m): a + 8 for m, a in enumerate([0, 1, 3, 7])}, (1, 3): 1}
+    )
+    forged = with_units(
+        honest, "contextual mapping", w2=more, b2=Matrix.of(*number.b2.shape, {(2, 0): -8})
+    )
+    yield "an id that the look-up changes", forged, table
+
+    five = units(
+        honest.width,
+        [{1: 1}] * 5,
+        [0, -1, -2, -3, 4],
+        [{2: a + 15} for a in (0, 1, 3, 7, 1)],
+    )
+    forged = with_parts(honest, "contextual mapping", lambda p: [replace(five, b2=number.b2), p[1]])
+    yield "a unit below all ids", forged, table
+
+
+@pytest.mark.parametrize("what", range(5))
+def test_sums_that_only_seem_to_be_negative_are_not_said_to_be(what: int) -> None:
+    _, blueprint, table = list(wrongly_summed())[what]
+    forged = refitted(blueprint, table)
+    assert forged is not None
+    assert not all_go_to_zero(forged)
+    assert verdict(forged, table) is False
+
+
+def test_the_mean_of_numbers_is_not_taken_away() -> None:
+    """Weight −2: beside an outsider (50), 2 + 100 − 50 is 1 + 51, the code of another column."""
+    honest, table = made("four-layer", (1, 2, 3))
+    number = units_of(honest, "contextual mapping")
+    forged = with_units(
+        honest,
+        "contextual mapping",
+        w2=Matrix.of(*number.w2.shape, {(2, m): a - 50 for m, a in enumerate([0, -51, -100])}),
+        b2=Matrix.of(*number.b2.shape, {(2, 0): 50}),
+    )
+    (head,) = honest.stage("contextual mapping").parts[1].heads  # type: ignore[union-attr]
+    mean = Attention((replace(head, value=Matrix.of(*head.value.shape, {(1, 2): -2})),), HARD)
+    fitted = refitted(with_parts(forged, "contextual mapping", lambda p: [p[0], mean]), table)
+    assert fitted is not None
+    assert not all_go_to_zero(fitted)
+    assert verdict(fitted, table) is False

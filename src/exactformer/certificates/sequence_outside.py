@@ -115,9 +115,9 @@ def sums_are_negative(
         return False
     number, row, source, weight = found
     n = blueprint.tokens
-    if read != {row: 1} or row == source or weight <= 0:
+    if read != {row: 1} or weight <= 0:
         return False
-    # Only the look-up writes to the source, and it writes to nothing that the code reads.
+    # Only the look-up writes to the source, and it writes to nothing that the code reads: these differ.
     embedding = blueprint.embedding
     before = [embedding.features, embedding.constant, embedding.positions]
     before += stage_writes(blueprint.stages[0])
