@@ -1,0 +1,412 @@
+"""ReLUs in place of jumps: where they are the limit's function, where not, and by how much."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from exactformer.blueprint import (
+    Attention,
+    FeedForward,
+    Matrix,
+    PiecewiseLinear,
+    Stage,
+    Successive,
+)
+from exactformer.blueprint.layers import Activation
+from exactformer.certificates import sequence_softness as softness
+from exactformer.certificates.sequence_softness import (
+    check_softened,
+    literal_rounding,
+    narrowest_ramp,
+    output_spans,
+    reject_margin,
+    without_relus,
+)
+from exactformer.constructions.sequence_softening import soften
+from exactformer.errors import CertificationError
+from tests.cases.forged_sequences import added, made, with_parts, with_units
+
+HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)
+STEP = PiecewiseLinear.of((0,), ((0, 0), (0, 1)))
+
+
+def relus(*parts: tuple[Any, Any, Any]) -> list[softness.Relu]:
+    return [(Fraction(s), Fraction(o), Fraction(c)) for s, o, c in parts]
+
+
+def test_the_difference_of_relus_and_a_function_is_where_it_is() -> None:
+    """At random: outside the intervals both are the same, inside each they differ somewhere."""
+    rng = random.Random(0)
+    points = [Fraction(k, 4) for k in range(-28, 29)]
+    for _ in range(100):
+        group = [
+            (
+                Fraction(rng.choice([1, 1, -1, 2])),
+                Fraction(rng.randint(-3, 3)),
+                Fraction(rng.choice([-1, 1, 2])),
+            )
+            for _ in range(rng.randint(2, 4))
+        ]
+        same = PiecewiseLinear.of_relus(group)
+        pieces = [
+            (a, b + rng.choice([0, 1]) * (0 < k < len(same.breaks)))
+            for k, (a, b) in enumerate(same.pieces)
+        ]
+        differ = [
+            t
+            for t in points
+            if PiecewiseLinear.of(same.breaks, pieces)(t) != softness._sum(group, t)
+        ]
+        ramps = softness._difference(group, PiecewiseLinear.of(same.breaks, pieces), "here")
+        assert all(any(a <= t <= b for a, b in ramps) for t in differ)
+        assert all(any(a < t < b for t in differ) for a, b in ramps)
+        for end in (0, -1):
+            wrong = list(pieces)
+            wrong[end] = (pieces[end][0], pieces[end][1] + 1)
+            with pytest.raises(CertificationError, match="do not end"):
+                softness._difference(group, PiecewiseLinear.of(same.breaks, wrong), "here")
+    assert softness._difference([], PiecewiseLinear.of((), ((0, 0),)), "here") == []
+
+
+def test_steps_become_ramps() -> None:
+    ramp = relus((1, 0, 4), (1, -QUARTER, -4))
+    assert softness._difference(ramp, STEP, "here") == [(0, QUARTER)]
+    for wrong in (relus((1, 0, 4)), relus((1, 0, 4), (1, -QUARTER, -3)), relus((-1, 0, 1)), []):
+        with pytest.raises(CertificationError, match="do not end"):
+            softness._difference(wrong, STEP, "here")
+
+
+@pytest.mark.parametrize(
+    ("interval", "distance"),
+    [
+        ((Fraction(3, 8), Fraction(5, 8)), Fraction(3, 8)),
+        ((Fraction(-5, 8), Fraction(-3, 8)), Fraction(3, 8)),
+        ((Fraction(1, 8), HALF), Fraction(1, 8)),
+        ((Fraction(0), HALF), 0),
+        ((HALF, Fraction(1)), 0),
+        ((HALF, Fraction(9, 8)), -1),
+        ((Fraction(-1, 8), Fraction(1, 8)), -1),
+        ((Fraction(2), Fraction(5, 2)), 0),
+    ],
+)
+def test_clearance_is_the_distance_from_the_nearest_integer(interval: Any, distance: Any) -> None:
+    for unit in (Fraction(1), QUARTER):
+        scaled = (interval[0] * unit, interval[1] * unit)
+        assert softness._clearance(scaled, unit) == distance
+
+
+def test_neighbouring_look_ups_share_a_weight_of_one() -> None:
+    """A hat on (−1, 1) is 1 with its neighbours; wider, higher or lower is not shared."""
+    unit = Fraction(1)
+    trapezoid = relus(
+        (1, Fraction(5, 8), 4),
+        (1, Fraction(3, 8), -4),
+        (1, Fraction(-3, 8), -4),
+        (1, Fraction(-5, 8), 4),
+    )
+    softness._check_partition(trapezoid, unit)
+    softness._check_partition([(s, o / 4, c * 4) for s, o, c in trapezoid], QUARTER)
+    nearly = relus(
+        (1, Fraction(9, 10), Fraction(10, 9)),
+        (1, 0, Fraction(-20, 9)),
+        (1, Fraction(-9, 10), Fraction(10, 9)),
+    )
+    softness._check_partition(nearly, unit)
+    high = [(s, o, c * Fraction(11, 10)) for s, o, c in trapezoid]
+    low = [(s, o, -c) for s, o, c in trapezoid]
+    wide = relus((1, Fraction(6, 8), 4), (1, HALF, -4), (1, -HALF, -4), (1, Fraction(-6, 8), 4))
+    skew = relus(
+        (1, Fraction(5, 8), 4), (1, Fraction(3, 8), -4), (1, -HALF, -4), (1, Fraction(-6, 8), 4)
+    )
+    far = relus((1, Fraction(3, 2), 1), (1, HALF, -1), (1, 0, -1), (1, -1, 1))
+    for wrong in (high, low, wide, skew, far):
+        with pytest.raises(CertificationError, match="overlap"):
+            softness._check_partition(wrong, unit)
+
+
+def pair(form: str, ramp: int = 4, sharpness: int = 10**4) -> tuple[Any, Any, Any]:
+    honest, table = made(form)
+    return soften(honest, table, Fraction(sharpness), ramp), honest, table
+
+
+FIELDS = (
+    ("tokens", 3),
+    ("dim", 2),
+    ("delta", Fraction(1, 3)),
+    ("positional", True),
+    ("support", (Fraction(0), Fraction(2))),
+    ("largest_key", 7),
+)
+
+
+@pytest.mark.parametrize(("field", "value"), FIELDS)
+def test_a_softened_blueprint_is_on_the_grid_of_its_limit(field: str, value: Any) -> None:
+    soft, limit, table = pair("compact")
+    with pytest.raises(CertificationError):
+        check_softened(replace(soft, **{field: value}), limit, table)
+
+
+def test_embedding_rows_readout_and_code_are_those_of_the_limit() -> None:
+    soft, limit, table = pair("compact")
+    embedding = replace(soft.embedding, features=added(soft.embedding.features, {(0, 0): 1}))
+    for changes in (
+        {"embedding": embedding},
+        {"readout": added(soft.readout, {(0, 1): 1})},
+        {"code": added(soft.code, {(0, 0): 1})},
+        {"dimensions": ("a", "b")},
+    ):
+        with pytest.raises(CertificationError, match=f"differ in {next(iter(changes))}"):
+            check_softened(replace(soft, **changes), limit, table)
+
+
+def test_stages_are_those_of_the_limit_and_clip_in_the_papers_form() -> None:
+    for form in ("compact", "paper"):
+        soft, limit, table = pair(form)
+        *stages, last = soft.stages
+        more = Stage("clip", last.parts) if form == "compact" else Stage("more", last.parts)
+        for wrong in ((*stages,), (*stages, last, more), (*stages, replace(last, name="other"))):
+            with pytest.raises(CertificationError, match="has the stages"):
+                check_softened(replace(soft, stages=wrong), limit, table)
+
+
+Parts = Callable[[list[Any]], list[Any]]
+
+
+def units_replaced(**changes: Any) -> Parts:
+    def change(parts: list[Any]) -> list[Any]:
+        part = parts[0]
+        units = part.units if isinstance(part, Successive) else part
+        new = replace(units, **{k: v(units) for k, v in changes.items()})
+        return [replace(part, units=new) if isinstance(part, Successive) else new, *parts[1:]]
+
+    return change
+
+
+def identity(parts: list[Any]) -> list[Any]:
+    return units_replaced(activation=lambda _: Activation.IDENTITY)(parts)
+
+
+def one_by_one(parts: list[Any]) -> list[Any]:
+    return [Successive(parts[0].units, 1), *parts[1:]]
+
+
+def together(parts: list[Any]) -> list[Any]:
+    return [parts[0].units, *parts[1:]]
+
+
+def fewer(parts: list[Any]) -> list[Any]:
+    """Leave out the last ReLU: groups no longer have one size."""
+    units = parts[0].units
+    m = units.w1.rows - 1
+    w = units.w1.columns
+    less = FeedForward(
+        Matrix.of(m, w, {p: v for p, v in units.w1.entries.items() if p[0] < m}),
+        Matrix.of(m, 1, {p: v for p, v in units.b1.entries.items() if p[0] < m}),
+        Matrix.of(w, m, {p: v for p, v in units.w2.entries.items() if p[1] < m}),
+        units.b2,
+    )
+    return [Successive(less, 1), *parts[1:]]
+
+
+GROUPS: dict[str, Parts] = {
+    "another activation": identity,
+    "ReLUs one by one": one_by_one,
+    "units together": together,
+    "a ReLU less": fewer,
+    "a part more": lambda parts: [*parts, parts[0]],
+    "a constant": units_replaced(b2=lambda u: added(u.b2, {(0, 0): 1})),
+    "a weight of the last": units_replaced(
+        w1=lambda u: added(u.w1, {(u.w1.rows - 1, 0): Fraction(1, 9)})
+    ),
+    "a row more": units_replaced(w1=lambda u: added(u.w1, {(u.w1.rows - 1, 1): Fraction(1, 9)})),
+    "a bias of the last": units_replaced(
+        b1=lambda u: added(u.b1, {(u.b1.rows - 1, 0): Fraction(1, 9)})
+    ),
+    "a result of the last": units_replaced(
+        w2=lambda u: added(u.w2, {(0, u.w2.columns - 1): Fraction(1, 9)})
+    ),
+}
+
+
+@pytest.mark.parametrize("stage", ["quantise", "values"])
+@pytest.mark.parametrize("what", GROUPS)
+def test_every_group_of_relus_is_that_of_the_first_unit(what: str, stage: str) -> None:
+    soft, limit, table = pair("compact")
+    check_softened(soft, limit, table)
+    with pytest.raises(CertificationError):
+        check_softened(with_parts(soft, stage, GROUPS[what]), limit, table)
+
+
+def test_a_piecewise_layer_is_not_softened() -> None:
+    soft, limit, table = pair("compact")
+    hard = limit.stage("values").parts
+    with pytest.raises(CertificationError, match="not the ReLU form"):
+        check_softened(with_parts(soft, "values", lambda _: list(hard)), limit, table)
+    attention = [p for p in soft.stage("contextual mapping").parts if isinstance(p, Attention)]
+    with pytest.raises(CertificationError):
+        check_softened(with_parts(soft, "values", lambda _: attention[:1]), limit, table)
+
+
+CLIPS: dict[str, Parts] = {
+    "lower": units_replaced(b1=lambda u: added(u.b1, {(0, 0): Fraction(1, 10)})),
+    "narrower": units_replaced(b1=lambda u: added(u.b1, {(1, 0): Fraction(1, 10)})),
+    "half as strong": units_replaced(
+        w2=lambda u: Matrix.of(*u.w2.shape, {p: v / 2 for p, v in u.w2.entries.items()})
+    ),
+    "a constant": units_replaced(b2=lambda u: added(u.b2, {(0, 0): 1})),
+    "another activation": identity,
+    "twice": lambda parts: [*parts, *parts],
+    "one by one": one_by_one,
+    "not at all": units_replaced(w2=lambda u: Matrix.of(*u.w2.shape, {})),
+}
+
+
+@pytest.mark.parametrize("what", CLIPS)
+def test_clipping_is_a_clamp_that_keeps_the_table(what: str) -> None:
+    soft, limit, table = pair("paper")
+    check_softened(soft, limit, table)
+    with pytest.raises(CertificationError):
+        check_softened(with_parts(soft, "clip", CLIPS[what]), limit, table)
+
+
+def test_spans_are_those_of_the_values_with_zero() -> None:
+    for form in ("compact", "paper", "four-layer"):
+        soft, limit, table = pair(form)
+        found = [v for columns in table.values.values() for c in columns for v in c]
+        span = float(max(0, *found) - min(0, *found))
+        assert check_softened(soft, limit, table).spans == (span,)
+        assert list(output_spans(table)) == [span]
+
+
+def test_clearance_is_three_eighths_of_a_cell() -> None:
+    """Ramps of a quarter, centred half a cell from the keys, in whatever stage."""
+    for form in ("compact", "paper", "four-layer"):
+        assert check_softened(*pair(form)).clearance == 0.375
+
+
+def test_sharpness_is_the_inverse_of_the_one_temperature() -> None:
+    found = check_softened(*pair("compact", sharpness=123))
+    assert found.sharpness == 123
+    assert found.threshold == pytest.approx(
+        softness.Leakage.of(made("compact")[0]).sharpness_for(0.25)
+    )
+    paper = check_softened(*pair("paper"))
+    leakage = softness.Leakage.of(made("paper")[0])
+    assert paper.threshold == pytest.approx(16 * leakage.sharpness_for(0.25))
+    assert paper.code_error == leakage.code_error(10**4 / 16)
+    key = made("paper")[0].largest_key
+    assert paper.stream_error == (paper.code_error + key * 4 * 2.0**-53) / 4
+
+
+def test_rejecting_takes_codes_nearer_than_values_do() -> None:
+    """A column a little off t_l is lowered by the strength times that, and must become negative."""
+    honest, _ = made("paper")
+    t = honest.largest_key * Fraction(1, 4)
+    assert reject_margin(honest) == pytest.approx(float(1 / (2 * (t + 1) + Fraction(1, 4))))
+    leakage = softness.Leakage.of(honest)
+    edge = leakage.sharpness_for(reject_margin(honest)) * 16
+    for sharpness, rejects in ((edge * 1.0001, True), (edge * 0.99, False)):
+        soft, limit, table = pair("paper", sharpness=int(sharpness * 1000))
+        scaled = soften(limit, table, Fraction(sharpness), 4)
+        assert check_softened(scaled, limit, table).rejects is rejects
+        assert soft.tokens == 2
+    compact = made("compact")[0]
+    edge = softness.Leakage.of(compact).sharpness_for(0.375)
+    for sharpness, rejects in ((edge * 1.0001, True), (edge * 0.99, False)):
+        _, limit, table = pair("compact")
+        found = check_softened(soften(limit, table, Fraction(sharpness), 4), limit, table)
+        assert found.rejects is found.selects is rejects
+
+
+def test_values_of_the_papers_form_stay_a_cell_below_the_keys() -> None:
+    """u·v + δ ≤ smallest key, exactly; a softened unit reaches no farther."""
+    honest, table = made("paper")
+    look_up = honest.stage("values").parts[0].units  # type: ignore[union-attr]
+    smallest = min(-v for _, _, v in look_up.b1)
+    for largest, good in (
+        (smallest - QUARTER, True),
+        (smallest - QUARTER + Fraction(1, 999), False),
+    ):
+        values = dict(table.values)
+        values[0, 1] = ((largest,), (Fraction(0),))
+        other = replace(table, values=values)
+        if good:
+            softness._check_margin(honest, other, QUARTER)
+        else:
+            with pytest.raises(CertificationError, match="take a value for a key"):
+                softness._check_margin(honest, other, QUARTER)
+
+
+def test_a_quantised_coordinate_lies_on_no_ramp() -> None:
+    """A ramp that begins at the edge of the cell before: there the collapsed coordinate stands."""
+    soft, limit, table = pair("compact", ramp=2)
+    check_softened(soft, limit, table)
+    wide = 9 * QUARTER  # from 5/4 below the cell's own edge, in place of within the cell
+
+    def wider(parts: list[Any]) -> list[Any]:
+        part = parts[0]
+        units: FeedForward = part.units
+        h = part.hidden
+        bias, write = dict(units.b1.entries), dict(units.w2.entries)
+        for m in range(0, units.w1.rows, h):
+            for k in range(h):
+                offset = units.b1[m + k, 0] + Fraction(m, h)
+                weight = units.w2[0, m + k]
+                if offset == -1 + QUARTER:
+                    bias[m + k, 0] = units.b1[m + k, 0] + wide - QUARTER
+                if abs(weight) == 4:
+                    write[0, m + k] = weight * QUARTER / wide
+        new = replace(
+            units, b1=Matrix.of(*units.b1.shape, bias), w2=Matrix.of(*units.w2.shape, write)
+        )
+        return [replace(part, units=new), *parts[1:]]
+
+    with pytest.raises(CertificationError):
+        check_softened(with_parts(soft, "quantise", wider), limit, table)
+
+
+def test_the_narrowest_ramp_is_that_of_the_quantiser() -> None:
+    for form in ("compact", "paper", "four-layer"):
+        soft, limit, _ = pair(form, ramp=5)
+        assert narrowest_ramp(soft, limit) == Fraction(1, 32)
+
+
+def test_relus_and_the_function_they_are_have_the_same_layers() -> None:
+    for form in ("compact", "paper", "four-layer"):
+        soft, limit, _ = pair(form)
+        plain = without_relus(soft, limit)
+        assert [len(s) for s in plain.stages] == [len(s) for s in soft.stages]
+        assert not any(
+            isinstance(p.units if isinstance(p, Successive) else p, FeedForward)
+            for s in plain.stages
+            for p in s.parts
+        )
+
+
+def test_rounding_of_cancelling_relus_grows_with_units_weights_and_keys() -> None:
+    soft, _, _ = pair("compact")
+    units: Any = soft.stage("values").parts[0]
+    largest = max(abs(float(v)) for _, _, v in units.units.w2)
+    assert literal_rounding(soft) == units.units.w1.rows * largest * soft.largest_key * 2.0**-53
+    double = with_units(
+        soft,
+        "values",
+        w2=Matrix.of(*units.units.w2.shape, {p: -2 * v for p, v in units.units.w2.entries.items()}),
+    )
+    assert literal_rounding(double) == 2 * literal_rounding(soft)
+    paper, _, _ = pair("paper")
+    layer: Any = paper.stage("values").parts[0]
+    most = max(abs(float(v)) for _, _, v in layer.units.w2)
+    assert literal_rounding(paper) == layer.units.w1.rows * most * paper.largest_key / 4 * 2.0**-53
+
+
+def test_codes_need_three_bits_more_and_those_of_a_sum() -> None:
+    assert softness.float_bits(10, 1) == 13
+    assert softness.float_bits(10, 4) == 15
+    assert softness.float_bits(10, 5) == 16
