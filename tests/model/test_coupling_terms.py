@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from math import exp, hypot
 
 import numpy as np
@@ -13,7 +14,11 @@ import exactformer as ef
 from exactformer.blueprint.coupling_interpolant import Interpolant
 from exactformer.blueprint.coupling_slopes import lipschitz
 from exactformer.errors import CertificationError
-from exactformer.execution.coupling_rounding import rounding_bound
+from exactformer.execution.coupling_rounding import (
+    _is_power_of_two,
+    _rounding,
+    rounding_bound,
+)
 from exactformer.model.coupling_bound import CouplingBound, bound_coupling
 from exactformer.model.coupling_stated import ROOM, check_stated
 from exactformer.targets import Coupling, sine_family
@@ -120,7 +125,7 @@ def test_k_and_r_are_those_of_the_model_and_the_target() -> None:
 
 @pytest.fixture(scope="module")
 def stated():
-    """Return a model without positions and one with, whose bounds their weights agree with."""
+    """Return models without positions, with them, and of two values, and their own bounds."""
     plain = ef.compile_coupling(sine_family([1.0, 0.5], tau=4), 1, 32)
     moved = Coupling(
         np.tanh,
@@ -129,7 +134,14 @@ def stated():
         4,
         positions=np.array([0.0, 2, 6, 4]),
     )
-    return plain, ef.compile_coupling(moved, 2, 32)
+    two = Coupling(
+        lambda h: 3 * h[..., 0] - 2 * h[..., 1],
+        lambda u: np.stack([u - 7, 4 * u], axis=-1),
+        lambda u, v: u * v,
+        4,
+        positions=np.array([0.0, 2, 6, 4]),
+    )
+    return plain, ef.compile_coupling(moved, 2, 32), ef.compile_coupling(two, 1, 32)
 
 
 def agrees(bound: CouplingBound, model) -> bool:
@@ -163,7 +175,7 @@ def test_what_the_weights_settle_is_held_against_them_to_six_digits(stated) -> N
 def test_the_radius_lies_between_that_of_f_hat_and_epsilon_more(stated) -> None:
     for model in stated:
         values = model.blueprint.features.values[:, 2 * model.blueprint.head_dim :]
-        own, room = np.ptp(values) / 2, ROOM * np.abs(values).max()
+        own, room = np.ptp(values, axis=0).max() / 2, ROOM * np.abs(values).max()
         bound = replace(model.bound, value_error=0.25)
         for radius, good in (
             (own - 2 * room, False),
@@ -209,12 +221,19 @@ def test_there_is_a_sum_for_every_token(stated) -> None:
             assert not agrees(replace(model.bound, root_sums=sums), model)
 
 
-@pytest.mark.parametrize("case", CASES)
+MORE = {
+    **CASES,
+    "two negative values": {"vector": True, "domain": (-0.9, -0.2)},
+    "powers of two": {"domain": (-2.0, -1.0), "width": 17},
+}
+
+
+@pytest.mark.parametrize("case", MORE)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("executor", ["fused", "literal"])
 def test_rounding_is_bounded_by_the_sum_of_its_parts(case, dtype, executor) -> None:
     """The formula of the module, written out again: tables or layers, scores, softmax, mean, F̂."""
-    blueprint = drawn(**CASES[case])
+    blueprint = drawn(**MORE[case])
     u = torch.finfo(dtype).eps / 2
     m, tau = blueprint.head_dim, blueprint.tau
     literal = executor == "literal"
@@ -269,3 +288,31 @@ def lost(value, dtype) -> float:
     """What a number loses when it is stored."""
     kept = torch.tensor(float(value), dtype=torch.float64).to(dtype).item()
     return abs(float(value - type(value)(kept)))
+
+
+def test_weights_of_a_softmax_are_never_off_by_more_than_two() -> None:
+    """Of scores as large as 10^12 no weight is known; the mean is off by the range of f at most."""
+    blueprint = drawn()
+    values = blueprint.features.values.copy()
+    values[:, :4] *= 1e6
+    steep = replace(blueprint, features=Interpolant(blueprint.features.knots, values))
+    u = torch.finfo(torch.float32).eps / 2
+    largest = float(np.abs(values[:, 4:]).max())
+    rows = interpolation(steep.features, u, False, torch.float32, steep.domain)
+    mean = 2 * largest + rows[4:].max() + 4 * u * largest
+    outer = interpolation(steep.outer, u, False, torch.float32, None).max()
+    wanted = 1.1 * (lipschitz(steep.outer) * mean + outer)
+    assert rounding_bound(steep, torch.float32, "fused") == pytest.approx(wanted, rel=1e-9)
+
+
+def test_numbers_beyond_a_format_are_lost_without_bound() -> None:
+    assert _rounding(Fraction(10) ** 60, torch.float32) == float("inf")
+    assert _rounding(Fraction(1, 3), torch.float32) == lost(Fraction(1, 3), torch.float32) > 0
+    assert _rounding(Fraction(-1, 4), torch.float32) == 0
+
+
+def test_products_with_powers_of_two_are_exact() -> None:
+    powers = [Fraction(2) ** k * sign for k in range(-9, 10) for sign in (1, -1)]
+    assert all(map(_is_power_of_two, powers))
+    others = [Fraction(3), Fraction(-6), Fraction(1, 3), Fraction(5, 8), Fraction(-7, 12)]
+    assert not any(map(_is_power_of_two, others))
