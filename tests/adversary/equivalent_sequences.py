@@ -5,6 +5,13 @@ _CELLS = "certificates/sequence_cells.py"
 _NARROWING = "for the type checker: what is left out here has been refused before"
 _NO_ZEROS = "a matrix holds no zeros"
 _WORDS = "another message"
+_SHAPES = "blueprint/sequence_shapes.py"
+_ALGEBRA = "certificates/sequence_algebra.py"
+_OUTSIDE = "certificates/sequence_outside.py"
+_LEAKAGE = "certificates/sequence_leakage.py"
+_STATED = "model/coupling_stated.py"
+_SEARCH = "another search, for a number that is checked when it is found"
+_EQUAL = "floats that are computed are equal by chance"
 _ROOM = "int64 holds up to 2^63; below that, Python's own integers give the same results"
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
@@ -32,5 +39,89 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "'ReLU' if isinstance(layer, FeedForward) else 'attention' → 'attention'",
     ): _WORDS,
     (_CELLS, "_split", "isinstance(layer, FeedForward) → True"): _WORDS,
+    (_SHAPES, "_check_stages", "1 → 0"): _WORDS,
+    (_SHAPES, "_heads", "1 → 0"): _WORDS,
+    (_ALGEBRA, "quantised_streams", "1 → 0"): _ROOM,
+    (_ALGEBRA, "quantised_streams", "1 + grid.dim → grid.dim"): _ROOM,
+    (_ALGEBRA, "_compare", "reject → True"): "without layers the code is read again as it was",
+    (
+        _OUTSIDE,
+        "outside_goes_to_zero",
+        "G * K * depth <= largest_key → G * K * depth < largest_key",
+    ): "the column's own id, which is positive, is added: the code is larger than the largest key",
+    (_OUTSIDE, "sums_are_negative", "weight <= 0 → weight < 0"): _NO_ZEROS,
+    (_OUTSIDE, "largest_outside", "after.outside or () → after.outside"): _NARROWING,
+    (_OUTSIDE, "rejects", "after.outside or () → after.outside"): _NARROWING,
+    (_OUTSIDE, "selective_shifts.shift", "home or 0 → home"): _NARROWING,
+    (_LEAKAGE, "Leakage.code_error", "60 → 59"): _SEARCH,
+    (_LEAKAGE, "Leakage.code_error", "last <= allowed → last < allowed"): _SEARCH,
+    (_LEAKAGE, "Leakage.code_error", "2 * last → last"): _SEARCH,
+    (_LEAKAGE, "Leakage.code_error", "2 → 1"): _SEARCH,
+    (_LEAKAGE, "Leakage.code_error", "allowed >= 1 / 8 → allowed > 1 / 8"): _SEARCH,
+    (_LEAKAGE, "Leakage.code_error", "1 / 8 → 1"): _SEARCH,
+    (_LEAKAGE, "Leakage.code_error", "8 → 7"): _SEARCH,
+    (_LEAKAGE, "Leakage.sharpness_for", "2.0 → 1.0"): _SEARCH,
+    (_LEAKAGE, "Leakage.sharpness_for", "4.0 → 2.0"): _SEARCH,
+    (_LEAKAGE, "Leakage.sharpness_for", "high > 1000000.0 → high >= 1000000.0"): _SEARCH,
+    (_LEAKAGE, "Leakage.sharpness_for", "1000000.0 → 500000.0"): _SEARCH,
+    (
+        _LEAKAGE,
+        "Leakage.sharpness_for",
+        "high - low > 1e-06 * high → high - low >= 1e-06 * high",
+    ): _SEARCH,
+    (_LEAKAGE, "Leakage.sharpness_for", "1e-06 * high → 1e-06"): _SEARCH,
+    (_LEAKAGE, "Leakage.sharpness_for", "1e-06 → 5e-07"): _SEARCH,
+    (
+        _LEAKAGE,
+        "Leakage.sharpness_for",
+        "self.code_error(high) > code_error → self.code_error(high) >= code_error",
+    ): _SEARCH,
+    (
+        _LEAKAGE,
+        "Leakage.sharpness_for",
+        "self.code_error(middle) <= code_error → self.code_error(middle) < code_error",
+    ): _SEARCH,
+    (
+        _LEAKAGE,
+        "Leakage._columns",
+        "sharpness < self.float_exact() → sharpness <= self.float_exact()",
+    ): _EQUAL,
+    (
+        _STATED,
+        "check_stated",
+        "radius - room <= bound.radius <= radius + bound.value_error + room → "
+        "radius - room < bound.radius <= radius + bound.value_error + room",
+    ): _EQUAL,
+    (
+        _STATED,
+        "check_stated",
+        "radius - room <= bound.radius <= radius + bound.value_error + room → "
+        "radius - room <= bound.radius < radius + bound.value_error + room",
+    ): _EQUAL,
+    (
+        _STATED,
+        "check_stated",
+        "1 / tau <= bound.concentration * (1 + ROOM) <= 1 + 2 * ROOM → "
+        "1 / tau < bound.concentration * (1 + ROOM) <= 1 + 2 * ROOM",
+    ): _EQUAL,
+    (
+        _STATED,
+        "check_stated",
+        "1 / tau <= bound.concentration * (1 + ROOM) <= 1 + 2 * ROOM → "
+        "1 / tau <= bound.concentration * (1 + ROOM) < 1 + 2 * ROOM",
+    ): _EQUAL,
+    (
+        _STATED,
+        "_check_sums",
+        "diagonal * (1 - ROOM) <= mean <= hypot(tau ** 0.5 * bound.tail, diagonal) * (1 + ROOM) → "
+        "diagonal * (1 - ROOM) < mean <= hypot(tau ** 0.5 * bound.tail, diagonal) * (1 + ROOM)",
+    ): _EQUAL,
+    (
+        _STATED,
+        "_check_sums",
+        "diagonal * (1 - ROOM) <= mean <= hypot(tau ** 0.5 * bound.tail, diagonal) * (1 + ROOM) → "
+        "diagonal * (1 - ROOM) <= mean < hypot(tau ** 0.5 * bound.tail, diagonal) * (1 + ROOM)",
+    ): _EQUAL,
+    (_STATED, "_check_sums", "min(bound.root_sums) → max(bound.root_sums)"): _WORDS,
 }
 """Reasons by file, function and change, as ``python -m tests.adversary.mutation`` prints them."""

@@ -62,6 +62,7 @@ _SOFTMAX = (
 )
 _SEARCH = "adversary/test_polynomials.py"
 _SEQUENCES = (
+    "certificates/test_sequence_algebra.py",
     "certificates/test_sequence_forgeries.py",
     "certificates/test_sequence_certificate.py",
     "certificates/test_sequence_softness.py",
@@ -69,6 +70,7 @@ _SEQUENCES = (
     "adversary/test_sequences.py",
 )
 _COUPLINGS = (
+    "model/test_coupling_terms.py",
     "model/test_coupling_bound.py",
     "model/test_coupling_errata.py",
     "execution/test_coupling_runs.py",
@@ -122,21 +124,30 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "sequences": {
         "certificates/sequences.py": _SEQUENCES,
         "certificates/sequence_algebra.py": _SEQUENCES,
-        "certificates/sequence_cells.py": _SEQUENCES,
-        "certificates/sequence_integers.py": _SEQUENCES,
-        "certificates/sequence_outside.py": _SEQUENCES,
+        "certificates/sequence_cells.py": ("certificates/test_sequence_cells.py", *_SEQUENCES),
+        "certificates/sequence_integers.py": (
+            "certificates/test_sequence_integers.py",
+            *_SEQUENCES,
+        ),
+        "certificates/sequence_outside.py": ("certificates/test_sequence_outside.py", *_SEQUENCES),
         "certificates/sequence_softness.py": (
+            "certificates/test_sequence_relus.py",
+            "certificates/test_sequence_softness.py",
+            *_SEQUENCES,
+            "constructions/test_softening.py",
+        ),
+        "certificates/sequence_leakage.py": (
+            "certificates/test_sequence_leakage.py",
             "certificates/test_sequence_softness.py",
             *_SEQUENCES,
         ),
-        "certificates/sequence_leakage.py": ("certificates/test_sequence_softness.py", *_SEQUENCES),
         "certificates/sequence_errors.py": ("model/test_sequence_errors.py", *_SEQUENCES),
-        "blueprint/sequence_shapes.py": _SEQUENCES,
+        "blueprint/sequence_shapes.py": ("blueprint/test_sequence_shapes.py", *_SEQUENCES),
         "model/sequences.py": (*_SEQUENCES, "model/test_sequence_models.py"),
         "model/coupling_bound.py": _COUPLINGS,
-        "model/coupling_stated.py": ("model/test_coupling_files.py", *_COUPLINGS),
-        "execution/coupling_rounding.py": ("execution/test_coupling_runs.py", *_COUPLINGS),
-        "blueprint/coupling_slopes.py": ("blueprint/test_coupling_interpolant.py", *_COUPLINGS),
+        "model/coupling_stated.py": _COUPLINGS,
+        "execution/coupling_rounding.py": _COUPLINGS,
+        "blueprint/coupling_slopes.py": ("blueprint/test_coupling_slopes.py", *_COUPLINGS),
     },
 }
 """Proof modules, and for each the tests that are run against its mutants."""

@@ -133,6 +133,13 @@ WRONG: dict[str, tuple[Change, str]] = {
     ),
     "no layer": (lambda b: with_parts(b, "values", lambda _: []), "no layer"),
     "no unit": (lambda b: with_parts(b, "values", _empty_units), "layers of"),
+    **{
+        f"layers of {hidden}": (
+            lambda b, h=hidden: with_parts(b, "values", lambda p: [Successive(p[0].units, h)]),
+            "layers of",
+        )
+        for hidden in (0, -1, 5, 1000)
+    },
     "another kind": (lambda b: with_parts(b, "values", _other_kind), "kind of layer"),
     "one more kind": (lambda b: with_parts(b, "values", _piecewise_relus), "kind of layer"),
     "no head": (lambda b: with_parts(b, "contextual mapping", _headless), "needs a head"),

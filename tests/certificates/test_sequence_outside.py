@@ -16,6 +16,7 @@ import pytest
 
 from exactformer.blueprint import (
     Attention,
+    FeedForward,
     GridTable,
     Matrix,
     PiecewiseLinear,
@@ -25,7 +26,8 @@ from exactformer.blueprint import (
 )
 from exactformer.blueprint.layers import BiasedHead, Head, Rule, Selection
 from exactformer.certificates.sequence_algebra import cell_unit
-from exactformer.certificates.sequence_outside import number_and_mean, selective_shifts
+from exactformer.certificates.sequence_cells import Quantised, quantised
+from exactformer.certificates.sequence_outside import number_and_mean, rejects, selective_shifts
 from exactformer.certificates.sequences import certify_sequence
 from exactformer.constructions import sequences
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
@@ -508,3 +510,81 @@ def test_the_mean_of_numbers_is_not_taken_away() -> None:
     assert fitted is not None
     assert not all_go_to_zero(fitted)
     assert verdict(fitted, table) is False
+
+
+def rejecting() -> tuple[SequenceBlueprint, Quantised, Fraction]:
+    """Return the paper's form of two coordinates, its quantised columns, and its cell."""
+    honest, _ = made("paper", (2, 2, 2))
+    unit = cell_unit(honest)
+    return honest, quantised(honest, unit), unit
+
+
+def test_columns_are_rejected_where_no_row_can_make_up_for_it() -> None:
+    """The band lowers all rows by s(uᵀz − t_r) or s·t_l at least, and has to lower them by more than
+    uᵀz and than what the other rows hold: far·Σ|u|, and far for a row itself.
+    """
+    honest, after, unit = rejecting()
+    band = units_of(honest, "reject")
+    low, high = band.activation.breaks
+    parts = [*after.base, *(c for i in after.cells for r in i for c in r)]
+    parts += [c for i in after.outside or () for r in i for c in r]
+    far = unit * max(abs(v) for column in parts for v in column) * 3
+    slack = far * (1 + 2) + far
+    assert far > unit * max(abs(v) for i in after.cells for r in i for c in r for v in c) * 3
+
+    def holds(strength: Fraction, first: Fraction, lifted: Fraction) -> bool:
+        shape = PiecewiseLinear.of((first, high), ((-1, first), (0, 0), (1, -high)))
+        write = Matrix.of(2, 1, {(0, 0): -strength, (1, 0): -strength})
+        forged = with_units(honest, "reject", w2=write, activation=shape)
+        return rejects([forged.stage("reject")], forged, after, unit, lifted)
+
+    strength, tiny = Fraction(10**6), Fraction(1, 10**9)
+    far_up = 10**9 * slack
+    edge = slack / strength
+    assert holds(strength, edge + tiny, far_up)
+    assert not holds(strength, edge, far_up)
+    # s(lifted − high) − lifted = slack, for a band that begins high enough
+    at = (slack + strength * high) / (strength - 1)
+    assert holds(strength, low, at + tiny)
+    assert not holds(strength, low, at)
+    assert not holds(Fraction(-5), -Fraction(10**9), high / 2)
+
+
+def test_a_reject_stage_is_read_letter_for_letter() -> None:
+    honest, after, unit = rejecting()
+    stage = honest.stage("reject")
+    lifted = Fraction(10**12)
+
+    def holds(*parts: Any) -> bool:
+        return rejects([replace(stage, parts=parts)], honest, after, unit, lifted)
+
+    band, first, second = stage.parts
+    assert isinstance(band, Successive)
+    assert isinstance(first, Successive)
+    assert holds(band, first, second)
+    halves = [replace(stage, parts=(band,)), replace(stage, parts=(first, second))]
+    assert rejects(halves, honest, after, unit, lifted)
+    wrong: list[tuple[Any, ...]] = [
+        (band, first),
+        (band, second, first),
+        (first, second, band),
+        (band, first, second, second),
+        (first,),
+    ]
+    for part, others in ((band, (first, second)), (first, (second,))):
+        units = part.units
+        for field in ("w1", "b1", "w2", "b2"):
+            matrix = getattr(units, field)
+            new = replace(
+                units, **{field: added(matrix, {(matrix.rows - 1, matrix.columns - 1): 1})}
+            )
+            changed = Successive(new)
+            wrong.append((changed, *others) if part is band else (band, changed, *others))
+    flat = PiecewiseLinear.of((), ((0, 0),))
+    bent = PiecewiseLinear.of(band.units.activation.breaks, ((-1, 0), (0, 0), (1, 0)))  # type: ignore[union-attr]
+    wrong += [(Successive(replace(band.units, activation=a)), first, second) for a in (flat, bent)]
+    wrong.append((band, Successive(replace(first.units, activation=flat)), second))
+    relus = FeedForward(band.units.w1, band.units.b1, band.units.w2, band.units.b2)
+    wrong.append((relus, first, second))
+    assert not any(holds(*parts) for parts in wrong)
+    assert not rejects([], honest, after, unit, lifted)

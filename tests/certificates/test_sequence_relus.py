@@ -13,6 +13,7 @@ import pytest
 from exactformer.blueprint import (
     Attention,
     FeedForward,
+    GridTable,
     Matrix,
     PiecewiseLinear,
     Stage,
@@ -28,9 +29,13 @@ from exactformer.certificates.sequence_softness import (
     reject_margin,
     without_relus,
 )
+from exactformer.certificates.sequences import certify_sequence
+from exactformer.constructions import sequences
+from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.constructions.sequence_softening import soften
 from exactformer.errors import CertificationError
 from tests.cases.forged_sequences import added, made, with_parts, with_units
+from tests.cases.sequences import grid
 
 HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)
 STEP = PiecewiseLinear.of((0,), ((0, 0), (0, 1)))
@@ -410,3 +415,101 @@ def test_codes_need_three_bits_more_and_those_of_a_sum() -> None:
     assert softness.float_bits(10, 1) == 13
     assert softness.float_bits(10, 4) == 15
     assert softness.float_bits(10, 5) == 16
+
+
+def test_softened_layers_have_the_shapes_of_their_blueprint() -> None:
+    soft, limit, table = pair("compact")
+    wrong = with_parts(soft, "values", units_replaced(b1=lambda u: Matrix.of(u.b1.rows + 1, 1, {})))
+    with pytest.raises(CertificationError, match="b1 is"):
+        check_softened(wrong, limit, table)
+
+
+FIRST: dict[str, Parts] = {
+    "another row": units_replaced(w1=lambda u: added(u.w1, {(0, 1): 1})),
+    "another result": units_replaced(w2=lambda u: added(u.w2, {(0, 0): 1})),
+}
+
+
+@pytest.mark.parametrize("what", FIRST)
+def test_the_first_group_reads_and_writes_what_the_first_unit_does(what: str) -> None:
+    """Value layers read the id and write the value; the first ReLU of all does something else too."""
+    soft, limit, table = pair("compact")
+    with pytest.raises(CertificationError, match="ReLU 1 does not belong"):
+        check_softened(with_parts(soft, "values", FIRST[what]), limit, table)
+
+
+def test_units_with_other_weights_than_one_are_compared_with_them() -> None:
+    """Two coordinates: look-ups read x_1 + 2 x_2."""
+    honest, table = made("compact", (2, 2, 2))
+    soft = soften(honest, table, Fraction(10**4), 4)
+    assert check_softened(soft, honest, table).selects
+    wrong = units_replaced(w1=lambda u: added(u.w1, {(0, 1): -1}))
+    with pytest.raises(CertificationError, match="ReLU 1 does not belong"):
+        check_softened(with_parts(soft, "values", wrong), honest, table)
+
+
+def test_units_side_by_side_have_as_many_relus_each() -> None:
+    soft, limit, table = pair("four-layer")
+    less = units_replaced(
+        w1=lambda u: Matrix.of(
+            u.w1.rows - 1,
+            u.w1.columns,
+            {p: v for p, v in u.w1.entries.items() if p[0] + 1 < u.w1.rows},
+        ),
+        b1=lambda u: Matrix.of(
+            u.w1.rows - 1, 1, {p: v for p, v in u.b1.entries.items() if p[0] + 1 < u.w1.rows}
+        ),
+        w2=lambda u: Matrix.of(
+            u.w2.rows,
+            u.w1.rows - 1,
+            {p: v for p, v in u.w2.entries.items() if p[1] + 1 < u.w1.rows},
+        ),
+    )
+    with pytest.raises(CertificationError, match="for every unit"):
+        check_softened(with_parts(soft, "values", less), limit, table)
+
+
+def test_a_clip_bends_twice() -> None:
+    soft, limit, table = pair("paper")
+    third = units_replaced(b1=lambda u: added(u.b1, {(u.b1.rows - 1, 0): 1}))
+    with pytest.raises(CertificationError, match="clip"):
+        check_softened(with_parts(soft, "clip", third), limit, table)
+
+
+def test_what_is_left_in_the_papers_form_is_the_error_of_the_codes_and_rounding() -> None:
+    honest, table = made("paper")
+    leakage = softness.Leakage.of(honest)
+    sharpness = Fraction(leakage.sharpness_for(0.01) * 16)
+    found = check_softened(soften(honest, table, sharpness, 4), honest, table)
+    assert found.code_error == pytest.approx(0.01, rel=1e-3)
+    assert found.stream_error == (found.code_error + honest.largest_key * 4 * 2.0**-53) / 4
+    compact, other = made("compact")
+    sharpness = Fraction(softness.Leakage.of(compact).sharpness_for(0.01))
+    assert check_softened(soften(compact, other, sharpness, 4), compact, other).stream_error == 0
+
+
+def test_where_nothing_is_known_about_the_codes_nothing_is_said() -> None:
+    for form in ("compact", "paper"):
+        found = check_softened(*pair(form, sharpness=1))
+        assert found.code_error is None
+        assert found.stream_error is None
+        assert not found.selects
+        assert not found.rejects
+
+
+def test_a_value_less_than_a_cell_below_the_keys_is_not_softened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Hard units fire from half a cell below their key; softened ones begin an eighth before."""
+    monkeypatch.setattr(sequences, "global_shift", lambda layout, largest: 64)
+    where = grid((1, 2, 4), "paper")
+    for below, good in ((Fraction(3, 4), False), (Fraction(1), True)):
+        table = GridTable.of(where, {(2, 3): [[(836 - below) / 4, 0]]})
+        limit = SEQUENCE_FORMS["paper"](table)
+        assert certify_sequence(limit, table, exhaustive_work=0).smallest_key == 836
+        soft = soften(limit, table, Fraction(10**5), 4)
+        if good:
+            assert check_softened(soft, limit, table).selects
+        else:
+            with pytest.raises(CertificationError, match="take a value for a key"):
+                check_softened(soft, limit, table)
