@@ -27,7 +27,12 @@ from exactformer.blueprint import (
 from exactformer.blueprint.layers import BiasedHead, Head, Rule, Selection
 from exactformer.certificates.sequence_algebra import cell_unit
 from exactformer.certificates.sequence_cells import Quantised, quantised
-from exactformer.certificates.sequence_outside import number_and_mean, rejects, selective_shifts
+from exactformer.certificates.sequence_outside import (
+    number_and_mean,
+    rejects,
+    selective_shifts,
+    starts_at_zero,
+)
 from exactformer.certificates.sequences import certify_sequence
 from exactformer.constructions import sequences
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
@@ -588,3 +593,28 @@ def test_a_reject_stage_is_read_letter_for_letter() -> None:
     wrong.append((relus, first, second))
     assert not any(holds(*parts) for parts in wrong)
     assert not rejects([], honest, after, unit, lifted)
+
+
+def test_every_way_to_write_to_the_output_is_seen() -> None:
+    honest, _ = made("compact")
+    w, row = honest.width, honest.width - 1
+    assert starts_at_zero(honest)
+    head = Head(Matrix.of(1, w, {}), Matrix.of(1, w, {}), Matrix.of(w, w, {(row, 0): 1}))
+    layer = units(w, [{0: 1}], [0], [{row: 1}])
+    gift = replace(units(w, [{0: 1}], [0], [{0: 1}]), b2=Matrix.of(w, 1, {(row, 0): 1}))
+    for stage in ("quantise", "contextual mapping"):
+        for part in (Attention((head,), HARD), layer, Successive(layer), gift):
+            forged = with_parts(honest, stage, lambda parts, p=part: [*parts, p])  # type: ignore[misc]
+            assert not starts_at_zero(forged)
+    for name in ("features", "constant", "positions"):
+        matrix = added(getattr(honest.embedding, name), {(row, 0): 1})
+        embedding = replace(honest.embedding, **{name: matrix})
+        assert not starts_at_zero(replace(honest, embedding=embedding))
+
+
+def test_what_a_look_up_writes_elsewhere_is_no_number() -> None:
+    honest, table = made("four-layer")
+    wide = widened(honest)
+    number = units_of(wide, "contextual mapping")
+    more = added(number.w2, {(wide.width - 1, m): 10**6 for m in range(4)})
+    assert verdict(with_units(wide, "contextual mapping", w2=more), table) is True
