@@ -513,3 +513,30 @@ def test_a_value_less_than_a_cell_below_the_keys_is_not_softened(
         else:
             with pytest.raises(CertificationError, match="take a value for a key"):
                 check_softened(soft, limit, table)
+
+
+def test_ramps_end_where_relus_of_any_slope_bend() -> None:
+    steep = relus((2, 0, 2), (2, -HALF, -2))
+    assert softness._difference(steep, STEP, "here") == [(0, QUARTER)]
+    falling = relus((-2, HALF, -2), (-2, 0, 2), (0, 1, 1))
+    assert softness._difference(falling, STEP, "here") == [(0, QUARTER)]
+
+
+def test_functions_that_cross_are_not_the_same() -> None:
+    """t − 1 on [0, 3) is 0 at one of the points that are compared."""
+    crossing = PiecewiseLinear.of((0, 3), ((0, 0), (1, -1), (0, 0)))
+    assert softness._difference([], crossing, "here") == [(0, 3)]
+    other = PiecewiseLinear.of((0, 3), ((0, 0), (1, -2), (0, 0)))
+    assert softness._difference([], other, "here") == [(0, 3)]
+
+
+def test_look_ups_of_any_slope_and_side_share_a_weight_of_one() -> None:
+    """Also one that is not in the middle; a spike between integers is more than its share."""
+    unit = Fraction(1)
+    steep = relus((2, 1, 2), (2, HALF, -2), (-2, 1, 0), (2, -1, -2), (2, Fraction(-3, 2), 2))
+    softness._check_partition(steep, unit)
+    spike = relus((2, Fraction(-9, 8), 1), (2, Fraction(-10, 8), -2), (2, Fraction(-11, 8), 1))
+    with pytest.raises(CertificationError, match="overlap"):
+        softness._check_partition([*steep, *spike], unit)
+    with pytest.raises(CertificationError, match="overlap"):
+        softness._check_partition([*steep, *relus((0, 1, QUARTER))], unit)
