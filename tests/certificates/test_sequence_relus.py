@@ -35,7 +35,7 @@ from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.constructions.sequence_softening import soften
 from exactformer.errors import CertificationError
 from tests.cases.forged_sequences import added, made, with_parts, with_units
-from tests.cases.sequences import grid
+from tests.cases.sequences import grid, random_table
 
 HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)
 STEP = PiecewiseLinear.of((0,), ((0, 0), (0, 1)))
@@ -540,3 +540,36 @@ def test_look_ups_of_any_slope_and_side_share_a_weight_of_one() -> None:
         softness._check_partition([*steep, *spike], unit)
     with pytest.raises(CertificationError, match="overlap"):
         softness._check_partition([*steep, *relus((0, 1, QUARTER))], unit)
+
+
+def plateau(first: Fraction, last: Fraction, height: Fraction) -> list[softness.Relu]:
+    tenth = Fraction(1, 10)
+    steep = height * 10
+    return relus(
+        (1, -first, steep),
+        (1, -first - tenth, -steep),
+        (1, tenth - last, -steep),
+        (1, -last, steep),
+    )
+
+
+def test_look_ups_that_reach_beyond_their_neighbours_are_refused() -> None:
+    """Low and wide: three add up to 0.9, but four or five overlap."""
+    low = Fraction(3, 10)
+    for first, last in ((Fraction(-5, 2), Fraction(5, 2)), (-HALF, Fraction(3))):
+        with pytest.raises(CertificationError, match="overlap"):
+            softness._check_partition(plateau(first, last, low), Fraction(1))
+    softness._check_partition(plateau(-HALF, HALF, low), Fraction(1))
+    narrow = [
+        (s, o / 4, c * 4) for s, o, c in plateau(Fraction(-4, 5), Fraction(4, 5), Fraction(1))
+    ]
+    with pytest.raises(CertificationError, match="overlap"):
+        softness._check_partition(narrow, QUARTER)
+
+
+def test_ramps_are_a_part_of_the_support_wherever_it_lies() -> None:
+    where = replace(grid((1, 2, 4), "compact"), support=(Fraction(-1), Fraction(2)))
+    table = random_table(where)
+    limit = SEQUENCE_FORMS["compact"](table)
+    found = check_softened(soften(limit, table, Fraction(10**4), 4), limit, table)
+    assert found.ramp_mass == 1 - (15 / 16) ** 2
