@@ -13,6 +13,7 @@ from exactformer.blueprint.matrix import Matrix
 from exactformer.blueprint.sequence import Stage, Successive
 from exactformer.certificates.sequence_leakage import Leakage
 from exactformer.certificates.sequence_softness import check_softened
+from exactformer.certificates.sequences import certify_softened
 from exactformer.constructions import sequence_softening as softening
 from exactformer.constructions.sequence_softening import cell, soften
 from exactformer.errors import CertificationError
@@ -240,3 +241,12 @@ def test_a_constant_among_the_relus_of_a_unit_is_part_of_its_function():
         relus = sum(c * max(Fraction(0), s * t + o) for s, o, c in sides) - 1
         assert dip(Fraction(t)) == relus
     assert PiecewiseLinear.of_relus([(Fraction(0), one, one)])(Fraction(7)) == 1
+
+
+def test_nothing_is_reproduced_where_ramps_take_every_input():
+    model = compiled("compact")
+    soft = soften(model.blueprint, model.table, Fraction(10**4), 4)
+    certificate = certify_softened(soft, model.blueprint, model.table)
+    assert certificate.zero_error
+    covered = replace(certificate.softness, ramp_mass=1.0)
+    assert not replace(certificate, softness=covered).zero_error

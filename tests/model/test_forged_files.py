@@ -124,7 +124,7 @@ def test_a_file_sealed_again_without_a_change_loads(
     saved: Saved, tmp_path: Path, name: str
 ) -> None:
     saved[name].written(tmp_path / "model")
-    ef.load(tmp_path / "model")
+    assert type(ef.load(tmp_path / "model")) is type(MODELS[name]())
 
 
 def altered(file: File, *place: Any, to: Any) -> File:

@@ -73,7 +73,9 @@ class SequenceCertificate:
     def zero_error(self) -> bool:
         """Whether the table is reproduced; without it, nothing but a softened model is certified."""
         soft = self.softness
-        return soft is None or (soft.selects and soft.stream_error == 0)
+        if soft is None:
+            return True
+        return soft.selects and soft.stream_error == 0 and soft.ramp_mass < 1
 
     @property
     def float_exact(self) -> Mapping[str, bool]:
