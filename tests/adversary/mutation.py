@@ -4,8 +4,9 @@
 
 FILES are names of proof modules or of a group of them (``polynomials``, ``sequences``). All tests are
 collected once. Every mutant is then tried in a fork, in which the changed functions take the place of
-the module's; the file on disk stays as it is. Quick tests are tried before slow ones. A mutant is
-killed by the first test that fails, or by the time limit if it hangs. One that survives is a gap in the
+the module's; the file on disk stays as it is. Tests that run the changed line are tried before others
+(where Python can tell, from 3.12), quick ones before slow ones. A mutant is killed by the first test
+that fails, or by the time limit if it hangs. One that survives is a gap in the
 tests, unless it is listed with the reason why it changes no verdict.
 """
 
@@ -25,6 +26,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from math import inf
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -193,6 +195,8 @@ class _Reports:
 
     failed: list[str] = field(default_factory=list)
     seconds: Counter[str] = field(default_factory=Counter)
+    lines: dict[str, list[str]] = field(default_factory=dict)
+    """For every test, the lines of proof modules that it runs, as ``file:line``."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the outcome of a phase of a test."""
@@ -209,8 +213,11 @@ class _Reports:
 class _Trial:
     """A plugin for pytest that tries mutants in place of running the tests that were collected."""
 
-    def __init__(self, chosen: Sequence[Mutant], jobs: int, limit: float, quick: float) -> None:
-        self.chosen, self.jobs, self.limit, self.quick = chosen, jobs, limit, quick
+    def __init__(
+        self, chosen: Sequence[Mutant], jobs: int, limit: float, quick: float, budget: float
+    ) -> None:
+        self.chosen, self.jobs, self.limit = chosen, jobs, limit
+        self.quick, self.budget = quick, budget
         self.reports = _Reports()
         self.results: list[Result] = []
         self.keep: Callable[[Result], None] = self.results.append
@@ -226,16 +233,21 @@ class _Trial:
         self._try_mutants(items, *self._as_things_are(items))
         return True
 
-    def _as_things_are(self, items: dict[str, list[pytest.Item]]) -> tuple[Counter[str], set[str]]:
-        """Return how long every test takes, and those that fail on this machine in any case."""
+    def _as_things_are(
+        self, items: dict[str, list[pytest.Item]]
+    ) -> tuple[Counter[str], dict[str, set[str]], set[str]]:
+        """Return how long every test takes, what it runs, and which fail here in any case."""
 
         def work(path: str) -> Any:
             for item in items[path]:
-                _run(item)
-            return self.reports.failed, self.reports.seconds
+                with _lines_run() as lines:
+                    _run(item)
+                self.reports.lines[item.nodeid] = sorted(lines)
+            return self.reports.failed, self.reports.seconds, self.reports.lines
 
         self.reports.failed.clear()
         seconds, failing = Counter[str](), set[str]()
+        runs: dict[str, set[str]] = {}
         for path, answer, output, took in _in_children(items, work, self.jobs, self.limit):
             print(f"{took:8.1f} s  {path}", flush=True)
             if answer is None:
@@ -246,10 +258,15 @@ class _Trial:
                 print(f"left out, as it fails without a change: {name}", flush=True)
             failing.update(answer[0])
             seconds.update(answer[1])
-        return seconds, failing
+            runs |= {test: set(lines) for test, lines in answer[2].items()}
+        return seconds, runs, failing
 
     def _try_mutants(
-        self, items: dict[str, list[pytest.Item]], seconds: Counter[str], failing: set[str]
+        self,
+        items: dict[str, list[pytest.Item]],
+        seconds: Counter[str],
+        runs: dict[str, set[str]],
+        failing: set[str],
     ) -> None:
         def work(mutant: Mutant) -> Any:
             module = "exactformer." + mutant.file.removesuffix(".py").replace("/", ".")
@@ -259,9 +276,17 @@ class _Trial:
                 swap(import_module(module), mutant.source)
             except Exception as error:  # a mutant that cannot even be imported
                 return f"import: {type(error).__name__}"
-            for item in sorted(tests, key=lambda item: seconds[item.nodeid]):
-                if item.nodeid not in failing and seconds[item.nodeid] <= self.quick:
-                    _run(item)
+            place, left = f"{mutant.file}:{mutant.line}", self.budget
+            order = {
+                item: (place not in runs.get(item.nodeid, ()), seconds[item.nodeid])
+                for item in tests
+                if item.nodeid not in failing and seconds[item.nodeid] <= self.quick
+            }
+            for item in sorted(order, key=lambda item: order[item]):
+                left -= seconds[item.nodeid]
+                if left < 0:
+                    break
+                _run(item)
                 if self.reports.failed:
                     return self.reports.failed[0]
             return ""
@@ -272,6 +297,33 @@ class _Trial:
                 self.keep(Result.of(mutant, "hung" if hung else "killed", output, took))
             else:
                 self.keep(Result.of(mutant, "killed" if by else "survived", by, took))
+
+
+@contextlib.contextmanager
+def _lines_run() -> Iterator[set[str]]:
+    """Collect the lines of proof modules that are run, as ``file:line``; none before Python 3.12."""
+    lines: set[str] = set()
+    monitoring: Any = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        yield lines
+        return
+    files = {str(PACKAGE / file): file for file in TESTS}
+
+    def met(code: CodeType, line: int) -> Any:
+        if code.co_filename in files:
+            lines.add(f"{files[code.co_filename]}:{line}")
+        return monitoring.DISABLE
+
+    tool, event = monitoring.COVERAGE_ID, monitoring.events.LINE
+    monitoring.use_tool_id(tool, PROFILE)
+    monitoring.register_callback(tool, event, met)
+    monitoring.restart_events()
+    monitoring.set_events(tool, event)
+    try:
+        yield lines
+    finally:
+        monitoring.set_events(tool, 0)
+        monitoring.free_tool_id(tool)
 
 
 def _run(item: pytest.Item) -> None:
@@ -353,11 +405,13 @@ def examine(
     jobs: int = 1,
     limit: float = LIMIT,
     quick: float = inf,
+    budget: float = inf,
     keep: Callable[[Result], None] = lambda result: None,
 ) -> list[Result]:
     """Try mutants; ``keep`` is given each result as it comes.
 
-    Tests that take more than ``quick`` seconds are left out.
+    Tests that take more than ``quick`` seconds are left out, and those of one mutant that would
+    together take more than ``budget``.
     """
     import torch
 
@@ -375,7 +429,7 @@ def examine(
     os.environ["HYPOTHESIS_PROFILE"] = PROFILE
     known = [mutant for mutant in chosen if mutant.name in EQUIVALENT]
     rest = [mutant for mutant in chosen if mutant.name not in EQUIVALENT]
-    trial = _Trial(rest, jobs, limit, quick)
+    trial = _Trial(rest, jobs, limit, quick, budget)
 
     def both(result: Result) -> None:
         trial.results.append(result)
@@ -452,6 +506,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds that count as a hang")
     parser.add_argument("--tests", action="append", help="a test file in place of the table's")
     parser.add_argument("--quick", type=float, default=inf, help="leave out tests of more seconds")
+    parser.add_argument("--budget", type=float, default=inf, help="seconds of tests per mutant")
     options = parser.parse_args()
     if options.tests:
         TESTS.update(dict.fromkeys(TESTS, tuple(options.tests)))
@@ -473,7 +528,7 @@ def main() -> int:
             text = json.dumps([asdict(r) for r in results], indent=1, ensure_ascii=False)
             Path(options.json).write_text(text + "\n", encoding="utf-8")
 
-    examine(chosen, options.jobs, options.limit, options.quick, keep)
+    examine(chosen, options.jobs, options.limit, options.quick, options.budget, keep)
     print(table(results))
     return int(any(result.outcome == "survived" for result in results))
 
