@@ -62,7 +62,7 @@ class Mutant:
     column: int
     kind: str
     function: str
-    """The function or class that is changed, with its class."""
+    """The function or constant that is changed, with its class."""
     before: str
     after: str
     count: int
@@ -83,7 +83,7 @@ class Mutant:
 
 
 def mutants(file: str, source: str, functions: Collection[str] = ()) -> list[Mutant]:
-    """Return the mutants of a module; of some of its functions only, if any are named."""
+    """Return the mutants of a module; of some of its functions and constants, if any are named."""
     tree = ast.parse(source)
     lines = [line.encode() for line in source.splitlines(keepends=True)]
     found: dict[str, Mutant | None] = {ast.dump(tree): None}
@@ -140,6 +140,10 @@ class _Changes:
             yield from self._definition(node)
         elif self._is_silent(node):
             return
+        elif isinstance(node, ast.Assign) and not self._path:
+            self._path.append(ast.unparse(node.targets[0]))
+            yield from self.of(node.value)
+            self._path.pop()
         else:
             if self._is_wanted():
                 yield from self._own(node)

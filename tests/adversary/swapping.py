@@ -24,7 +24,7 @@ def swap(module: ModuleType, source: str) -> None:
 
 
 def _exchange(module: ModuleType, name: str, old: Any, new: Any) -> None:
-    if getattr(old, "__module__", module.__name__) != module.__name__:
+    if callable(old) and getattr(old, "__module__", None) != module.__name__:
         return  # imported from elsewhere
     if isinstance(old, type):
         for attribute, value in list(vars(old).items()):
@@ -34,7 +34,7 @@ def _exchange(module: ModuleType, name: str, old: Any, new: Any) -> None:
     functions = list(_functions(old, new))
     for was, now in functions:
         _take_over(was, now)
-    if not functions and type(old) is type(new) and old != new:
+    if not functions and old != new:
         for other in list(sys.modules.values()):
             if getattr(other, "__dict__", {}).get(name) is old:
                 setattr(other, name, new)

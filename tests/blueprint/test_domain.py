@@ -1,6 +1,7 @@
 """Balls and boxes: how far a linear form reaches, exactly."""
 
 from fractions import Fraction
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 import exactformer as ef
 from exactformer.blueprint import Ball, Box, as_domain
+from exactformer.blueprint.domain import root_above
 from exactformer.blueprint.storing import load_blueprint
 from exactformer.errors import FileFormatError, InputError, OutsideDomainError
 
@@ -28,6 +30,28 @@ def test_reach_is_the_largest_value_on_a_box_and_a_bound_on_a_ball(sides) -> Non
     assert ball.reach(row) >= box.reach(row)
     assert ball.reach(row) ** 2 >= ball.radius**2 * sum(f * f for _, f in row)
     assert box.radius**2 >= sum(h * h for h in box.half_widths)
+
+
+@given(st.fractions(min_value=0), st.integers(-200, 200))
+def test_roots_are_rounded_up_to_sixty_four_bits(number: Fraction, exponent: int) -> None:
+    for square in (number * Fraction(2) ** exponent, number * number):
+        root = root_above(square)
+        assert root * root >= square
+        assert (root * (1 - Fraction(1, 2**62))) ** 2 <= square
+    assert root_above(number * number) == number
+
+
+def test_a_root_is_exact_only_where_both_parts_are_squares() -> None:
+    assert root_above(Fraction(2)) == Fraction(isqrt(2 * 4**64) + 1, 2**64)
+    for square in (Fraction(4, 3), Fraction(3, 4), Fraction(2, 3), Fraction(8)):
+        assert root_above(square) ** 2 > square
+
+
+def test_domains_are_blown_up_from_their_centres() -> None:
+    half = (Fraction(1, 2), Fraction(3))
+    assert Ball(Fraction(2), half).enlarged(Fraction(3)) == Ball(Fraction(6), half)
+    sides = (Fraction(3, 2), Fraction(9))
+    assert Box(half, half).enlarged(Fraction(3)) == Box(half, sides)
 
 
 def test_domains_in_words() -> None:

@@ -6,7 +6,7 @@ import random
 from fractions import Fraction
 
 import pytest
-from flint import fmpq
+from flint import fmpq, fmpq_poly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,6 +82,8 @@ def test_relu_is_followed_where_its_sign_is_certain(b1: int, w1: int, expected: 
     blueprint = one_token(b1, w1)
     run = run_symbolic(blueprint, Fraction(1))
     assert [int(c.p) for c in run.readouts[0][0].coeffs()] == expected
+    (raw,) = run.blocks[0].raw
+    assert raw.get(0, fmpq_poly([])) == fmpq_poly([b1, w1])  # before the ReLU, whatever its sign
     for t in (Fraction(-1), Fraction(1), Fraction(1, 3)):
         assert output_at(run, [t]) == run_exact(blueprint, [t]) == max(0, w1 * t + b1)
 

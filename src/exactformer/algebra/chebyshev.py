@@ -48,8 +48,6 @@ def absolute_sum(polynomial: fmpq_poly, reach: Fraction) -> fmpq:
 
 
 def _convert(powers: Sequence[fmpq]) -> list[fmpq]:
-    if not powers:
-        return []
     column = fmpq_mat(len(powers), 1, list(powers))
     return [fmpq(c) for c in (_matrix(len(powers)) * column).entries()]
 
