@@ -1,9 +1,4 @@
-"""Upper bounds in float64 that stay upper bounds: every operation is pushed outwards.
-
-Arrays here hold non-negative numbers. A structural zero stays exactly zero, because exact zeros are
-what makes sparse sums cheap to bound; anything else is rounded up, underflow included. What is not a
-number stays so, and fails every comparison that would make it a bound.
-"""
+"""How large polynomials and sums of coordinates get on a domain."""
 
 from __future__ import annotations
 
@@ -12,46 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 from flint import fmpq, fmpq_poly
-from numpy.typing import NDArray
 
 from exactformer.algebra.chebyshev import absolute_sum
 from exactformer.algebra.rational import to_float, to_fraction
 from exactformer.blueprint import Ball, Domain
+from exactformer.execution.upper import Array, Upper, above
 
-Array = NDArray[np.float64]
 Token = Mapping[int, fmpq_poly]
-
-_OUTWARD = 1 + 2.0**-50
-_TINY = float(np.finfo(np.float64).tiny)
-
-
-def up(values: Array, operations: int = 1) -> Array:
-    """Push the result of up to ``operations`` float64 operations above the true value."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(values == 0, 0.0, values * (1 + operations * 2.0**-51) + _TINY)
-
-
-def times(a: Array, b: Array) -> Array:
-    """Multiply elementwise, rounded up; zero times anything is zero."""
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        return np.where((a == 0) | (b == 0), 0.0, a * b * _OUTWARD + _TINY)
-
-
-def total(values: Array, axis: int) -> Array:
-    """Sum along an axis, rounded up."""
-    return up(values.sum(axis=axis), values.shape[axis] + 1)
-
-
-def above(value: Fraction) -> float:
-    """Return a float64 at least |value|; zero only for zero."""
-    if value == 0:
-        return 0.0
-    return float(np.nextafter(abs(to_float(value)), np.inf))
-
-
-def below(value: Fraction) -> float:
-    """Return a float64 at most ``value``."""
-    return float(np.nextafter(to_float(value), -np.inf))
 
 
 def largest(polynomial: fmpq_poly, reach: Fraction) -> float:
@@ -83,30 +45,26 @@ class CoordinateSizes:
     def __init__(self, domain: Domain, centred: bool = False) -> None:
         self.domain, self.centred = domain, centred
 
-    def absolute(self, columns: Sequence[int], weights: Sequence[float]) -> float:
+    def absolute(self, columns: Sequence[int], weights: Upper) -> Upper:
         """Return a bound for the weights of some coordinates."""
-        moved = 0.0 if self.centred else self._sum(columns, weights, self.domain.offset)
+        moved = Upper(0.0) if self.centred else self._sum(columns, weights, self.domain.offset)
         if isinstance(self.domain, Ball):
-            around = times(_norm(weights), np.asarray(above(self.domain.radius)))
-        else:
-            around = np.asarray(self._sum(columns, weights, self.domain.extent))
-        return float(up(around + moved))
+            return _norm(weights) * Upper.of(self.domain.radius) + moved
+        return self._sum(columns, weights, self.domain.extent) + moved
 
     def _sum(
-        self, columns: Sequence[int], weights: Sequence[float], size: Callable[[int], Fraction]
-    ) -> float:
-        terms = [weight * above(size(j)) for j, weight in zip(columns, weights, strict=True)]
-        return float(up(np.asarray(sum(terms)), 2 * len(terms) + 2))
+        self, columns: Sequence[int], weights: Upper, size: Callable[[int], Fraction]
+    ) -> Upper:
+        return (weights * np.array([above(size(j)) for j in columns])).sum()
 
 
-def _norm(values: Sequence[float]) -> Array:
+def _norm(values: Upper) -> Upper:
     """Return a bound of the root of the sum of squares, which may themselves underflow."""
-    largest = max(values, default=0.0)
-    if largest == 0:
-        return np.zeros(())
-    with np.errstate(under="ignore", invalid="ignore"):
-        root = np.sqrt(np.sum(np.square(np.array(values) / largest)))
-    return times(up(np.asarray(root), len(values) + 4), np.asarray(largest))
+    largest = values.max()
+    if not largest.nonzero:
+        return largest
+    parts = values / largest.values
+    return (parts * parts).sum().root() * largest
 
 
 class Sizes:
@@ -125,11 +83,11 @@ class Sizes:
         """Return a bound of |entry| for one token."""
         return self._lookup(token, entry)[1]
 
-    def table(self, tokens: Sequence[Token], columns: int) -> Array:
+    def table(self, tokens: Sequence[Token], columns: int) -> Upper:
         """Return the bounds of every entry of a stream, tokens × columns."""
         return self.tables(tokens, columns)[0]
 
-    def tables(self, tokens: Sequence[Token], columns: int) -> tuple[Array, Array]:
+    def tables(self, tokens: Sequence[Token], columns: int) -> tuple[Upper, Array]:
         """Return the bounds, and |c| for the entries that are a constant c of float64 (else 0)."""
         key = id(tokens)
         if key not in self._streams:
@@ -143,7 +101,7 @@ class Sizes:
         place = i.astype(int), column.astype(int)
         sizes, constants = np.zeros((2, len(tokens), columns))
         sizes[place], constants[place] = size, constant
-        return sizes, constants
+        return Upper(sizes), constants
 
     def _lookup(self, token: int, entry: fmpq_poly) -> tuple[fmpq_poly, float, float]:
         key = (self._class[token], id(entry))
