@@ -28,17 +28,9 @@ from flint import fmpq_poly
 from exactformer.algebra.rational import to_float
 from exactformer.blueprint import Ball
 from exactformer.errors import SelectionError
-from exactformer.execution.magnitudes import (
-    Array,
-    Sizes,
-    above,
-    below,
-    slope_bound,
-    times,
-    total,
-    up,
-)
+from exactformer.execution.magnitudes import Sizes, slope_bound
 from exactformer.execution.symbolic import HeadRun, SymbolicRun, Token, value_range
+from exactformer.execution.upper import Array, Upper, above, below
 
 _CHUNK = 512
 
@@ -87,14 +79,16 @@ class _PairBounds:
                 dense[i, j] = to_float(value / scale)
         norms = np.linalg.norm(dense, axis=1, keepdims=True)
         self.unit = dense / np.where(norms > 0, norms, 1)
+        # A unit vector of d coordinates is wrong by less than (d + 4)·2⁻⁵³, a product of two of them
+        # by less than d·2⁻⁵³ more.
         self.slack = (features.columns + 8) * 2.0**-50
 
-    def cosines(self, rows: slice) -> Array:
-        """Return (1 + |cos|)/2 for these rows against all tokens, rounded up; 1 but for balls."""
+    def cosines(self, rows: slice) -> Upper:
+        """Return (1 + |cos|)/2 for these rows against all tokens; 1 but for balls."""
         if not self.is_ball:
-            return np.ones((len(self.unit[rows]), len(self.unit)))
-        cosine = np.abs(self.unit[rows] @ self.unit.T) + self.slack
-        return np.minimum((1 + cosine) / 2 + 2.0**-50, 1.0)
+            return Upper(np.ones((len(self.unit[rows]), len(self.unit))))
+        cosine = Upper(np.abs(self.unit[rows] @ self.unit.T)) + self.slack
+        return ((1 + cosine) / 2).or_below(1.0)
 
 
 def _margins(head: HeadRun, sizes: Sizes, pairs: _PairBounds) -> Array:
@@ -112,10 +106,10 @@ def _margins(head: HeadRun, sizes: Sizes, pairs: _PairBounds) -> Array:
     queries = sizes.table([_restrict(t, column) for t in head.queries], len(shared))
     whole = sizes.table([_restrict(t, column) for t in head.keys], len(shared))
     varying = sizes.table([_restrict(_varying(t), column) for t in head.keys], len(shared))
-    spread = np.array([_constant_spread(head.keys, r) for r in shared])
-    split = varying.max(axis=0) + spread / 2 <= whole.max(axis=0)
-    varying, spread = np.where(split, varying, whole), np.where(split, spread, 0.0)
-    own = total(times(queries, varying) + times(queries, np.broadcast_to(spread, queries.shape)), 1)
+    spread = Upper([_constant_spread(head.keys, r) for r in shared])
+    split = varying.max(0).values + spread.values / 2 <= whole.max(0).values
+    varying, spread = varying.where(split) + whole.where(~split), spread.where(split)
+    own = (queries * (varying + spread)).sum(1)
     slopes = (
         _slopes([_restrict(t, column) for t in head.queries], queries, sizes),
         _slopes([_restrict(_varying(t), column) for t in head.keys], varying, sizes),
@@ -124,22 +118,25 @@ def _margins(head: HeadRun, sizes: Sizes, pairs: _PairBounds) -> Array:
     for start in range(0, n, _CHUNK):
         rows_here = slice(start, min(start + _CHUNK, n))
         cosines = pairs.cosines(rows_here)
-        other = np.zeros_like(cosines)
+        other = Upper.zeros(cosines.shape)
         for c in range(len(shared)):
-            bound = times(queries[rows_here, c : c + 1], varying[None, :, c])
+            bound = queries[rows_here, c : c + 1] * varying[:, c]
             if split[c]:
-                sloped = times(slopes[0][rows_here, c : c + 1], slopes[1][None, :, c])
-                bound = np.fmin(bound, times(sloped, cosines))
-            other = up(other + bound)
+                sloped = slopes[0][rows_here, c : c + 1] * slopes[1][:, c]
+                bound = bound.or_below(sloped * cosines)
+            other = other + bound
         chunk = np.arange(rows_here.start, rows_here.stop)
         other[chunk - start, chunk] = 0
-        with np.errstate(invalid="ignore"):
-            loss = up(own[rows_here] + other.max(axis=1), 2)
-            result[rows_here] = np.nextafter(certain[rows_here] - loss, -np.inf)
+        result[rows_here] = _left(certain[rows_here], own[rows_here] + other.max(1))
     return result
 
 
-def _slopes(tokens: list[Token], largest: Array, sizes: Sizes) -> Array:
+def _left(margin: Array, loss: Upper) -> Array:
+    """Return what a loss leaves of a margin at least."""
+    return np.nextafter(margin - loss.values, -np.inf)
+
+
+def _slopes(tokens: list[Token], largest: Upper, sizes: Sizes) -> Upper:
     """Return the slope bounds of every entry, tokens × columns; those of powers are their sizes."""
     result = largest.copy()
     for i, token in enumerate(tokens):

@@ -7,7 +7,7 @@ two are exact. Underflow may flush a result or an operand to zero, as the matrix
 processors do: a product a·b then errs by at most tiny·(1 + |a| + |b|), a sum of two by 3·tiny.
 
 For every entry of the stream two numbers are carried: ``size`` ≥ |exact value| on the domain (from the
-polynomials of :mod:`symbolic`) and ``error`` ≥ |computed − exact|. Both are rounded outwards. No sum
+polynomials of :mod:`symbolic`) and ``error`` ≥ |computed − exact|, both of a type that rounds up. No sum
 may come near the largest number even in absolute terms, so that no order of summation overflows.
 """
 
@@ -20,14 +20,13 @@ from functools import cached_property
 from math import ceil, isfinite, log2
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from exactformer.blueprint import Activation, FeedForward, Matrix, Readout
 from exactformer.execution.formats import FloatFormat
-from exactformer.execution.magnitudes import Array, CoordinateSizes, above, below, times, total, up
-from exactformer.execution.symbolic import BlockRun, HeadRun, SymbolicRun, Token, value_range
-
-Mask = NDArray[np.bool_]
+from exactformer.execution.magnitudes import CoordinateSizes
+from exactformer.execution.symbolic import BlockRun, SymbolicRun, Token, value_range
+from exactformer.execution.upper import Array, Mask, Upper, above, below, gamma
 
 
 @dataclass(frozen=True)
@@ -58,20 +57,20 @@ class Entries:
     that no underflow touches.
     """
 
-    size: Array
-    error: Array
+    size: Upper
+    error: Upper
     unit: Mask
     safe: Mask
 
     @cached_property
-    def computed(self) -> Array:
+    def computed(self) -> Upper:
         """Bounds of what is computed: size plus error."""
-        return up(self.size + self.error)
+        return self.size + self.error
 
     @property
     def clean(self) -> Entries:
         """What is computed, taken as given: for errors that arise from here on."""
-        return Entries(self.computed, np.zeros_like(self.error), self.unit, self.safe)
+        return Entries(self.computed, Upper.zeros(self.error.shape), self.unit, self.safe)
 
     def columns(self, kept: Mask) -> Entries:
         """Return some of the columns."""
@@ -113,13 +112,11 @@ class Analysis:
         outputs = self.run.blueprint.readouts
         return RoundingBound.worst(self.readout(readout, stream) for readout in outputs)
 
-    def gamma(self, roundings: Array | int) -> Array:
-        """Return γ_k; infinite where so many roundings leave no digit."""
-        ku = np.asarray(roundings, dtype=float) * self.u
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(ku < 0.5, up(ku / np.maximum(1 - ku, 0.5), 3), np.inf)
+    def gamma(self, roundings: Upper | ArrayLike) -> Upper:
+        """Return γ_k in this format."""
+        return gamma(roundings, self.u)
 
-    def fits(self, absolute: Array, what: str = "values on the domain come") -> None:
+    def fits(self, absolute: Upper, what: str = "values on the domain come") -> None:
         """Refuse sums whose terms add up to half the largest number: partial sums could overflow."""
         if not np.all(absolute < 0.5 * float(self.format.largest)):
             raise OverflowsError(f"{what} close to {self.format.name}'s largest number")
@@ -136,175 +133,137 @@ class Analysis:
             self.rounded[value] = above(nearest), change, exact
         return self.rounded[value]
 
-    def entries(self, tokens: Sequence[Token], error: Array) -> Entries:
+    def weights(self, values: Iterable[Fraction], *shape: int) -> tuple[Upper, Upper, Mask]:
+        """Return the same of many weights, as tables of a shape."""
+        found = np.array([self.weight(value) for value in values], dtype=float).reshape(*shape, 3)
+        return Upper(found[..., 0]), Upper(found[..., 1]), found[..., 2] > 0
+
+    def entries(self, tokens: Sequence[Token], error: Upper) -> Entries:
         """Attach the sizes of exact values to errors."""
         size, constant = self.run.sizes.tables(tokens, error.shape[1])
         self.fits(size + error)
-        exact = (error == 0) & (constant > 0)
+        exact = ~error.nonzero & (constant > 0)
         unit = exact & (constant >= 1) & (np.frexp(constant)[0] == 0.5)
         return Entries(size, error, unit, exact & (constant >= self.tiny))
 
-    def product_noise(self, product: Array, exact: Mask, operands: Array, safe: Mask) -> Array:
+    def product_noise(self, product: Upper, exact: Mask, operands: Upper, safe: Mask) -> Upper:
         """Bound the rounding of products: none where ``exact``; underflow unless ``safe``."""
-        rounding = np.where(exact, 0.0, self.u * product)
-        noise = up(rounding + self.underflow * (1 + operands), 4)
-        return np.where((product == 0) | (exact & safe), 0.0, noise)
+        noise = (self.u * product).where(~exact) + self.underflow * (1 + operands)
+        return noise.where(product.nonzero & ~(exact & safe))
 
     def weighted_noise(
-        self, product: Array, weight: Array, exact: Mask, unit: Mask, safe: Mask
-    ) -> Array:
+        self, product: Upper, weight: Upper, exact: Mask, unit: Mask, safe: Mask
+    ) -> Upper:
         """The same for products of weights and entries; a weight below 1 may make any underflow."""
-        return self.product_noise(product, exact | unit, weight, unit | (safe & (weight >= 1)))
+        safe = unit | (safe & (weight.values >= 1))
+        return self.product_noise(product, exact | unit, weight, safe)
 
-    def sum_noise(self, count: Array, absolute: Array) -> Array:
+    def sum_noise(self, count: ArrayLike, absolute: Upper) -> Upper:
         """Bound the rounding of sums of ``count`` terms, in any order."""
-        additions = np.maximum(count - 1, 0)
-        return up(times(self.gamma(additions), absolute) + additions * self.flush, 2)
+        additions = np.maximum(np.asarray(count) - 1, 0)
+        return self.gamma(additions) * absolute + additions * self.flush
 
     def embedding(self) -> Entries:
         """t = F·x − F·c, summed in any order; of x only its absolute size on the domain counts."""
-        blueprint = self.run.blueprint
-        error = np.zeros((blueprint.tokens, self.width))
-        constant = np.zeros(blueprint.tokens)
-        for i, dimension, value in blueprint.embedding.constant:
+        embedding, tokens = self.run.blueprint.embedding, self.run.blueprint.tokens
+        error, constant = Upper.zeros((tokens, self.width)), Upper.zeros(tokens)
+        for i, dimension, value in embedding.constant:
             weight, wrong, _ = self.weight(value)
             error[i, dimension] = wrong
-            if dimension == blueprint.embedding.dimension:
+            if dimension == embedding.dimension:
                 constant[i] = weight
-        rows = blueprint.embedding.features.by_row
         sizes = CoordinateSizes(self.run.domain)
-        for i in range(blueprint.tokens):
-            columns = [j for j, _ in rows.get(i, [])]
-            row = [self.weight(value) for _, value in rows.get(i, [])]
-            if not row:
-                continue
-            change = np.asarray(sizes.absolute(columns, [c for _, c, _ in row]))
-            products = sizes.absolute(columns, [weight for weight, _, _ in row])
-            count = len(row) + (constant[i] > 0) + any(not exact for _, _, exact in row)
-            absolute = up(products + constant[i], 2)
+        for i, row in embedding.features.by_row.items():
+            columns = [j for j, _ in row]
+            weights, changes, exact = self.weights((value for _, value in row), len(row))
+            absolute = sizes.absolute(columns, weights) + constant[i]
             self.fits(absolute)
-            underflow = self.underflow * sum(1 + weight for weight, _, _ in row)
-            noise = self.sum_noise(np.asarray(float(count)), absolute)
-            own = up(change + noise + underflow, len(row) + 4)
-            error[i, blueprint.embedding.dimension] += float(up(own, 2))
+            count = len(row) + int(constant[i].nonzero) + int(not exact.all())
+            underflow = self.underflow * (1 + weights).sum()
+            own = sizes.absolute(columns, changes) + self.sum_noise(count, absolute) + underflow
+            error[i, embedding.dimension] += own
         return self.entries(self.run.tokens, error)
 
-    def linear(self, matrix: Matrix, stream: Entries, extra: Matrix | None = None) -> Array:
+    def linear(self, matrix: Matrix, stream: Entries, extra: Matrix | None = None) -> Upper:
         """Return the error of W·z (+ b) for every token, any order of summation."""
-        n = len(stream.size)
-        error = np.zeros((n, matrix.rows))
-        biases = {} if extra is None else {i: self.weight(v) for i, _, v in extra}
         rows = matrix.by_row
-        single = [r for r, row in rows.items() if len(row) == 1 and r not in biases]
-        if single:
-            columns = [rows[r][0][0] for r in single]
-            size, change, exact = (
-                np.array(c) for c in zip(*(self.weight(rows[r][0][1]) for r in single), strict=True)
-            )
-            product = times(stream.computed[:, columns], size)
-            self.fits(product)
+        biases = {} if extra is None else {i: value for i, _, value in extra}
+        alike: dict[int, list[int]] = {}  # rows by the number of their entries
+        for r in rows.keys() | biases.keys():
+            alike.setdefault(len(rows.get(r, ())), []).append(r)
+        error = Upper.zeros((len(stream.size), matrix.rows))
+        for length, members in alike.items():
+            entries = [entry for r in members for entry in rows.get(r, ())]
+            shape = len(members), length
+            weight, change, exact = self.weights((value for _, value in entries), *shape)
+            bias, wrong, _ = self.weights((biases.get(r, Fraction(0)) for r in members), shape[0])
+            columns = np.array([c for c, _ in entries], dtype=int).reshape(shape)
+            product = stream.computed[:, columns] * weight
             unit, safe = stream.unit[:, columns], stream.safe[:, columns]
-            noise = self.weighted_noise(product, size, exact, unit, safe)
-            error[:, single] = up(
-                times(stream.error[:, columns], size)
-                + times(stream.size[:, columns], change)
-                + noise,
-                4,
-            )
-        for r in set(rows) | set(biases):
-            if r not in single:
-                error[:, r] = self._combination(rows.get(r, []), biases.get(r), stream)
-        return error
-
-    def _combination(
-        self,
-        row: list[tuple[int, Fraction]],
-        bias: tuple[float, float, bool] | None,
-        stream: Entries,
-    ) -> Array:
-        n = len(stream.size)
-        error, absolute, count = np.zeros(n), np.zeros(n), np.zeros(n)
-        for c, value in row:
-            weight, change, exact = (np.full(n, part) for part in self.weight(value))
-            product = times(stream.computed[:, c], weight)
-            unit, safe = stream.unit[:, c], stream.safe[:, c]
             noise = self.weighted_noise(product, weight, exact, unit, safe)
-            error += times(stream.error[:, c], weight) + times(stream.size[:, c], change) + noise
-            absolute += product
-            count += product > 0
-        if bias is not None:
-            error, absolute, count = error + bias[1], absolute + bias[0], count + (bias[0] > 0)
-        absolute = up(absolute, len(row) + 2)
-        self.fits(absolute)
-        return up(error + self.sum_noise(count, absolute), 3 * len(row) + 4)
+            carried = stream.error[:, columns] * weight + stream.size[:, columns] * change
+            absolute = product.sum(2) + bias
+            self.fits(absolute)
+            count = product.nonzero.sum(axis=2) + bias.nonzero
+            own = (carried + noise).sum(2) + wrong
+            error[:, members] = own + self.sum_noise(count, absolute)
+        return error
 
     def attention(
         self, b: int, block: BlockRun, stream: Entries, margins: Sequence[Array]
     ) -> Entries:
         """Return the stream after attention in which every token selects itself."""
         layer = self.run.blueprint.blocks[b].attention
-        error, absolute = stream.error.copy(), stream.computed
-        count = (stream.computed > 0).astype(float)
+        error, absolute = stream.error, stream.computed
+        count = absolute.nonzero.astype(int)
         for head, run, margin in zip(layer.heads, block.heads, margins, strict=True):
             queries = self.entries(run.queries, self.linear(head.query, stream))
             keys = self.entries(run.keys, self.linear(head.key, stream))
             values = self.entries(run.values, self.linear(head.value, stream))
             own, other = self.scores(queries, keys)
-            if not np.all(margin > up(own + other)):
+            if not np.all(own + other < margin):
                 raise OverflowsError(
                     f"block {b + 1}: in {self.format.name} rounding could change which token is "
                     f"selected (margin {float(margin.min()):.2g})"
                 )
-            shape = values.size.shape
-            score = np.broadcast_to(self._scores_size(run)[:, None], shape)
-            slip = np.broadcast_to(own[:, None], shape)
-            weight = up(score + slip)
-            product = times(weight, values.computed)
-            operands = up(weight + values.computed)
-            noise = self.product_noise(product, values.unit, operands, np.zeros(shape, bool))
-            carried = times(slip, values.computed) + times(score, values.error)
-            error = up(error + carried + noise, 5)
-            absolute = up(absolute + product)
-            count += product > 0
+            score = self.run.sizes.table([{0: weight} for weight in run.weights], 1)
+            slip = own[:, None]
+            product = (score + slip) * values.computed
+            operands = score + slip + values.computed
+            noise = self.product_noise(product, values.unit, operands, np.zeros_like(values.unit))
+            error = error + slip * values.computed + score * values.error + noise
+            absolute = absolute + product
+            count += product.nonzero
         size = self.run.sizes.table(block.attended, self.width)
         return self.entries(block.attended, self._summed(error, absolute, count, size))
 
-    def _scores_size(self, run: HeadRun) -> Array:
-        weights: list[Token] = [{0: weight} for weight in run.weights]
-        return self.run.sizes.table(weights, 1)[:, 0]
-
-    def scores(self, queries: Entries, keys: Entries) -> tuple[Array, Array]:
+    def scores(self, queries: Entries, keys: Entries) -> tuple[Upper, Upper]:
         """Return the error of each token's score with itself, and of any with another token."""
-        product = times(queries.computed, keys.computed)
+        product, operands = queries.computed * keys.computed, queries.computed + keys.computed
         exact, safe = queries.unit | keys.unit, queries.safe & keys.safe
-        operands = up(queries.computed + keys.computed)
         noise = self.product_noise(product, exact, operands, safe)
-        carried = times(queries.error, keys.computed) + times(queries.size, keys.error)
-        absolute = total(product, 1)
-        self.fits(absolute, "scores come")
-        own = total(up(carried + noise, 2), 1)
-        own = up(own + self.sum_noise((product > 0).sum(axis=1), absolute))
+        carried = queries.error * keys.computed + queries.size * keys.error
+        own = self._score(product, carried + noise)
         # Against another token only rows count that several tokens use.
-        shared = ((queries.computed > 0) | (keys.computed > 0)).sum(axis=0) > 1
+        shared = operands.nonzero.sum(axis=0) > 1
         q, k = queries.columns(shared), keys.columns(shared)
-        top = np.broadcast_to(k.computed.max(axis=0, initial=0.0), q.size.shape)
-        slip = np.broadcast_to(k.error.max(axis=0, initial=0.0), q.size.shape)
-        cross = times(q.computed, top)
-        never = np.zeros(cross.shape, bool)
-        noise = self.product_noise(cross, never, up(q.computed + top), never)
-        absolute = total(cross, 1)
-        self.fits(absolute, "scores come")
-        other = total(times(q.error, top) + times(q.size, slip) + noise, 1)
-        return own, up(other + self.sum_noise((cross > 0).sum(axis=1), absolute), 3)
+        top, slip = k.computed.max(0), k.error.max(0)
+        cross, never = q.computed * top, np.zeros(q.size.shape, bool)
+        noise = self.product_noise(cross, never, q.computed + top, never)
+        return own, self._score(cross, q.error * top + q.size * slip + noise)
 
-    def _summed(self, error: Array, absolute: Array, count: Array, size: Array) -> Array:
+    def _score(self, product: Upper, error: Upper) -> Upper:
+        """Return the error of sums of products that err."""
+        absolute = product.sum(1)
+        self.fits(absolute, "scores come")
+        return error.sum(1) + self.sum_noise(product.nonzero.sum(axis=1), absolute)
+
+    def _summed(self, error: Upper, absolute: Upper, count: ArrayLike, size: Upper) -> Upper:
         """Add the rounding of a sum of ``count`` terms: by its result if two, by all if more."""
         self.fits(absolute)
-        pair = up(self.u * (size + error) + self.flush, 4)
-        noise = np.where(
-            count < 2, 0.0, np.where(count == 2, pair, self.sum_noise(count, absolute))
-        )
-        return up(error + noise)
+        count = np.asarray(count)
+        pair = self.u * (size + error) + self.flush
+        return error + pair.where(count == 2) + self.sum_noise(count, absolute).where(count > 2)
 
     def feed_forward(self, b: int, block: BlockRun, stream: Entries) -> Entries:
         """Return the stream after the feed-forward layer."""
@@ -314,27 +273,24 @@ class Analysis:
         # Units that follow their input carry its errors as a matrix would: z − 2z errs as −z does.
         follows = self._follows(layer, block, raw)
         arising = self.linear(layer.w1, stream.clean, layer.b1)
-        own = np.where(follows, arising, hidden.error)
+        own = arising.where(follows) + hidden.error.where(~follows)
         change = self.linear(layer.w2, Entries(hidden.computed, own, hidden.unit, hidden.safe))
-        carried = _carried(layer, follows, stream.error)
-        weights = np.zeros((self.width, layer.w1.rows))
+        error = _carried(layer, follows, stream.error) + change
+        weights = Upper.zeros(layer.w2.shape)
         for i, j, value in layer.w2:
             weights[i, j] = self.weight(value)[0]
-        product = times(hidden.computed[:, None, :], weights[None, :, :])
-        error, absolute = carried + change, stream.computed + product.sum(axis=2)
-        count = (stream.computed > 0).astype(float) + (product > 0).sum(axis=2)
+        absolute = stream.computed + hidden.computed @ weights.transposed
+        terms = hidden.computed.nonzero.astype(float) @ weights.transposed.nonzero.astype(float)
+        count = terms + stream.computed.nonzero
         for dimension, _, value in layer.b2:
             bias, wrong, _ = self.weight(value)
             error[:, dimension] += wrong
             absolute[:, dimension] += bias
             count[:, dimension] += 1
         size = self.run.sizes.table(block.output, self.width)
-        terms = layer.w1.rows + 4
-        return self.entries(
-            block.output, self._summed(up(error, terms), up(absolute, terms), count, size)
-        )
+        return self.entries(block.output, self._summed(error, absolute, count, size))
 
-    def _activate(self, layer: FeedForward, block: BlockRun, error: Array) -> Array:
+    def _activate(self, layer: FeedForward, block: BlockRun, error: Upper) -> Upper:
         """σ does not enlarge errors; a unit that stays below zero outputs an exact zero."""
         if layer.activation is not Activation.RELU:
             return error
@@ -342,11 +298,11 @@ class Analysis:
         for i, token in enumerate(block.raw):
             for unit, entry in token.items():
                 _, high = value_range(entry, self.run.sizes.reach[i])
-                if high < 0 and below(-high) > error[i, unit]:
+                if high < 0 and error[i, unit] < below(-high):
                     error[i, unit] = 0.0
         return error
 
-    def _follows(self, layer: FeedForward, block: BlockRun, error: Array) -> Mask:
+    def _follows(self, layer: FeedForward, block: BlockRun, error: Upper) -> Mask:
         """Return which units are σ(s) = s for sure, in exact arithmetic and as computed."""
         if layer.activation is not Activation.RELU:
             return np.ones(error.shape, dtype=bool)
@@ -354,35 +310,33 @@ class Analysis:
         for i, token in enumerate(block.hidden):
             for unit, entry in token.items():
                 low, _ = value_range(entry, self.run.sizes.reach[i])
-                follows[i, unit] = below(low) > error[i, unit]
+                follows[i, unit] = error[i, unit] < below(low)
         return follows
 
     def readout(self, readout: Readout, stream: Entries) -> RoundingBound:
         """Bound one output."""
-        weight, change = np.zeros_like(stream.size), np.zeros_like(stream.size)
-        exact = np.zeros(stream.size.shape, dtype=bool)
+        shape = stream.size.shape
+        weight, change, exact = Upper.zeros(shape), Upper.zeros(shape), np.zeros(shape, bool)
         for i, dimension, value in readout.beta:
             weight[i, dimension], change[i, dimension], exact[i, dimension] = self.weight(value)
-        product = times(weight, stream.computed)
+        product = weight * stream.computed
         noise = self.weighted_noise(product, weight, exact, stream.unit, stream.safe)
-        carried = times(weight, stream.error) + times(change, stream.size) + noise
-        error = float(up(np.asarray(carried.sum()), carried.size + 2))
-        absolute = float(up(np.asarray(product.sum()), product.size))
+        error = (weight * stream.error + change * stream.size + noise).sum()
+        absolute = product.sum()
         bias, wrong, _ = self.weight(readout.bias)
-        self.fits(np.asarray(absolute + bias), "the result can come")
-        terms = int((product > 0).sum())
-        tree = ceil(log2(self.width)) + ceil(log2(stream.size.shape[0]))
+        self.fits(absolute + bias, "the result can come")
+        terms = int(product.nonzero.sum())
+        tree = ceil(log2(shape[1])) + ceil(log2(shape[0]))
 
-        def summed(additions: int, size: float) -> float:
-            noise = float(times(self.gamma(additions), np.asarray(size)))
-            return float(up(np.asarray(noise + terms * self.flush), 3))
+        def summed(additions: int, size: Upper) -> Upper:
+            return self.gamma(additions) * size + terms * self.flush
 
         # As executed: products by a tree, the bias last. Otherwise the bias may come anywhere.
         inner = error + summed(min(tree, max(terms - 1, 0)), absolute)
         last = self.u * (absolute + inner + bias) + self.flush if bias and terms else 0.0
-        executed = float(up(np.asarray(inner + last + wrong), 8))
+        executed = float(inner + last + wrong)
         others = max(terms - 1, 0) + (1 if bias and terms else 0)
-        any_order = float(up(np.asarray(error + summed(others, absolute + bias) + wrong), 8))
+        any_order = float(error + summed(others, absolute + bias) + wrong)
         if not isfinite(executed):
             raise OverflowsError(f"sums of {terms:,} terms leave no digit of {self.format.name}")
         if isfinite(any_order):
@@ -391,7 +345,7 @@ class Analysis:
         return RoundingBound(executed, None, reason)
 
 
-def _carried(layer: FeedForward, follows: Mask, error: Array) -> Array:
+def _carried(layer: FeedForward, follows: Mask, error: Upper) -> Upper:
     """Return |I + W_2 D W_1| times the errors of every token, D the units that follow their input."""
     carried = error.copy()
     for pattern in np.unique(follows, axis=0):
@@ -401,8 +355,8 @@ def _carried(layer: FeedForward, follows: Mask, error: Array) -> Array:
             for unit, outer in units:
                 for column, inner in layer.w1.by_row.get(unit, []) if pattern[unit] else ():
                     entries[column] = entries.get(column, Fraction(0)) + outer * inner
-            terms = [times(error[tokens, c], np.asarray(above(v))) for c, v in entries.items()]
-            carried[tokens, row] = up(np.sum(terms, axis=0), len(terms))
+            factors = np.array([above(value) for value in entries.values()])
+            carried[tokens, row] = (error[np.ix_(tokens, list(entries))] * factors).sum(1)
     return carried
 
 
