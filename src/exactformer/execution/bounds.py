@@ -7,8 +7,8 @@ two are exact. Underflow may flush a result or an operand to zero, as the matrix
 processors do: a product a·b then errs by at most tiny·(1 + |a| + |b|), a sum of two by 3·tiny.
 
 For every entry of the stream two numbers are carried: ``size`` ≥ |exact value| on the domain (from the
-polynomials of :mod:`symbolic`) and ``error`` ≥ |computed − exact|, both of a type that rounds up. No sum
-may come near the largest number even in absolute terms, so that no order of summation overflows.
+polynomials of :mod:`symbolic`) and ``error`` ≥ |computed − exact|, both of a type that rounds up. No
+sum may come near the largest number even in absolute terms, so that no order of summation overflows.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ class Analysis:
     def __init__(self, run: SymbolicRun, target: FloatFormat) -> None:
         self.run, self.format = run, target
         self.u, self.tiny = target.unit, target.tiny
+        self.limit = float(target.largest) / 2
         # Underflow of a product and of a sum, with room for what later roundings add to it.
         self.underflow, self.flush = 2 * target.tiny, 4 * target.tiny
         self.width = run.blueprint.width
@@ -118,7 +119,7 @@ class Analysis:
 
     def fits(self, absolute: Upper, what: str = "values on the domain come") -> None:
         """Refuse sums whose terms add up to half the largest number: partial sums could overflow."""
-        if not np.all(absolute < 0.5 * float(self.format.largest)):
+        if not np.all(absolute < self.limit):
             raise OverflowsError(f"{what} close to {self.format.name}'s largest number")
 
     def weight(self, value: Fraction) -> tuple[float, float, bool]:
@@ -160,7 +161,7 @@ class Analysis:
 
     def sum_noise(self, count: ArrayLike, absolute: Upper) -> Upper:
         """Bound the rounding of sums of ``count`` terms, in any order."""
-        additions = np.maximum(np.asarray(count) - 1, 0)
+        additions: Array = np.maximum(np.asarray(count, dtype=float) - 1, 0)
         return self.gamma(additions) * absolute + additions * self.flush
 
     def embedding(self) -> Entries:
@@ -186,17 +187,18 @@ class Analysis:
 
     def linear(self, matrix: Matrix, stream: Entries, extra: Matrix | None = None) -> Upper:
         """Return the error of W·z (+ b) for every token, any order of summation."""
-        rows = matrix.by_row
-        biases = {} if extra is None else {i: value for i, _, value in extra}
+        rows, error = dict(matrix.by_row), Upper.zeros((len(stream.size), matrix.rows))
+        biases, wrong = Upper.zeros(matrix.rows), Upper.zeros(matrix.rows)
+        for i, _, value in () if extra is None else extra:
+            biases[i], wrong[i], _ = self.weight(value)
+            rows.setdefault(i, [])
         alike: dict[int, list[int]] = {}  # rows by the number of their entries
-        for r in rows.keys() | biases.keys():
-            alike.setdefault(len(rows.get(r, ())), []).append(r)
-        error = Upper.zeros((len(stream.size), matrix.rows))
+        for r, row in rows.items():
+            alike.setdefault(len(row), []).append(r)
         for length, members in alike.items():
-            entries = [entry for r in members for entry in rows.get(r, ())]
-            shape = len(members), length
+            entries = [entry for r in members for entry in rows[r]]
+            shape, bias = (len(members), length), biases[members]
             weight, change, exact = self.weights((value for _, value in entries), *shape)
-            bias, wrong, _ = self.weights((biases.get(r, Fraction(0)) for r in members), shape[0])
             columns = np.array([c for c, _ in entries], dtype=int).reshape(shape)
             product = stream.computed[:, columns] * weight
             unit, safe = stream.unit[:, columns], stream.safe[:, columns]
@@ -205,8 +207,8 @@ class Analysis:
             absolute = product.sum(2) + bias
             self.fits(absolute)
             count = product.nonzero.sum(axis=2) + bias.nonzero
-            own = (carried + noise).sum(2) + wrong
-            error[:, members] = own + self.sum_noise(count, absolute)
+            own = (carried + noise).sum(2) + self.sum_noise(count, absolute)
+            error[:, members] = own + wrong[members]
         return error
 
     def attention(
