@@ -24,8 +24,9 @@ from exactformer.execution.expanded_bounds import _absolute, _orders
 from exactformer.execution.formats import FORMATS
 from exactformer.execution.fused_bounds import _growth, _rounded, _sum
 from exactformer.execution.fused_bounds import gamma as fused_gamma
-from exactformer.execution.magnitudes import Array, CoordinateSizes, above, below
+from exactformer.execution.magnitudes import CoordinateSizes
 from exactformer.execution.symbolic import run_symbolic
+from exactformer.execution.upper import Array, Upper, above, below
 from tests.cases.blueprints import attention_block, hand_made
 
 LINE = hand_made({(0, 0): 1}, 1, 1, 1, {}, [], {(0, 0): 1})
@@ -42,24 +43,27 @@ def numbers(*shape: int) -> Array:
     return rng.uniform(1, 2, shape) * 2.0 ** rng.integers(-20, 20, shape)
 
 
-def assert_above(bounds: Array, exact: list[Fraction], room: Fraction = Fraction(1, 2**44)) -> None:
+def assert_above(
+    bounds: Upper | Array, exact: list[Fraction], room: Fraction = Fraction(1, 2**44)
+) -> None:
     """Every bound is at least the exact number, and hardly more, underflow of float64 apart."""
-    for bound, value in zip(np.ravel(bounds).tolist(), exact, strict=True):
-        assert value <= Fraction(bound) <= value * (1 + room) + 8 * SMALLEST
+    for bound, value in zip(fractions(bounds), exact, strict=True):
+        assert value <= bound <= value * (1 + room) + 8 * SMALLEST
 
 
-def fractions(values: Array) -> list[Fraction]:
-    return [Fraction(value) for value in np.ravel(values).tolist()]
+def fractions(values: Upper | Array) -> list[Fraction]:
+    plain = values.values if isinstance(values, Upper) else values
+    return [Fraction(value) for value in np.ravel(plain).tolist()]
 
 
 def test_what_is_computed_is_at_most_size_plus_error() -> None:
     size, error = numbers(2, 500)
     mask = np.zeros(500, bool)
-    entries = Entries(size, error, mask, mask)
+    entries = Entries(Upper(size), Upper(error), mask, mask)
     exact = [s + e for s, e in zip(fractions(size), fractions(error), strict=True)]
     assert_above(entries.computed, exact)
     assert_above(entries.clean.size, exact)
-    assert not entries.clean.error.any()
+    assert not entries.clean.error.nonzero.any()
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -73,7 +77,7 @@ def test_gamma_is_rounded_up_and_ends_where_no_digit_is_left(name: str) -> None:
         assert_above(analysis(name).gamma(k), exact)
         assert_above(np.asarray(fused_gamma(k, format.unit)), exact)
     for k in (half, half + 1, 2 * half, 4 * half):
-        assert analysis(name).gamma(k) == fused_gamma(k, format.unit) == inf
+        assert float(analysis(name).gamma(k)) == float(fused_gamma(k, format.unit)) == inf
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -82,26 +86,27 @@ def test_products_and_sums_err_as_the_standard_model_says(name: str) -> None:
     u, tiny = Fraction(steps.format.unit), Fraction(steps.format.tiny)
     values, operands = numbers(2, 400)
     exact, safe = np.array(list(product((False, True), repeat=2)) * 100).T
-    noise = steps.product_noise(values, exact, operands, safe)
+    noise = steps.product_noise(Upper(values), exact, Upper(operands), safe)
     wanted = [
         Fraction(0) if e and s else (0 if e else u * v) + 2 * tiny * (1 + o)
         for v, o, e, s in zip(fractions(values), fractions(operands), exact, safe, strict=True)
     ]
     assert_above(noise, wanted)
-    assert not steps.product_noise(np.zeros(400), exact, operands, safe).any()
+    zeros = Upper.zeros(400)
+    assert not steps.product_noise(zeros, exact, Upper(operands), safe).nonzero.any()
     # A product with a weight below 1 may underflow, whatever constant it is taken with.
-    weight = np.array([0.5, 0.5, 1.0, 1.0])
+    weight, ones = Upper([0.5, 0.5, 1.0, 1.0]), Upper(np.ones(4))
     safe = np.array([False, True, False, True])
     never = np.zeros(4, bool)
-    noise = steps.weighted_noise(np.ones(4), weight, ~never, never, safe)
-    assert [bool(n) for n in noise] == [True, True, True, False]
-    assert not steps.weighted_noise(np.ones(4), weight, never, ~never, never).any()
+    noise = steps.weighted_noise(ones, weight, ~never, never, safe)
+    assert_above(noise, [2 * tiny * (1 + w) for w in fractions(weight)[:3]] + [Fraction(0)])
+    assert not steps.weighted_noise(ones, weight, never, ~never, never).nonzero.any()
     count = rng.integers(0, 20, 400).astype(float)
     wanted = []
     for m, v in zip(count.tolist(), fractions(values), strict=True):
         additions = max(int(m) - 1, 0)
         wanted.append(additions * u / (1 - additions * u) * v + additions * 4 * tiny)
-    assert_above(steps.sum_noise(count, values), wanted)
+    assert_above(steps.sum_noise(count, Upper(values)), wanted)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -115,16 +120,16 @@ def test_a_sum_of_two_errs_by_its_result_and_a_longer_one_by_its_terms(name: str
     for m, e, a, s in zip(count.tolist(), *parts, strict=True):
         noise = (m - 1) * u / (1 - int(m - 1) * u) * a + int(m - 1) * 4 * tiny if m > 2 else 0
         wanted.append(e + (u * (s + e) + 4 * tiny if m == 2 else Fraction(noise)))
-    assert_above(steps._summed(error, absolute, count, size), wanted)
+    assert_above(steps._summed(Upper(error), Upper(absolute), count, Upper(size)), wanted)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_half_the_largest_number_does_not_fit(name: str) -> None:
     steps, half = analysis(name), float(FORMATS[name].largest) / 2
-    steps.fits(np.array([0.0, np.nextafter(half, 0)]))
+    steps.fits(Upper([0.0, np.nextafter(half, 0)]))
     for bad in (half, inf, np.nan):
         with pytest.raises(OverflowsError, match=name):
-            steps.fits(np.array([0.0, bad]))
+            steps.fits(Upper([0.0, bad]))
 
 
 def test_a_weight_counts_as_flushed_below_the_smallest_normal_number() -> None:
@@ -155,9 +160,9 @@ def test_only_exact_constants_of_at_least_one_are_units() -> None:
     stream = steps.embedding()
     assert stream.unit[0].tolist() == [False, True, True, False, False, False, False]
     assert stream.safe[0].tolist() == [False, True, True, True, True, False, False]
-    taken = steps.entries(steps.run.tokens, np.zeros((1, 7)))
+    taken = steps.entries(steps.run.tokens, Upper.zeros((1, 7)))
     assert taken.safe[0].tolist() == stream.safe[0].tolist()
-    wrong = steps.entries(steps.run.tokens, np.full((1, 7), 1e-30))
+    wrong = steps.entries(steps.run.tokens, Upper(np.full((1, 7), 1e-30)))
     assert not wrong.unit.any()
     assert not wrong.safe.any()
 
@@ -191,11 +196,11 @@ def test_sums_of_coordinates_are_bounded_on_the_domain(domain: Domain) -> None:
         else:
             around = sum((v * domain.extent(j) for j, v in enumerate(w)), Fraction(0))
         moved = sum((v * abs(domain.offset(j)) for j, v in enumerate(w)), Fraction(0))
-        columns, given = [0, 1, 2], weights.tolist()
+        columns, given = [0, 1, 2], Upper(weights)
         centred = CoordinateSizes(domain, centred=True).absolute(columns, given)
-        assert_above(np.asarray(centred), [around])
-        assert_above(np.asarray(CoordinateSizes(domain).absolute(columns, given)), [around + moved])
-    assert CoordinateSizes(domain).absolute([], []) == 0
+        assert_above(centred, [around])
+        assert_above(CoordinateSizes(domain).absolute(columns, given), [around + moved])
+    assert not CoordinateSizes(domain).absolute([], Upper([])).nonzero
 
 
 @pytest.mark.parametrize("domain", [DOMAINS[0], DOMAINS[2]], ids=["ball", "box"])
@@ -267,9 +272,9 @@ def test_a_margin_that_the_errors_of_scores_use_up_is_no_margin(name: str, token
         steps.entries(made.queries, steps.linear(head.query, stream)),
         steps.entries(made.keys, steps.linear(head.key, stream)),
     )
-    assert own.min() > 0
-    assert other.min() > 0
+    assert own.nonzero.all()
+    assert other.nonzero.all()
     for factor, holds in ((1 - 1e-9, False), (1 + 1e-9, True)):
         margin = np.full(2, 100.0)
-        margin[token] = (own[token] + other[token]) * factor
+        margin[token] = float((own + other)[token]) * factor
         assert (rounding_bound(run, [[margin]], FORMATS[name]).executed is not None) == holds
