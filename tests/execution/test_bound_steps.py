@@ -5,6 +5,7 @@ A step whose result is below its formula by one unit in the last place of float6
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import factorial, inf, isqrt
@@ -12,12 +13,13 @@ from math import factorial, inf, isqrt
 import numpy as np
 import pytest
 
-from exactformer.blueprint import Ball, Box, Domain
+from exactformer.blueprint import Activation, Ball, Blueprint, Box, Domain, Matrix, Readout
 from exactformer.execution.bounds import (
     Analysis,
     Entries,
     OverflowsError,
     RoundingBound,
+    _carried,
     rounding_bound,
 )
 from exactformer.execution.expanded_bounds import _absolute, _orders
@@ -278,3 +280,309 @@ def test_a_margin_that_the_errors_of_scores_use_up_is_no_margin(name: str, token
         margin = np.full(2, 100.0)
         margin[token] = float((own + other)[token]) * factor
         assert (rounding_bound(run, [[margin]], FORMATS[name]).executed is not None) == holds
+
+
+class Paper:
+    """The standard model in rationals. In float16 no term of it is lost in another."""
+
+    def __init__(self) -> None:
+        self.u, self.tiny = (Fraction(v) for v in (HALF.unit, HALF.tiny))
+
+    def gamma(self, k: int) -> Fraction:
+        return k * self.u / (1 - k * self.u)
+
+    def product(self, product: Fraction, exact: bool, operands: Fraction, safe: bool) -> Fraction:
+        if product == 0 or (exact and safe):
+            return Fraction(0)
+        return (0 if exact else self.u * product) + 2 * self.tiny * (1 + operands)
+
+    def weighted(
+        self, product: Fraction, weight: Fraction, exact: bool, unit: bool, safe: bool
+    ) -> Fraction:
+        return self.product(product, exact or unit, weight, unit or (safe and weight >= 1))
+
+    def sum(self, count: int, absolute: Fraction) -> Fraction:
+        additions = max(count - 1, 0)
+        return self.gamma(additions) * absolute + additions * 4 * self.tiny
+
+    def summed(self, error: Fraction, absolute: Fraction, count: int, size: Fraction) -> Fraction:
+        if count == 2:
+            return error + self.u * (size + error) + 4 * self.tiny
+        return error + (self.sum(count, absolute) if count > 2 else 0)
+
+
+HALF = FORMATS["float16"]
+PAPER = Paper()
+CLOSE = Fraction(1, 10**9)
+Table = list[list[Fraction]]
+
+
+def table(values: Upper) -> Table:
+    return [[Fraction(value) for value in row] for row in values.values.tolist()]
+
+
+def tables(entries: Entries) -> tuple[Table, Table, Table]:
+    """Sizes, errors and what is computed."""
+    size, error = table(entries.size), table(entries.error)
+    both = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(size, error, strict=True)]
+    return size, error, both
+
+
+def some_entries(n: int, width: int, seed: int) -> Entries:
+    """Entries of which some are zero, some are constants, and all else counts."""
+    rng = np.random.default_rng(seed)
+    size, error = rng.uniform(1, 2, (2, n, width)) * (rng.uniform(size=(2, n, width)) < 0.85)
+    unit, safe = rng.uniform(size=(2, n, width)) < 0.3
+    return Entries(Upper(size), Upper(error * 2.0**-7), unit, safe)
+
+
+WEIGHTS = [Fraction(v) for v in ("1/3", "-4", "5/7", "1/8", "1", "-9/7", "3")]
+
+
+def weight_of(steps: Analysis, value: Fraction) -> tuple[Fraction, Fraction, bool]:
+    size, change, exact = steps.weight(value)
+    return Fraction(size), Fraction(change), exact
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_linear_map_errs_by_its_formula(seed: int) -> None:
+    """Rows of none, one and several entries, with a bias and without."""
+    steps, stream = analysis("float16"), some_entries(4, 5, seed)
+    rng = np.random.default_rng(seed)
+    lengths = [0, 1, 1, 3, 3, 5, 0]
+    places = {
+        (r, int(c)): WEIGHTS[int(rng.integers(len(WEIGHTS)))]
+        for r, length in enumerate(lengths)
+        for c in rng.choice(5, length, replace=False)
+    }
+    biases = {0: Fraction(1, 3), 2: Fraction(5, 7), 4: Fraction(-2)}
+    matrix = Matrix.of(len(lengths), 5, places)
+    extra = Matrix.of(len(lengths), 1, {(r, 0): v for r, v in biases.items()})
+    size, error, computed = tables(stream)
+    for given in (biases, {}):
+        wanted = []
+        for i, r in product(range(4), range(len(lengths))):
+            bias, own, _ = weight_of(steps, given.get(r, Fraction(0)))
+            absolute, count = bias, int(bias > 0)
+            for c, value in matrix.by_row.get(r, []):
+                weight, change, exact = weight_of(steps, value)
+                term = computed[i][c] * weight
+                masks = bool(stream.unit[i, c]), bool(stream.safe[i, c])
+                own += error[i][c] * weight + size[i][c] * change
+                own += PAPER.weighted(term, weight, exact, *masks)
+                absolute, count = absolute + term, count + (term > 0)
+            wanted.append(own + PAPER.sum(count, absolute))
+        assert_above(steps.linear(matrix, stream, extra if given else None), wanted, CLOSE)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_scores_err_by_their_formula(seed: int) -> None:
+    """A row that one token alone uses counts for its own score only."""
+    steps, n, rows = analysis("float16"), 4, 4
+    queries, keys = some_entries(n, rows, seed), some_entries(n, rows, seed + 100)
+    for entries in (queries, keys):
+        for part in (entries.size, entries.error):
+            part[1:, 3] = 0  # a position
+    q, k = tables(queries), tables(keys)
+    top, slip = ([max(row[r] for row in k[part]) for r in range(rows)] for part in (2, 1))
+    mine, others = [], []
+    for i in range(n):
+        own = absolute = other = across = Fraction(0)
+        count = met = 0
+        for r in range(rows):
+            (size, error, both), (_, wrong, seen) = ([part[i][r] for part in t] for t in (q, k))
+            exact = bool(queries.unit[i, r] or keys.unit[i, r])
+            safe = bool(queries.safe[i, r] and keys.safe[i, r])
+            own += error * seen + size * wrong
+            own += PAPER.product(both * seen, exact, both + seen, safe)
+            absolute, count = absolute + both * seen, count + (both * seen > 0)
+            if r < 3:
+                other += error * top[r] + size * slip[r]
+                other += PAPER.product(both * top[r], False, both + top[r], False)
+                across, met = across + both * top[r], met + (both * top[r] > 0)
+        mine.append(own + PAPER.sum(count, absolute))
+        others.append(other + PAPER.sum(met, across))
+    found = steps.scores(queries, keys)
+    assert_above(found[0], mine, CLOSE)
+    assert_above(found[1], others, CLOSE)
+
+
+@pytest.mark.parametrize("bias", [Fraction(0), Fraction(9, 7)])
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize(("tokens", "width"), [(9, 5), (4, 4), (2, 1), (1, 1), (1, 2)])
+def test_an_output_errs_by_its_formula(tokens: int, width: int, read: bool, bias: Fraction) -> None:
+    """As executed: a tree, then the bias. In any order: as many additions as there are."""
+    steps, stream = analysis("float16"), some_entries(tokens, width, 5)
+    steps.width = width
+    size, error, computed = tables(stream)
+    places = product(range(tokens), range(width)) if read else ()
+    beta = {(i, c): WEIGHTS[(3 * i + c) % len(WEIGHTS)] for i, c in places}
+    own = absolute = Fraction(0)
+    terms = 0
+    for (i, c), value in beta.items():
+        weight, change, exact = weight_of(steps, value)
+        term = weight * computed[i][c]
+        masks = bool(stream.unit[i, c]), bool(stream.safe[i, c])
+        own += weight * error[i][c] + change * size[i][c]
+        own += PAPER.weighted(term, weight, exact, *masks)
+        absolute, terms = absolute + term, terms + (term > 0)
+    constant, wrong, _ = weight_of(steps, bias)
+    u, flush = PAPER.u, 4 * PAPER.tiny
+    depth = sum(next(k for k in range(9) if 2**k >= m) for m in (tokens, width))
+    inner = own + PAPER.gamma(min(depth, max(terms - 1, 0))) * absolute + terms * flush
+    last = u * (absolute + inner + constant) + flush if bias and terms else 0
+    executed = inner + last + wrong
+    most = max(terms - 1, 0) + (1 if bias and terms else 0)
+    any_order = own + PAPER.gamma(most) * (absolute + constant) + terms * flush + wrong
+    found = steps.readout(Readout(Matrix.of(tokens, width, beta), bias), stream)
+    assert_above(np.array([found.any_order]), [any_order], CLOSE)
+    assert_above(np.array([found.executed]), [min(executed, any_order)], CLOSE)
+
+
+def test_the_errors_of_a_layer_that_follows_its_input_are_carried_as_by_a_matrix() -> None:
+    """|I + W_2 D W_1| times the errors, D by token."""
+    w1 = Matrix.of(3, 3, {(0, 0): 1, (0, 1): Fraction(1, 3), (1, 1): -2, (2, 2): 5})
+    w2 = Matrix.of(3, 3, {(0, 0): Fraction(-3, 2), (0, 2): 1, (1, 1): Fraction(1, 2), (1, 0): 1})
+    layer = attention_block(3, [], w1=w1.entries, w2=w2.entries, units=3).feed_forward
+    follows = np.array(list(product((False, True), repeat=3)))
+    error = Upper(rng.uniform(1, 2, (8, 3)))
+    wanted = []
+    for i, row in enumerate(table(error)):
+        for r in range(3):
+            entries = [Fraction(int(r == c)) for c in range(3)]
+            for c, unit in product(range(3), repeat=2):
+                entries[c] += w2[r, unit] * w1[unit, c] * int(follows[i, unit])
+            wanted.append(sum((abs(e) * v for e, v in zip(entries, row, strict=True)), Fraction(0)))
+    assert_above(_carried(layer, follows, error), wanted)
+
+
+@pytest.mark.parametrize("domain", DOMAINS[2:] + DOMAINS[:2], ids=str)
+def test_features_err_by_their_formula(domain: Domain) -> None:
+    """Several weights, with a constant and without; one; a power of two; a constant alone."""
+    third, half = Fraction(1, 3), Fraction(1, 2)
+    features = [
+        [third, Fraction(5, 7), 3],
+        [third, 2],
+        [half, 2, 4],
+        [half, 2],
+        [third],
+        [half],
+        [],
+    ]
+    places = {(i, j): Fraction(v) for i, row in enumerate(features) for j, v in enumerate(row)}
+    constants = {(0, 0): third, (2, 0): Fraction(3), (6, 0): third, (1, 1): third, (4, 0): half}
+    blueprint = replace(hand_made(places, 7, 3, 2, constants, [], {(0, 0): 1}), domain=domain)
+    steps = Analysis(run_symbolic(blueprint, domain), HALF)
+    sizes, wanted = CoordinateSizes(domain), []
+    for i, row in enumerate(features):
+        weights, changes, exact = zip(
+            *(weight_of(steps, Fraction(v)) for v in row or [0]), strict=True
+        )
+        constant, own, _ = weight_of(steps, constants.get((i, 0), Fraction(0)))
+        if row:
+            parts = (Upper([float(w) for w in part]) for part in (weights, changes))
+            absolute, moved = (Fraction(float(sizes.absolute(range(len(row)), p))) for p in parts)
+            count = len(row) + (constant > 0) + (not all(exact))
+            own += moved + PAPER.sum(count, absolute + constant)
+            own += 2 * PAPER.tiny * sum(1 + w for w in weights)
+        wanted += [own, weight_of(steps, constants.get((i, 1), Fraction(0)))[1]]
+    assert_above(steps.embedding().error, wanted, CLOSE)
+
+
+def two_tokens() -> tuple[Blueprint, Entries]:
+    """Two heads and a layer over two tokens, and errors of the stream that reaches them."""
+    third = Fraction(1, 3)
+    places = {(0, 1): 1, (1, 2): 1, (0, 3): 1, (1, 3): 1, (0, 4): third}
+    heads = []
+    for scale in (Fraction(3), Fraction(4)):
+        query = {(0, 1): scale, (1, 2): scale, (2, 3): third / 64}
+        key = {(0, 1): third, (1, 2): third, (2, 0): third / 64}
+        value = {(0, 0): scale / 7, (0, 3): 1, (4, 3): 1, (5, 0): third, (5, 4): 1}
+        heads.append((3, query, key, value))
+    layer = {
+        "w1": {(0, 0): third, (1, 0): 1, (1, 3): 8, (2, 4): 1, (3, 3): -third},
+        "b1": {(1, 0): 9, (2, 0): -third, (3, 0): -1},
+        "w2": {(0, 0): third, (0, 1): Fraction(1, 7), (4, 2): 2, (5, 1): 1, (5, 3): 1},
+        "b2": {(0, 0): third, (3, 0): 1, (2, 0): third},
+    }
+    block = attention_block(6, heads, units=4, **layer)  # type: ignore[arg-type]
+    blueprint = hand_made({(0, 0): 1, (1, 0): third}, 2, 1, 6, places, [block], {(0, 0): 1})
+    steps = Analysis(run_symbolic(blueprint, Fraction(1)), HALF)
+    stream = steps.embedding()
+    wrong = rng.uniform(1, 2, (2, 6)) * stream.size.nonzero * 2.0**-12
+    wrong[:, [1, 2, 3]] = 0
+    return blueprint, steps.entries(steps.run.tokens, Upper(wrong))
+
+
+def test_attention_errs_by_its_formula() -> None:
+    """Each head adds score·value: errors of either, and of the product, and of the sum."""
+    blueprint, stream = two_tokens()
+    steps = Analysis(run_symbolic(blueprint, Fraction(1)), HALF)
+    block, layer = steps.run.blocks[0], blueprint.blocks[0].attention
+    _, error, absolute = tables(stream)
+    count = [[int(value > 0) for value in row] for row in absolute]
+    units = 0
+    for head, made in zip(layer.heads, block.heads, strict=True):
+        queries = steps.entries(made.queries, steps.linear(head.query, stream))
+        keys = steps.entries(made.keys, steps.linear(head.key, stream))
+        values = steps.entries(made.values, steps.linear(head.value, stream))
+        slips = fractions(steps.scores(queries, keys)[0])
+        scores = fractions(steps.run.sizes.table([{0: w} for w in made.weights], 1))
+        _, wrong, seen = tables(values)
+        for i, c in product(range(2), range(6)):
+            slip, score, unit = slips[i], scores[i], bool(values.unit[i, c])
+            term = (score + slip) * seen[i][c]
+            error[i][c] += slip * seen[i][c] + score * wrong[i][c]
+            error[i][c] += PAPER.product(term, unit, score + slip + seen[i][c], False)
+            absolute[i][c] += term
+            count[i][c] += term > 0
+            units += unit and term > 0
+    assert units
+    assert {0, 1, 2, 3} <= {m for row in count for m in row}
+    size = table(steps.run.sizes.table(block.attended, 6))
+    wanted = [
+        PAPER.summed(error[i][c], absolute[i][c], count[i][c], size[i][c])
+        for i, c in product(range(2), range(6))
+    ]
+    margins = [np.full(2, 1e9)] * 2
+    assert_above(steps.attention(0, block, stream, margins).error, wanted, CLOSE)
+
+
+@pytest.mark.parametrize("activation", Activation)
+def test_a_layer_errs_by_its_formula(activation: Activation) -> None:
+    """Units that follow their input pass on its errors by a matrix, others as they are."""
+    blueprint, _ = two_tokens()
+    (block,) = blueprint.blocks
+    layer = replace(block.feed_forward, activation=activation)
+    blueprint = replace(blueprint, blocks=(replace(block, feed_forward=layer),))
+    steps = Analysis(run_symbolic(blueprint, Fraction(1)), HALF)
+    made = steps.run.blocks[0]
+    wrong = rng.uniform(1, 2, (2, 6)) * 2.0**-9
+    wrong[:, 3] = 0
+    stream = steps.entries(made.attended, Upper(wrong))
+    raw = steps.linear(layer.w1, stream, layer.b1)
+    hidden = steps.entries(made.hidden, steps._activate(layer, made, raw))
+    follows = steps._follows(layer, made, raw)
+    if activation is Activation.RELU:
+        assert {True, False} == set(np.ravel(follows).tolist())
+        assert not hidden.error.nonzero[:, 3].any()
+        assert raw.nonzero[:, 3].all()
+    arising = table(steps.linear(layer.w1, stream.clean, layer.b1))
+    passed = table(hidden.error)
+    own = [[arising[i][j] if follows[i, j] else passed[i][j] for j in range(4)] for i in range(2)]
+    given = Upper([[float(value) for value in row] for row in own])
+    after = Entries(hidden.computed, given, hidden.unit, hidden.safe)
+    change = table(steps.linear(layer.w2, after))
+    error = table(_carried(layer, follows, stream.error))
+    absolute, inner = tables(stream)[2], tables(hidden)[2]
+    size, wanted, counts = table(steps.run.sizes.table(made.output, 6)), [], set()
+    for i, c in product(range(2), range(6)):
+        bias, rounded, _ = weight_of(steps, layer.b2[c, 0])
+        terms = [Fraction(steps.weight(w)[0]) * inner[i][j] for j, w in layer.w2.by_row.get(c, [])]
+        count = sum(term > 0 for term in [absolute[i][c], *terms, bias])
+        absolute[i][c] += sum(terms, bias)
+        error[i][c] += change[i][c] + rounded
+        wanted.append(PAPER.summed(error[i][c], absolute[i][c], count, size[i][c]))
+        counts.add(count)
+    assert {1, 2, 4} <= counts
+    assert_above(steps.feed_forward(0, made, stream).error, wanted, CLOSE)
