@@ -23,7 +23,7 @@ from exactformer.execution.bounds import (
     rounding_bound,
 )
 from exactformer.execution.expanded_bounds import _absolute, _orders
-from exactformer.execution.formats import FORMATS
+from exactformer.execution.formats import FORMATS, FloatFormat
 from exactformer.execution.fused_bounds import _growth, _rounded, _sum
 from exactformer.execution.fused_bounds import gamma as fused_gamma
 from exactformer.execution.magnitudes import CoordinateSizes
@@ -148,25 +148,79 @@ def test_a_weight_counts_as_flushed_below_the_smallest_normal_number() -> None:
             with pytest.raises(OverflowsError):
                 find(2 * format.largest)
     powers = [
-        analysis("float32").weight(Fraction(v)) for v in (4, 3, Fraction(1, 8), Fraction(3, 8))
+        analysis("float32").weight(Fraction(v)) for v in (-4, 3, Fraction(1, 8), Fraction(3, 8))
     ]
     assert [exact for _, _, exact in powers] == [True, False, True, False]
 
 
 def test_only_exact_constants_of_at_least_one_are_units() -> None:
     """Products with ±2^k are exact; those with ½ may still underflow."""
-    values = [Fraction(v) for v in (1, 2, 3, Fraction(1, 2), Fraction(2) ** -127, Fraction(1, 3))]
+    tiny = Fraction(2) ** -126
+    values = [Fraction(v) for v in (1, 2, 3, Fraction(1, 2), tiny / 2, Fraction(1, 3), tiny)]
     constant = {(0, j + 1): value for j, value in enumerate(values)}
-    blueprint = hand_made({(0, 0): 1}, 1, 1, 7, constant, [], {(0, 0): 1})
+    blueprint = hand_made({(0, 0): 1}, 1, 1, 8, constant, [], {(0, 0): 1})
     steps = Analysis(run_symbolic(blueprint, Fraction(1)), FORMATS["float32"])
     stream = steps.embedding()
-    assert stream.unit[0].tolist() == [False, True, True, False, False, False, False]
-    assert stream.safe[0].tolist() == [False, True, True, True, True, False, False]
-    taken = steps.entries(steps.run.tokens, Upper.zeros((1, 7)))
+    assert stream.unit[0].tolist() == [False, True, True, False, False, False, False, False]
+    assert stream.safe[0].tolist() == [False, True, True, True, True, False, False, True]
+    taken = steps.entries(steps.run.tokens, Upper.zeros((1, 8)))
     assert taken.safe[0].tolist() == stream.safe[0].tolist()
-    wrong = steps.entries(steps.run.tokens, Upper(np.full((1, 7), 1e-30)))
+    wrong = steps.entries(steps.run.tokens, Upper(np.full((1, 8), 1e-30)))
     assert not wrong.unit.any()
     assert not wrong.safe.any()
+
+
+@pytest.mark.parametrize(
+    ("size", "error", "fits"),
+    [(20_000, 1, True), (40_000, 0, False), (1, 40_000, False), (20_000, 20_000, False)],
+)
+def test_a_value_and_its_error_fit_together(size: int, error: int, fits: bool) -> None:
+    """Half the largest number of float16 is 32752."""
+    steps = Analysis(run_symbolic(LINE, Fraction(size)), FORMATS["float16"])
+    if fits:
+        steps.entries(steps.run.tokens, Upper([[float(error)]]))
+    else:
+        with pytest.raises(OverflowsError, match="values on the domain"):
+            steps.entries(steps.run.tokens, Upper([[float(error)]]))
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_an_activation_is_shut_or_open_only_if_the_error_cannot_change_that(sign: int) -> None:
+    """A unit sign·(x + 2) on |x| ≤ 1 comes within 1 of zero; below 1 is the float64 before it."""
+    line = {"w1": {(0, 0): sign}, "b1": {(0, 0): 2 * sign}, "w2": {(0, 0): 1}}
+    for activation in Activation:
+        block = attention_block(1, [], units=1, activation=activation, **line)  # type: ignore[arg-type]
+        blueprint = hand_made({(0, 0): 1}, 1, 1, 1, {}, [block], {(0, 0): 1})
+        steps = Analysis(run_symbolic(blueprint, Fraction(1)), FORMATS["float64"])
+        layer, made = block.feed_forward, steps.run.blocks[0]
+        edge = below(Fraction(1))
+        for error, certain in ((edge, False), (float(np.nextafter(edge, 0)), True)):
+            found = float(steps._activate(layer, made, Upper([[error]]))[0, 0])
+            follows = bool(steps._follows(layer, made, Upper([[error]]))[0, 0])
+            if activation is Activation.RELU:
+                assert found == (0 if certain and sign < 0 else error)
+                assert follows == (certain and sign > 0)
+            else:
+                assert found == error
+                assert follows
+
+
+def test_sums_of_so_many_terms_that_no_digit_is_left_have_no_bound() -> None:
+    """With 8 digits that takes 128 additions one after the other, not by a tree; with 2 digits 2."""
+    tokens, never = 129, np.zeros((129, 1), bool)
+    stream = Entries(Upper(np.ones((tokens, 1))), Upper.zeros((tokens, 1)), never, never)
+    for length, name in ((128, "bfloat16"), (129, "bfloat16"), (129, "float16")):
+        beta = Matrix.of(tokens, 1, {(i, 0): 1 for i in range(length)})
+        found = analysis(name).readout(Readout(beta, Fraction(0)), stream)
+        assert found.executed is not None
+        assert (
+            (found.any_order is None)
+            == (found.reason != "")
+            == ((length, name) == (129, "bfloat16"))
+        )
+    steps = Analysis(run_symbolic(LINE, Fraction(1)), FloatFormat("coarse", 2, -30, 30))
+    with pytest.raises(OverflowsError, match="129 terms leave no digit of coarse"):
+        steps.readout(Readout(beta, Fraction(0)), stream)
 
 
 def test_the_worst_of_several_outputs_is_theirs() -> None:
@@ -407,15 +461,15 @@ def test_scores_err_by_their_formula(seed: int) -> None:
     assert_above(found[1], others, CLOSE)
 
 
-@pytest.mark.parametrize("bias", [Fraction(0), Fraction(9, 7)])
-@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("bias", [Fraction(0), Fraction(9, 7), Fraction(900, 7)])
+@pytest.mark.parametrize("most", [0, 2, 99])
 @pytest.mark.parametrize(("tokens", "width"), [(9, 5), (4, 4), (2, 1), (1, 1), (1, 2)])
-def test_an_output_errs_by_its_formula(tokens: int, width: int, read: bool, bias: Fraction) -> None:
+def test_an_output_errs_by_its_formula(tokens: int, width: int, most: int, bias: Fraction) -> None:
     """As executed: a tree, then the bias. In any order: as many additions as there are."""
     steps, stream = analysis("float16"), some_entries(tokens, width, 5)
     steps.width = width
     size, error, computed = tables(stream)
-    places = product(range(tokens), range(width)) if read else ()
+    places = list(product(range(tokens), range(width)))[:most]
     beta = {(i, c): WEIGHTS[(3 * i + c) % len(WEIGHTS)] for i, c in places}
     own = absolute = Fraction(0)
     terms = 0
@@ -432,8 +486,8 @@ def test_an_output_errs_by_its_formula(tokens: int, width: int, read: bool, bias
     inner = own + PAPER.gamma(min(depth, max(terms - 1, 0))) * absolute + terms * flush
     last = u * (absolute + inner + constant) + flush if bias and terms else 0
     executed = inner + last + wrong
-    most = max(terms - 1, 0) + (1 if bias and terms else 0)
-    any_order = own + PAPER.gamma(most) * (absolute + constant) + terms * flush + wrong
+    others = max(terms - 1, 0) + (1 if bias and terms else 0)
+    any_order = own + PAPER.gamma(others) * (absolute + constant) + terms * flush + wrong
     found = steps.readout(Readout(Matrix.of(tokens, width, beta), bias), stream)
     assert_above(np.array([found.any_order]), [any_order], CLOSE)
     assert_above(np.array([found.executed]), [min(executed, any_order)], CLOSE)
@@ -558,13 +612,13 @@ def test_a_layer_errs_by_its_formula(activation: Activation) -> None:
     steps = Analysis(run_symbolic(blueprint, Fraction(1)), HALF)
     made = steps.run.blocks[0]
     wrong = rng.uniform(1, 2, (2, 6)) * 2.0**-9
-    wrong[:, 3] = 0
+    wrong[:, 3], wrong[0, 0] = 0, 0.25
     stream = steps.entries(made.attended, Upper(wrong))
     raw = steps.linear(layer.w1, stream, layer.b1)
     hidden = steps.entries(made.hidden, steps._activate(layer, made, raw))
     follows = steps._follows(layer, made, raw)
     if activation is Activation.RELU:
-        assert {True, False} == set(np.ravel(follows).tolist())
+        assert follows.tolist() == [[False, True, True, False], [True, True, True, False]]
         assert not hidden.error.nonzero[:, 3].any()
         assert raw.nonzero[:, 3].all()
     arising = table(steps.linear(layer.w1, stream.clean, layer.b1))

@@ -143,7 +143,7 @@ class Analysis:
         """Attach the sizes of exact values to errors."""
         size, constant = self.run.sizes.tables(tokens, error.shape[1])
         self.fits(size + error)
-        exact = ~error.nonzero & (constant > 0)
+        exact = ~error.nonzero
         unit = exact & (constant >= 1) & (np.frexp(constant)[0] == 0.5)
         return Entries(size, error, unit, exact & (constant >= self.tiny))
 
@@ -300,7 +300,7 @@ class Analysis:
         for i, token in enumerate(block.raw):
             for unit, entry in token.items():
                 _, high = value_range(entry, self.run.sizes.reach[i])
-                if high < 0 and error[i, unit] < below(-high):
+                if error[i, unit] < below(-high):
                     error[i, unit] = 0.0
         return error
 
@@ -335,9 +335,9 @@ class Analysis:
 
         # As executed: products by a tree, the bias last. Otherwise the bias may come anywhere.
         inner = error + summed(min(tree, max(terms - 1, 0)), absolute)
-        last = self.u * (absolute + inner + bias) + self.flush if bias and terms else 0.0
+        last = self.u * (absolute + inner + bias) + self.flush if bias else 0.0
         executed = float(inner + last + wrong)
-        others = max(terms - 1, 0) + (1 if bias and terms else 0)
+        others = max(terms + (bias > 0) - 1, 0)
         any_order = float(error + summed(others, absolute + bias) + wrong)
         if not isfinite(executed):
             raise OverflowsError(f"sums of {terms:,} terms leave no digit of {self.format.name}")
@@ -368,5 +368,6 @@ def _largest(values: list[float | None]) -> float | None:
 
 
 def _is_power_of_two(value: Fraction) -> bool:
-    numerator, denominator = abs(value.numerator), value.denominator
-    return numerator & (numerator - 1) == 0 and denominator & (denominator - 1) == 0
+    """Return whether a number of a format, the denominator of which is one, is one itself, or zero."""
+    numerator = abs(value.numerator)
+    return numerator & (numerator - 1) == 0
