@@ -184,6 +184,17 @@ def test_a_value_and_its_error_fit_together(size: int, error: int, fits: bool) -
             steps.entries(steps.run.tokens, Upper([[float(error)]]))
 
 
+def test_coordinates_far_out_must_fit_though_they_cancel() -> None:
+    """t = F·x − F·c is at most F, but F·c and F·x are partial sums."""
+    for feature, fits in ((16, True), (17, False)):
+        centre, half = Fraction(1000), Fraction(1)
+        constant = {(0, 0): -feature * centre}
+        blueprint = hand_made({(0, 0): feature}, 1, 1, 1, constant, [], {(0, 0): 1})
+        domain = Box((centre,), (half,))
+        run = run_symbolic(replace(blueprint, domain=domain), domain)
+        assert (rounding_bound(run, [], FORMATS["float16"]).executed is not None) == fits
+
+
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_an_activation_is_shut_or_open_only_if_the_error_cannot_change_that(sign: int) -> None:
     """A unit sign·(x + 2) on |x| ≤ 1 comes within 1 of zero; below 1 is the float64 before it."""
