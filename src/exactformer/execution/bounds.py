@@ -167,22 +167,21 @@ class Analysis:
     def embedding(self) -> Entries:
         """t = F·x − F·c, summed in any order; of x only its absolute size on the domain counts."""
         embedding, tokens = self.run.blueprint.embedding, self.run.blueprint.tokens
-        error, constant = Upper.zeros((tokens, self.width)), Upper.zeros(tokens)
+        error, count = Upper.zeros((tokens, self.width)), np.zeros(tokens)
+        own, absolute = Upper.zeros(tokens), Upper.zeros(tokens)
         for i, dimension, value in embedding.constant:
-            weight, wrong, _ = self.weight(value)
-            error[i, dimension] = wrong
+            weight, error[i, dimension], _ = self.weight(value)
             if dimension == embedding.dimension:
-                constant[i] = weight
+                absolute[i], count[i] = weight, weight > 0
         sizes = CoordinateSizes(self.run.domain)
         for i, row in embedding.features.by_row.items():
             columns = [j for j, _ in row]
             weights, changes, exact = self.weights((value for _, value in row), len(row))
-            absolute = sizes.absolute(columns, weights) + constant[i]
-            self.fits(absolute)
-            count = len(row) + int(constant[i].nonzero) + int(not exact.all())
-            underflow = self.underflow * (1 + weights).sum()
-            own = sizes.absolute(columns, changes) + self.sum_noise(count, absolute) + underflow
-            error[i, embedding.dimension] += own
+            own[i] = sizes.absolute(columns, changes) + self.underflow * (1 + weights).sum()
+            absolute[i] += sizes.absolute(columns, weights)
+            count[i] += len(row) + (not exact.all())
+        self.fits(absolute)
+        error[:, embedding.dimension] += own + self.sum_noise(count, absolute)
         return self.entries(self.run.tokens, error)
 
     def linear(self, matrix: Matrix, stream: Entries, extra: Matrix | None = None) -> Upper:
