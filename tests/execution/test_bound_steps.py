@@ -536,6 +536,7 @@ def test_features_err_by_their_formula(domain: Domain) -> None:
     ]
     places = {(i, j): Fraction(v) for i, row in enumerate(features) for j, v in enumerate(row)}
     constants = {(0, 0): third, (2, 0): Fraction(3), (6, 0): third, (1, 1): third, (4, 0): half}
+    constants[3, 0] = Fraction(2) ** -40  # stored as zero
     blueprint = replace(hand_made(places, 7, 3, 2, constants, [], {(0, 0): 1}), domain=domain)
     steps = Analysis(run_symbolic(blueprint, domain), HALF)
     sizes, wanted = CoordinateSizes(domain), []
