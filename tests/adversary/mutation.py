@@ -103,11 +103,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             *_ROUNDING,
             _SEARCH,
         ),
-        "execution/expanded_bounds.py": (
-            "execution/test_bound_steps.py",
-            "execution/test_expanded.py",
-            _SEARCH,
-        ),
+        "execution/expanded_bounds.py": ("execution/test_expanded.py", _SEARCH),
         "execution/softmax_run.py": (*_SOFTMAX, _SEARCH),
         "execution/softmax_bounds.py": (*_SOFTMAX, _SEARCH),
         "blueprint/domain.py": (

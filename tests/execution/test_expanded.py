@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import inf
+from math import factorial, inf, isqrt
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import exactformer as ef
 from exactformer.algebra import Target
-from exactformer.blueprint import Ball, Box
+from exactformer.blueprint import Ball, Box, Domain
 from exactformer.execution.expanded import Expanded
-from exactformer.execution.expanded_bounds import expanded_bound
+from exactformer.execution.expanded_bounds import _absolute, _orders, expanded_bound
 from exactformer.execution.expanding import _halves, _monomial, _products, _stairs, expand
 from exactformer.execution.formats import FORMATS, float_format
 from exactformer.model import CompiledModel
@@ -159,3 +159,37 @@ def test_a_centre_that_no_format_holds_has_no_bound() -> None:
     _, plan = plan_of("x^9 + x^8")
     assert plan is not None
     assert expanded_bound(plan, tiny, FORMATS["float64"]) > 0
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [Ball(Fraction(7, 3)), Box((Fraction(0),) * 3, (Fraction(1, 7), Fraction(3), Fraction(2)))],
+    ids=["ball", "box"],
+)
+def test_sums_of_terms_are_bounded_on_the_domain(domain: Domain) -> None:
+    """Σ|a||y^α|: by Cauchy and Schwarz degree by degree in a ball, by the corners of a box."""
+    monomials = [(1,), (2,), (1, 1), (1, 2), (3, 3, 3), (1, 2, 3), ()]
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        sizes = rng.uniform(1, 2, len(monomials)) * 2.0 ** rng.integers(-20, 20, len(monomials))
+        terms = list(zip(monomials, map(Fraction, sizes.tolist()), strict=True))
+        bound = Fraction(float(_absolute(terms, domain)))
+        total = Fraction(0)
+        if isinstance(domain, Ball):
+            for degree in range(4):
+                own = [(m, v) for m, v in terms if len(m) == degree]
+                square = sum((v * v / _orders(m) for m, v in own), Fraction(0))
+                square *= domain.radius ** (2 * degree)
+                total += Fraction(isqrt(int(square * 2**240)), 2**120)
+        else:
+            for monomial, value in terms:
+                for j in monomial:
+                    value *= domain.extent(j - 1)
+                total += value
+        assert total <= bound <= total * (1 + Fraction(1, 2**40))
+
+
+def test_orders_are_counted() -> None:
+    assert _orders((1, 1, 2)) == 3
+    assert _orders((1, 2, 3, 4)) == factorial(4)
+    assert _orders(()) == 1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from exactformer.blueprint import Ball, Box, Domain, Matrix
+from exactformer.execution.bounds import OverflowsError
 from exactformer.execution.formats import FORMATS, FloatFormat
 from exactformer.execution.fused_bounds import (
     _clenshaw,
@@ -19,7 +20,8 @@ from exactformer.execution.fused_bounds import (
     fused_bound,
 )
 from exactformer.execution.fusing import Basis, FusedForm
-from exactformer.execution.magnitudes import Array, CoordinateSizes
+from exactformer.execution.magnitudes import CoordinateSizes
+from exactformer.execution.upper import Upper, above
 
 ROOM = Fraction(1, 2**40)
 rng = np.random.default_rng(1)
@@ -30,16 +32,20 @@ def gamma(k: int, format: FloatFormat) -> Fraction:
     return ku / (1 - ku)
 
 
-def assert_is(bound: float, exact: Fraction) -> None:
+def assert_is(bound: Upper | float, exact: Fraction) -> None:
     """A bound is at least the exact number, and hardly more."""
-    assert exact <= Fraction(bound) <= exact * (1 + ROOM)
+    assert exact <= Fraction(float(bound)) <= exact * (1 + ROOM)
 
 
-def parts(n: int, q: int, scale: float) -> tuple[Array, Array, Array, Array]:
+def parts(n: int, q: int, scale: float) -> tuple[Upper, Upper, Upper, Upper]:
     """Coefficients, their errors, T and E; all of one size, so that every term counts."""
     weight, change = rng.uniform(1, 2, (2, n, q))
     T, E = rng.uniform(0.5, 1, (2, n))
-    return weight, change * scale, T, E * scale
+    return Upper(weight), Upper(change * scale), Upper(T), Upper(E * scale)
+
+
+def fractions(values: Upper) -> list[Fraction]:
+    return [Fraction(value) for value in values.values.tolist()]
 
 
 CASES = [
@@ -59,7 +65,7 @@ def test_horner_errs_by_its_formula(name: str, scale: float) -> None:
     weight, change, T, E = parts(20, q, scale)
     terms = _horner(weight, change, T, E, format)
     for i in range(20):
-        c, wrong = ([Fraction(v) for v in row[i].tolist()] for row in (weight, change))
+        c, wrong = fractions(weight[i]), fractions(change[i])
         t, e = Fraction(float(T[i])), Fraction(float(E[i]))
         reach = t + e
         error, absolute, inner = Fraction(0), Fraction(0), Fraction(0)
@@ -83,10 +89,10 @@ def test_clenshaw_errs_by_its_formula(name: str, scale: float) -> None:
     terms = _clenshaw(weight, change, T, E, format)
     tiny, noise = Fraction(format.tiny), gamma(2, format)
     for i in range(20):
-        c, wrong = ([Fraction(v) for v in row[i].tolist()] for row in (weight, change))
+        c, wrong = fractions(weight[i]), fractions(change[i])
         t, e = Fraction(float(T[i])), Fraction(float(E[i]))
         reach = t + e
-        growth = Fraction(float(_growth(np.nextafter([T[i] + E[i]], 9), q)[0]))
+        growth = Fraction(float(_growth(T[i] + E[i], q)))
         once = twice = error = above = two_above = inner = Fraction(0)
         for s in range(q, 0, -1):
             product = 2 * reach * above
@@ -126,7 +132,7 @@ def test_features_err_by_their_formula(domain: Domain, name: str) -> None:
     errors = _feature_errors(form, domain, format)
     weights, wrong = zip(*(_rounded(v, format) for v in values), strict=True)
     sizes = CoordinateSizes(domain, centred=True)
-    products, moved = (Fraction(sizes.absolute([0, 1], w)) for w in (weights, wrong))
+    products, moved = (Fraction(float(sizes.absolute([0, 1], Upper(w)))) for w in (weights, wrong))
     if centre:
         shift = [Fraction(_rounded(c, format)[1]) for c in centre]
         moved += 2 * Fraction(wide.unit) * products
@@ -134,7 +140,7 @@ def test_features_err_by_their_formula(domain: Domain, name: str) -> None:
     exact = moved + gamma(2, wide) * (products + moved)
     exact += 8 * Fraction(wide.tiny) * sum(2 + Fraction(w) for w in weights)
     assert_is(errors[0], exact)
-    assert errors[1] == 0  # a row of zeros
+    assert not errors[1].nonzero  # a row of zeros
 
 
 def bound(
@@ -171,3 +177,28 @@ def test_half_formats_calculate_in_single(name: str) -> None:
     assert found is not None
     unit = FORMATS[name].unit
     assert unit < found < unit * (1 + 2.0**-8)
+
+
+def test_a_weight_counts_as_flushed_below_the_smallest_normal_number() -> None:
+    for format in FORMATS.values():
+        normal = Fraction(2) ** format.low
+        assert _rounded(normal, format) == (above(normal), 0.0)
+        little = normal / (2 if format.flushes else 2**format.precision)
+        assert _rounded(little, format)[1] == above(little)
+        third = Fraction(1, 3)
+        stored = format.round(third)
+        assert stored is not None
+        assert _rounded(third, format) == (above(stored), above(stored - third))
+        with pytest.raises(OverflowsError):
+            _rounded(2 * format.largest, format)
+
+
+def test_chebyshev_polynomials_grow_no_more_than_claimed_beyond_the_interval() -> None:
+    """T_q(cosh θ) = cosh qθ ≤ exp(qθ), and nothing grows on the interval itself."""
+    reach = np.array([0.5, 1.0, 1 + 2.0**-40, 1 + 2.0**-20, 1.125])
+    for q in (1, 5, 30):
+        growth = _growth(Upper(reach), q).values
+        assert growth[:2].tolist() == [1.0, 1.0]
+        theta = np.arccosh(reach[2:].astype(np.longdouble))
+        assert np.all(growth[2:] >= np.exp(q * theta))
+        assert np.all(growth[2:] <= np.exp(q * theta * 1.02) * (1 + 1e-9))

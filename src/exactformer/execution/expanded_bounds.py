@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
-from math import factorial, inf, prod, sqrt
+from math import factorial, inf, prod
 
 import numpy as np
 
 from exactformer.blueprint import Ball, Domain
 from exactformer.execution.expanding import Expansion, Monomial
 from exactformer.execution.formats import FloatFormat
-from exactformer.execution.fused_bounds import arithmetic_format, gamma
+from exactformer.execution.fused_bounds import arithmetic_format
 from exactformer.execution.fusing import roundings
-from exactformer.execution.magnitudes import above, up
+from exactformer.execution.upper import Upper, above, below, gamma
 
 
 def expanded_bound(plan: Expansion, domain: Domain, module: FloatFormat) -> float:
@@ -32,8 +32,7 @@ def expanded_bound(plan: Expansion, domain: Domain, module: FloatFormat) -> floa
     if any(to.round(c) != c for c in plan.centre):
         return inf  # the difference x − c would err by more than its own rounding
     outputs = range(len(plan.readings[0].weights))
-    with np.errstate(over="ignore", invalid="ignore"):
-        return max(_bound(plan, output, domain, to, module) for output in outputs)
+    return max(_bound(plan, output, domain, to, module) for output in outputs)
 
 
 def _bound(
@@ -47,17 +46,16 @@ def _bound(
     # Underflow: every operation may lose tiny·(1 + |a| + |b|), and later factors enlarge that.
     reach = max((above(domain.extent(j)) for j in range(plan.dimension)), default=1.0)
     largest = max((above(value) for _, value in terms), default=0.0)
-    grown = np.float64(max(1.0, reach)) ** degree * (2 + largest + reach)
+    grown = Upper(max(1.0, reach)) ** degree * (Upper(largest) + reach + 2)
     operations = len(plan.monomials) + 8 * (len(terms) + degree + len(plan.readings))
     operations += 8 * sum(r.weights[output].rows + len(r.runs) for r in plan.readings)
-    under = 8 * to.tiny * operations * grown
-    error = float(up(np.asarray(gamma(count, to.unit) * absolute + under), 16))
+    error = gamma(count, to.unit) * absolute + 8 * to.tiny * operations * grown
     limit = 0.25 * min(float(to.largest), float(module.largest))
-    if not (absolute + error < limit and grown * (1 + largest) < limit):
+    if not (absolute + error < limit and grown * (Upper(largest) + 1) < limit):
         return inf
     if module is not to:
-        error = float(up(np.asarray(error + module.unit * (absolute + error) + module.tiny), 8))
-    return error
+        error += module.unit * (absolute + error) + module.tiny
+    return float(error)
 
 
 def _terms(plan: Expansion, output: int) -> Iterator[tuple[Monomial, Fraction]]:
@@ -85,23 +83,31 @@ def _additions(plan: Expansion, output: int) -> int:
     return most + runs
 
 
-def _absolute(terms: list[tuple[Monomial, Fraction]], domain: Domain) -> float:
+def _absolute(terms: list[tuple[Monomial, Fraction]], domain: Domain) -> Upper:
     """Bound Σ|a_α||y^α| over the domain."""
-    if not isinstance(domain, Ball):
-        sizes = [above(value) * prod(above(domain.extent(j - 1)) for j in m) for m, value in terms]
-        longest = max((len(m) for m, _ in terms), default=0)
-        return float(up(np.asarray(sum(sizes)), 64 + len(terms) + longest))
     by_degree: dict[int, list[tuple[Monomial, Fraction]]] = {}
     for monomial, value in terms:
         by_degree.setdefault(len(monomial), []).append((monomial, value))
-    radius, total = np.float64(above(domain.radius)), np.float64(0)
-    for s, own in by_degree.items():
-        largest = max(abs(value) for _, value in own)  # squares neither overflow nor vanish
-        squares = sum(above(value / largest) ** 2 / _orders(monomial) for monomial, value in own)
-        total += sqrt(squares) * above(largest) * radius**s
-    return float(up(np.asarray(total), 64 + 4 * len(terms)))
+    size = _in_a_ball if isinstance(domain, Ball) else _in_a_box
+    return sum((size(s, own, domain) for s, own in by_degree.items()), start=Upper(0.0))
 
 
-def _orders(monomial: Monomial) -> float:
+def _in_a_ball(degree: int, terms: list[tuple[Monomial, Fraction]], domain: Domain) -> Upper:
+    largest = max(abs(value) for _, value in terms)  # squares neither overflow nor vanish
+    parts = Upper([above(value / largest) for _, value in terms])
+    orders = np.array([below(Fraction(_orders(monomial))) for monomial, _ in terms])
+    return (
+        (parts**2 / orders).sum().root() * Upper.of(largest) * Upper.of(domain.extent(0)) ** degree
+    )
+
+
+def _in_a_box(degree: int, terms: list[tuple[Monomial, Fraction]], domain: Domain) -> Upper:
+    sizes = Upper([above(value) for _, value in terms])
+    for k in range(degree):
+        sizes *= np.array([above(domain.extent(monomial[k] - 1)) for monomial, _ in terms])
+    return sizes.sum()
+
+
+def _orders(monomial: Monomial) -> int:
     """Return w = s!/α!, in how many orders its variables can be written."""
-    return factorial(len(monomial)) / prod(map(factorial, Counter(monomial).values()))
+    return factorial(len(monomial)) // prod(map(factorial, Counter(monomial).values()))

@@ -30,7 +30,8 @@ from exactformer.blueprint import Domain, Matrix
 from exactformer.execution.bounds import OverflowsError, RoundingBound
 from exactformer.execution.formats import FORMATS, FloatFormat
 from exactformer.execution.fusing import Basis, FusedForm
-from exactformer.execution.magnitudes import Array, CoordinateSizes, above, times, up
+from exactformer.execution.magnitudes import CoordinateSizes
+from exactformer.execution.upper import Upper, above, gamma
 
 
 def fused_bound(
@@ -38,7 +39,7 @@ def fused_bound(
 ) -> RoundingBound:
     """Bound |computed − exact| of the fused module over the domain, in one format."""
     try:
-        T = np.array([above(r) for r in reach])
+        T = Upper([above(r) for r in reach])
         E = _feature_errors(form, domain, target)
         outputs = zip(form.coefficients, form.biases, strict=True)
         return RoundingBound.worst(_bound(form, c, b, T, E, target) for c, b in outputs)
@@ -56,35 +57,30 @@ def arithmetic_format(module: FloatFormat) -> FloatFormat:
 class Terms:
     """For every token: error of its P_i(t_i), its absolute size, the largest intermediate."""
 
-    error: Array
-    absolute: Array
-    inner: Array
+    error: Upper
+    absolute: Upper
+    inner: Upper
 
 
 def _bound(
-    form: FusedForm, coefficients: Matrix, constant: Fraction, T: Array, E: Array, to: FloatFormat
+    form: FusedForm, coefficients: Matrix, constant: Fraction, T: Upper, E: Upper, to: FloatFormat
 ) -> RoundingBound:
-    n, q = coefficients.shape
-    weight, change = np.zeros((n, q)), np.zeros((n, q))
-    for i, s, value in coefficients:
-        weight[i, s], change[i, s] = _rounded(value, to)
+    n = coefficients.rows
     evaluate = _horner if form.basis is Basis.POWER else _clenshaw
     wide = arithmetic_format(to)
-    terms = evaluate(weight, change, T, E, wide)
+    terms = evaluate(*_tables(coefficients, to), T, E, wide)
     bias, wrong_bias = _rounded(constant, to)
-    whole, carried = _sum(terms.absolute), _sum(terms.error)
-    limit = 0.5 * float(wide.largest)
-    fits = whole + bias < min(limit, 0.5 * float(to.largest))
-    if not (fits and np.all(terms.inner < limit)):
+    whole, carried = terms.absolute.sum() + bias, terms.error.sum() + wrong_bias
+    fits = whole < 0.5 * float(to.largest)
+    if not (fits and np.all(terms.inner < 0.5 * float(wide.largest))):
         raise OverflowsError(f"values on the domain come close to {to.name}'s largest number")
 
     def bound(additions: int) -> float | None:
-        noise = gamma(additions + 1, wide.unit) * (whole + bias)
-        value = float(up(np.asarray(carried + noise + wrong_bias + n * 4 * wide.tiny), 8))
-        if to is not wide:  # |computed| ≤ |exact| + value, and |exact| ≤ whole + bias + value
-            value += to.unit * (whole + bias + 2 * value) + to.tiny
-            value = float(up(np.asarray(value), 6))
-        return value if value < 0.25 * float(to.largest) else None
+        # With the bias there is one addition more; an underflow in a sum costs 4·tiny.
+        value = carried + gamma(additions + 1, wide.unit) * whole + n * 4 * wide.tiny
+        if to is not wide:  # |computed| ≤ |exact| + value, and |exact| ≤ whole + value
+            value += to.unit * (whole + 2 * value) + to.tiny
+        return float(value) if value < 0.25 * float(to.largest) else None
 
     executed, any_order = bound(form.additions()), bound(n - 1)
     if executed is None:
@@ -93,75 +89,79 @@ def _bound(
     return RoundingBound(executed, any_order, reason)
 
 
-def _horner(weight: Array, change: Array, T: Array, E: Array, to: FloatFormat) -> Terms:
+def _horner(weight: Upper, change: Upper, T: Upper, E: Upper, to: FloatFormat) -> Terms:
     n, q = weight.shape
-    largest = up(T + E)
-    error, absolute, inner = np.zeros(n), np.zeros(n), np.zeros(n)
-    below, power, exact = np.ones(n), largest, T  # (T+E)^(s−1), (T+E)^s, T^s
+    reach = T + E
+    error = absolute = inner = Upper.zeros(n)
+    below, power, exact = Upper(np.ones(n)), reach, T  # (T+E)^(s−1), (T+E)^s, T^s
     for s in range(1, q + 1):
         c, wrong = weight[:, s - 1], change[:, s - 1]
-        term = times(c, power)
-        moved = times(times(c, E), up(s * below))
-        error = up(error + moved + times(wrong, exact) + gamma(2 * s, to.unit) * term, 8)
-        absolute = up(absolute + term)
-        inner = up(inner + times(c, up(np.maximum(power, 1.0))))
-        below, power, exact = power, times(power, largest), times(exact, T)
-    # Underflow: a product errs by tiny·(1 + |a| + |b|), and later factors may enlarge that.
-    scale = up(np.maximum(below, 1.0) * (1 + largest + inner), 4)
-    error = up(error + 8 * q * to.tiny * scale, 4)
-    return Terms(error, absolute, np.maximum(inner, largest))
+        term = c * power
+        error += c * E * s * below + wrong * exact + gamma(2 * s, to.unit) * term
+        absolute += term
+        inner += c * power.or_above(1.0)
+        below, power, exact = power, power * reach, exact * T
+    # Underflow: a product errs by tiny·(1 + |a| + |b|), a sum by 3·tiny, together by at most
+    # 4·tiny·(1 + |a| + |b|). Later factors may enlarge that, and later roundings at most double it.
+    scale = below.or_above(1.0) * (1 + reach + inner)
+    return Terms(error + 8 * q * to.tiny * scale, absolute, inner.or_above(reach))
 
 
-def _clenshaw(weight: Array, change: Array, T: Array, E: Array, to: FloatFormat) -> Terms:
+def _clenshaw(weight: Upper, change: Upper, T: Upper, E: Upper, to: FloatFormat) -> Terms:
     n, q = weight.shape
-    largest = up(T + E)
-    growth = _growth(largest, q)
+    reach = T + E
+    growth = _growth(reach, q)
     noise = gamma(2, to.unit)
-    once, twice = np.zeros(n), np.zeros(n)  # Σ_{j≥s} |ĉ_j + η_j|, and with factors j − s + 1
-    error, one_above, two_above = np.zeros(n), np.zeros(n), np.zeros(n)  # |b_{s+1}|, |b_{s+2}|
-    inner = np.zeros(n)
+    once = twice = Upper.zeros(n)  # Σ_{j≥s} |ĉ_j + η_j|, and with factors j − s + 1
+    error = inner = one_above = two_above = Upper.zeros(n)  # the last two are |b_{s+1}|, |b_{s+2}|
     for s in range(q, 0, -1):
         c, wrong = weight[:, s - 1], change[:, s - 1]
-        product = times(2 * largest, one_above)
-        under = 4 * to.tiny * (1 + 2 * largest + one_above)
-        local = up(noise * (c + two_above + product) + under, 8)
-        once = up(once + c + local, 2)
-        twice = up(twice + once)
-        one_above, two_above = times(twice, growth), one_above
-        moved = times(times(c, E), np.asarray(float(s * s)))
-        error = up(error + wrong + moved + local, 4)
-        inner = np.maximum(inner, up(one_above + product))
-    last = up(noise * (times(largest, one_above) + two_above) + 4 * to.tiny * (1 + one_above), 8)
-    absolute = up(times(once, growth) + last)
-    return Terms(up(times(error, growth) + last), absolute, np.maximum(inner, largest))
+        product = 2 * reach * one_above
+        # Underflow: the product by tiny·(1 + 2|t| + |b_{s+1}|), two sums and b_{s+2} by tiny each.
+        local = noise * (c + two_above + product) + 4 * to.tiny * (1 + 2 * reach + one_above)
+        once += c + local
+        twice += once
+        one_above, two_above = twice * growth, one_above
+        error += wrong + c * E * s**2 + local
+        inner = inner.or_above(one_above + product)
+    # What is lost where b_1 is flushed has been counted with its sum: it is used nowhere else.
+    last = noise * (reach * one_above + two_above) + 4 * to.tiny * (1 + one_above)
+    return Terms(error * growth + last, once * growth + last, inner.or_above(reach))
 
 
-def _growth(largest: Array, q: int) -> Array:
+def _growth(reach: Upper, q: int) -> Upper:
     """Return g ≥ exp(q θ) for |t| ≤ cosh θ, from cosh θ ≥ 1 + θ²/2."""
-    beyond = np.sqrt(2 * np.maximum(largest - 1, 0.0)) * (1 + 2.0**-48)
+    beyond = Upper(np.maximum(reach.values - 1, 0.0))  # exact up to 2⁵³, where g is infinite
     with np.errstate(over="ignore"):
-        return np.where(beyond > 0, np.exp(q * beyond) * (1 + 2.0**-40), 1.0)
+        growth = np.exp((q * (2 * beyond).root()).values) * (1 + 2.0**-40)  # not correctly rounded
+    return Upper(np.where(beyond.nonzero, growth, 1.0))
 
 
-def _feature_errors(form: FusedForm, domain: Domain, to: FloatFormat) -> Array:
+def _feature_errors(form: FusedForm, domain: Domain, to: FloatFormat) -> Upper:
     """Bound |t̂ − t|: c rounded and subtracted, F rounded, then a sum of d products in any order."""
     rows, sizes = form.features.by_row, CoordinateSizes(domain, centred=True)
-    d = form.features.columns
-    shift = [_rounded(c, to)[1] for c in form.centre] or [0.0] * d
     wide = arithmetic_format(to)
-    step = wide.unit if form.centre else 0.0
-    errors = np.zeros(form.features.rows)
-    for i in range(form.features.rows):
-        row = [(j, *_rounded(value, to)) for j, value in rows.get(i, [])]
-        if row:
-            columns, weights = [j for j, _, _ in row], [weight for _, weight, _ in row]
-            products = sizes.absolute(columns, weights)
-            moved = sizes.absolute(columns, [wrong for _, _, wrong in row])
-            moved += 2 * (step * products + sum(weight * shift[j] for j, weight, _ in row))
-            noise = gamma(len(row), wide.unit) * (products + moved)
-            under = 8 * wide.tiny * sum(2 + weight for weight in weights)
-            errors[i] = float(up(np.asarray(moved + noise + under), 3 * len(row) + 8))
-    return errors
+    F, change = _tables(form.features, to)
+    columns = [[j for j, _ in rows.get(i, [])] for i in range(len(F))]
+
+    def totals(weights: Upper) -> Upper:
+        """Bound Σ_j w_j |x_j − c_j| for every row."""
+        return Upper.stack(sizes.absolute(own, weights[i, own]) for i, own in enumerate(columns))
+
+    products, moved = totals(F), totals(change)
+    if form.centre:
+        shift = np.array([_rounded(c, to)[1] for c in form.centre])
+        moved += 2 * (wide.unit * products + (F * shift).sum(1))
+    noise = gamma([len(own) for own in columns], wide.unit) * (products + moved)
+    return moved + noise + 8 * wide.tiny * (2 + F).where(F.nonzero).sum(1)
+
+
+def _tables(matrix: Matrix, to: FloatFormat) -> tuple[Upper, Upper]:
+    """Return |fl(w)| and |fl(w) − w| for every entry of a matrix."""
+    tables = np.zeros((2, *matrix.shape))
+    for i, j, value in matrix:
+        tables[:, i, j] = _rounded(value, to)
+    return Upper(tables[0]), Upper(tables[1])
 
 
 def _rounded(value: Fraction, target: FloatFormat) -> tuple[float, float]:
@@ -171,13 +171,3 @@ def _rounded(value: Fraction, target: FloatFormat) -> tuple[float, float]:
         raise OverflowsError(f"a weight is beyond {target.name}'s largest number")
     flushed = abs(nearest) < Fraction(target.tiny)
     return above(nearest), above(value if flushed else nearest - value)
-
-
-def gamma(roundings: int, unit: float) -> float:
-    """Return γ_k; infinite where so many roundings leave no digit."""
-    ku = roundings * unit
-    return ku / (1 - ku) * (1 + 2.0**-48) if ku < 0.5 else float("inf")
-
-
-def _sum(values: Array) -> float:
-    return float(up(np.asarray(values.sum()), values.size + 1))
