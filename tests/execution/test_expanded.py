@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import factorial, inf, isqrt
+from math import factorial, inf, isqrt, prod
 
 import numpy as np
 import pytest
@@ -15,14 +15,35 @@ import exactformer as ef
 from exactformer.algebra import Target
 from exactformer.blueprint import Ball, Box, Domain
 from exactformer.execution.expanded import Expanded
-from exactformer.execution.expanded_bounds import _absolute, _orders, expanded_bound
-from exactformer.execution.expanding import _halves, _monomial, _products, _stairs, expand
-from exactformer.execution.formats import FORMATS, float_format
+from exactformer.execution.expanded_bounds import (
+    _additions,
+    _orders,
+    _sizes,
+    _terms,
+    expanded_bound,
+)
+from exactformer.execution.expanding import (
+    Expansion,
+    Monomial,
+    _halves,
+    _monomial,
+    _products,
+    _stairs,
+    expand,
+)
+from exactformer.execution.formats import FORMATS, FloatFormat, float_format
+from exactformer.execution.fused_bounds import arithmetic_format
+from exactformer.execution.fusing import SHORT
 from exactformer.model import CompiledModel
 from tests.cases.targets import CASES, Case, points
 
 DENSE = "(1 + x - 2 y + z/3)^5 - 3 (x + y - z/7)^4"
 SPARSE = "x^7 y^2 - 3 x z + 1/3; y^5; 4"
+
+
+def assert_is(bound: float, exact: Fraction) -> None:
+    """A bound is at least the exact number, and hardly more."""
+    assert exact <= Fraction(bound) <= exact * (1 + Fraction(1, 2**40))
 
 
 def exact_values(target: Target, inputs: torch.Tensor) -> list[list[Fraction]]:
@@ -173,23 +194,163 @@ def test_sums_of_terms_are_bounded_on_the_domain(domain: Domain) -> None:
     for _ in range(100):
         sizes = rng.uniform(1, 2, len(monomials)) * 2.0 ** rng.integers(-20, 20, len(monomials))
         terms = list(zip(monomials, map(Fraction, sizes.tolist()), strict=True))
-        bound = Fraction(float(_absolute(terms, domain)))
-        total = Fraction(0)
-        if isinstance(domain, Ball):
-            for degree in range(4):
-                own = [(m, v) for m, v in terms if len(m) == degree]
+        bounds = _sizes(terms, domain)
+        assert sorted(bounds) == [0, 1, 2, 3]
+        for degree, bound in bounds.items():
+            own = [(m, v) for m, v in terms if len(m) == degree]
+            if isinstance(domain, Ball):
                 square = sum((v * v / _orders(m) for m, v in own), Fraction(0))
                 square *= domain.radius ** (2 * degree)
-                total += Fraction(isqrt(int(square * 2**240)), 2**120)
-        else:
-            for monomial, value in terms:
-                for j in monomial:
-                    value *= domain.extent(j - 1)
-                total += value
-        assert total <= bound <= total * (1 + Fraction(1, 2**40))
+                total = Fraction(isqrt(int(square * 2**240)), 2**120)
+            else:
+                total = sum(
+                    (v * prod(domain.extent(j - 1) for j in m) for m, v in own), Fraction(0)
+                )
+            assert_is(float(bound), total)
 
 
 def test_orders_are_counted() -> None:
     assert _orders((1, 1, 2)) == 3
     assert _orders((1, 2, 3, 4)) == factorial(4)
     assert _orders(()) == 1
+    assert _orders(tuple(range(30))) == factorial(30)  # more than float64 holds
+
+
+def test_squares_that_float64_takes_for_zero_are_none() -> None:
+    """Of 200! orders the root is 10^187; its inverse is no zero, and no bound of it is."""
+    size = float(_sizes([(tuple(range(200)), Fraction(1))], Ball(Fraction(1)))[200])
+    assert size >= 10.0**-187
+
+
+@pytest.mark.parametrize("huge", [Fraction(10) ** 400, Fraction(1)], ids=["coefficient", "domain"])
+def test_numbers_beyond_float64_have_no_bound(huge: Fraction) -> None:
+    radius = Fraction(10) ** 400 / huge
+    plan = expand([{(2,): huge, (1,): Fraction(1)}], 1, [Fraction(0)])
+    assert plan is not None
+    for domain in (Ball(radius), Box((Fraction(0),), (radius,))):
+        assert expanded_bound(plan, domain, FORMATS["float64"]) == inf
+
+
+def met(plan: Expansion, output: int) -> dict[Monomial, int]:
+    """The most roundings that any term of a monomial meets where the plan is run, step by step."""
+    rows = [int(bool(plan.centre and m)) for m in plan.monomials[: 1 + plan.dimension]]
+    one = [m == () for m in plan.monomials]
+    for j, first, last in plan.steps:
+        rows += [rows[j] + rows[r] + (not one[j] and not one[r]) for r in range(first, last)]
+    values: dict[Monomial, int] = {}
+    for reading in plan.readings:
+        place = 0
+        for run in reading.runs:
+            sums = []
+            for k in range(run.count):
+                row = reading.weights[output].by_row.get(place + k, [])
+                sums.append(
+                    {
+                        plan.monomials[reading.first + column]: 1
+                        + rows[reading.first + column]
+                        + (not one[reading.first + column])
+                        + len(row)
+                        - 1
+                        for column, _ in row
+                    }
+                )
+                if run.first is not None:
+                    sums[-1] = times(sums[-1], plan.monomials[run.first + k], rows[run.first + k])
+            place += run.count
+            while len(sums) > SHORT:
+                half = len(sums) // 2
+                pairs = zip(sums[:half], sums[len(sums) - half :], strict=True)
+                sums = [plus(a, b) for a, b in pairs] + sums[half : len(sums) - half]
+            total = sums[0]
+            for other in sums[1:]:
+                total = plus(total, other)
+            if run.outer is not None:
+                total = times(total, plan.monomials[run.outer], rows[run.outer])
+            values = plus(values, total)
+    return values
+
+
+def times(terms: dict[Monomial, int], factor: Monomial, own: int) -> dict[Monomial, int]:
+    """Roundings of a product with a monomial; one with 1 is exact."""
+    return {(*m, *factor): count + own + bool(factor) for m, count in terms.items()}
+
+
+def plus(a: dict[Monomial, int], b: dict[Monomial, int]) -> dict[Monomial, int]:
+    """Roundings of a sum; a sum with zero is exact."""
+    if not a or not b:
+        return a or b
+    return {m: 1 + max(a.get(m, 0), b.get(m, 0)) for m in {**a, **b}}
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("build", [_products, _halves, _stairs])
+@pytest.mark.parametrize("text", ["x^2 - y + 3", "(x + 2 y + 1)^3", "(1 + x - y + 3 z)^6; z^2 + x"])
+def test_no_term_meets_more_roundings_than_counted(build, text: str, centred: bool) -> None:
+    """One for the coefficient, one per product and per difference, and those of the sums."""
+    target = Target.coerce(text)
+    d = target.dimension
+    centre = (Fraction(1),) * d if centred else ()
+    tables = [{_monomial(a): c for a, c in p.terms().items()} for p in target]
+    plan = (
+        build(tables, d, centre) if build is _products else build(tables, d, target.degree, centre)
+    )
+    for output, table in enumerate(tables):
+        counts = met(plan, output)
+        assert {tuple(sorted(m)) for m in counts} == set(table)
+        most = _additions(plan, output)
+        assert all(n <= 1 + len(m) * (1 + centred) + most for m, n in counts.items())
+        if build is _products:
+            assert most == len(table) - 1
+            assert max(counts.values()) == 1 + max(map(len, table)) * (1 + centred) + most
+
+
+LITTLE = FloatFormat("made of underflow", 200, -20, 100)
+NARROW = FloatFormat("few digits and much underflow", 8, -6, 100)
+KINDS = [*FORMATS.values(), LITTLE, NARROW]
+
+
+@pytest.mark.parametrize("format", KINDS, ids=lambda format: format.name)
+@pytest.mark.parametrize("text", [DENSE, SPARSE, "x^2", "x^2/3; 0"])
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("half_width", [Fraction(1, 3), Fraction(3, 2)])
+def test_the_bound_is_its_formula(
+    text: str, centred: bool, format: FloatFormat, half_width: Fraction
+) -> None:
+    d = Target.coerce(text).dimension
+    centre = tuple(Fraction(k + 1, 4) for k in range(d)) if centred else ()
+    _, plan = plan_of(text, centre)
+    assert plan is not None
+    widths = (half_width, *[half_width / 2] * (d - 1))
+    domain = Box(centre or (Fraction(0),) * d, widths)
+    wide, wanted = arithmetic_format(format), []
+    unit, tiny = Fraction(wide.unit), Fraction(wide.tiny)
+    for output in range(len(plan.readings[0].weights)):
+        terms = list(_terms(plan, output))
+        counts = {m: 1 + len(m) * (1 + centred) + _additions(plan, output) for m, _ in terms}
+        sizes = [(m, abs(v) * prod(widths[j - 1] for j in m)) for m, v in terms]
+        error = sum((counts[m] * unit / (1 - counts[m] * unit) * v for m, v in sizes), Fraction(0))
+        largest = max((abs(v) for _, v in terms), default=Fraction(0))
+        grown = max(Fraction(1), half_width) ** max(map(len, counts), default=0) * (2 + largest)
+        error += 6 * tiny * len(terms) * max(counts.values(), default=0) * grown
+        if wide is not format:
+            absolute = sum((v for _, v in sizes), Fraction(0))
+            error += Fraction(format.unit) * (absolute + error) + Fraction(format.tiny)
+        wanted.append(error)
+    assert_is(expanded_bound(plan, domain, format), max(wanted))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_values_of_half_the_largest_number_have_no_bound(name: str) -> None:
+    """Neither those of the module, nor in its arithmetic sums that a small factor is missing in."""
+    format, less, more = FORMATS[name], 1 - Fraction(1, 2**7), 1 + Fraction(1, 2**7)
+    limit, wide = format.largest / 2, arithmetic_format(format).largest / 2
+    for factor, fits in ((less, True), (Fraction(1), False), (more, False)):
+        small = limit / wide / 2**40
+        for table, radius in (
+            ({(2,): limit * factor / 4}, Fraction(2)),
+            ({(2,): wide * factor}, small),
+            ({(2,): wide * factor / 2, (1,): Fraction(1)}, small),
+        ):
+            plan = expand([table], 1, [Fraction(0)])
+            assert plan is not None
+            assert (expanded_bound(plan, Ball(radius), format) < inf) == fits

@@ -1,8 +1,9 @@
 """How far rounding can take an expansion from exact arithmetic.
 
 A term a·y^α meets few roundings: its coefficient's, one a variable where a centre is subtracted, one a
-product, and the additions of its sum. So the error is at most γ_K Σ|a_α||y^α| with K the largest count
-of any term. In a ball of radius R the sum is bounded by Cauchy and Schwarz: for the terms of degree s,
+product, and the additions of its sum. So the error is at most Σ_s γ_{K_s} Σ|a_α||y^α|, the inner sum
+over the terms of degree s, K_s the largest count of any of them. In a ball of radius R that sum is
+bounded by Cauchy and Schwarz:
 
     Σ|a_α||y^α| ≤ (Σ a_α²/w_α)^(1/2) (Σ w_α y^(2α))^(1/2) ≤ R^s (Σ a_α²/w_α)^(1/2),    w_α = s!/α!,
 
@@ -23,7 +24,7 @@ from exactformer.execution.expanding import Expansion, Monomial
 from exactformer.execution.formats import FloatFormat
 from exactformer.execution.fused_bounds import arithmetic_format
 from exactformer.execution.fusing import roundings
-from exactformer.execution.upper import Upper, above, below, gamma
+from exactformer.execution.upper import Upper, above, gamma
 
 
 def expanded_bound(plan: Expansion, domain: Domain, module: FloatFormat) -> float:
@@ -39,19 +40,21 @@ def _bound(
     plan: Expansion, output: int, domain: Domain, to: FloatFormat, module: FloatFormat
 ) -> float:
     terms = list(_terms(plan, output))
-    degree = max((len(monomial) for monomial, _ in terms), default=0)
+    sizes, additions = _sizes(terms, domain), _additions(plan, output)
     # A coefficient is rounded and multiplied by its monomial; a variable may have been a difference.
-    count = 1 + degree + (degree if plan.centre else 0) + _additions(plan, output)
-    absolute = _absolute(terms, domain)
-    # Underflow: every operation may lose tiny·(1 + |a| + |b|), and later factors enlarge that.
-    reach = max((above(domain.extent(j)) for j in range(plan.dimension)), default=1.0)
+    counts = {s: 1 + (2 * s if plan.centre else s) + additions for s in sizes}
+    absolute = sum(sizes.values(), start=Upper(0.0))
+    noise = sum((gamma(counts[s], to.unit) * size for s, size in sizes.items()), start=Upper(0.0))
+    reach = max(above(domain.extent(j)) for j in range(plan.dimension))
     largest = max((above(value) for _, value in terms), default=0.0)
-    grown = Upper(max(1.0, reach)) ** degree * (Upper(largest) + reach + 2)
-    operations = len(plan.monomials) + 8 * (len(terms) + degree + len(plan.readings))
-    operations += 8 * sum(r.weights[output].rows + len(r.runs) for r in plan.readings)
-    error = gamma(count, to.unit) * absolute + 8 * to.tiny * operations * grown
-    limit = 0.25 * min(float(to.largest), float(module.largest))
-    if not (absolute + error < limit and grown * (Upper(largest) + 1) < limit):
+    grown = Upper(max(1.0, reach)) ** max(sizes, default=0) * (Upper(largest) + 2)
+    # Underflow: of a product by tiny·(1 + |a| + |b|), of a sum by 3·tiny. With later factors that is
+    # 3·tiny·grown at most for an operation that a term meets; later roundings at most double it.
+    operations = len(terms) * max(counts.values(), default=0)
+    error = noise + 6 * to.tiny * operations * grown
+    # Sums of terms of which some factors are still missing must fit as well.
+    fits = absolute + error < 0.5 * float(module.largest)
+    if not (fits and len(terms) * grown < 0.5 * float(to.largest)):
         return inf
     if module is not to:
         error += module.unit * (absolute + error) + module.tiny
@@ -80,25 +83,22 @@ def _additions(plan: Expansion, output: int) -> int:
         longest = max((len(row) for row in rows.values()), default=1)
         most = max([most, *(longest - 1 + roundings(run.count) for run in reading.runs)])
         runs += len(reading.runs)
-    return most + runs
+    return most + runs - 1  # the first run is added to zero
 
 
-def _absolute(terms: list[tuple[Monomial, Fraction]], domain: Domain) -> Upper:
-    """Bound Σ|a_α||y^α| over the domain."""
+def _sizes(terms: list[tuple[Monomial, Fraction]], domain: Domain) -> dict[int, Upper]:
+    """Bound Σ|a_α||y^α| over the domain, degree by degree."""
     by_degree: dict[int, list[tuple[Monomial, Fraction]]] = {}
     for monomial, value in terms:
         by_degree.setdefault(len(monomial), []).append((monomial, value))
     size = _in_a_ball if isinstance(domain, Ball) else _in_a_box
-    return sum((size(s, own, domain) for s, own in by_degree.items()), start=Upper(0.0))
+    return {s: size(s, own, domain) for s, own in by_degree.items()}
 
 
 def _in_a_ball(degree: int, terms: list[tuple[Monomial, Fraction]], domain: Domain) -> Upper:
     largest = max(abs(value) for _, value in terms)  # squares neither overflow nor vanish
-    parts = Upper([above(value / largest) for _, value in terms])
-    orders = np.array([below(Fraction(_orders(monomial))) for monomial, _ in terms])
-    return (
-        (parts**2 / orders).sum().root() * Upper.of(largest) * Upper.of(domain.extent(0)) ** degree
-    )
+    squares = Upper([above((value / largest) ** 2 / _orders(m)) for m, value in terms])
+    return squares.sum().root() * Upper.of(largest) * Upper.of(domain.extent(0)) ** degree
 
 
 def _in_a_box(degree: int, terms: list[tuple[Monomial, Fraction]], domain: Domain) -> Upper:

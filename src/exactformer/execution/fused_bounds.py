@@ -76,11 +76,11 @@ def _bound(
         raise OverflowsError(f"values on the domain come close to {to.name}'s largest number")
 
     def bound(additions: int) -> float | None:
-        # With the bias there is one addition more; an underflow in a sum costs 4·tiny.
+        # The bias is one addition more. An underflow costs 4·tiny in each, as in other sums.
         value = carried + gamma(additions + 1, wide.unit) * whole + n * 4 * wide.tiny
         if to is not wide:  # |computed| ≤ |exact| + value, and |exact| ≤ whole + value
             value += to.unit * (whole + 2 * value) + to.tiny
-        return float(value) if value < 0.25 * float(to.largest) else None
+        return float(value) if value < 0.25 * float(to.largest) else None  # |computed| < ¾ of it
 
     executed, any_order = bound(form.additions()), bound(n - 1)
     if executed is None:
@@ -93,16 +93,16 @@ def _horner(weight: Upper, change: Upper, T: Upper, E: Upper, to: FloatFormat) -
     n, q = weight.shape
     reach = T + E
     error = absolute = inner = Upper.zeros(n)
-    below, power, exact = Upper(np.ones(n)), reach, T  # (T+E)^(s−1), (T+E)^s, T^s
+    below = power = exact = Upper(np.ones(n))  # (T+E)^(s−1), (T+E)^s, T^s
     for s in range(1, q + 1):
         c, wrong = weight[:, s - 1], change[:, s - 1]
+        below, power, exact = power, power * reach, exact * T
         term = c * power
         error += c * E * s * below + wrong * exact + gamma(2 * s, to.unit) * term
         absolute += term
         inner += c * power.or_above(1.0)
-        below, power, exact = power, power * reach, exact * T
     # Underflow: a product errs by tiny·(1 + |a| + |b|), a sum by 3·tiny, together by at most
-    # 4·tiny·(1 + |a| + |b|). Later factors may enlarge that, and later roundings at most double it.
+    # 4·tiny·(1 + |a| + |b|). At most q − 1 factors enlarge that; later roundings at most double it.
     scale = below.or_above(1.0) * (1 + reach + inner)
     return Terms(error + 8 * q * to.tiny * scale, absolute, inner.or_above(reach))
 
@@ -149,11 +149,13 @@ def _feature_errors(form: FusedForm, domain: Domain, to: FloatFormat) -> Upper:
         return Upper.stack(sizes.absolute(own, weights[i, own]) for i, own in enumerate(columns))
 
     products, moved = totals(F), totals(change)
-    if form.centre:
-        shift = np.array([_rounded(c, to)[1] for c in form.centre])
-        moved += 2 * (wide.unit * products + (F * shift).sum(1))
+    if form.centre:  # y = x − c errs by u·|y|, and by (1 + u)·|ĉ − c|
+        shifted = (F * np.array([_rounded(c, to)[1] for c in form.centre])).sum(1)
+        moved += wide.unit * (products + shifted) + shifted
     noise = gamma([len(own) for own in columns], wide.unit) * (products + moved)
-    return moved + noise + 8 * wide.tiny * (2 + F).where(F.nonzero).sum(1)
+    # Underflow of F_ij·y_j costs tiny·(1 + |F_ij|), that of y_j and of a sum 3·tiny each (what F_ij
+    # loses is in its change); later roundings at most double it.
+    return moved + noise + 8 * wide.tiny * (1 + F).where(F.nonzero).sum(1)
 
 
 def _tables(matrix: Matrix, to: FloatFormat) -> tuple[Upper, Upper]:
