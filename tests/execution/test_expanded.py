@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import exactformer as ef
 from exactformer.algebra import Target
-from exactformer.blueprint import Ball, Box, Domain
+from exactformer.blueprint import Ball, Box, Domain, Matrix
 from exactformer.execution.expanded import Expanded
 from exactformer.execution.expanded_bounds import (
     _additions,
@@ -25,6 +25,8 @@ from exactformer.execution.expanded_bounds import (
 from exactformer.execution.expanding import (
     Expansion,
     Monomial,
+    Reading,
+    Run,
     _halves,
     _monomial,
     _products,
@@ -222,6 +224,13 @@ def test_squares_that_float64_takes_for_zero_are_none() -> None:
     assert size >= 10.0**-187
 
 
+def test_squares_of_large_and_small_coefficients_neither_overflow_nor_vanish() -> None:
+    large, small = Fraction(10) ** 200, Fraction(1, 10**200)
+    for values in ((-large, small), (large, -small)):
+        size = _sizes([((1, 1), values[0]), ((2, 2), values[1])], Ball(Fraction(1)))[2]
+        assert_is(float(size), large)
+
+
 @pytest.mark.parametrize("huge", [Fraction(10) ** 400, Fraction(1)], ids=["coefficient", "domain"])
 def test_numbers_beyond_float64_have_no_bound(huge: Fraction) -> None:
     radius = Fraction(10) ** 400 / huge
@@ -297,6 +306,9 @@ def test_no_term_meets_more_roundings_than_counted(build, text: str, centred: bo
     for output, table in enumerate(tables):
         counts = met(plan, output)
         assert {tuple(sorted(m)) for m in counts} == set(table)
+        assert sorted((tuple(sorted(m)), c) for m, c in _terms(plan, output)) == sorted(
+            table.items()
+        )
         most = _additions(plan, output)
         assert all(n <= 1 + len(m) * (1 + centred) + most for m, n in counts.items())
         if build is _products:
@@ -354,3 +366,21 @@ def test_values_of_half_the_largest_number_have_no_bound(name: str) -> None:
             plan = expand([table], 1, [Fraction(0)])
             assert plan is not None
             assert (expanded_bound(plan, Ball(radius), format) < inf) == fits
+
+
+def test_an_error_that_leaves_the_format_is_no_bound() -> None:
+    """Where underflow costs 1, a·x² errs by 6·3·(2 + a) in 3 operations, however small it is."""
+    format, limit = FloatFormat("integers", 200, 0, 20), 2**20
+    for factor, fits in ((1 - Fraction(1, 2**7), True), (1 + Fraction(1, 2**7), False)):
+        plan = _products([{(1, 1): limit * factor / 18 - 2}], 1, ())
+        assert (expanded_bound(plan, Ball(Fraction(1, 2**10)), format) < inf) == fits
+
+
+def test_sums_without_factors_of_their_own_are_terms_as_well() -> None:
+    one, three = Fraction(1), Fraction(3)
+    reading = Reading(0, (Matrix.of(2, 3, {(0, 2): one, (1, 1): three}),), (Run(2),))
+    plan = Expansion(1, (), ((), (1,), (1, 1)), ((1, 1, 2),), (reading,))
+    assert list(_terms(plan, 0)) == [((1, 1), one), ((1,), three)]
+    assert _additions(plan, 0) == 1
+    x = torch.tensor([[5.0]], dtype=torch.float64)
+    assert Expanded(plan, torch.float64)(x, torch.float64).tolist() == [[40.0]]

@@ -262,6 +262,8 @@ def test_half_formats_calculate_in_single(name: str) -> None:
     assert arithmetic_format(FORMATS[name]) is FORMATS["float32"]
     assert arithmetic_format(FORMATS["float32"]) is FORMATS["float32"]
     assert arithmetic_format(FORMATS["float64"]) is FORMATS["float64"]
+    as_precise = FloatFormat("as many digits", FORMATS["float32"].precision, -20, 20)
+    assert arithmetic_format(as_precise) is as_precise
     found = bound(Fraction(1), Fraction(0), name)
     assert found is not None
     unit = FORMATS[name].unit
@@ -277,7 +279,8 @@ def test_a_weight_counts_as_flushed_below_the_smallest_normal_number() -> None:
         third = Fraction(1, 3)
         stored = format.round(third)
         assert stored is not None
-        assert _rounded(third, format) == (above(stored), above(stored - third))
+        for value in (third, -third):
+            assert _rounded(value, format) == (above(stored), above(stored - third))
         with pytest.raises(OverflowsError):
             _rounded(2 * format.largest, format)
 

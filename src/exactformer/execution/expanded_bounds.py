@@ -79,9 +79,9 @@ def _additions(plan: Expansion, output: int) -> int:
     """Return how many additions a term meets at most: in its sum, its run, and among the runs."""
     most, runs = 0, 0
     for reading in plan.readings:
-        rows = reading.weights[output].by_row
-        longest = max((len(row) for row in rows.values()), default=1)
-        most = max([most, *(longest - 1 + roundings(run.count) for run in reading.runs)])
+        rows = reading.weights[output].by_row.values()
+        counts = (len(row) - 1 + roundings(run.count) for row in rows for run in reading.runs)
+        most = max([most, *counts])
         runs += len(reading.runs)
     return most + runs - 1  # the first run is added to zero
 
