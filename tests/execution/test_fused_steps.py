@@ -180,6 +180,14 @@ def test_the_sum_over_tokens_errs_by_its_formula(name: str, scale: Fraction, bas
         assert_is(bound, exact)
 
 
+@pytest.mark.parametrize("a", [1, 2, 5, 40, 127])
+@pytest.mark.parametrize("b", [1, 3, 40, 126, 127])
+def test_roundings_of_terms_and_of_their_sum_may_be_bounded_apart(a: int, b: int) -> None:
+    format = FORMATS["bfloat16"]
+    both = (1 + Fraction(format.unit)) ** (a + b) - 1
+    assert gamma(a, format) + gamma(b, format) >= both
+
+
 def test_tables_hold_every_weight_and_its_change() -> None:
     format, value = FORMATS["float32"], Fraction(-1, 3)
     weight, change = _tables(Matrix.of(2, 3, {(1, 2): value}), format)

@@ -11,7 +11,9 @@ as η_s T_s(t̂), and b_s = Σ_{j≥s} c_j U_{j−s} says how large the b_s are:
     Σ_s (ĉ_s + η_s) T_s(t̂),        |T_s| ≤ g,  |U_s| ≤ (s + 1) g,  |T_s'| ≤ s² g,
 
 with g = 1 on [−1, 1] and g = exp(q arcosh(T + E)) a little beyond. The terms are then added over
-tokens, in groups or in any order. Conventions (γ, underflow, no partial sum near the largest number)
+tokens, in groups or in any order. Their own roundings and those of the sum are bounded apart, which is
+enough: γ_a + γ_b ≥ 2γ_{(a+b)/2} ≥ (1 + u)^(a+b) − 1, as γ is convex and 2x/(1 − x) ≥ e^(2x) − 1.
+Conventions (γ, underflow, no partial sum near the largest number)
 are those of :mod:`exactformer.execution.bounds`.
 
 Weights are rounded to the module's format; products and sums are rounded to that format or, if it
@@ -117,7 +119,7 @@ def _clenshaw(weight: Upper, change: Upper, T: Upper, E: Upper, to: FloatFormat)
     for s in range(q, 0, -1):
         c, wrong = weight[:, s - 1], change[:, s - 1]
         product = 2 * reach * one_above
-        # Underflow: the product by tiny·(1 + 2|t| + |b_{s+1}|), two sums and b_{s+2} by tiny each.
+        # Underflow costs tiny·(1 + 2|t| + |b_{s+1}|) in the product, and tiny in two sums and b_{s+2}.
         local = noise * (c + two_above + product) + 4 * to.tiny * (1 + 2 * reach + one_above)
         once += c + local
         twice += once
