@@ -23,18 +23,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
 from typing import TypeVar
 
 import numpy as np
 from flint import fmpq_poly
 from numpy.typing import NDArray
 
-from exactformer.algebra.rational import to_float
 from exactformer.blueprint import Head, Matrix, Readout
 from exactformer.execution.bounds import Analysis, Entries, OverflowsError
 from exactformer.execution.formats import FloatFormat
-from exactformer.execution.magnitudes import Array, above, times, total, up
 from exactformer.execution.softmax_run import (
     ALONE,
     NEAR,
@@ -42,12 +39,16 @@ from exactformer.execution.softmax_run import (
     SoftmaxBlock,
     SoftmaxHead,
     SoftmaxRun,
+    Values,
     logit_ranges,
+    lowered,
+    raised,
 )
 from exactformer.execution.symbolic import Token
+from exactformer.execution.upper import Upper, above
 
 Indices = NDArray[np.int64]
-T = TypeVar("T", float, Array)
+T = TypeVar("T", float, Upper)
 
 EXP_ULPS = {"float64": 2, "float32": 20, "bfloat16": 2, "float16": 2}
 """Units in the last place of the format; PyTorch's fused float32 kernel on CPUs says 20 of itself."""
@@ -61,7 +62,14 @@ _PER_WEIGHT = 4
 _COMMON = 5
 """Roundings of an answer: its normaliser's sum and reciprocal, its own sum, a division, storing it."""
 
+_EXP = 1 + 2.0**-48
+"""NumPy's exponential is not correctly rounded; sixteen units in the last place are allowed for."""
+_SMALLEST = float(np.finfo(np.float64).tiny)
+"""What an exponential that underflows can be."""
+
+_ZERO = Fraction(0)
 PARTS = ("truncation", "leakage", "rounding")
+_TRUNCATION, _LEAKAGE, _ROUNDING = range(len(PARTS))
 
 
 @dataclass(frozen=True)
@@ -88,14 +96,14 @@ class ErrorBound:
         """The whole bound."""
         if self.truncation is None or self.leakage is None or self.rounding is None:
             return None
-        return float(up(np.asarray(self.truncation + self.leakage + self.rounding), 3))
+        return float(Upper(self.truncation) + self.leakage + self.rounding)
 
     @property
     def any_order(self) -> float | None:
         """The whole bound whatever the order of summation."""
         if self.total is None or self.reordering is None:
             return None
-        return float(up(np.asarray(self.total + self.reordering)))
+        return float(Upper(self.total) + self.reordering)
 
 
 def roundings_of_a_weight(target: FloatFormat, logit: T) -> T:
@@ -116,7 +124,7 @@ class _Stream:
     """Sizes with the total error, and the errors by cause: an array parts × tokens × dimensions."""
 
     entries: Entries
-    errors: Array
+    errors: Upper
 
     @property
     def clean(self) -> Entries:
@@ -149,14 +157,14 @@ class _Combination:
         cubes = sum((abs(v * e**3) for e, v in used), Fraction(0)) / 48
         return cls(slope, (), cubes)
 
-    def truncation(self, z: Array) -> Array:
+    def truncation(self, z: Upper) -> Upper:
         """Bound what the sum of the heads has beyond its linear part, for |z| up to these."""
         if self.cubes is not None:
-            return times(np.full_like(z, above(self.cubes)), times(z, times(z, z)))
-        result = times(np.full_like(z, above(self.slope)), z)
+            return Upper.of(self.cubes) * z**3
+        result = Upper.of(self.slope) * z
         for node in self.nodes:
-            square = times(np.full_like(z, above(node * node)), times(z, z))
-            result = times(result, up(square / (_PI_SQUARED + square), 3))
+            square = (Upper.of(node) * z) ** 2
+            result = result * (square / lowered(_PI_SQUARED + square.values))
         return result
 
 
@@ -164,10 +172,8 @@ class _Combination:
 class _HeadNoise:
     """What a head returns beyond the answer to an exact stream, by cause, and how large that can be."""
 
-    truncation: Array
-    leakage: Array
-    rounding: Array
-    size: Array
+    errors: Upper
+    size: Upper
 
 
 class _SharedAttention(Analysis):
@@ -183,8 +189,8 @@ class _SharedAttention(Analysis):
     def bound(self) -> ErrorBound:
         """Follow the stream to the outputs; return what holds for the worst of them."""
         embedded = self.embedding()
-        errors = np.zeros((len(PARTS), *embedded.size.shape))
-        errors[PARTS.index("rounding")] = embedded.error
+        errors = Upper.zeros((len(PARTS), *embedded.size.shape))
+        errors[_ROUNDING] = embedded.error
         stream = _Stream(embedded, errors)
         for b, block in enumerate(self.run.shared):
             stream = self.block(b, block, stream)
@@ -194,47 +200,35 @@ class _SharedAttention(Analysis):
 
     def block(self, b: int, block: SoftmaxBlock, stream: _Stream) -> _Stream:
         """Return the stream after a block."""
-        truncation, leakage, rounding = stream.errors.copy()
-        absolute = stream.entries.computed.copy()
-        count = (absolute > 0).astype(float)
+        errors, absolute = stream.errors.copy(), stream.entries.computed
+        count = absolute.nonzero.astype(float)
         for product in block.products:
             carried = self.carried(product, block.heads[product.heads[0]], stream)
-            z = self._sizes(product.differences)
-            z = up(z + total(carried, 0))
+            z = self._sizes(product.differences) + carried.sum(0)
             for dimension, combinations in self.combinations(product, block.heads).items():
                 for combination, rows in combinations:
-                    slope = np.full(len(rows), above(combination.slope))
-                    parts = [times(slope, part[rows]) for part in carried]
-                    beyond = combination.truncation(z[rows])
-                    truncation[rows, dimension] += up(parts[0] + beyond)
-                    leakage[rows, dimension] += parts[1]
-                    rounding[rows, dimension] += parts[2]
+                    errors[:, rows, dimension] += Upper.of(combination.slope) * carried[:, rows]
+                    errors[_TRUNCATION, rows, dimension] += combination.truncation(z[rows])
             for h in product.heads:
                 matrices = self.run.blueprint.blocks[b].attention.heads[h]
                 noise = self.head(matrices, block.heads[h], z, stream, f"block {b + 1}")
-                truncation = up(truncation + noise.truncation)
-                leakage = up(leakage + noise.leakage)
-                rounding = up(rounding + noise.rounding)
-                absolute = up(absolute + noise.size)
-                count += noise.size > 0
-        errors = up(np.stack([truncation, leakage, rounding]), 2 * len(block.products) + 2)
-        size = up(self.run.sizes.table(block.output, self.width) + total(errors, 0))
-        errors[2] = up(errors[2] + self._summed(np.zeros_like(size), absolute, count, size))
-        return _Stream(self.entries(block.output, total(errors, 0)), errors)
+                errors, absolute = errors + noise.errors, absolute + noise.size
+                count += noise.size.nonzero
+        size = self.run.sizes.table(block.output, self.width) + errors.sum(0)
+        errors[_ROUNDING] += self._summed(Upper.zeros(size.shape), absolute, count, size)
+        return _Stream(self.entries(block.output, errors.sum(0)), errors)
 
-    def carried(self, product: Product, head: SoftmaxHead, stream: _Stream) -> Array:
+    def carried(self, product: Product, head: SoftmaxHead, stream: _Stream) -> Upper:
         """Return the errors of z that those of the stream cause, parts × tokens."""
-        size, computed = stream.entries.size, stream.entries.computed
+        size, computed, errors = stream.entries.size, stream.entries.computed, stream.errors
         shared = head.partner != ALONE
         partner = np.where(shared, head.partner, 0)
-        result = np.zeros((len(PARTS), len(size)))
+        result = Upper.zeros(errors.shape[:2])
         for (a, c), weight in product.form:
-            factor = np.where(shared, above(weight), 0.0)
-            for part, errors in enumerate(stream.errors):
-                wrong = times(size[:, a], up(errors[:, c] + errors[partner, c]))
-                seen = times(errors[:, a], up(computed[:, c] + computed[partner, c]))
-                result[part] = up(result[part] + times(factor, up(wrong + seen)), 2)
-        return result
+            wrong = size[:, a] * (errors[:, :, c] + errors[:, partner, c])
+            seen = errors[:, :, a] * (computed[:, c] + computed[partner, c])
+            result = result + Upper.of(weight) * (wrong + seen)
+        return result.where(shared)
 
     def combinations(
         self, product: Product, heads: Sequence[SoftmaxHead]
@@ -242,25 +236,18 @@ class _SharedAttention(Analysis):
         """Return, by dimension, which tokens see which combination of the heads' values."""
         members = [heads[h] for h in product.heads]
         scales = [head.scale for head in members]
-        # Tokens that offer the same values share these objects.
-        alike: dict[tuple[int, ...], list[int]] = {}
-        for i, p in enumerate(members[0].partner):
-            if p != ALONE:
-                key = tuple(id(head.values[j]) for head in members for j in (i, p))
-                alike.setdefault(key, []).append(i)
+        partner = members[0].partner
+        own = np.flatnonzero(partner != ALONE)
         found: dict[int, list[tuple[_Combination, Indices]]] = {}
-        zero = Fraction(0)
-        for rows in alike.values():
-            i, p = rows[0], members[0].partner[rows[0]]
-            values = [(head.values[i], head.values[p]) for head in members]
+        for rows, values in _alike(members, own, partner[own]):
             for dimension in {d for pair in values for side in pair for d in side}:
-                pairs = [(v.get(dimension, zero), o.get(dimension, zero)) for v, o in values]
-                combination = _Combination.of(scales, pairs), np.array(rows)
+                pairs = [(v.get(dimension, _ZERO), o.get(dimension, _ZERO)) for v, o in values]
+                combination = _Combination.of(scales, pairs), own[rows]
                 found.setdefault(dimension, []).append(combination)
         return found
 
     def head(
-        self, matrices: Head, head: SoftmaxHead, z: Array, stream: _Stream, place: str
+        self, matrices: Head, head: SoftmaxHead, z: Upper, stream: _Stream, place: str
     ) -> _HeadNoise:
         """Bound what one head adds beyond its exact answer, z apart, which is carried separately.
 
@@ -268,122 +255,134 @@ class _SharedAttention(Analysis):
         """
         queries, from_queries = self.projected(matrices.query, head.queries.tokens, stream)
         keys, from_keys = self.projected(matrices.key, head.keys.tokens, stream)
-        shared = (head.partner != ALONE)[:, None]
-        pair = head.focus, np.where(shared[:, 0], head.partner, head.focus)
-        noise, logits = zip(
-            *(self.logit_noise(queries, from_queries, keys, from_keys, j) for j in pair),
-            strict=True,
+        shared = head.partner != ALONE
+        pair = head.focus, np.where(shared, head.partner, head.focus)
+        (here, first), (there, second) = (
+            self.logit_noise(queries, from_queries, keys, from_keys, j) for j in pair
         )
-        slip = np.where(shared, up(noise[0] + noise[1])[:, None], 0.0)
-        apart = np.where(shared, times(np.full_like(z, above(head.scale)), z)[:, None], 0.0)
-        apart = up(apart + slip)
+        slip = (here + there).where(shared)[:, None]
+        apart = (Upper.of(head.scale) * z).where(shared)[:, None] + slip
 
-        value, size = self._values(head)
+        half, spread, size = self._values(head, *pair)
         arising = self.linear(matrices.value, stream.clean)
-        brought = self.brought(matrices.value, stream.errors)
-        size = up(size + arising + total(brought, 0), 2)
-        inherited = np.maximum(brought[:, pair[0]], brought[:, pair[1]])
-        wrong, top = (np.maximum(table[pair[0]], table[pair[1]]) for table in (arising, size))
-        focus, partner = value[pair[0]], value[pair[1]]
-        half = up(np.abs(focus + partner) / 2 + 2.0**-50 * top, 3)
-        spread = up(np.abs(focus - partner) / 4 + 2.0**-50 * top, 3)
-        answer = up(half + times(spread, apart) + wrong + total(inherited, 0), 3)
-        answer = np.minimum(answer, top)
+        brought = stream.errors @ self._absolute(matrices.value)
+        size = size + arising + brought.sum(0)
+        inherited = brought[:, pair[0]].or_above(brought[:, pair[1]])
+        wrong, top = (table[pair[0]].or_above(table[pair[1]]) for table in (arising, size))
+        answer = (half + spread * apart + wrong + inherited.sum(0)).or_below(top)
 
         mass = self.leaking(head, queries, keys, place)[:, None]
-        most = np.broadcast_to(size.max(axis=0, initial=0.0), size.shape)
+        most = size.max(0).to(size.shape)
         # Twofold for the exponentials' own errors, again for those of sums, again for the rest.
-        leakage = times(8 * mass, up(most + top))
-        logit = np.broadcast_to(np.maximum(*logits)[:, None], top.shape)
-        weighing = times(top, self.gamma(roundings_of_a_weight(self.format, logit)))
-        summing = times(up(answer + weighing), self.gamma(np.full_like(answer, _COMMON)))
-        flushed = np.where(most > 0, (len(size) + 4) * self.flush * (1 + most), 0.0)
-        rounding = up(times(spread, slip) + wrong + weighing + summing + flushed, 8)
-        truncation, leakage, rounding = up(
-            inherited + np.stack([np.zeros_like(top), leakage, rounding])
-        )
-        return _HeadNoise(truncation, leakage, rounding, up(answer + leakage + rounding, 2))
-
-    def brought(self, matrix: Matrix, errors: Array) -> Array:
-        """Return what errors of the stream, parts × tokens × dimensions, are after a matrix."""
-        result = np.zeros_like(errors)
-        for row, column, value in matrix:
-            size = np.full(errors.shape[:2], self.weight(value)[0])
-            result[:, :, row] = up(result[:, :, row] + times(size, errors[:, :, column]))
-        return result
+        leakage = 8.0 * mass * (most + top)
+        logit = first.or_above(second)[:, None]
+        weighing = top * self.gamma(roundings_of_a_weight(self.format, logit))
+        summing = (answer + weighing) * self.gamma(_COMMON)
+        flushed = ((len(size) + 4) * self.flush * (1.0 + most)).where(most.nonzero)
+        rounding = spread * slip + wrong + weighing + summing + flushed
+        own = Upper.stack([Upper.zeros(top.shape), leakage, rounding])
+        return _HeadNoise(inherited + own, answer + leakage + rounding)
 
     def projected(
         self, matrix: Matrix, tokens: Sequence[Token], stream: _Stream
-    ) -> tuple[Entries, Array]:
+    ) -> tuple[Entries, Upper]:
         """Return queries or keys with all their errors, and the part that arises on the way there."""
         arising = self.linear(matrix, stream.clean)
-        weights = np.zeros(matrix.shape)
-        for row, column, value in matrix:
-            weights[row, column] = self.weight(value)[0]
-        brought = up(stream.entries.error @ weights.T, matrix.columns + 2)
-        return self.entries(tokens, up(brought + arising)), arising
+        brought = stream.entries.error @ self._absolute(matrix)
+        return self.entries(tokens, brought + arising), arising
 
     def logit_noise(
-        self, queries: Entries, from_queries: Array, keys: Entries, from_keys: Array, j: Indices
-    ) -> tuple[Array, Array]:
+        self, queries: Entries, from_queries: Upper, keys: Entries, from_keys: Upper, j: Indices
+    ) -> tuple[Upper, Upper]:
         """Bound the arithmetic of each token's logit with token j[i], inputs taken as given.
 
         The second array bounds the logits themselves.
         """
         key = keys.computed[j]
-        product = times(queries.computed, key)
+        product = queries.computed * key
         exact, safe = queries.unit | keys.unit[j], queries.safe & keys.safe[j]
-        noise = self.product_noise(product, exact, up(queries.computed + key), safe)
-        arising = times(from_queries, key) + times(queries.computed, from_keys[j])
-        absolute = total(product, 1)
+        noise = self.product_noise(product, exact, queries.computed + key, safe)
+        arising = from_queries * key + queries.computed * from_keys[j]
+        absolute = product.sum(1)
         self.fits(absolute, "logits come")
-        summing = self.sum_noise((product > 0).sum(axis=1), absolute)
-        return up(total(up(arising + noise, 2), 1) + summing), absolute
+        summing = self.sum_noise(product.nonzero.sum(axis=1), absolute)
+        return (arising + noise).sum(1) + summing, absolute
 
-    def leaking(self, head: SoftmaxHead, queries: Entries, keys: Entries, place: str) -> Array:
+    def leaking(self, head: SoftmaxHead, queries: Entries, keys: Entries, place: str) -> Upper:
         """Bound the weight of all tokens that are not attended to, relative to those that are."""
         n, rows = queries.size.shape
         low, high = logit_ranges(
             head.queries.ranges.widened(queries.error), head.keys.ranges.widened(keys.error)
         )
-        sums = up(queries.computed @ keys.computed.T, rows + 2)
+        sums = queries.computed @ keys.computed.transposed
         self.fits(sums, "logits come")
-        noise = up(times(self.gamma(2 * rows + 8), sums) + 4 * rows * self.flush, 4)
+        operands = queries.computed.sum(1)[:, None] + keys.computed.sum(1)
+        products = self.u * sums + self.underflow * (rows + operands)
+        noise = (products + self.sum_noise(rows, sums)).values
         here = np.arange(n)
         second = np.where(head.partner == ALONE, head.focus, head.partner)
-        reference = np.maximum((low - noise)[here, head.focus], (low - noise)[here, second])[
-            :, None
-        ]
-        behind = high + noise - reference
-        behind[here, head.focus] = behind[here, second] = -np.inf
-        if not np.all(behind <= -NEAR / 2):
+        least = lowered(low - noise)
+        reference = np.maximum(least[here, head.focus], least[here, second])[:, None]
+        behind = raised(raised(high + noise) - reference)
+        others = np.ones((n, n), dtype=bool)
+        others[here, head.focus] = others[here, second] = False
+        if not np.all(behind[others] <= -NEAR / 2):
             raise OverflowsError(
                 f"{place}: in {self.format.name} rounding could change which tokens are attended to"
             )
-        with np.errstate(under="ignore", invalid="ignore"):
-            return total(up(np.exp(behind * (1 - 8 * self.u) + 2.0**-20), 8), 1)
+        with np.errstate(all="ignore"):
+            weight = np.exp(raised(behind * (1 - 4 * self.u))) + _SMALLEST
+        return (_EXP * Upper(weight)).where(others).sum(1)
 
     def finish(self, readout: Readout, stream: _Stream) -> ErrorBound:
         """Read one output, each error by its cause."""
-        weight = np.zeros_like(stream.entries.size)
+        summed = self.readout(readout, stream.clean)
+        executed, any_order = summed.executed, summed.any_order
+        assert executed is not None  # there is a reason otherwise, which is raised
+        weight = Upper.zeros(stream.entries.size.shape)
         for i, dimension, value in readout.beta:
             weight[i, dimension] = self.weight(value)[0]
-        parts = [float(total(times(weight, part).reshape(1, -1), 1)[0]) for part in stream.errors]
-        summed = self.readout(readout, stream.clean)
-        if summed.executed is None or not all(map(isfinite, parts)):
-            raise OverflowsError(f"errors leave no digit of {self.format.name}")
-        truncation, leakage, rounding = parts
-        rounding = float(up(np.asarray(rounding + summed.executed)))
-        more = None if summed.any_order is None else max(summed.any_order - summed.executed, 0.0)
+        parts = (stream.errors * weight).sum(2).sum(1)
+        parts[_ROUNDING] += executed
+        more = None if any_order is None else above(Fraction(any_order) - Fraction(executed))
+        truncation, leakage, rounding = parts.values.tolist()
         return ErrorBound(truncation, leakage, rounding, more, summed.reason)
 
-    def _sizes(self, polynomials: Sequence[fmpq_poly]) -> Array:
+    def _absolute(self, matrix: Matrix) -> Upper:
+        """Return the transposed matrix of |fl(w)|."""
+        weights = Upper.zeros((matrix.columns, matrix.rows))
+        for row, column, value in matrix:
+            weights[column, row] = self.weight(value)[0]
+        return weights
+
+    def _sizes(self, polynomials: Sequence[fmpq_poly]) -> Upper:
         return self.run.sizes.table([{0: p} for p in polynomials], 1)[:, 0]
 
-    def _values(self, head: SoftmaxHead) -> tuple[Array, Array]:
-        """Return the values as floats, and bounds of their absolute values."""
-        value, size = np.zeros((2, len(head.values), self.width))
+    def _values(
+        self, head: SoftmaxHead, first: Indices, second: Indices
+    ) -> tuple[Upper, Upper, Upper]:
+        """Bound |v + v'|/2 and |v − v'|/4 for the values of every two tokens, and |v| of each token."""
+        half, spread, size = np.zeros((3, len(head.values), self.width))
+        for rows, ((one, other),) in _alike([head], first, second):
+            for d in one.keys() | other.keys():
+                v, w = one.get(d, _ZERO), other.get(d, _ZERO)
+                half[rows, d], spread[rows, d] = above((v + w) / 2), above((v - w) / 4)
         for j, token in enumerate(head.values):
             for dimension, exact in token.items():
-                value[j, dimension], size[j, dimension] = to_float(exact), above(exact)
-        return value, size
+                size[j, dimension] = above(exact)
+        return Upper(half), Upper(spread), Upper(size)
+
+
+def _alike(
+    heads: Sequence[SoftmaxHead], first: Indices, second: Indices
+) -> list[tuple[list[int], list[tuple[Values, Values]]]]:
+    """Return groups of pairs of tokens that offer the same values in every head, with these values."""
+    # Tokens that offer the same values share these objects.
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for row, pair in enumerate(zip(first, second, strict=True)):
+        key = tuple(id(head.values[j]) for head in heads for j in pair)
+        alike.setdefault(key, []).append(row)
+    return [
+        (rows, [(head.values[first[rows[0]]], head.values[second[rows[0]]]) for head in heads])
+        for rows in alike.values()
+    ]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.blueprint import Block, Blueprint, Domain, Head, Matrix, Rule
 from exactformer.errors import CertificationError
-from exactformer.execution.magnitudes import Array, Sizes, up
+from exactformer.execution.magnitudes import Sizes
 from exactformer.execution.symbolic import (
     SymbolicRun,
     Token,
@@ -32,6 +32,7 @@ from exactformer.execution.symbolic import (
     dot,
     read,
 )
+from exactformer.execution.upper import Array, Upper, gamma
 
 NEAR = 16.0
 """Logits within this of the largest count as attended; the rest is leakage."""
@@ -328,7 +329,7 @@ class Ranges:
     """A table of entries as intervals: constants that float64 holds, give or take all the rest."""
 
     constant: Array
-    varying: Array
+    varying: Upper
 
     @classmethod
     def of(cls, tokens: Sequence[Token], sizes: Sizes, columns: int) -> Ranges:
@@ -341,16 +342,21 @@ class Ranges:
                     known[id(entry)] = _split(entry)
                 constant[i, column], rest = known[id(entry)]
                 varying[i, column] = sizes.size(i, rest)
-        return cls(constant, varying)
+        return cls(constant, Upper(varying))
 
-    def widened(self, error: Array) -> Ranges:
+    def widened(self, error: Upper) -> Ranges:
         """Return the same with errors added to what varies."""
-        return Ranges(self.constant, up(self.varying + error))
+        return Ranges(self.constant, self.varying + error)
 
     @property
-    def size(self) -> Array:
+    def centre(self) -> Upper:
+        """The absolute values of the constants."""
+        return Upper(np.abs(self.constant))
+
+    @property
+    def size(self) -> Upper:
         """Bounds of the absolute values."""
-        return up(np.abs(self.constant) + self.varying)
+        return self.centre + self.varying
 
 
 def _split(entry: fmpq_poly) -> tuple[float, fmpq_poly]:
@@ -363,9 +369,18 @@ def _split(entry: fmpq_poly) -> tuple[float, fmpq_poly]:
 
 def logit_ranges(queries: Ranges, keys: Ranges) -> tuple[Array, Array]:
     """Return bounds of ⟨q_i, k_j⟩ from below and above, n × n."""
-    rows = queries.constant.shape[1]
     fixed = queries.constant @ keys.constant.T
-    spread = np.abs(queries.constant) @ keys.varying.T + queries.varying @ keys.size.T
-    slack = (np.abs(queries.constant) @ np.abs(keys.constant).T) * (rows + 2) * 2.0**-50
-    give = up(up(spread, 2 * rows + 2) + slack, 4)
-    return fixed - give, fixed + give
+    absolute = queries.centre @ keys.centre.transposed
+    spread = queries.centre @ keys.varying.transposed + queries.varying @ keys.size.transposed
+    give = (spread + gamma(queries.constant.shape[1], 2.0**-53) * absolute).values
+    return lowered(fixed - give), raised(fixed + give)
+
+
+def lowered(nearest: Array) -> Array:
+    """Return what is at most the numbers, of either sign, of which these are the nearest float64."""
+    return np.nextafter(nearest, -np.inf)
+
+
+def raised(nearest: Array) -> Array:
+    """Return what is at least the numbers, of either sign, of which these are the nearest float64."""
+    return np.nextafter(nearest, np.inf)
