@@ -57,6 +57,7 @@ _ROUNDING = (
     "certificates/test_rounding.py",
 )
 _SOFTMAX = (
+    "execution/test_softmax_steps.py",
     "execution/test_worst_softmax.py",
     "execution/test_softmax_run.py",
     "execution/test_softmax_bounds.py",

@@ -150,9 +150,8 @@ class _Combination:
             (e, own - other) for e, (own, other) in zip(scales, pairs, strict=True) if own != other
         ]
         slope = sum((e * v for e, v in used), Fraction(0)) / 4
-        distinct = len({e * e for e, _ in used}) == len(used)
         vanish = all(sum(v * e ** (2 * j + 1) for e, v in used) == 0 for j in range(1, len(used)))
-        if slope and distinct and vanish:
+        if slope and vanish:  # so no two ε² are equal: by Vandermonde the slope would vanish too
             return cls(slope, tuple(e for e, _ in used), None)
         cubes = sum((abs(v * e**3) for e, v in used), Fraction(0)) / 48
         return cls(slope, (), cubes)
@@ -221,14 +220,13 @@ class _SharedAttention(Analysis):
     def carried(self, product: Product, head: SoftmaxHead, stream: _Stream) -> Upper:
         """Return the errors of z that those of the stream cause, parts × tokens."""
         size, computed, errors = stream.entries.size, stream.entries.computed, stream.errors
-        shared = head.partner != ALONE
-        partner = np.where(shared, head.partner, 0)
+        partner = head.partner  # of those alone the last token, in vain
         result = Upper.zeros(errors.shape[:2])
         for (a, c), weight in product.form:
             wrong = size[:, a] * (errors[:, :, c] + errors[:, partner, c])
             seen = errors[:, :, a] * (computed[:, c] + computed[partner, c])
             result = result + Upper.of(weight) * (wrong + seen)
-        return result.where(shared)
+        return result.where(partner != ALONE)
 
     def combinations(
         self, product: Product, heads: Sequence[SoftmaxHead]
@@ -273,11 +271,13 @@ class _SharedAttention(Analysis):
 
         mass = self.leaking(head, queries, keys, place)[:, None]
         most = size.max(0).to(size.shape)
-        # Twofold for the exponentials' own errors, again for those of sums, again for the rest.
+        # Twofold for the exponentials' own errors, again for sums, which can err by what is added to
+        # them, again for the roundings of weights and answers and for maxima found among the masked.
         leakage = 8.0 * mass * (most + top)
         logit = first.or_above(second)[:, None]
         weighing = top * self.gamma(roundings_of_a_weight(self.format, logit))
         summing = (answer + weighing) * self.gamma(_COMMON)
+        # Each of n products and sums can underflow, and four operations of a weight and its answer.
         flushed = ((len(size) + 4) * self.flush * (1.0 + most)).where(most.nonzero)
         rounding = spread * slip + wrong + weighing + summing + flushed
         own = Upper.stack([Upper.zeros(top.shape), leakage, rounding])
@@ -342,7 +342,7 @@ class _SharedAttention(Analysis):
         weight = Upper.zeros(stream.entries.size.shape)
         for i, dimension, value in readout.beta:
             weight[i, dimension] = self.weight(value)[0]
-        parts = (stream.errors * weight).sum(2).sum(1)
+        parts = (stream.errors * weight).sum(1).sum(1)
         parts[_ROUNDING] += executed
         more = None if any_order is None else above(Fraction(any_order) - Fraction(executed))
         truncation, leakage, rounding = parts.values.tolist()
