@@ -62,7 +62,7 @@ _PER_WEIGHT = 4
 _COMMON = 5
 """Roundings of an answer: its normaliser's sum and reciprocal, its own sum, a division, storing it."""
 
-_EXP = 1 + 2.0**-48
+_EXP = 1.0 + 2.0**-48
 """NumPy's exponential is not correctly rounded; sixteen units in the last place are allowed for."""
 _SMALLEST = float(np.finfo(np.float64).tiny)
 """What an exponential that underflows can be."""
