@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from flint import fmpq_poly
+from flint import fmpq, fmpq_poly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +20,7 @@ from exactformer.errors import CertificationError
 from exactformer.execution.softmax_run import (
     ALONE,
     Projection,
+    _attend,
     _attended,
     _constants,
     _differences,
@@ -263,9 +264,10 @@ def test_the_product_is_the_form_of_a_token_and_how_its_partner_differs() -> Non
     (head,) = run.shared[0].heads
     t, shared = fmpq_poly([0, 1]), _Sharing()
     own, partner, sink = run.tokens
-    own, partner = own | {5: fmpq_poly([3])}, partner | {5: fmpq_poly([7])}
+    own, partner = own | {5: fmpq_poly([3])}, partner | {0: fmpq_poly([2]), 5: fmpq_poly([7])}
+    sink = sink | {0: fmpq_poly([5])}
     form = (((0, 0), Fraction(1)), ((0, 5), Fraction(2)), ((4, 0), Fraction(1)))
-    query, keys = {0: t}, [{0: t + 6}, {0: fmpq_poly([14])}, {}]
+    query, keys = {0: t}, [{0: t + 6}, {0: fmpq_poly([16])}, {}]
     ranges = head.queries.ranges
     seen = replace(
         head,
@@ -274,7 +276,7 @@ def test_the_product_is_the_form_of_a_token_and_how_its_partner_differs() -> Non
         scale=Fraction(1),
     )
     found = _differences(form, [seen], [own, partner, sink], shared, 1)
-    assert found == [t * t - 8 * t, 0, 0]
+    assert found == [t * t - 10 * t, 0, 0]
     twice = replace(seen, scale=Fraction(2), queries=Projection([{0: 2 * t}, {}, {}], ranges))
     assert _differences(form, [seen, twice], [own, partner, sink], shared, 1) == found
     for wrong in (replace(seen, scale=Fraction(2)), replace(twice, scale=Fraction(1))):
@@ -282,3 +284,20 @@ def test_the_product_is_the_form_of_a_token_and_how_its_partner_differs() -> Non
             _differences(form, [seen, wrong], [own, partner, sink], shared, 1)
     without = replace(seen, queries=Projection([{}, {}, {}], ranges))
     assert _differences((), [without], [own, partner, sink], shared, 1) == [0, 0, 0]
+
+
+def test_an_answer_is_the_mean_of_two_values_moved_by_the_product() -> None:
+    """(v + v')/2 + (v − v') ε z/4 in every dimension of either; those alone take one value."""
+    (head,) = run_softmax(sharing({}, {}), Ball(Fraction(1))).shared[0].heads
+    v, w = {4: Fraction(1), 5: Fraction(3)}, {4: Fraction(5), 3: Fraction(7)}
+    values, scale = [v, w, {4: Fraction(9)}], Fraction(1, 2)
+    head = replace(head, values=values, scale=scale, focus=np.array([0, 0, 0]))
+    t = fmpq_poly([0, 1])
+    output: list[dict[int, fmpq_poly]] = [{4: t}, {}, {}]
+    _attend(head, [t, fmpq_poly([]), fmpq_poly([])], output, _Sharing())
+    assert output[0] == {
+        3: fmpq_poly([fmpq(7, 2), fmpq(-7, 8)]),
+        4: fmpq_poly([3, fmpq(1, 2)]),
+        5: fmpq_poly([fmpq(3, 2), fmpq(3, 8)]),
+    }
+    assert output[1] == output[2] == {4: 1, 5: 3}
