@@ -24,6 +24,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "entry if weight == 1 else entry * to_fmpq(weight) → entry * to_fmpq(weight)",
     ): _ONE,
     (_SYMBOLIC, "_apply", "1 → 0"): _ONE + " No matrix holds a zero.",
+    (
+        "execution/softmax_run.py",
+        "_run_block.project",
+        "key not in projections → True",
+    ): _SAME_TWICE,
     (_BOUNDS, "Analysis.weight", "value not in self.rounded → True"): _SAME_TWICE,
     (
         _BOUNDS,
