@@ -3,6 +3,7 @@
 _BOUNDS = "execution/bounds.py"
 _SYMBOLIC = "execution/symbolic.py"
 _ONE = "Multiplies by one, or adds zero, where the polynomial was kept as it is."
+_SOFTMAX = "execution/softmax_run.py"
 _SAME_TWICE = "Found again instead of being looked up: the same numbers."
 _ZERO = "Adds a zero."
 
@@ -24,11 +25,9 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "entry if weight == 1 else entry * to_fmpq(weight) → entry * to_fmpq(weight)",
     ): _ONE,
     (_SYMBOLIC, "_apply", "1 → 0"): _ONE + " No matrix holds a zero.",
-    (
-        "execution/softmax_run.py",
-        "_run_block.project",
-        "key not in projections → True",
-    ): _SAME_TWICE,
+    (_SOFTMAX, "_run_block.project", "key not in projections → True"): _SAME_TWICE,
+    (_SOFTMAX, "Ranges.of", "id(entry) not in known → True"): _SAME_TWICE,
+    (_SOFTMAX, "_Sharing.scaled", "weight == 1 → False"): "Multiplies by one.",
     (_BOUNDS, "Analysis.weight", "value not in self.rounded → True"): _SAME_TWICE,
     (
         _BOUNDS,

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exactformer.algebra import Polynomial
+from exactformer.algebra.rational import to_fmpq
 from exactformer.algebra.ridge import ridge_form
 from exactformer.blueprint import Ball, Blueprint, Head, Matrix, Rule, Selection
 from exactformer.certificates.identity import prove_identity
@@ -27,6 +28,7 @@ from exactformer.execution.softmax_run import (
     _form,
     _live_dimensions,
     _Sharing,
+    _split,
     is_softmax,
     run_softmax,
 )
@@ -289,15 +291,34 @@ def test_the_product_is_the_form_of_a_token_and_how_its_partner_differs() -> Non
 def test_an_answer_is_the_mean_of_two_values_moved_by_the_product() -> None:
     """(v + v')/2 + (v − v') ε z/4 in every dimension of either; those alone take one value."""
     (head,) = run_softmax(sharing({}, {}), Ball(Fraction(1))).shared[0].heads
-    v, w = {4: Fraction(1), 5: Fraction(3)}, {4: Fraction(5), 3: Fraction(7)}
+    v = {2: Fraction(4), 4: Fraction(1), 5: Fraction(3)}
+    w = {2: Fraction(4), 4: Fraction(5), 3: Fraction(7)}
     values, scale = [v, w, {4: Fraction(9)}], Fraction(1, 2)
     head = replace(head, values=values, scale=scale, focus=np.array([0, 0, 0]))
     t = fmpq_poly([0, 1])
     output: list[dict[int, fmpq_poly]] = [{4: t}, {}, {}]
     _attend(head, [t, fmpq_poly([]), fmpq_poly([])], output, _Sharing())
     assert output[0] == {
+        2: fmpq_poly([4]),
         3: fmpq_poly([fmpq(7, 2), fmpq(-7, 8)]),
         4: fmpq_poly([3, fmpq(1, 2)]),
         5: fmpq_poly([fmpq(3, 2), fmpq(3, 8)]),
     }
-    assert output[1] == output[2] == {4: 1, 5: 3}
+    assert output[1] == output[2] == {2: 4, 4: 1, 5: 3}
+
+
+def test_constants_that_float64_holds_are_split_from_what_varies() -> None:
+    t = fmpq_poly([0, 1])
+    for exact in (Fraction(-3, 2), Fraction(0), Fraction(2) ** 1000):
+        assert _split(t + to_fmpq(exact)) == (float(exact), t)
+    for other in (Fraction(1, 3), Fraction(10) ** 400, -(Fraction(10) ** 400)):
+        assert _split(t + to_fmpq(other)) == (0.0, t + to_fmpq(other))
+
+
+def test_what_tokens_have_in_common_is_found_once() -> None:
+    shared, a, b = _Sharing(), fmpq_poly([1, 2]), fmpq_poly([3, 4])
+    for find in (shared.product, shared.added):
+        assert find(a, b) is find(a, b)
+    assert shared.product(a, b) == a * b
+    assert shared.added(a, b) == a + b
+    assert shared.scaled(a, Fraction(3, 7)) is shared.scaled(a, Fraction(3, 7))
