@@ -9,6 +9,12 @@ _ZERO = "Adds a zero."
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
+        "execution/upper.py",
+        "_values",
+        "number.values if isinstance(number, Upper) else np.asarray(number, dtype=np.float64) → "
+        "np.asarray(number, dtype=np.float64)",
+    ): "Entries are read one by one: the same numbers.",
+    (
         "certificates/selection.py",
         "_CHUNK",
         "512 → 511",

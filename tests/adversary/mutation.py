@@ -88,6 +88,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "certificates/certify.py": (*_CERTIFICATES, *_ROUNDING, _SOFTMAX[-1], _SEARCH),
         "certificates/softmax.py": (*_SOFTMAX, _SEARCH),
         "execution/symbolic.py": ("execution/test_symbolic.py", *_CERTIFICATES, *_SOFTMAX, _SEARCH),
+        "execution/upper.py": ("execution/test_upper.py",),
         "execution/magnitudes.py": (
             "execution/test_magnitudes.py",
             "execution/test_worst_fused.py",

@@ -37,6 +37,10 @@ from exactformer.execution.softmax_run import (
 from exactformer.execution.upper import Upper
 from tests.cases.blueprints import Rule, attention_block, hand_made
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"
+)  # of overflows, which are infinite
+
 Exact = NDArray[Any]
 ROOM = Fraction(1, 10**9)
 PI_SQUARED = Fraction(9.869)

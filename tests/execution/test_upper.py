@@ -1,14 +1,20 @@
 """Upper bounds stay upper bounds through every operation, and zeros stay zeros."""
 
+from collections.abc import Iterator
 from fractions import Fraction
 from math import inf, nan
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exactformer.execution.upper import Upper, above, below, gamma
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"
+)  # of overflows, which are infinite
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 numbers = st.one_of(
@@ -117,6 +123,51 @@ def test_a_rational_lies_between_its_bounds(value: Fraction, exponent: int) -> N
     assert_above(Upper.of(value), [abs(value)])
     assert Fraction(below(value)) < value if below(value) > -inf else True
     assert above(value) == float(Upper.of(value))
+
+
+def test_bounds_are_tight() -> None:
+    step = 2.0**-52
+    assert float(Upper(1.0) + 0.0) == float(Upper(1.0) * 1.0) == 1 + step
+    many = np.ones((1, 1000))
+    assert 1000 < float(Upper(many).sum()) <= 1000 * (1 + 1001 * step)
+    assert 1000 < float((Upper(many) @ Upper(many).transposed)[0, 0]) <= 1000 * (1 + 1003 * step)
+    assert float(Upper(many).sum(0)[0]) == 1 + step
+
+
+def test_no_digit_is_left_from_half_on() -> None:
+    assert float(gamma(2**7 - 1, 2.0**-8)) < 1
+    assert float(gamma(2**7, 2.0**-8)) == inf
+
+
+def test_gamma_of_a_fraction_of_a_rounding_is_above_its_formula() -> None:
+    """1 − ku is rounded as well: here both roundings go down."""
+    ku = 107.0583153569885 * 2.0**-8
+    exact = Fraction(ku) / (1 - Fraction(ku))
+    assert Fraction(ku / (1 - ku) * (1 + 2.0**-52)) < exact
+    assert Fraction(float(gamma(107.0583153569885, 2.0**-8))) >= exact
+
+
+def test_only_zeros_are_zero() -> None:
+    assert Upper([0.0, SMALLEST, nan]).nonzero.tolist() == [False, True, True]
+
+
+@pytest.fixture
+def flushing() -> Iterator[None]:
+    """What underflows becomes zero, and numbers that have underflowed are read as zero."""
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor does not flush")
+    yield
+    torch.set_flush_denormal(False)
+
+
+def test_products_that_are_flushed_are_bounded(flushing: None) -> None:
+    half = Upper(np.full((1, 8), 2.0**-511 * 0.5))
+    exact = Fraction(2) ** -1024
+    assert 2.0**-512 * 2.0**-512 == 0
+    assert Fraction(float((half * half)[0, 0])) >= exact
+    assert Fraction(float((half @ half.transposed)[0, 0])) >= 8 * exact
+    least = Upper(np.full((1, 8), 2.0**-511))
+    assert Fraction(float((least * 0.75 @ least.transposed)[0, 0])) >= 6 * Fraction(2) ** -1022
 
 
 def test_the_larger_and_the_smaller_of_two() -> None:

@@ -48,6 +48,7 @@ class SelectionProof:
         return min(values, default=None)
 
 
+@np.errstate(all="ignore")
 def prove_selection(run: SymbolicRun) -> SelectionProof:
     """Bound every margin from below; raise where one is not positive."""
     pairs = _PairBounds(run)

@@ -82,6 +82,7 @@ class OverflowsError(Exception):
     """Some number leaves the format, or the selection is not safe in it."""
 
 
+@np.errstate(all="ignore")
 def rounding_bound(
     run: SymbolicRun, margins: Sequence[Sequence[Array]], target: FloatFormat
 ) -> RoundingBound:

@@ -27,6 +27,7 @@ from exactformer.execution.fusing import roundings
 from exactformer.execution.upper import Upper, above, gamma
 
 
+@np.errstate(all="ignore")
 def expanded_bound(plan: Expansion, domain: Domain, module: FloatFormat) -> float:
     """Bound |computed − exact| over the domain for a module's format; infinite if nothing is known."""
     to = arithmetic_format(module)

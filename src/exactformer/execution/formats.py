@@ -42,14 +42,20 @@ class FloatFormat:
         >>> FORMATS["bfloat16"].round(Fraction(1, 3))
         Fraction(171, 512)
         """
-        if value == 0:
+        size, denominator = abs(value.numerator), value.denominator
+        if size == 0:
             return Fraction(0)
-        exponent = abs(value.numerator).bit_length() - value.denominator.bit_length()
-        if abs(value) < Fraction(2) ** exponent:
+        exponent = size.bit_length() - denominator.bit_length()
+        if (size << max(-exponent, 0)) < (denominator << max(exponent, 0)):
             exponent -= 1
-        spacing = Fraction(2) ** (max(exponent, self.low) - self.precision + 1)
-        rounded = round(value / spacing) * spacing
-        return None if abs(rounded) > self.largest else rounded
+        spacing = max(exponent, self.low) - self.precision + 1
+        gap = denominator << max(spacing, 0)
+        steps, rest = divmod(size << max(-spacing, 0), gap)
+        steps += 2 * rest > gap - (steps & 1)
+        if steps.bit_length() + spacing - 1 > self.high:
+            return None
+        signed = steps if value > 0 else -steps
+        return Fraction(signed << max(spacing, 0), 1 << max(-spacing, 0))
 
 
 FORMATS = {

@@ -36,6 +36,7 @@ from exactformer.execution.magnitudes import CoordinateSizes
 from exactformer.execution.upper import Upper, above, gamma
 
 
+@np.errstate(all="ignore")
 def fused_bound(
     form: FusedForm, reach: list[Fraction], domain: Domain, target: FloatFormat
 ) -> RoundingBound:

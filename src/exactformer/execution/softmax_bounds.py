@@ -111,6 +111,7 @@ def roundings_of_a_weight(target: FloatFormat, logit: T) -> T:
     return 8 * logit + (2 * (EXP_ULPS[target.name] + _RESCALING_ULPS) + _PER_WEIGHT)
 
 
+@np.errstate(all="ignore")
 def softmax_bound(run: SoftmaxRun, target: FloatFormat) -> ErrorBound:
     """Bound every error of the stock module in one format."""
     try:

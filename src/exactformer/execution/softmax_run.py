@@ -101,6 +101,7 @@ def is_softmax(blueprint: Blueprint) -> bool:
     return any(b.attention.selection.rule is Rule.SOFTMAX for b in blueprint.blocks)
 
 
+@np.errstate(all="ignore")
 def run_softmax(blueprint: Blueprint, domain: Domain) -> SoftmaxRun:
     """Run ``blueprint`` on polynomials over a domain; refuse what is not shared attention."""
     check_shapes(blueprint)

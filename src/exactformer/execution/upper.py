@@ -4,7 +4,8 @@ A formula for a bound is written as on paper, and what float64 loses on the way 
 Of a result rounded to nearest the next float64 is at least the true value. A zero is an exact zero and
 stays one, because exact zeros are what makes sparse sums cheap to bound; whatever else a result is, it
 is at least the smallest normal number, which no processor takes for zero. What is not a number stays
-so, and fails every comparison that would make it a bound.
+so, and fails every comparison that would make it a bound. What overflows
+is infinite; who bounds numbers that may, keeps NumPy's warnings quiet (``np.errstate``).
 
 >>> third = Upper.of(Fraction(1, 3))
 >>> Fraction(float(third)) > Fraction(1, 3)
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from math import inf, nextafter
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,10 @@ from exactformer.algebra.rational import to_float
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+_SMALLEST = float(np.finfo(np.float64).tiny)
+_STEP = 1 + 2.0**-52
+"""x·2⁻⁵² is at least the distance of a normal x to the next float64."""
 
 
 class Upper:
@@ -57,27 +63,22 @@ class Upper:
         return cls(np.stack([part.values for part in parts]))
 
     def __add__(self, other: Upper | ArrayLike) -> Upper:
-        """Add, rounded up; adding a zero rounds nothing."""
-        a, b = self.values, _values(other)
-        with np.errstate(all="ignore"):
-            found = a + b
-            return Upper(np.where((a == 0) | (b == 0), found, _outwards(found)))
+        """Add, rounded up. No sum underflows, so zero is found where both are zero only."""
+        return Upper((self.values + _values(other)) * _STEP)
 
     __radd__ = __add__
 
     def __mul__(self, other: Upper | ArrayLike) -> Upper:
         """Multiply, rounded up; zero times anything is zero."""
         a, b = self.values, _values(other)
-        with np.errstate(all="ignore"):
-            return Upper(np.where((a == 0) | (b == 0), 0.0, _outwards(a * b)))
+        return Upper(np.where((a == 0) | (b == 0), 0.0, _outwards(a * b)))
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: ArrayLike) -> Upper:
         """Divide by positive numbers that are exact, or lower bounds."""
-        with np.errstate(all="ignore"):
-            found = self.values / np.asarray(divisor, dtype=np.float64)
-            return Upper(np.where(self.values == 0, 0.0, _outwards(found)))
+        found = self.values / np.asarray(divisor, dtype=np.float64)
+        return Upper(np.where(self.values == 0, 0.0, _outwards(found)))
 
     def __pow__(self, exponent: int) -> Upper:
         """Multiply by itself, from left to right."""
@@ -89,22 +90,18 @@ class Upper:
     def __matmul__(self, other: Upper) -> Upper:
         """Multiply matrices, rounded up; a sum of products of which all are zero is zero."""
         a, b = self.values, other.values
-        with np.errstate(all="ignore"):
-            found = (a @ b) * _after(a.shape[-1]) + a.shape[-1] * _SMALLEST
-            some = (a != 0).astype(float) @ (b != 0).astype(float) > 0
-            return Upper(np.where(some, _outwards(found), 0.0))
+        found = (a @ b) * _after(a.shape[-1]) + a.shape[-1] * _SMALLEST
+        some = (a != 0).astype(float) @ (b != 0).astype(float) > 0
+        return Upper(np.where(some, _outwards(found), 0.0))
 
     def sum(self, axis: int | None = None) -> Upper:
         """Add along an axis, or all, in whatever order."""
         terms = self.values.size if axis is None else self.values.shape[axis]
-        with np.errstate(all="ignore"):
-            found = self.values.sum(axis=axis)
-            return Upper(np.where(found == 0, 0.0, _outwards(found * _after(terms))))
+        return Upper(self.values.sum(axis=axis) * _after(terms))
 
     def root(self) -> Upper:
         """Return the square root."""
-        found = np.sqrt(self.values)
-        return Upper(np.where(found == 0, 0.0, _outwards(found)))
+        return Upper(np.sqrt(self.values) * _STEP)
 
     def max(self, axis: int | None = None) -> Upper:
         """Return the largest along an axis, or of all; zero where there is none."""
@@ -181,25 +178,22 @@ def above(value: Fraction) -> float:
     """Return a float64 at least |value|; zero only for zero."""
     if value == 0:
         return 0.0
-    return float(_outwards(np.asarray(abs(to_float(value)))))
+    return max(nextafter(abs(to_float(value)), inf), _SMALLEST)
 
 
 def below(value: Fraction) -> float:
     """Return a float64 at most ``value``."""
-    return float(np.nextafter(to_float(value), -np.inf))
-
-
-_SMALLEST = float(np.finfo(np.float64).tiny)
+    return nextafter(to_float(value), -inf)
 
 
 def _outwards(nearest: Array) -> Array:
-    """Return what is at least the numbers of which these are the nearest float64."""
-    return np.maximum(np.nextafter(nearest, np.inf), _SMALLEST)
+    """Return what is at least the numbers of which these are the nearest float64, none of them zero."""
+    return np.maximum(nearest * _STEP, _SMALLEST)
 
 
-def _after(terms: int) -> float:
-    """Return an exact factor above 1/(1 − 2⁻⁵³)^(k + 1), what sums of k products can lose."""
-    return 1 + (terms + 1) * 2.0**-52
+def _after(roundings: int) -> float:
+    """Return an exact factor above 1/(1 − 2⁻⁵³)^k, what k roundings can lose."""
+    return 1 + roundings * 2.0**-52
 
 
 def _values(number: Upper | ArrayLike) -> Array:
