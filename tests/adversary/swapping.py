@@ -43,7 +43,8 @@ def _exchange(module: ModuleType, name: str, old: Any, new: Any) -> None:
 def _functions(old: Any, new: Any) -> Iterator[tuple[FunctionType, FunctionType]]:
     """Yield the functions behind an attribute, before and after."""
     if isinstance(old, FunctionType):
-        yield old, new
+        # A decorator's wrapper goes on calling the function in its closure: that is the one to change.
+        yield getattr(old, "__wrapped__", old), getattr(new, "__wrapped__", new)
     elif isinstance(old, classmethod | staticmethod):
         yield from _functions(old.__func__, new.__func__)
     elif isinstance(old, property):
