@@ -73,6 +73,7 @@ _SEQUENCES = (
     "adversary/test_sequences.py",
 )
 _COUPLINGS = (
+    "model/test_coupling_suprema.py",
     "model/test_coupling_terms.py",
     "model/test_coupling_bound.py",
     "model/test_coupling_errata.py",
