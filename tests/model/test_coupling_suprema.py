@@ -13,9 +13,8 @@ import pytest
 
 from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_drawing import draw_coupling
-from exactformer.blueprint.coupling_interpolant import Interpolant
 from exactformer.blueprint.coupling_samples import range_points, tabulated
-from exactformer.errors import InputError
+from exactformer.errors import CertificationError, InputError
 from exactformer.model import coupling_bound
 from exactformer.model.coupling_bound import (
     DIAGONAL,
@@ -101,10 +100,10 @@ def test_truncation_comes_to_its_integrals() -> None:
     def rho(u: Any, v: Any) -> Any:
         return 3 * u * v**2 + u**3 * v / 2
 
-    target = Coupling(np.tanh, np.sin, rho, 4, (0.5, 2.0))
+    target = Coupling(np.tanh, np.sin, rho, 4, (-2.0, -0.5))
     kept = pod(rho, target.intervals, measure="probability").truncate(1)
     nodes, weights = np.polynomial.legendre.leggauss(40)
-    u, weights = 1.25 + 0.75 * nodes, weights / 2
+    u, weights = -1.25 + 0.75 * nodes, weights / 2
     tail = weights @ (rho(u[:, None], u) - kept.matrix(u, u)) ** 2 @ weights
     diagonal = weights @ (rho(u, u) - kept(u, u)) ** 2
     found = _truncation(target, kept)
@@ -140,15 +139,12 @@ def test_a_turn_that_is_not_orthogonal_costs_what_it_changes(
     assert _coupling_error(blueprint, kept, turned=True) == abs(stretch**2 - 1) * 6
 
 
-def test_weights_that_overflow_are_not_turned() -> None:
-    target = Coupling(np.tanh, np.sin, product, 3)
-    blueprint = drawn(target, 4)
-    values = blueprint.features.values.copy()
-    values[:, :2] = 1e308
-    huge = replace(blueprint, features=Interpolant(blueprint.features.knots, values))
-    kept = decomposed(lambda u: 1e10 * u[:, None], lambda v: 1e10 * v[:, None])
-    with np.errstate(over="ignore", invalid="ignore"):
-        assert _coupling_error(huge, kept, turned=True) == inf
+def test_functions_that_overflow_are_not_turned() -> None:
+    """Their products with φ̂ are ∞ − ∞, for which there is no best turn."""
+    blueprint = drawn(Coupling(np.tanh, np.sin, product, 3), 4)
+    kept = decomposed(lambda u: np.where(u < 0.5, inf, -inf)[:, None], lambda v: 2 * v[:, None])
+    with np.errstate(invalid="ignore"):
+        assert _coupling_error(blueprint, kept, turned=True) == inf
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -240,9 +236,11 @@ def test_outer_functions_are_given_what_f_gives(vector: bool) -> None:
     assert shapes == {1 + vector}
 
 
-def test_a_bound_is_about_the_sequences_of_its_model() -> None:
+def test_a_bound_is_about_the_sequences_and_the_values_of_its_model() -> None:
     target = Coupling(np.tanh, np.sin, product, 3)
     found = pod(product, target.intervals, measure="probability")
     for other in (replace(target, tau=4), replace(target, domain=(0.0, 0.5))):
         with pytest.raises(InputError, match="they must be the same"):
             bound_coupling(drawn(target, 4), other, found)
+    with pytest.raises(CertificationError, match="f has 2 values and the model 1 value rows"):
+        bound_coupling(drawn(target, 4), replace(target, f=means(2)), found)
