@@ -89,18 +89,6 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
         _STATED,
         "check_stated",
-        "radius - room <= bound.radius <= radius + bound.value_error + room → "
-        "radius - room < bound.radius <= radius + bound.value_error + room",
-    ): _EQUAL,
-    (
-        _STATED,
-        "check_stated",
-        "radius - room <= bound.radius <= radius + bound.value_error + room → "
-        "radius - room <= bound.radius < radius + bound.value_error + room",
-    ): _EQUAL,
-    (
-        _STATED,
-        "check_stated",
         "1 / tau <= bound.concentration * (1 + ROOM) <= 1 + 2 * ROOM → "
         "1 / tau < bound.concentration * (1 + ROOM) <= 1 + 2 * ROOM",
     ): _EQUAL,
@@ -109,18 +97,6 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "check_stated",
         "1 / tau <= bound.concentration * (1 + ROOM) <= 1 + 2 * ROOM → "
         "1 / tau <= bound.concentration * (1 + ROOM) < 1 + 2 * ROOM",
-    ): _EQUAL,
-    (
-        _STATED,
-        "_check_sums",
-        "diagonal * (1 - ROOM) <= mean <= hypot(tau ** 0.5 * bound.tail, diagonal) * (1 + ROOM) → "
-        "diagonal * (1 - ROOM) < mean <= hypot(tau ** 0.5 * bound.tail, diagonal) * (1 + ROOM)",
-    ): _EQUAL,
-    (
-        _STATED,
-        "_check_sums",
-        "diagonal * (1 - ROOM) <= mean <= hypot(tau ** 0.5 * bound.tail, diagonal) * (1 + ROOM) → "
-        "diagonal * (1 - ROOM) <= mean < hypot(tau ** 0.5 * bound.tail, diagonal) * (1 + ROOM)",
     ): _EQUAL,
     (_STATED, "_check_sums", "min(bound.root_sums) → max(bound.root_sums)"): _WORDS,
 }

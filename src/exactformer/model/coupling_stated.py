@@ -29,7 +29,9 @@ def check_stated(bound: CouplingBound, blueprint: CouplingBlueprint) -> None:
         _refuse("K", bound.lipschitz, f"F̂ has {steep:.6g}")
     values = blueprint.features.values[:, 2 * blueprint.head_dim :]
     radius, room = float(np.ptp(values, axis=0).max()) / 2, ROOM * float(np.abs(values).max())
-    if not radius - room <= bound.radius <= radius + bound.value_error + room:
+    # Values far from zero have more room than they have range: what R lacks, ε_f must own up to.
+    lacking = min(room, bound.value_error + ROOM * radius)
+    if not radius - lacking <= bound.radius <= radius + bound.value_error + room:
         within = f"f̂ has {radius:.6g}, and f is within {bound.value_error:.3g} of it"
         _refuse("R", bound.radius, within)
     if not 1 / tau <= bound.concentration * (1 + ROOM) <= 1 + 2 * ROOM:
