@@ -74,6 +74,7 @@ _SEQUENCES = (
 )
 _COUPLINGS = (
     "model/test_coupling_suprema.py",
+    "model/test_coupling_stated.py",
     "model/test_coupling_terms.py",
     "model/test_coupling_bound.py",
     "model/test_coupling_errata.py",

@@ -20,8 +20,7 @@ from exactformer.execution.coupling_rounding import (
     rounding_bound,
 )
 from exactformer.model.coupling_bound import CouplingBound, bound_coupling
-from exactformer.model.coupling_stated import check_stated
-from exactformer.targets import Coupling, sine_family
+from exactformer.targets import Coupling
 from exactformer.theory import pod
 from tests.execution.test_coupling_runs import CASES, drawn
 
@@ -121,119 +120,6 @@ def test_k_and_r_are_those_of_the_model_and_the_target() -> None:
     bound = ef.compile_coupling(target, 1, 32).bound
     assert bound.lipschitz == pytest.approx(5)
     assert bound.radius == pytest.approx(2)
-
-
-@pytest.fixture(scope="module")
-def stated():
-    """Return models: plain, with positions, of two values, and of values far below their range."""
-    plain = sine_family([1.0, 0.5], tau=4)
-    moved = Coupling(
-        np.tanh,
-        lambda u: np.cos(2 * u),
-        lambda u, v: 2 * np.exp(-((u - v) ** 2) / 2),
-        4,
-        positions=np.array([0.0, 2, 6, 4]),
-    )
-    two = Coupling(
-        lambda h: 3 * h[..., 0] - 2 * h[..., 1],
-        lambda u: np.stack([u - 7, 4 * u], axis=-1),
-        lambda u, v: u * v,
-        4,
-        positions=np.array([0.0, 2, 6, 4]),
-    )
-    far = Coupling(lambda h: h, lambda u: u - 10**6, lambda u, v: u * v, 4)
-    return [ef.compile_coupling(t, m, 32) for t, m in ((plain, 1), (moved, 2), (two, 1), (far, 1))]
-
-
-JUST = (0.99, True), (1.01, False)
-"""Times what is allowed: just within a limit, and just beyond it."""
-SIX = 1e-6
-"""Numbers are compared to six digits."""
-
-
-def agrees(bound: CouplingBound, model) -> bool:
-    try:
-        check_stated(bound, model.blueprint)
-    except CertificationError:
-        return False
-    return True
-
-
-def test_what_the_weights_settle_is_held_against_them_to_six_digits(stated) -> None:
-    """K, and without positions √B_t: a little off is another order of summation, more is a lie."""
-    for model in stated:
-        bound = model.bound
-        assert agrees(bound, model)
-        for part, good in JUST:
-            for off in (part * SIX, -part * SIX):
-                steep = replace(bound, lipschitz=bound.lipschitz * (1 + off))
-                assert agrees(steep, model) is good
-    plain = stated[0]
-    bound, roots = plain.bound, plain.bound.root_sums
-    for part, good in JUST:
-        for off in (part * SIX, -part * SIX):
-            for j in range(4):
-                sums = (*roots[:j], roots[j] * (1 + off), *roots[j + 1 :])
-                assert agrees(replace(bound, root_sums=sums), plain) is good
-
-
-@pytest.mark.parametrize("error", [0.0, 1e-9, 0.25])
-def test_the_radius_lies_between_that_of_f_hat_and_epsilon_more(stated, error) -> None:
-    """Below, not even ε_f is allowed, but for six digits of the values where ε_f is more."""
-    for model in stated:
-        values = model.blueprint.features.values[:, 2 * model.blueprint.head_dim :]
-        own, largest = np.ptp(values, axis=0).max() / 2, np.abs(values).max()
-        bound = replace(model.bound, value_error=error)
-        below, above = min(SIX * largest, error + SIX * own), SIX * largest
-        for part, good in JUST:
-            assert agrees(replace(bound, radius=own - part * below), model) is good
-            assert agrees(replace(bound, radius=own + error + part * above), model) is good
-
-
-def test_values_far_from_zero_do_not_hide_their_range(stated) -> None:
-    """f = u − 10⁶: six digits of the values are twice the radius, which is ½ all the same."""
-    far = stated[3]
-    assert far.bound.radius == 0.5
-    assert far.bound.value_error < 1e-9
-    for radius in (0.0, 0.25, 0.499999):
-        assert not agrees(replace(far.bound, radius=radius), far)
-
-
-@pytest.mark.parametrize("positions", [None, np.arange(4) * 2.0], ids=["plain", "positions"])
-def test_a_map_that_is_zero_may_say_so(positions) -> None:
-    """Of f = 0 and ρ = 0 all of R, ε_f, T, D and √B_t are 0, and nothing is left for six digits."""
-    target = Coupling(np.tanh, lambda u: 0 * u, lambda u, v: 0 * u * v, 4, positions=positions)
-    model = ef.compile_coupling(target, 1, 8)
-    bound = model.bound
-    assert (bound.radius, bound.value_error, bound.tail, bound.diagonal) == (0, 0, 0, 0)
-    assert bound.root_sums == (0,) * 4
-    assert agrees(bound, model)
-
-
-def test_the_largest_weight_lies_between_an_equal_share_and_all(stated) -> None:
-    for model in stated:
-        for part, good in JUST:
-            for w in (0.25 * (1 - part * SIX), 1 + part * SIX):
-                assert agrees(replace(model.bound, concentration=w), model) is good
-
-
-def test_with_positions_sums_lie_between_the_diagonal_and_all_pairs(stated) -> None:
-    """The mean of B_t is D² and at most τ T² more, since T² is the mean over all pairs."""
-    model = stated[1]
-    bound = replace(model.bound, tail=0.5, diagonal=0.75)
-    most = (4 * 0.25 + 0.75**2) ** 0.5
-    for part, good in JUST:
-        for mean in (0.75 * (1 - part * SIX), most * (1 + part * SIX)):
-            assert agrees(replace(bound, root_sums=(mean,) * 4), model) is good
-            uneven = (mean * 2, 0.0, 0.0, 0.0)  # the same mean of squares
-            assert agrees(replace(bound, root_sums=uneven), model) is good
-
-
-def test_there_is_a_sum_for_every_token(stated) -> None:
-    for model in stated:
-        roots = model.bound.root_sums
-        for sums in (roots[:-1], (*roots, roots[-1]), ()):
-            assert not agrees(replace(model.bound, root_sums=sums), model)
 
 
 MORE = {
