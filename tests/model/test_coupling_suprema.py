@@ -94,22 +94,37 @@ def test_a_hull_holds_the_interval_and_all_values(values: Any, hull: Any) -> Non
     assert _hull((Fraction(1), Fraction(3)), np.array([*values, 2.0])) == hull
 
 
-def test_truncation_comes_to_its_integrals() -> None:
-    """ρ is of rank 2, so that ρ − ρ_1 is σ_2 φ_2(u) ψ_2(v): T = σ_2, and D² a fourth moment."""
+@pytest.mark.parametrize("places", [None, (0.0, 4.0, 2.0)])
+def test_truncation_comes_to_its_integrals(places: Any) -> None:
+    """B_t adds up the blocks of t with every other token, and the diagonal of its own."""
 
     def rho(u: Any, v: Any) -> Any:
-        return 3 * u * v**2 + u**3 * v / 2
+        return 0.3 * u * v**2 + u**3 * v / 20
 
-    target = Coupling(np.tanh, np.sin, rho, 4, (-2.0, -0.5))
+    offsets = (0.0,) * 3 if places is None else places
+    target = Coupling(np.tanh, np.sin, rho, 3, (-2.0, -0.5), places)
     kept = pod(rho, target.intervals, measure="probability").truncate(1)
     nodes, weights = np.polynomial.legendre.leggauss(40)
-    u, weights = -1.25 + 0.75 * nodes, weights / 2
-    tail = weights @ (rho(u[:, None], u) - kept.matrix(u, u)) ** 2 @ weights
-    diagonal = weights @ (rho(u, u) - kept(u, u)) ** 2
+    u, weights = np.add.outer(offsets, -1.25 + 0.75 * nodes), weights / 2
+    own = (rho(u, u) - kept(u, u)) ** 2 @ weights
+    gap = (rho(u[:, None, :, None], u[None, :, None]) - kept.matrix(u[:, None], u[None])) ** 2
+    blocks = gap @ weights @ weights
     found = _truncation(target, kept)
-    assert found["tail"] ** 2 == pytest.approx(tail, rel=1e-4)
-    assert found["diagonal"] ** 2 == pytest.approx(diagonal, rel=1e-5)
-    assert found["root_sums"] == pytest.approx([(3 * tail + diagonal) ** 0.5] * 4, rel=1e-4)
+    assert found["tail"] ** 2 == pytest.approx(blocks.mean(), rel=1e-4)
+    assert found["diagonal"] ** 2 == pytest.approx(own.mean(), rel=1e-4)
+    sums = blocks.sum(axis=1) - np.diag(blocks) + own
+    assert found["root_sums"] == pytest.approx(np.sqrt(sums), rel=1e-4)
+
+
+@pytest.mark.parametrize("share", [0.5, 2.0])
+def test_scores_lie_as_far_apart_as_those_of_rho_or_of_its_truncation(share: float) -> None:
+    """Of u·v on [−1, 1] scores of a query lie 2 apart; of what is kept here, less or more."""
+    kept = pod(product, (-1.0, 1.0), measure="probability").truncate(1)
+    kept = replace(kept, singular_values=share * kept.singular_values)
+    # Values elsewhere than at nodes are divided by σ, on both sides: scores are those of 1/share.
+    found = _truncation(Coupling(np.tanh, np.sin, product, 3, (-1.0, 1.0)), kept)
+    apart = 2 * max(1, 1 / share)
+    assert found["concentration"] == pytest.approx(1 / (1 + 2 * np.exp(-apart)), rel=1e-6)
 
 
 def decomposed(phi: Any, psi: Any) -> Any:
