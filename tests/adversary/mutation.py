@@ -148,8 +148,11 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "model/sequences.py": (*_SEQUENCES, "model/test_sequence_models.py"),
         "model/coupling_bound.py": _COUPLINGS,
         "model/coupling_stated.py": _COUPLINGS,
-        "execution/coupling_rounding.py": _COUPLINGS,
-        "blueprint/coupling_slopes.py": ("blueprint/test_coupling_slopes.py", *_COUPLINGS),
+        "execution/coupling_rounding.py": (
+            "execution/test_coupling_rounding.py",
+            *_COUPLINGS,
+        ),
+        "execution/coupling_slopes.py": ("execution/test_coupling_slopes.py", *_COUPLINGS),
     },
 }
 """Proof modules, and for each the tests that are run against its mutants."""

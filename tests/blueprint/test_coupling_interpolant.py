@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from exactformer.blueprint.coupling_interpolant import Affine, Interpolant, Knots
 from exactformer.blueprint.coupling_kuhn import KuhnInterpolant
-from exactformer.blueprint.coupling_slopes import largest_steps, lipschitz
 from exactformer.errors import InputError, SizeError
+from exactformer.execution.coupling_slopes import lipschitz
 
 fractions = st.fractions(min_value=-3, max_value=3, max_denominator=50)
 
@@ -133,18 +133,6 @@ def test_kuhn_interpolation_reproduces_affine_functions():
     points = np.random.default_rng(0).uniform([0, -1 / 3], [0.5, 1], (50, 2))
     assert np.abs(function(points)[:, 0] - (3 * points[:, 0] - 2 * points[:, 1] + 1)).max() < 1e-14
     assert lipschitz(function) == pytest.approx(5)
-
-
-def test_the_slope_of_an_interpolant_is_the_largest_on_any_piece():
-    knots = Knots(((Fraction(0), Fraction(2)),), 4)
-    function = Interpolant(knots, np.array([[0.0], [1.0], [1.5], [-2.5], [-2.0]]))
-    assert largest_steps(function) == 4.0
-    assert lipschitz(function) == 8.0
-
-
-def test_a_gap_between_intervals_has_no_say_in_the_slope():
-    knots = Knots(((Fraction(0), Fraction(1)), (Fraction(2), Fraction(3))), 1)
-    assert largest_steps(Interpolant(knots, np.array([[0.0], [1.0], [100.0], [102.0]]))) == 2.0
 
 
 def test_hidden_widths_are_those_of_the_layers():

@@ -45,8 +45,8 @@ from exactformer.blueprint import header
 from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_interpolant import Floats, Interpolant, Interval, Knots
 from exactformer.blueprint.coupling_samples import range_points, shared, tabulated
-from exactformer.blueprint.coupling_slopes import lipschitz
 from exactformer.errors import CertificationError, InputError
+from exactformer.execution.coupling_slopes import lipschitz
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
 from exactformer.theory.decomposition import evaluate

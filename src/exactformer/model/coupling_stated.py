@@ -12,8 +12,8 @@ from math import hypot, isclose
 import numpy as np
 
 from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.blueprint.coupling_slopes import lipschitz
 from exactformer.errors import CertificationError
+from exactformer.execution.coupling_slopes import lipschitz
 from exactformer.model.coupling_bound import CouplingBound
 
 ROOM = 1e-6
