@@ -98,7 +98,7 @@ def rounding_bound(blueprint: CouplingBlueprint, dtype: torch.dtype, executor: s
     return float(mean.max() * lipschitz(blueprint.outer) + outer.max())
 
 
-@np.errstate(over="ignore", divide="ignore")
+@np.errstate(over="ignore")
 def check_format(blueprint: CouplingBlueprint, dtype: torch.dtype, executor: str) -> None:
     """Raise where a number of a model may overflow; tables also need ends that stay apart."""
     target, m = float_format(dtype), blueprint.head_dim
@@ -201,14 +201,14 @@ def _units(function: Interpolant | KuhnInterpolant, target: FloatFormat) -> tupl
     layer, reach = function.layers()[0], _reach(_box(function))
     u, tiny = Fraction(target.unit), Fraction(target.tiny)
     errors, longer = [], []
-    steepest = max(abs(weight) for _, _, weight in layer.weight)
+    steepest = max(weight for _, _, weight in layer.weight)  # which come with both signs
     for row, _, weight in layer.weight:
         stored, bias = _stored(weight, target), layer.bias[row, 0]
         lost = abs(stored - weight) * reach + abs(_stored(bias, target) - bias)
         rounded = 0 if _is_power_of_two(weight) else u * abs(stored) * reach
         errors.append(Upper.of(lost + rounded + tiny * (4 + abs(stored) + reach)))
         longer.append(
-            Upper.of(steepest / abs(weight)) if isinstance(function, Interpolant) else Upper(1.0)
+            Upper.of(steepest / weight) if isinstance(function, Interpolant) else Upper(1.0)
         )
     return Upper.stack(errors), Upper.stack(longer)
 
