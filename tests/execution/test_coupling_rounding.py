@@ -253,11 +253,12 @@ def model(
     outer: Interpolant | KuhnInterpolant | None = None,
     values: int = 1,
 ) -> CouplingBlueprint:
-    """Return a model of constant functions, of which F̂ lies on [0, 1]."""
+    """Return a model of functions that are this large at one knot, of which F̂ lies on [0, 1]."""
     low, high = F(domain[0]), F(domain[1])
     places = None if positions is None else tuple(map(F, positions))
     knots = Knots(tuple((low + e, high + e) for e in places or (F(0),)), pieces)
-    rows = np.tile([query, key, *[value] * values], (len(knots), 1))
+    rows = np.tile([query, key, value, *[value / 2] * (values - 1)], (len(knots), 1))
+    rows[0] /= 2
     last = Interpolant(knots_of((0, 1), pieces=1), np.ones((2, 1))) if outer is None else outer
     tau = 2 if places is None else len(places)
     return CouplingBlueprint(tau, (low, high), places, 1, Interpolant(knots, rows), last)
@@ -325,17 +326,19 @@ def test_units_reach_a_quarter_of_the_largest_number(pieces) -> None:
         assert accepts(blueprint, torch.float16, "literal", "a unit of f̂") is (pieces == 4094)
     extra = pieces - 4094
     for value in (16374 + extra, -16374 - extra):
-        assert accepts(model(value=value), torch.float16, "literal", "a unit of F̂") is not extra
+        assert accepts(model(value=value), torch.float16, "literal", "a unit of F̂") is (extra == 0)
     gap = F(5, 16374 + extra)
     close = model(positions=(1 + gap, 0))
-    assert accepts(close, torch.float16, "literal", "a unit of f̂") is not extra
+    assert accepts(close, torch.float16, "literal", "a unit of f̂") is (extra == 0)
     box = several(((0, 1), (-2, 1)), 1, 1)
     wide = replace(model(value=16373 + extra, outer=box, values=2))
-    assert accepts(wide, torch.float16, "literal", "a unit of F̂") is not extra
+    assert accepts(wide, torch.float16, "literal", "a unit of F̂") is (extra == 0)
     for domain in ((0, 4), (-4, 0)):
         for sign in (1, -1):
             far = model(domain, positions=(0, sign * (16372 + extra)))
-            assert accepts(far, torch.float16, "literal", "a token with its position") is not extra
+            assert accepts(far, torch.float16, "literal", "a token with its position") is (
+                extra == 0
+            )
     assert accepts(far, torch.float16, "fused", "")
 
 

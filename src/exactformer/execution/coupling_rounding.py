@@ -201,15 +201,14 @@ def _units(function: Interpolant | KuhnInterpolant, target: FloatFormat) -> tupl
     layer, reach = function.layers()[0], _reach(_box(function))
     u, tiny = Fraction(target.unit), Fraction(target.tiny)
     errors, longer = [], []
-    steepest = max(weight for _, _, weight in layer.weight)  # which come with both signs
+    shortest = _shortest(function)
     for row, _, weight in layer.weight:
         stored, bias = _stored(weight, target), layer.bias[row, 0]
         lost = abs(stored - weight) * reach + abs(_stored(bias, target) - bias)
         rounded = 0 if _is_power_of_two(weight) else u * abs(stored) * reach
         errors.append(Upper.of(lost + rounded + tiny * (4 + abs(stored) + reach)))
-        longer.append(
-            Upper.of(steepest / weight) if isinstance(function, Interpolant) else Upper(1.0)
-        )
+        piece = Upper.of(1 / (weight * shortest))
+        longer.append(piece if isinstance(function, Interpolant) else Upper(1.0))
     return Upper.stack(errors), Upper.stack(longer)
 
 
@@ -275,11 +274,16 @@ def _inverse(box: Iterable[Interval], pieces: int, target: FloatFormat) -> float
 
 def _largest_unit(function: Interpolant | KuhnInterpolant, reach: Fraction) -> float:
     """Return a bound of weights, biases and units of the first layer, for inputs up to ``reach``."""
+    return to_float((1 + reach + _reach(_box(function))) / _shortest(function))
+
+
+def _shortest(function: Interpolant | KuhnInterpolant) -> Fraction:
+    """Return the shortest distance of neighbouring knots, those of two intervals included."""
     box, pieces = sorted(_box(function)), _pieces(function)
-    shortest = min((high - low) / pieces for low, high in box)
-    if isinstance(function, Interpolant):
-        shortest = min([shortest, *(b[0] - a[1] for a, b in pairwise(box))])
-    return to_float((1 + reach + _reach(box)) / shortest)
+    within = [(high - low) / pieces for low, high in box]
+    if isinstance(function, KuhnInterpolant):
+        return min(within)
+    return min(within + [after[0] - before[1] for before, after in pairwise(box)])
 
 
 def _is_power_of_two(value: Fraction) -> bool:
