@@ -2,49 +2,49 @@
 
 For inputs that are numbers of the format. Standard model: fl(a ∘ b) = (a ∘ b)(1 + δ), |δ| ≤ u; sums of
 n terms in any order err by γ_{n−1} Σ|terms|, γ_k = ku/(1 − ku), and exact zeros do not count; k
-factors (1 + δ)^±1 are 1 + θ with |θ| ≤ γ_k. An underflow, of operands too, costs a product tiny·(1 +
-|a| + |b|), a sum of two 3·tiny: terms with ``tiny`` in the code, each a count of these, with room for
-the factors (1 + δ) that follow; they are left out here. Every formula is meant with all its terms, and
-rounded up.
+factors (1 + δ)^±1 are 1 + θ with |θ| ≤ γ_k. An underflow, of operands too, costs a product
+tiny·(1 + |a| + |b|), a sum of two 3·tiny: terms with ``tiny`` in the code, each a count of these, with
+room for the factors (1 + δ) that follow; they are left out here. Every formula is meant with all its
+terms, and rounded up.
 
 A function of d numbers has values up to V, steps up to Δ from a knot to the next, and N pieces per
-side. Stored values are off by ε = uV + tiny: they are at most V' = V + ε, their steps at most Δ' = Δ +
-2ε.
+side. Stored values are off by ε = uV + tiny: they are at most V' = V + ε, their steps at most
+Δ' = Δ + 2ε.
 
 **Table, place.** On [a, b] a place z = (x − a)N/(b − a) is computed as (x − a')s with a' the stored
 end and s = N·(1/ℓ), ℓ the distance of the stored ends (for d ≥ 2 of those in float64, s stored
 afterwards): five roundings. Without them the place is affine in x, hence off most at an end: by N/ℓ
 times |a − a'| or |b − a' − ℓ|. With them by P = (N/ℓ)(the larger of the two + γ_5(b − a + |a − a'|)).
-Beyond [a, b] places are clamped, and what computes them is monotone: no worse than at the ends. For N
-≤ 1/u the format has N and N − 1, so that clamping a place and taking off its integer part are exact.
+Beyond [a, b] places are clamped, and what computes them is monotone: no worse than at the ends. For
+N ≤ 1/u the format has N and N − 1, so that clamping a place and taking off its integer part are exact.
 **Table, value.** d = 1: v_0 + w(v_1 − v_0), or so from the other end: PΔ + ε + γ_3Δ' + u(V' + γ_3Δ').
 d ≥ 2: d + 1 weights, differences of sorted places, times values: ΔΣP_i + ε + γ_{d+2}V'.
 
 **Layers, token.** With e' the stored position x + e is off by |e − e'| + u(X + |e − e'|), X the
 largest |x + e|, and the function by that times its largest slope, that of gaps between intervals
 included.
-**Layers, unit.** wx + b is computed as (w'x(1 + δ) + b')(1 + δ'). Without δ' it is off by η = |w' −
-w|X + |b' − b| + u|w'|X, the last only where w is no power of two. Beyond the outermost knots units
-grow faster than their errors do: what they say about hats is no worse than at these knots.
+**Layers, unit.** wx + b is computed as (w'x(1 + δ) + b')(1 + δ'). Without δ' it is off by
+η = |w' − w|X + |b' − b| + u|w'|X, the last only where w is no power of two. Beyond the outermost knots
+units grow faster than their errors do: what they say about hats is no worse than at these knots.
 **Layers, hat.** relu(1 − S), S = max(0, z_i) + max(0, −z_i). Each maximum M is off by η + ρ(M + η): δ'
 is one rounding, the second number of a chain brings another, the third up to three; ρ = γ_1 for d = 1
 and γ_{3d−4} above. Then k = 2 (d = 1) or 4 numbers are taken from 1, with no partial sum beyond max(1,
 S): γ_k max(1, S). Since relu(1 − S) is 0 from 1 on, a hat is off by E = 2η + ρ(1 + 2η) + γ_k.
-**Layers, value.** Only hats with S < 1 + 2E are computed as more than 0. At any x these are at most c
-= 2^(d+1) − 1 if r = 2E < 1/2: S is how far the numbers 0, z_1 … z_d lie apart; modulo 1 they are
+**Layers, value.** Only hats with S < 1 + 2E are computed as more than 0. At any x these are at most
+c = 2^(d+1) − 1 if r = 2E < 1/2: S is how far the numbers 0, z_1 … z_d lie apart; modulo 1 they are
 fixed; any may be the lowest, and then those that follow within r have two places. Of two only one
 follows the other, so there are Σ 2^outdegree in an oriented graph, most in a transitive one. Otherwise
 c = (⌊2r⌋ + 3)^d. For d = 1 pieces differ in length, and r is the largest 2E/|w| over the shortest
-piece. Exact hats add up to 1, computed ones to T ≤ 1 + cE, and the value is off by V cE + εT + γ_c
-V'T.
+piece. Exact hats add up to 1, computed ones to T ≤ 1 + cE, and the value is off by
+V cE + εT + γ_c V'T.
 
-**Scores.** With queries up to Q, off by δQ, and keys K, δK: a score is a sum of m products, at most S
-= Σ(Q + δQ)(K + δK) before rounding and S' = S + γ_m S after it, off by σ = Σ(Q δK + K δQ + δQ δK) +
-γ_m S.
+**Scores.** With queries up to Q, off by δQ, and keys K, δK: a score is a sum of m products, at most
+S = Σ(Q + δQ)(K + δK) before rounding and S' = S + γ_m S after it, off by
+σ = Σ(Q δK + K δQ + δQ δK) + γ_m S.
 **Softmax.** exp(s − max) errs by ``EXP_ULPS`` units, of 2u each, and 4u|s − max| with |s − max| ≤ 2S',
 as assumed in :mod:`exactformer.execution.softmax_bounds`. Where logarithms of weights are off by up to
-D, weights that add up to 1 are off by 2 tanh(D/2) ≤ D in all, and by 2 at most: D = σ + γ_k, k =
-2·EXP_ULPS + 8S'. A sum of τ numbers, its reciprocal and a product add γ_{τ+1}.
+D, weights that add up to 1 are off by 2 tanh(D/2) ≤ D in all, and by 2 at most: D = σ + γ_k,
+k = 2·EXP_ULPS + 8S'. A sum of τ numbers, its reciprocal and a product add γ_{τ+1}.
 **Mean.** Weights are off by W = min(D, 2) + γ_{τ+1} and add up to Π ≤ 1 + γ_{τ+1}: the mean is off by
 V W + Π δV + γ_τ Π(V + δV), what F̂ makes of it by the slope of F̂ times that, and F̂'s own error.
 
