@@ -123,7 +123,7 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
             _check_partition(group.relus, unit)
     if clearance <= 0:
         raise CertificationError("a look-up of the softened blueprint does not fire at integers")
-    sharpness = 1 / _temperature(soft, limit)
+    sharpness = 1 / temperature(soft, limit)
     # Ramps of one coordinate may overlap, and then add up to more than all of it.
     kept = prod((max(Fraction(0), 1 - mass) for mass in masses.values()), start=Fraction(1))
     leakage, cell = Leakage.of(limit), float(unit)
@@ -224,7 +224,7 @@ def float_bits(key_bits: int, tokens: int) -> int:
     return key_bits + 3 + ceil(log2(tokens))
 
 
-def _temperature(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Fraction:
+def temperature(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Fraction:
     """Return the one temperature of all attention, whose heads must be those of the limit."""
     found: set[Fraction] = set()
     for _, part, other in _pairs(soft, limit):

@@ -11,28 +11,33 @@ been kept for rounding.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf, isfinite, log, log2
 from typing import Any
 
 from torch import Tensor
 
-from exactformer.blueprint.sequence import SequenceBlueprint
+from exactformer.blueprint.sequence import SequenceBlueprint, Successive
 from exactformer.blueprint.sequence_shapes import check_sequence_shapes
 from exactformer.blueprint.sequence_table import GridTable
+from exactformer.certificates.sequence_errors import soft_parts
 from exactformer.certificates.sequence_leakage import PRECISION, Leakage
+from exactformer.certificates.sequence_relu_rounding import is_exact, quantiser_rounding
 from exactformer.certificates.sequence_softness import (
     ALLOWED,
+    Softness,
     float_bits,
     literal_rounding,
     narrowest_ramp,
     output_spans,
     reject_margin,
+    temperature,
     without_relus,
 )
 from exactformer.certificates.sequences import SequenceCertificate, certify_softened
 from exactformer.constructions.sequence_softening import cell, soften
-from exactformer.errors import ExecutionError, InputError, SizeError
+from exactformer.errors import CertificationError, ExecutionError, InputError, SizeError
 from exactformer.execution.sequence_literal import LiteralSequence
 from exactformer.model.integrity import remember
 from exactformer.model.sequence_model import SequenceModel
@@ -136,7 +141,7 @@ def prove_softened(
     if width is not None:
         _check_ramp(limit, log2(1 / width))
     if executor == "literal":
-        _check_literal(soft, tolerance, p)
+        certificate = _literally(soft, limit, table, certificate, width, tolerance, p)
     return SoftSequenceModel(soft, limit, table, certificate, executor)
 
 
@@ -208,12 +213,60 @@ def _number(sharpness: Fraction | float) -> Fraction:
     return value
 
 
-def _check_literal(soft: SequenceBlueprint, tolerance: float | None, p: float) -> None:
+def _literally(
+    soft: SequenceBlueprint,
+    limit: SequenceBlueprint,
+    table: GridTable,
+    certificate: SequenceCertificate,
+    width: Fraction | None,
+    tolerance: float | None,
+    p: float,
+) -> SequenceCertificate:
+    """Return what holds of a softened blueprint whose ReLUs are evaluated one by one in float64.
+
+    Where rounding moves coordinates, ramps reach farther by as much.
+    """
+    softness = certificate.softness
+    assert softness is not None
+    ramp = 2 if width is None else max(2, (1 / width).numerator.bit_length() - 1)
+    if soft.stages != soften(limit, table, 1 / temperature(soft, limit), ramp).stages:
+        raise CertificationError(
+            "executor='literal' is proven for the ReLUs of the construction only: others may be so "
+            "large that nothing is left in float64 when they cancel; use executor='fused', which "
+            "evaluates the same function without them"
+        )
+    rounded = _rounded(soft, limit, softness)
     found = literal_rounding(soft) * (soft.tokens * soft.dim) ** (1 / p)
-    limit = LITERAL_ROUNDING if tolerance is None else tolerance / 4
-    if found > limit:
+    allowed = LITERAL_ROUNDING
+    if tolerance is not None:
+        before, after = (soft_parts(s, soft.tokens, p)[0] for s in (softness, rounded))
+        found, allowed = found + after - before, tolerance / 4
+    if found > allowed:
         raise SizeError(
             f"ReLUs as large as a key of {soft.key_bits} bits cancel in every value layer: in float64 "
-            f"the output may be off by {found:.2g}, and {limit:.2g} is allowed; use executor='fused', "
-            "which evaluates the same function without them"
+            f"the output may be off by {found:.2g}, and {allowed:.2g} is allowed; use "
+            "executor='fused', which evaluates the same function without them"
         )
+    return replace(certificate, softness=rounded)
+
+
+def _rounded(soft: SequenceBlueprint, limit: SequenceBlueprint, softness: Softness) -> Softness:
+    """Return what is known where the quantiser's ReLUs are rounded; raise where cells are lost."""
+    if is_exact(soft):
+        return softness
+    low, high = soft.support
+    moved = quantiser_rounding(soft, low, high)
+    in_turn = isinstance(soft.stages[0].parts[0], Successive)
+    away = low - soft.tokens * (high - low)
+    lost = quantiser_rounding(soft, away, away) if in_turn else moved
+    allowed = reject_margin(limit) if in_turn else softness.clearance
+    if lost + Fraction(softness.code_error or 0) > allowed:
+        raise SizeError(
+            f"ReLUs of the quantiser cancel: in float64 the number of a cell may be off by "
+            f"{float(lost):.2g}, and {allowed:.2g} is allowed; use a smaller ramp, or "
+            "executor='fused', which evaluates the same function without them"
+        )
+    if not in_turn:
+        return softness
+    mass = softness.ramp_mass + float(2 * soft.tokens * soft.dim * moved)
+    return replace(softness, ramp_mass=min(1.0, mass))
