@@ -143,9 +143,21 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "certificates/test_sequence_softness.py",
             *_SEQUENCES,
         ),
-        "certificates/sequence_errors.py": ("model/test_sequence_errors.py", *_SEQUENCES),
+        "certificates/sequence_errors.py": (
+            "certificates/test_sequence_errors.py",
+            "model/test_sequence_errors.py",
+            *_SEQUENCES,
+        ),
+        "certificates/sequence_relu_rounding.py": (
+            "model/test_sequence_literal.py",
+            "constructions/test_softening.py",
+        ),
         "blueprint/sequence_shapes.py": ("blueprint/test_sequence_shapes.py", *_SEQUENCES),
-        "model/sequences.py": (*_SEQUENCES, "model/test_sequence_models.py"),
+        "model/sequences.py": (
+            "model/test_sequence_floats.py",
+            *_SEQUENCES,
+            "model/test_sequence_models.py",
+        ),
         "model/coupling_bound.py": _COUPLINGS,
         "model/coupling_stated.py": _COUPLINGS,
         "execution/coupling_rounding.py": (
@@ -161,6 +173,13 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "certificates/certify.py": ("SLACK", "certify_blueprint", "_certify_softmax"),
     "blueprint/domain.py": ("enlarged", "reach", "extent", "offset", "root_above"),
     "algebra/chebyshev.py": ("absolute_sum", "_convert", "_matrix"),
+    "model/sequences.py": (
+        "prove_sequence",
+        "check_floats",
+        "_compare",
+        "_check_quantiser",
+        "load_sequence_model",
+    ),
 }
 """Modules of which a proof uses only some functions and constants."""
 

@@ -19,16 +19,16 @@ the way to the nearest class: half a cell, and up to n − 1 cells more for colu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import comb, factorial, floor, isfinite, log10
+from math import comb, factorial, floor, inf, isfinite, log10
 from typing import Any
 
 from exactformer.blueprint.sequence_table import Grid, GridTable
 from exactformer.certificates.sequence_softness import Softness
 from exactformer.errors import InputError
 
-Modulus = Callable[[float], float] | float | int
+Modulus = Callable[[float], float] | float
 OFFSETS = {"centre": 0.5, "corner": 1.0}
 """How far from the sampled point a cell reaches, in cells."""
 
@@ -48,8 +48,7 @@ class SequenceErrorBound:
     @property
     def total(self) -> float:
         """The sum: p-th powers of smooth and equal columns, which are met by different inputs."""
-        exact = (self.smooth**self.p + self.equal_columns**self.p) ** (1 / self.p)
-        return float(exact + self.ramps + self.leakage)
+        return norm((self.smooth, self.equal_columns), self.p) + self.ramps + self.leakage
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a certificate holds; parts that are 0 are left out."""
@@ -94,8 +93,8 @@ def bound_sequence_error(
     ``modulus`` is ω, or a number L for ω(h) = Lh; ``largest`` is sup ‖f‖_p where it is known, and
     ``equal_norm`` the norm of f over the sampled points of cells that are discarded.
     """
-    if p < 1:
-        raise InputError(f"p={p} must be at least 1")
+    if not 1 <= p < inf:
+        raise InputError(f"p={p} must be at least 1, and finite")
     grid = table.grid
     side = cell_side(grid)
     entries, reach = grid.tokens * grid.dim, OFFSETS[sample] * side
@@ -133,7 +132,7 @@ def soft_parts(softness: Softness | None, tokens: int, p: float) -> tuple[float,
 
 def span(softness: Softness, tokens: int, p: float) -> float:
     """Return how far apart, in ‖·‖_p, two outputs of a softened model can be."""
-    return float((tokens * sum(s**p for s in softness.spans)) ** (1 / p))
+    return float(tokens ** (1 / p) * norm(softness.spans, p))
 
 
 def kept_mass(grid: Grid) -> float:
@@ -148,7 +147,7 @@ def largest_norm(table: GridTable, modulus: Modulus, p: float, sample: str) -> f
     """Return a bound on ‖f(X)‖_p over the cube, from the table and the modulus."""
     grid = table.grid
     norms = (
-        sum(abs(float(v)) ** p for column in columns for v in column) ** (1 / p)
+        norm([float(v) for column in columns for v in column], p)
         for columns in table.values.values()
     )
     cells = OFFSETS[sample]
@@ -157,6 +156,17 @@ def largest_norm(table: GridTable, modulus: Modulus, p: float, sample: str) -> f
         cells += grid.tokens - 1 if grid.cells >= grid.tokens else grid.cells
     way = (grid.tokens * grid.dim) ** (1 / p) * cells * cell_side(grid)
     return max(norms, default=0.0) + modulus_at(modulus, way)
+
+
+def norm(values: Iterable[float], p: float) -> float:
+    """Return ‖v‖_p, by the largest entry: powers of small numbers would be 0.
+
+    >>> norm((3, -4), 2)
+    5.0
+    """
+    sizes = [abs(v) for v in values]
+    largest = max(sizes)
+    return float(largest * sum((v / largest) ** p for v in sizes) ** (1 / p)) if largest else 0.0
 
 
 def cell_side(grid: Grid) -> float:

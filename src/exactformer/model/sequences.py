@@ -129,7 +129,7 @@ def compile_sequence(
         norm = equal_column_norm(f, grid, p, sample) if callable(f) else None
         bound = bound_sequence_error(target, modulus, p, largest, sample, softness, estimated, norm)
         model._seal(replace(model.certificate, error=bound.to_dict()))
-    return model if device is None else model.to(device)
+    return model.to(device)
 
 
 def prove_sequence(
@@ -142,7 +142,7 @@ def prove_sequence(
     certificate = certify_sequence(blueprint, table)
     model = SequenceModel(blueprint, table, certificate, executor)
     check_floats(model)
-    return model if device is None else model.to(device)
+    return model.to(device)
 
 
 def check_floats(model: SequenceModel) -> None:
@@ -231,12 +231,11 @@ def load_sequence_model(
     if blueprint.realisation == "hard":
         return prove_sequence(blueprint, table, executor, device)
     choose("realisation", blueprint.realisation, REALISATIONS)
-    choose("form", blueprint.form, tuple(SEQUENCE_FORMS))
     # The limit is proposed by the construction and proven like any other.
     limit = SEQUENCE_FORMS[blueprint.form](table)
     model = prove_softened(blueprint, limit, table, executor)
     check_floats(model)
-    return model if device is None else model.to(device)
+    return model.to(device)
 
 
 def sequence_grid(
