@@ -14,6 +14,9 @@ _SEARCH = "another search, for a number that is checked when it is found"
 _EQUAL = "floats that are computed are equal by chance"
 _ROOM = "int64 holds up to 2^63; below that, Python's own integers give the same results"
 
+_ERRORS = "certificates/sequence_errors.py"
+_ANNOTATION = "an annotation, which nothing reads"
+
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (_INTEGERS, "_SAFE", "2 ** 62 → 0.0"): _ROOM,
     (_INTEGERS, "_SAFE", "2 → 1"): _ROOM,
@@ -21,6 +24,8 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (_INTEGERS, "integer_type", "np.int64 if largest < _SAFE else object → object"): _ROOM,
     (_INTEGERS, "integer_type", "largest < _SAFE → largest <= _SAFE"): _ROOM,
     (_INTEGERS, "attended", "turn.any() → True"): "a case that no query is in adds 0",
+    (_ERRORS, "", "Callable[[float], float] | float → float"): _ANNOTATION,
+    (_ERRORS, "", "Callable[[float], float] | float → Callable[[float], float]"): _ANNOTATION,
     (_CELLS, "quantised.follow", "cell is not None → True"): _NARROWING,
     (_CELLS, "quantised.follow", "s is not None → True"): _NARROWING,
     (_CELLS, "quantised", "side or () → side"): _NARROWING,

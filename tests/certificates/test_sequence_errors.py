@@ -96,6 +96,7 @@ def test_every_part_is_its_formula(p: int, sample: str) -> None:
 def test_where_no_column_is_discarded_nothing_is_lost(kind: dict[str, bool]) -> None:
     target = table(**kind)
     assert kept_mass(target.grid) == 1
+    assert bound_sequence_error(target, 1) == bound_sequence_error(target, 1, 2)
     found = bound_sequence_error(target, 1, 2, equal_norm=5.0, softness=softness(rejects=False))
     assert found.equal_columns == 0
     assert found.smooth == near((6 / 3) ** 0.5 * 0.75)
