@@ -15,6 +15,7 @@ import exactformer as ef
 from exactformer.blueprint import (
     Attention,
     FeedForward,
+    Grid,
     Matrix,
     SequenceBlueprint,
     Stage,
@@ -22,15 +23,18 @@ from exactformer.blueprint import (
 )
 from exactformer.blueprint.layers import Rule, Selection
 from exactformer.blueprint.sequence_storing import save_sequence
-from exactformer.certificates.sequence_relu_rounding import HIGHER, is_exact, quantiser_rounding
+from exactformer.certificates.sequence_relu_rounding import is_exact, quantiser_rounding
+from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
+from exactformer.constructions.sequence_softening import soften
 from exactformer.errors import CertificationError, SizeError
 from exactformer.execution.sequence_exact import run_sequence
 from exactformer.execution.sequence_literal import LiteralSequence
 from exactformer.model.sequence_soft_model import prove_softened
-from tests.cases.forged_sequences import with_parts
-from tests.cases.sequences import FORMS
+from tests.cases.forged_sequences import units_of, with_parts, with_units
+from tests.cases.sequences import FORMS, random_table
 
-ROUNDOFF = Fraction(1, 2**53)
+ROUNDOFF = Fraction(1, 2**53) * (1 + Fraction(1, 2**20))
+"""With what products of roundings add."""
 
 
 def softened(form: str, cells: int = 4, tokens: int = 2, dim: int = 1, **options: Any) -> Any:
@@ -163,7 +167,7 @@ def test_units_side_by_side_that_round_a_number_away_are_refused() -> None:
     assert not is_exact(blueprint)
     w = Fraction(1, 2**38)
     grown = sum((4 if s == 0 else 1) * (4 + s + 4 + s + w) for s in range(4)) / w
-    moved = 14 * ROUNDOFF * HIGHER * grown
+    moved = 14 * ROUNDOFF * grown
     assert quantiser_rounding(blueprint, Fraction(0), Fraction(1)) == moved
     softened("four-layer", ramp=41, executor="literal")
     assert 8 * moved < Fraction(3, 8) < 16 * moved
@@ -182,7 +186,7 @@ def test_cells_that_are_no_binary_numbers_have_wider_ramps() -> None:
         bends = [[Fraction(b, 3), Fraction(b + 1, 3), Fraction(b + 1, 3) - w] for b in range(3)]
         # At 1 itself the last unit's edges are not passed.
         active = [[1 + b0, (1 + b1) * (1 + k) * (b1 < 1), (1 + b2) * k] for b0, b1, b2 in bends]
-        assert moved == 3 * 8 * ROUNDOFF * HIGHER * sum(map(sum, active))
+        assert moved == 3 * 8 * ROUNDOFF * sum(map(sum, active))
         found, before = (m.certificate.softness.ramp_mass for m in (literal, plain))
         assert found == before + float(4 * moved)
         assert replace(literal.certificate.softness, ramp_mass=before) == plain.certificate.softness
@@ -198,3 +202,56 @@ def test_a_tolerance_counts_what_rounding_adds_to_ramps() -> None:
     with pytest.raises(SizeError, match="the output may be off"):
         softened("paper", 3, tolerance=tolerance, executor="literal")
     softened("paper", 3, tolerance=0.02, executor="literal")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("positional", [False, True])
+@pytest.mark.parametrize(
+    "ends", [("-3", "5"), ("-3", "-3"), ("1/3", "2"), ("9", "9"), ("-9", "-9")]
+)
+def test_rounding_is_that_of_all_relus_that_may_be_active(
+    form: str, positional: bool, ends: tuple[str, str]
+) -> None:
+    """Numbers from −3 to 5, at every position: each ReLU by what it may read, some of them thrice."""
+    grid = Grid(2, 2, 3, positional, form == "four-layer", (Fraction(-3), Fraction(5)))
+    table = random_table(grid)
+    blueprint = soften(SEQUENCE_FORMS[form](table), table, Fraction(100), 4)
+    first = units_of(blueprint, "quantise")
+    thrice = {
+        name: Matrix.of(*matrix.shape, {place: 3 * v for place, v in matrix.entries.items()})
+        for name, matrix in (("w1", first.w1), ("b1", first.b1))
+    }
+    blueprint = with_units(blueprint, "quantise", **thrice)
+    features, constant, positions = (
+        getattr(blueprint.embedding, name) for name in ("features", "constant", "positions")
+    )
+    read = {
+        row: [
+            sum(features[row, j] for j in range(2)) * Fraction(x)
+            + constant[row, 0]
+            + positions[row, i]
+            for x in ends
+            for i in range(2)
+        ]
+        for row in range(blueprint.width)
+    }
+    found = [Fraction(0)] * blueprint.width
+    for part in blueprint.stages[0].parts:
+        units: Any = part.units if isinstance(part, Successive) else part
+        together = part.hidden if isinstance(part, Successive) else units.w1.rows
+        for (m, row), v in units.w1.entries.items():
+            o = units.b1[m, 0]
+            if any(v * t + o > 0 for t in read[row]):
+                size = abs(o) + max(abs(v * t) for t in read[row])
+                for i in range(blueprint.width):
+                    found[i] += (together + 4) * ROUNDOFF * abs(units.w2[i, m]) * size
+    cell = Fraction(1, 3) if form == "paper" else 1
+    moved = quantiser_rounding(blueprint, Fraction(ends[0]), Fraction(ends[1]))
+    assert moved == max(found) / cell
+
+
+def test_one_part_side_by_side_is_enough_to_round() -> None:
+    blueprint = softened("compact", 2, dim=2).blueprint
+    assert is_exact(blueprint)
+    mixed = with_parts(blueprint, "quantise", lambda parts: [*parts[:-1], parts[-1].units])
+    assert not is_exact(mixed)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from exactformer.blueprint.layers import FeedForward
+from exactformer.blueprint.layers import Attention
 from exactformer.blueprint.sequence import SequenceBlueprint, Successive
 from exactformer.certificates.sequence_algebra import cell_unit
 
@@ -42,7 +42,7 @@ def quantiser_rounding(soft: SequenceBlueprint, low: Fraction, high: Fraction) -
     moved: dict[int, Fraction] = {}
     for part in soft.stages[0].parts:
         units = part.units if isinstance(part, Successive) else part
-        assert isinstance(units, FeedForward)
+        assert not isinstance(units, Attention)
         together = part.hidden if isinstance(part, Successive) else units.w1.rows
         for m in range(units.w1.rows):
             reads, offset = units.w1.by_row.get(m, ()), units.b1[m, 0]
