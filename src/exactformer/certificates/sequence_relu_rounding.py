@@ -24,10 +24,6 @@ from exactformer.blueprint.layers import Attention
 from exactformer.blueprint.sequence import SequenceBlueprint, Successive
 from exactformer.certificates.sequence_algebra import cell_unit
 
-UNIT_ROUNDOFF = Fraction(1, 2**53)
-HIGHER = 1 + Fraction(1, 2**20)
-"""For products of roundings."""
-
 
 def is_exact(soft: SequenceBlueprint) -> bool:
     """Whether the construction's quantiser takes floats to cells without any rounding."""
@@ -39,6 +35,7 @@ def is_exact(soft: SequenceBlueprint) -> bool:
 def quantiser_rounding(soft: SequenceBlueprint, low: Fraction, high: Fraction) -> Fraction:
     """Return how far off the quantiser may be, in cells, for coordinates from low to high."""
     ends = _ends(soft, low, high)
+    roundoff = Fraction(1, 2**53) * (1 + Fraction(1, 2**20))  # with products of roundings
     moved: dict[int, Fraction] = {}
     for part in soft.stages[0].parts:
         units = part.units if isinstance(part, Successive) else part
@@ -50,7 +47,7 @@ def quantiser_rounding(soft: SequenceBlueprint, low: Fraction, high: Fraction) -
                 continue  # nowhere active
             size = abs(offset) + sum(abs(v) * max(map(abs, ends[j])) for j, v in reads)
             for row, weight in units.w2.by_column.get(m, ()):
-                grown = (together + 4) * UNIT_ROUNDOFF * HIGHER * abs(weight) * size
+                grown = (together + 4) * roundoff * abs(weight) * size
                 moved[row] = moved.get(row, Fraction(0)) + grown
     return max(moved.values(), default=Fraction(0)) / cell_unit(soft)
 
