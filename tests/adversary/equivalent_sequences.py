@@ -5,6 +5,7 @@ _CELLS = "certificates/sequence_cells.py"
 _NARROWING = "for the type checker: what is left out here has been refused before"
 _NO_ZEROS = "a matrix holds no zeros"
 _WORDS = "another message"
+_AGAIN = "followed again, to the same end"
 _SHAPES = "blueprint/sequence_shapes.py"
 _ALGEBRA = "certificates/sequence_algebra.py"
 _OUTSIDE = "certificates/sequence_outside.py"
@@ -18,8 +19,7 @@ _ERRORS = "certificates/sequence_errors.py"
 _ANNOTATION = "an annotation, which nothing reads"
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
-    (_INTEGERS, "_SAFE", "2 ** 62 → 0.0"): _ROOM,
-    (_INTEGERS, "_SAFE", "2 → 1"): _ROOM,
+    (_INTEGERS, "_SAFE", "1 → 0"): _ROOM,
     (_INTEGERS, "_SAFE", "62 → 61"): _ROOM,
     (_INTEGERS, "integer_type", "np.int64 if largest < _SAFE else object → object"): _ROOM,
     (_INTEGERS, "integer_type", "largest < _SAFE → largest <= _SAFE"): _ROOM,
@@ -29,7 +29,8 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (_CELLS, "quantised.follow", "cell is not None → True"): _NARROWING,
     (_CELLS, "quantised.follow", "s is not None → True"): _NARROWING,
     (_CELLS, "quantised", "side or () → side"): _NARROWING,
-    (_CELLS, "quantised.follow", "name not in known → True"): "followed again, to the same end",
+    (_CELLS, "quantised.follow", "name not in known → True"): _AGAIN,
+    (_CELLS, "visits", "name not in known → True"): _AGAIN,
     (_CELLS, "_homes", "v > 0 → v >= 0"): _NO_ZEROS,
     (_CELLS, "_layers", "reads[0][1] <= 0 → reads[0][1] < 0"): _NO_ZEROS,
     (_CELLS, "_layers", "mine → True"): "a layer without units changes nothing",
@@ -57,7 +58,6 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (_OUTSIDE, "sums_are_negative", "weight <= 0 → weight < 0"): _NO_ZEROS,
     (_OUTSIDE, "largest_outside", "after.outside or () → after.outside"): _NARROWING,
     (_OUTSIDE, "rejects", "after.outside or () → after.outside"): _NARROWING,
-    (_OUTSIDE, "selective_shifts.shift", "home or 0 → home"): _NARROWING,
     (_LEAKAGE, "Leakage.code_error", "60 → 59"): _SEARCH,
     (_LEAKAGE, "Leakage.code_error", "last <= allowed → last < allowed"): _SEARCH,
     (_LEAKAGE, "Leakage.code_error", "2 * last → last"): _SEARCH,

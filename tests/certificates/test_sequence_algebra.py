@@ -412,6 +412,43 @@ def test_every_input_is_run_where_that_is_little_work() -> None:
     assert certify_sequence(*placed, exhaustive_work=work - 1).method == "keys"
 
 
+@pytest.mark.parametrize(("units", "method"), [(20_000, "exhaustive"), (20_001, "keys")])
+def test_inputs_are_run_up_to_twenty_thousand_units(
+    units: int, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One input, and a blueprint that counts as large; beyond the limit no layer is run."""
+    honest, table = made("compact", (1, 1, 1))
+    ran: list[Any] = []
+    monkeypatch.setattr(certificates, "_units", lambda _: units)
+    monkeypatch.setattr(certificates, "_run_everything", lambda *given: ran.append(given))
+    assert certify_sequence(honest, table).method == method
+    assert ran == [(honest, table)] * (method == "exhaustive")
+
+
+def test_the_token_that_comes_out_wrong_is_named() -> None:
+    honest, table = made("compact")
+    first, second = table.values[1, 3]
+    for token, columns in ((1, ((Fraction(7),), second)), (2, (first, (Fraction(7),)))):
+        wrong = GridTable(table.grid, {**table.values, (1, 3): columns})
+        with pytest.raises(CertificationError, match=rf"class \(1, 3\): token {token} comes out"):
+            certificates._run_everything(honest, wrong)
+
+
+def test_a_code_that_is_no_key_is_left_as_it_is() -> None:
+    """Values in turn that take their codes away. Equal columns of id 3 have 195 and get a code above
+    all keys, at which nothing fires.
+    """
+    honest, table = made("compact")
+    look_up = units_of(honest, "values")
+    back = added(look_up.w2, {(0, m): -(10**6) for m in range(look_up.w1.rows)})
+    lift = units(2, [{0: 1}], [-195], [{0: 10**5}])
+    forged = with_parts(
+        with_units(honest, "values", w2=back), "contextual mapping", lambda parts: [*parts, lift]
+    )
+    assert read_lookup(forged.stages[-1].parts[0], ONE).in_turn
+    certify_sequence(forged, table)
+
+
 @pytest.mark.parametrize("ids", [(1, 3), (2, 2)])
 def test_running_every_input_is_a_proof_of_its_own(
     ids: tuple[int, int], monkeypatch: pytest.MonkeyPatch

@@ -310,6 +310,34 @@ def test_units_are_visited_with_what_they_read() -> None:
     assert seen == [((1, 0), 0, 1), ((0, -1), 0, 1), ((1, 0), 1, 2), ((1, -1), 1, 2)]
 
 
+def test_units_of_any_weight_add_up_to_what_they_write() -> None:
+    """2x + 1 is read as 3(2x + 1) − 7; two units write 5 and −½ of what they read to the row."""
+    line = PiecewiseLinear.of((), ((1, 0),))
+    both = units(2, [{0: 3}, {0: 2}], [-7, 4], [{0: 5}, {0: Fraction(-1, 2)}], line)
+    flat = units(2, [{0: 1}], [0], [{0: 1}], PiecewiseLinear.of((), ((-1, 6),)))
+    blueprint = quantiser(both, flat, cells=1, features={(0, 0): 2}, constant={(0, 0): 1})
+    seen = [v.line for v in visits(blueprint) if v.token == 0]
+    slope, start = 2 + 5 * 6 - 2, 1 + 5 * (3 - 7) - Fraction(2 + 4, 2)
+    assert seen == [(6, 3 - 7), (4, 2 + 4), (slope, start)]
+    assert quantised(blueprint, ONE).cells == ((([6, 0],),),) * 2
+
+
+def test_a_line_that_falls_is_not_read_off_its_lower_edge() -> None:
+    """x ↦ −x: 0 stays where it is and all else of the cell goes to 5."""
+    flip = units(2, [{0: 1}], [0], [{0: -2}], PiecewiseLinear.of((), ((1, 0),)))
+    with pytest.raises(CertificationError, match="whole cell"):
+        quantised(quantiser(flip, UPSIDE_DOWN), ONE)
+
+
+def test_outside_is_known_where_it_is_for_every_coordinate() -> None:
+    away = PiecewiseLinear.of((0, 2), ((-1, -9), (0, 0), (-1, -9)))
+    sent = [units(3, [{r: 1}], [0], [{r: 1}], away) for r in (0, 1)]
+    inner = [collapsing(2, 3, 0), collapsing(2, 3, 1)]
+    assert quantised(quantiser(*inner, *sent, dim=2, width=3), ONE).outside is not None
+    for one in sent:
+        assert quantised(quantiser(*inner, one, dim=2, width=3), ONE).outside is None
+
+
 def test_the_largest_part_is_the_largest_of_all() -> None:
     wide = quantiser(collapsing(), units(2, [{0: 1}], [-1], [{1: -7}], STEP), constant={(1, 0): 5})
     assert quantised(wide, ONE).largest == 7

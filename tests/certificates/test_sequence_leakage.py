@@ -12,7 +12,7 @@ import pytest
 from exactformer.blueprint import Matrix
 from exactformer.certificates.sequence_leakage import PRECISION, Leakage
 from exactformer.errors import CertificationError
-from tests.cases.forged_sequences import made, units_of, with_units
+from tests.cases.forged_sequences import made, units_of, with_parts, with_units
 
 
 def by_the_book(
@@ -135,16 +135,24 @@ def test_a_mean_is_rounded_unless_it_is_of_a_power_of_two(tokens: int) -> None:
     most = max(abs(v + rest) for r, _, v in number.w2 if r == row)
     assert found.size == max(weight * most, honest.largest_key)
     assert (found.factor, found.global_shift, found.tokens, found.binary) == (0, 0, tokens, True)
-    rounding = (tokens + 2) * found.size * 2.0**-PRECISION
     off = found.code_error(5.0)
     if tokens == 3:
-        assert rounding <= off <= rounding * (1 + 2.0**-19)
+        assert_rounded(off, found)
     else:
         assert off == 0
-        assert replace(found, binary=False).code_error(5.0) >= rounding
+        assert_rounded(replace(found, binary=False).code_error(5.0), found)
 
 
-def test_a_unit_that_writes_no_number_leaves_the_rest() -> None:
+def assert_rounded(off: float, found: Leakage) -> None:
+    """(1 + u)^(n+2) − 1 of the size, which is n + 2 roundings and a little more."""
+    u, times = Fraction(1, 2**PRECISION), found.tokens + 2
+    size = Fraction(found.size)
+    assert ((1 + u) ** times - 1) * size <= Fraction(off) <= times * u * size * (1 + u * 2**33)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("cells", [1, 3])
+def test_a_unit_that_writes_no_number_leaves_the_rest(sign: int, cells: int) -> None:
     """Numbers are 0 for the first id and −700 for the other, which is averaged as well."""
     honest, _ = made("four-layer", (1, 3, 2))
     number = units_of(honest, "contextual mapping")
@@ -154,8 +162,13 @@ def test_a_unit_that_writes_no_number_leaves_the_rest() -> None:
         w2=Matrix.of(*number.w2.shape, {(2, 0): 700}),
         b2=Matrix.of(*number.b2.shape, {(2, 0): -700}),
     )
-    weight = honest.stages[1].parts[1].heads[0].value[1, 2]  # type: ignore[union-attr]
-    assert Leakage.of(forged).size == 700 * weight
+    _, mean = forged.stages[1].parts
+    (head,) = mean.heads  # type: ignore[union-attr]
+    value = Matrix.of(*head.value.shape, {(1, 2): sign * head.value[1, 2]})
+    turned = replace(mean, heads=(replace(head, value=value),))  # type: ignore[call-arg]
+    forged = with_parts(forged, "contextual mapping", lambda parts: [parts[0], turned])
+    code = Matrix.of(*honest.code.shape, {p: cells * v for p, v in honest.code.entries.items()})
+    assert Leakage.of(replace(forged, code=code)).size == 700 * head.value[1, 2] * cells
 
 
 def test_the_threshold_has_a_leading_term() -> None:

@@ -28,10 +28,14 @@ from exactformer.blueprint.layers import BiasedHead, Head, Rule, Selection
 from exactformer.certificates.sequence_algebra import cell_unit
 from exactformer.certificates.sequence_cells import Quantised, quantised
 from exactformer.certificates.sequence_outside import (
+    largest_inside,
+    largest_outside,
     number_and_mean,
+    outside_goes_to_zero,
     rejects,
     selective_shifts,
     starts_at_zero,
+    sums_are_negative,
 )
 from exactformer.certificates.sequences import certify_sequence
 from exactformer.constructions import sequences
@@ -330,6 +334,8 @@ def test_the_layers_of_the_theorem_are_read_letter_for_letter() -> None:
         [replace(first, heads=first.heads[:1]), *parts[1:]],
         [replace(first, heads=first.heads[::-1]), *parts[1:]],
         [*parts[:-1], replace(last, heads=last.heads * 2)],
+        [units(honest.width, [{0: 1}], [0], [{0: 1}]), *parts[1:]],
+        [*parts[:-1], units(honest.width, [{0: 1}], [0], [{0: 1}])],
     ]
     for field in ("query", "key", "value", "bias"):
         for k, part in ((0, first), (len(parts) - 1, last)):
@@ -343,6 +349,29 @@ def test_the_layers_of_the_theorem_are_read_letter_for_letter() -> None:
         assert found(other) is None
 
 
+def shifts_of(code: dict[int, int], home: int, unit: Fraction, K: int, G: int) -> Any:
+    """Return K shifts and a global one that write to a row, and what is found of them."""
+    honest, _ = made("compact", (2, 2, 2))
+    w = honest.width
+    read = Matrix.of(1, w, {(0, r): v for r, v in code.items()})
+
+    def head(bias: Fraction, weight: int) -> BiasedHead:
+        value = Matrix.of(w, w, {(home, r): weight * v for _, r, v in read})
+        return BiasedHead(read, read, value, Matrix.of(1, 1, {(0, 0): bias * unit}))
+
+    layers = [Attention((head(HALF - k, K), head(-HALF - k, -K)), HARD) for k in range(K)]
+    stage = Stage("contextual mapping", (*layers, Attention((head(Fraction(0), G),), HARD)))
+    named = Matrix.of(1, w, {p: v / unit for p, v in read.entries.items()})
+    return selective_shifts(stage, replace(honest, code=named), unit)
+
+
+@pytest.mark.parametrize("unit", [Fraction(1), Fraction(1, 4)])
+def test_shifts_write_to_the_first_row_that_counts_cells(unit: Fraction) -> None:
+    for code, home in (({0: 1, 1: 2}, 0), ({0: 2, 1: 1}, 1), ({0: 3, 1: 1, 2: 1}, 1)):
+        for row in range(3):
+            assert shifts_of(code, row, unit, 3, 7) == ((3, 7) if row == home else None)
+
+
 def test_a_code_without_a_row_of_weight_one_has_no_shifts() -> None:
     honest, _ = made("compact")
     code = Matrix.of(1, honest.width, {(0, 0): -1})
@@ -352,6 +381,77 @@ def test_a_code_without_a_row_of_weight_one_has_no_shifts() -> None:
         )
         is None
     )
+    assert shifts_of({0: -1}, 0, Fraction(1), 0, 0) is None  # a shift that adds nothing to any row
+
+
+def every_id(after: Quantised, read: dict[int, Fraction], outside: bool) -> list[Fraction]:
+    """Return the ids of all columns inside, or of all with a coordinate outside, one by one."""
+    found = []
+    for base, cells, sides in zip(after.base, after.cells, after.outside or (), strict=True):
+        ways = [
+            [(c, False) for c in inside] + [(c, True) for c in away]
+            for inside, away in zip(cells, sides, strict=True)
+        ]
+        for column in product(*ways):
+            if any(away for _, away in column) is outside:
+                rows = [base, *(c for c, _ in column)]
+                found.append(
+                    sum((v * row[r] for row in rows for r, v in read.items()), Fraction(0))
+                )
+    return found
+
+
+def test_the_largest_ids_are_those_of_some_column() -> None:
+    rng = random.Random(0)
+
+    def rows(count: int) -> tuple[list[int], ...]:
+        return tuple([rng.randint(-9, 9) for _ in range(3)] for _ in range(count))
+
+    for _ in range(50):
+        after = Quantised(
+            base=rows(2),
+            cells=tuple(tuple(rows(2) for _ in range(2)) for _ in range(2)),
+            outside=tuple(tuple(rows(2) for _ in range(2)) for _ in range(2)),
+            free=frozenset(),
+        )
+        read = {0: Fraction(rng.randint(-3, 3)), 2: Fraction(rng.randint(1, 3))}
+        assert largest_inside(after, read) == max(every_id(after, read, False))
+        assert largest_outside(after, read) == max(every_id(after, read, True))
+
+
+def test_outsiders_are_deep_enough_to_the_last_key() -> None:
+    """Two coordinates: ids are q_1 + 2 q_2, and those of outsiders M at most, G·K·M above all keys."""
+    honest, _ = made("compact", (2, 2, 2))
+    after = quantised(honest, Fraction(1))
+    K, G = selective_shifts(honest.stage("contextual mapping"), honest, Fraction(1)) or (0, 0)
+    depth = -max(every_id(after, {0: Fraction(1), 1: Fraction(2)}, True))
+    lifted = int(G * K * depth)
+
+    def proven(blueprint: SequenceBlueprint, smallest: int, largest: int) -> bool:
+        return outside_goes_to_zero(blueprint, after, Fraction(1), smallest, largest)
+
+    assert lifted > honest.largest_key
+    assert proven(honest, 0, lifted - 1)
+    assert not proven(honest, 0, lifted)
+    assert not proven(honest, -1, lifted - 1)
+    # The largest id is 3, and K layers meet those below K.
+    for layers, met in ((4, True), (3, False)):
+        assert proven(shifting(honest, layers, int(G), -9, -9), 0, 1) is met
+
+
+@pytest.mark.parametrize("unit", [Fraction(1), Fraction(1, 4), Fraction(3)])
+def test_sums_stay_a_cell_below_zero_whatever_a_cell_measures(unit: Fraction) -> None:
+    """3 cells for the largest id, and 8·((2 − 1)·7 + rest)/2 for the mean: −1 cell at most."""
+    forged, _ = numbered(8, [0, 1, 3, 7], -8)
+    after = quantised(forged, Fraction(1))
+    number = units_of(forged, "contextual mapping")
+    limit = -unit - 7
+    for rest, below in ((limit, True), (limit + Fraction(1, 10**9), False)):
+        w2 = Matrix.of(*number.w2.shape, {(2, m): a - rest for m, a in enumerate([0, 1, 3, 7])})
+        b2 = Matrix.of(*number.b2.shape, {(2, 0): rest})
+        moved = with_units(forged, "contextual mapping", w2=w2, b2=b2)
+        stage, read = moved.stage("contextual mapping"), {1: Fraction(1)}
+        assert sums_are_negative(stage, moved, after, read, unit) is below
 
 
 def test_outsiders_above_all_ids_are_no_deeper_for_a_negative_shift() -> None:
@@ -524,18 +624,23 @@ def rejecting() -> tuple[SequenceBlueprint, Quantised, Fraction]:
     return honest, quantised(honest, unit), unit
 
 
-def test_columns_are_rejected_where_no_row_can_make_up_for_it() -> None:
+@pytest.mark.parametrize("largest", ["base", "cells", "outside"])
+def test_columns_are_rejected_where_no_row_can_make_up_for_it(largest: str) -> None:
     """The band lowers all rows by s(uᵀz − t_r) or s·t_l at least, and has to lower them by more than
     uᵀz and than what the other rows hold: far·Σ|u|, and far for a row itself.
     """
     honest, after, unit = rejecting()
     band = units_of(honest, "reject")
     low, high = band.activation.breaks
-    parts = [*after.base, *(c for i in after.cells for r in i for c in r)]
-    parts += [c for i in after.outside or () for r in i for c in r]
-    far = unit * max(abs(v) for column in parts for v in column) * 3
+    away = [0, -(10**4)]
+    more = {
+        "base": (*after.base[:-1], away),
+        "cells": (*after.cells[:-1], (*after.cells[-1][:-1], (away,))),
+        "outside": (*(after.outside or ())[:-1], (*after.cells[-1][:-1], (away,))),
+    }
+    after = replace(after, **{largest: more[largest]})  # type: ignore[arg-type]
+    far = unit * 10**4 * 3
     slack = far * (1 + 2) + far
-    assert far > unit * max(abs(v) for i in after.cells for r in i for c in r for v in c) * 3
 
     def holds(strength: Fraction, first: Fraction, lifted: Fraction) -> bool:
         shape = PiecewiseLinear.of((first, high), ((-1, first), (0, 0), (1, -high)))

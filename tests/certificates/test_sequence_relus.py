@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from math import nextafter
 from typing import Any
 
 import pytest
@@ -15,14 +16,17 @@ from exactformer.blueprint import (
     FeedForward,
     GridTable,
     Matrix,
+    PiecewiseFeedForward,
     PiecewiseLinear,
+    SequenceBlueprint,
     Stage,
     Successive,
 )
-from exactformer.blueprint.layers import Activation
+from exactformer.blueprint.layers import Activation, Rule
 from exactformer.certificates import sequence_softness as softness
 from exactformer.certificates.sequence_softness import (
     check_softened,
+    checked_group,
     literal_rounding,
     narrowest_ramp,
     output_spans,
@@ -30,11 +34,12 @@ from exactformer.certificates.sequence_softness import (
     without_relus,
 )
 from exactformer.certificates.sequences import certify_sequence
+from exactformer.constructions import sequence_softening as softening
 from exactformer.constructions import sequences
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.constructions.sequence_softening import soften
 from exactformer.errors import CertificationError
-from tests.cases.forged_sequences import added, made, with_parts, with_units
+from tests.cases.forged_sequences import added, made, units, units_of, with_parts, with_units
 from tests.cases.sequences import grid, random_table
 
 HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)
@@ -573,3 +578,230 @@ def test_ramps_are_a_part_of_the_support_wherever_it_lies() -> None:
     limit = SEQUENCE_FORMS["compact"](table)
     found = check_softened(soften(limit, table, Fraction(10**4), 4), limit, table)
     assert found.ramp_mass == 1 - (15 / 16) ** 2
+
+
+def standing_for(hard: PiecewiseFeedForward, group: list[softness.Relu]) -> FeedForward:
+    """Return c·relu(σt + o) for every (σ, o, c) in place of each unit, t being what it reads."""
+    m, w, h = hard.w1.rows, hard.w1.columns, len(group)
+    each = [(s, k, *group[k]) for s in range(m) for k in range(h)]
+    return FeedForward(
+        Matrix.of(
+            m * h,
+            w,
+            {(s * h + k, j): a * hard.w1[s, j] for s, k, a, _, _ in each for j in range(w)},
+        ),
+        Matrix.of(m * h, 1, {(s * h + k, 0): a * hard.b1[s, 0] + o for s, k, a, o, _ in each}),
+        Matrix.of(
+            w,
+            m * h,
+            {(i, s * h + k): c * hard.w2[i, s] for s, k, _, _, c in each for i in range(w)},
+        ),
+        hard.b2,
+    )
+
+
+FALLING = relus((-2, HALF, -2), (-2, 0, 2), (0, 1, 1))
+"""A step with a ramp on [0, ¼], from its upper end down; the last ReLU is a constant."""
+STEPS = units(3, [{0: 3, 1: -2}, {1: 5}], [5, -4], [{}, {2: 7, 0: 2}], STEP)
+
+
+def test_relus_are_read_beside_units_of_any_weight_and_bias() -> None:
+    honest, _ = made("compact")
+    soft, limit = (
+        replace(honest, stages=(Stage("steps", (part,)),))
+        for part in (standing_for(STEPS, FALLING), STEPS)
+    )
+    (found,) = softness.relu_groups(soft, limit).values()
+    assert found == softness.ReluGroup(FALLING, STEP, [(0, QUARTER)])
+    assert found == checked_group(standing_for(STEPS, FALLING), STEPS)
+
+
+def test_relus_act_together_where_units_do() -> None:
+    """Two units a layer are six ReLUs a layer."""
+    soft = standing_for(STEPS, FALLING)
+    for hidden, together in ((3, 1), (6, 2)):
+        checked_group(Successive(soft, hidden), Successive(STEPS, together))
+    for part, other in (
+        (Successive(soft, 3), Successive(STEPS, 2)),
+        (Successive(soft, 6), Successive(STEPS, 1)),
+        (Successive(soft, 3), STEPS),
+        (soft, Successive(STEPS, 1)),
+    ):
+        with pytest.raises(CertificationError, match="act together"):
+            checked_group(part, other)
+
+
+def test_only_relus_stand_for_units() -> None:
+    soft = standing_for(STEPS, FALLING)
+    attention = made("compact")[0].stage("contextual mapping").parts[0]
+    other = replace(soft, activation=Activation.IDENTITY)
+    for part, limit in ((attention, STEPS), (soft, attention), (STEPS, STEPS), (other, STEPS)):
+        with pytest.raises(CertificationError, match="not the ReLU form"):
+            checked_group(part, limit)
+    blind = units(3, [{}, {1: 5}], [5, -4], [{2: 1}, {2: 7}], STEP)
+    with pytest.raises(CertificationError, match="reads nothing"):
+        checked_group(standing_for(blind, FALLING), blind)
+
+
+def test_functions_differ_where_only_their_slopes_do_at_the_ends() -> None:
+    """relu(t) and relu(−t) are 0 at 0, where nothing bends that is 0 everywhere."""
+    assert softness._difference([], PiecewiseLinear.of((), ((0, 0),)), "here") == []
+    for pieces in (((0, 0), (1, 0)), ((-1, 0), (0, 0))):
+        with pytest.raises(CertificationError, match="do not end"):
+            softness._difference([], PiecewiseLinear.of((0,), pieces), "here")
+
+
+@pytest.mark.parametrize("unit", [Fraction(1), QUARTER])
+def test_look_ups_reach_to_their_neighbours_and_no_farther(unit: Fraction) -> None:
+    """A hat over [−1, 1] is 1 with its neighbours; a low one a little wider is refused."""
+    softness._check_partition(
+        relus((1, unit, 1 / unit), (1, 0, -2 / unit), (1, -unit, 1 / unit)), unit
+    )
+    wide = unit + Fraction(1, 10**9)
+    for first, last in ((wide, unit), (unit, wide)):
+        low = relus((1, first, 1 / first), (1, 0, -1 / first - 1 / last), (1, -last, 1 / last))
+        with pytest.raises(CertificationError, match="overlap"):
+            softness._check_partition([(s, o, c / 9) for s, o, c in low], unit)
+
+
+def test_without_ramps_values_are_unchanged_up_to_half_a_cell() -> None:
+    where = grid((1, 2, 4), "compact")
+    table = GridTable.of(where, {})
+    limit = SEQUENCE_FORMS["compact"](table)
+    found = check_softened(soften(limit, table, Fraction(10**4), 4), limit, table)
+    assert found.clearance == 0.5
+
+
+def test_a_ramp_may_not_begin_at_an_integer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units that fire from 0 on do not fire at 0 any more if their ramp begins there."""
+    honest, table = made("compact")
+    centred = softening.ramps
+    for low, fires in ((Fraction(0), False), (Fraction(-3, 8), True)):
+        shape = PiecewiseLinear.of((low, 3 * QUARTER), ((0, 0), (0, 1), (0, 0)))
+        limit = with_units(honest, "values", activation=shape)
+        begun = ((low, low + QUARTER), (HALF, 3 * QUARTER))
+        monkeypatch.setattr(
+            softening, "ramps", lambda f, w, steep, b=begun: centred(f, w, steep) if steep else b
+        )
+        soft = soften(limit, table, Fraction(10**4), 4)
+        if fires:
+            assert check_softened(soft, limit, table).clearance == 0.125
+        else:
+            with pytest.raises(CertificationError, match="does not fire at integers"):
+                check_softened(soft, limit, table)
+
+
+@pytest.mark.parametrize("form", ["compact", "paper"])
+def test_codes_may_be_off_by_all_that_is_allowed(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soft, limit, table = pair(form)
+    most = 0.375 if form == "compact" else reject_margin(limit)
+    for off, rejects in ((most, True), (nextafter(most, 1), False)):
+        monkeypatch.setattr(softness.Leakage, "code_error", lambda *_, off=off: off)
+        assert check_softened(soft, limit, table).rejects is rejects
+
+
+def test_every_layer_of_attention_is_softmax() -> None:
+    """Hard layers do not become soft by a temperature."""
+    soft, limit, table = pair("compact")
+
+    def hard(parts: list[Any]) -> list[Any]:
+        return [replace(p, selection=replace(p.selection, rule=Rule.HARD_MAX)) for p in parts]
+
+    with pytest.raises(CertificationError, match="not softmax"):
+        check_softened(with_parts(soft, "contextual mapping", hard), limit, table)
+
+
+def test_clipping_layers_are_one_for_every_coordinate() -> None:
+    """Also outside a succession of one; two in one succession, or attention, are something else."""
+    limit, table = made("paper", (2, 2, 2))
+    soft = soften(limit, table, Fraction(10**4), 4)
+    found = check_softened(soft, limit, table)
+    plain = with_parts(soft, "clip", lambda parts: [p.units for p in parts])
+    assert check_softened(plain, limit, table) == found
+    assert without_relus(plain, limit) == without_relus(soft, limit)
+
+    def merged(parts: list[Any]) -> list[Any]:
+        both = [p.units for p in parts]
+        rows, w = both[0].w1.rows, both[0].w1.columns
+
+        def down(name: str) -> dict[tuple[int, int], Fraction]:
+            pieces = (getattr(u, name).entries.items() for u in both)
+            return {(i + k * rows, j): v for k, p in enumerate(pieces) for (i, j), v in p}
+
+        write = {(i, j + k * rows): v for k, u in enumerate(both) for i, j, v in u.w2}
+        layer = FeedForward(
+            Matrix.of(2 * rows, w, down("w1")),
+            Matrix.of(2 * rows, 1, down("b1")),
+            Matrix.of(w, 2 * rows, write),
+            both[0].b2,
+        )
+        return [Successive(layer, rows)]
+
+    attention = soft.stage("contextual mapping").parts[0]
+    for change, words in (
+        (merged, "not one layer for every"),
+        (lambda parts: [attention, *parts[1:]], "not made of ReLUs"),
+    ):
+        with pytest.raises(CertificationError, match=words):
+            check_softened(with_parts(soft, "clip", change), limit, table)
+
+
+def test_a_clip_that_bends_once_is_no_clamp() -> None:
+    soft, limit, table = pair("paper")
+    once = units_replaced(b1=lambda u: Matrix.of(*u.b1.shape, {}))
+    with pytest.raises(CertificationError, match="does not bend twice"):
+        check_softened(with_parts(soft, "clip", once), limit, table)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_values_of_two_rows_read_is_below_the_keys(sign: int) -> None:
+    """v in both rows is read as v + 2v at most, whatever the signs of the code."""
+    honest, table = made("paper", (2, 2, 2))
+    code = Matrix.of(1, 2, {(0, 0): 2, (0, 1): sign * 4})
+    limit = replace(honest, code=code)
+    smallest = min(-v for _, _, v in units_of(honest, "values").b1)
+    for more, good in ((Fraction(0), True), (Fraction(1, 10**9), False)):
+        largest = (smallest - HALF) / 3 + more
+        other = replace(table, values={**table.values, (0, 1): ((largest, Fraction(0)),) * 2})
+        if good:
+            softness._check_margin(limit, other, HALF)
+        else:
+            with pytest.raises(CertificationError, match="take a value for a key"):
+                softness._check_margin(limit, other, HALF)
+
+
+def test_rounding_is_that_of_the_largest_weight_of_either_sign() -> None:
+    soft, _, _ = pair("compact")
+    layer = units_of(soft, "values")
+    falling = with_units(soft, "values", w2=Matrix.of(*layer.w2.shape, {(1, 0): -7, (1, 1): 2}))
+    assert literal_rounding(falling) == layer.w1.rows * 7 * soft.largest_key * 2.0**-53
+    attention = soft.stage("contextual mapping").parts[0]
+    with pytest.raises(CertificationError, match="no attention"):
+        literal_rounding(with_parts(soft, "values", lambda _: [attention]))
+
+
+def test_the_narrowest_ramp_is_the_narrowest_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ramps of 1/64 and 1/16 of a cell in one function; a quantiser that writes nothing has none."""
+    limit, table = made("paper")
+    steep = softening.ramps
+
+    def uneven(function: Any, width: Any, is_steep: bool) -> Any:
+        found = steep(function, width, is_steep)
+        return tuple(r and (r[0], r[0] + width / (1 if k else 4)) for k, r in enumerate(found))
+
+    monkeypatch.setattr(softening, "ramps", uneven)
+    assert narrowest_ramp(soften(limit, table, Fraction(100), 4), limit) == Fraction(1, 64)
+
+    def silent(blueprint: SequenceBlueprint) -> SequenceBlueprint:
+        def change(parts: list[Any]) -> list[Any]:
+            return [
+                replace(p, units=replace(p.units, w2=Matrix.of(*p.units.w2.shape, {})))
+                for p in parts
+            ]
+
+        return with_parts(blueprint, "quantise", change)
+
+    soft = soften(limit, table, Fraction(100), 4)
+    assert narrowest_ramp(silent(soft), silent(limit)) is None

@@ -18,8 +18,6 @@ from exactformer.blueprint.layers import FeedForward, PiecewiseFeedForward, Piec
 from exactformer.blueprint.sequence import Part, SequenceBlueprint, Successive
 from exactformer.errors import CertificationError
 
-End = Fraction | None
-"""An end of an interval; None is infinity."""
 Row = list[int]
 Affine = tuple[Fraction, Fraction]
 """(a, b): a·x + b."""
@@ -173,13 +171,14 @@ class _Walk:
         self,
         r: int,
         i: int,
-        low: End,
-        high: End,
+        low: Fraction | None,
+        high: Fraction | None,
         seen: list[tuple[int, Affine]] | None = None,
     ) -> dict[int, Fraction] | None:
         """Return what a coordinate in [low, high) adds to each row, or None where it is no constant.
 
-        ``seen`` is given the part of every unit on the way, and what it reads as a line in x.
+        An end that is None is infinite. ``seen`` is given the part of every unit on the way, and what
+        it reads as a line in x.
         """
         home, (slope, intercept) = self.homes[r], self.start(r, i)
         result: dict[int, Fraction] = {}
@@ -212,7 +211,9 @@ class _Walk:
         return result
 
 
-def _piece(activation: PiecewiseLinear, line: Affine, low: End, high: End) -> Affine | None:
+def _piece(
+    activation: PiecewiseLinear, line: Affine, low: Fraction | None, high: Fraction | None
+) -> Affine | None:
     """Return the piece that holds a·x + b for all x in [low, high), a ≥ 0; None if there is none."""
     a, b = line
     breaks = activation.breaks

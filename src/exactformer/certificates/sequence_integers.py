@@ -22,9 +22,9 @@ from exactformer.blueprint.matrix import Matrix
 from exactformer.errors import CertificationError
 
 Integers = NDArray[Any]
-FLOAT_INTEGERS = 2**53
+FLOAT_INTEGERS = 1 << 53
 """Below this every integer is a float64."""
-_SAFE = 2**62
+_SAFE = 1 << 62
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ from exactformer.blueprint.matrix import Matrix
 from exactformer.blueprint.sequence import SequenceBlueprint, Stage, Successive
 from exactformer.certificates.sequence_cells import Quantised, Row
 
-NEGATIVE = PiecewiseLinear.of((0,), ((-1, 0), (0, 0)))
 Ids = dict[int, Fraction]
 """What an id reads: {row: weight}, in cells."""
 
@@ -174,9 +173,11 @@ def selective_shifts(
     w, K, half = blueprint.width, len(selective), Fraction(1, 2)
     read = Matrix.of(1, w, {place: v * unit for place, v in blueprint.code.entries.items()})
     home = next((r for _, r, v in read if v == 1), None)
+    if home is None or not isinstance(last, Attention):
+        return None
 
     def shift(bias: Fraction, weight: Fraction) -> BiasedHead:
-        value = Matrix.of(w, w, {(home or 0, r): weight * v for _, r, v in read})
+        value = Matrix.of(w, w, {(home, r): weight * v for _, r, v in read})
         return BiasedHead(read, read, value, Matrix.of(1, 1, {(0, 0): bias * unit}))
 
     def is_layer(part: object, *heads: BiasedHead) -> bool:
@@ -186,8 +187,6 @@ def selective_shifts(
             and part.heads == heads
         )
 
-    if home is None or not isinstance(last, Attention) or len(last.heads) != 1:
-        return None
     G = last.heads[0].value[home, home]
     if not is_layer(last, shift(Fraction(0), G)):
         return None
@@ -205,7 +204,7 @@ def rejects(
     unit: Fraction,
     lifted: Fraction,
 ) -> bool:
-    """Whether columns with uᵀz ≥ ``lifted`` or uᵀz < 0 become 0 in the paper's form.
+    """Whether columns with uᵀz ≥ ``lifted`` > 0 or uᵀz < 0 become 0 in the paper's form.
 
     A row of such a column is at most uᵀz, or 0 where that is negative, plus what the other rows take
     away from it. The first layer lowers all rows by more, the others set negative rows to 0.
@@ -216,7 +215,7 @@ def rejects(
     if not isinstance(band, PiecewiseFeedForward) or len(band.activation.breaks) != 2:
         return False
     low, high = band.activation.breaks
-    strength = -band.w2[0, 0]
+    strength = abs(band.w2[0, 0])
     read = {place: v * unit for place, v in blueprint.code.entries.items()}
     expected = [
         PiecewiseFeedForward(
@@ -227,10 +226,11 @@ def rejects(
             PiecewiseLinear.of((low, high), ((-1, low), (0, 0), (1, -high))),
         )
     ]
+    negative = PiecewiseLinear.of((0,), ((-1, 0), (0, 0)))
     for row in range(w):
         one = Matrix.of(1, w, {(0, row): 1}), Matrix.of(w, 1, {(row, 0): 1})
         expected.append(
-            PiecewiseFeedForward(one[0], Matrix.of(1, 1, {}), one[1], Matrix.of(w, 1, {}), NEGATIVE)
+            PiecewiseFeedForward(one[0], Matrix.of(1, 1, {}), one[1], Matrix.of(w, 1, {}), negative)
         )
     if layers != expected:
         return False
@@ -238,4 +238,4 @@ def rejects(
     columns += after.base
     far = unit * max(abs(v) for column in columns for v in column) * (1 + blueprint.dim)
     slack = far * sum(map(abs, read.values())) + far
-    return strength > 1 and min(strength * (lifted - high) - lifted, strength * low) > slack
+    return min(strength * (lifted - high) - lifted, strength * low) > slack

@@ -30,7 +30,7 @@ from exactformer.blueprint.layers import (
     Rule,
 )
 from exactformer.blueprint.matrix import Matrix
-from exactformer.blueprint.sequence import Part, SequenceBlueprint, Stage, Successive
+from exactformer.blueprint.sequence import Layer, Part, SequenceBlueprint, Stage, Successive
 from exactformer.blueprint.sequence_shapes import check_sequence_shapes
 from exactformer.blueprint.sequence_table import GridTable
 from exactformer.certificates.sequence_algebra import cell_unit, read_lookup
@@ -171,14 +171,7 @@ def _spans(soft: SequenceBlueprint, table: GridTable) -> Iterator[float]:
     if len(clip.parts) != len(ends) or len(clip) != len(ends):
         raise IdentityError("clip: there is not one layer for every coordinate")
     for r, (part, (low, high)) in enumerate(zip(clip.parts, ends, strict=True)):
-        units = part.units if isinstance(part, Successive) else part
-        if (
-            not isinstance(units, FeedForward)
-            or units.activation is not Activation.RELU
-            or units.b2.nonzeros
-        ):
-            raise IdentityError("clip: a layer is not made of ReLUs")
-        relus: list[Relu] = []
+        units, relus = _clip_units(part), []
         for m in range(units.w1.rows):
             reads, writes = units.w1.by_row.get(m, []), units.w2.by_column.get(m, [])
             rows = [[(j, Fraction(1)) for j, _ in places] for places in (reads, writes)]
@@ -197,6 +190,21 @@ def _spans(soft: SequenceBlueprint, table: GridTable) -> Iterator[float]:
         yield float(last - first)
 
 
+def _clip_units(part: Part) -> FeedForward:
+    units = _layer(part)
+    if (
+        not isinstance(units, FeedForward)
+        or units.activation is not Activation.RELU
+        or units.b2.nonzeros
+    ):
+        raise IdentityError("clip: a layer is not made of ReLUs")
+    return units
+
+
+def _layer(part: Part) -> Layer:
+    return part.units if isinstance(part, Successive) else part
+
+
 def _check_margin(limit: SequenceBlueprint, table: GridTable, unit: Fraction) -> None:
     """Raise unless values of the paper's form stay a whole cell below all keys."""
     smallest = unit * min(read_lookup(limit.stages[-1].parts[0], unit).columns)
@@ -210,12 +218,11 @@ def literal_rounding(soft: SequenceBlueprint) -> float:
 
     A ReLU that has grown to the size of a key is rounded to 53 bits before the next one cancels it.
     """
-    part = soft.stage("values").parts[0]
-    units = part.units if isinstance(part, Successive) else part
+    units = _layer(soft.stage("values").parts[0])
     if isinstance(units, Attention):
         raise IdentityError("the value stage has no attention")
-    unit = float(1 / min(abs(v) for _, _, v in soft.code))
     largest = max((abs(float(v)) for _, _, v in units.w2), default=0.0)
+    unit = float(cell_unit(soft))
     return units.w1.rows * largest * soft.largest_key * unit * 2.0**-PRECISION
 
 
@@ -260,6 +267,13 @@ class ReluGroup:
     ramps: list[Interval]
     """Where their sum is not the limit's activation, closed intervals."""
 
+    @classmethod
+    def of(cls, relus: list[Relu], hard: PiecewiseFeedForward, stage: str) -> ReluGroup:
+        """Compare the ReLUs with the activation of the limit's units."""
+        # A unit that writes nothing has no ramps; its ReLUs write nothing either.
+        ramps = _difference(relus, hard.activation, stage) if hard.w2.nonzeros else []
+        return cls(relus, hard.activation, ramps)
+
     def is_hard(self, t: Fraction) -> bool:
         """Whether the sum is the limit's activation at a point."""
         return _sum(self.relus, t) == self.hard(t)
@@ -269,68 +283,68 @@ def relu_groups(
     soft: SequenceBlueprint, limit: SequenceBlueprint
 ) -> dict[tuple[int, int], ReluGroup]:
     """Read the ReLUs of every feed-forward part, by stage and part; raise where they are others."""
-    return {
-        place: _relu_group(part, other, soft.stages[place[0]].name, every_unit=True)
-        for place, part, other in _pairs(soft, limit)
-        if not isinstance(part, Attention)
-    }
+    groups = {}
+    for place, part, other in _pairs(soft, limit):
+        if not isinstance(part, Attention):
+            stage = soft.stages[place[0]].name
+            units, hard, size = _softened(part, other, stage)
+            relus = _relus(units, hard, size, stage)
+            for m in range(hard.w1.rows):
+                _check_group(units, hard, m, size, relus, stage)
+            groups[place] = ReluGroup.of(relus, hard, stage)
+    return groups
 
 
 def checked_group(part: Part, other: Part) -> ReluGroup:
-    """Read the ReLUs of one part of a blueprint that has been checked: those of any unit."""
-    return _relu_group(part, other, "checked", every_unit=False)
+    """Read the ReLUs of one part of a blueprint that has been checked: those of its first unit."""
+    units, hard, size = _softened(part, other, "checked")
+    return ReluGroup.of(_relus(units, hard, size, "checked"), hard, "checked")
 
 
-def _relu_group(part: Part, other: Part, stage: str, every_unit: bool) -> ReluGroup:
-    units = part.units if isinstance(part, Successive) else part
-    hard = other.units if isinstance(other, Successive) else other
-    if not (isinstance(units, FeedForward) and isinstance(hard, PiecewiseFeedForward)):
+def _softened(
+    part: Part, other: Part, stage: str
+) -> tuple[FeedForward | PiecewiseFeedForward, PiecewiseFeedForward, int]:
+    """Return the units of a part and of its limit, and how many ReLUs stand for each of these."""
+    units, hard = _layer(part), _layer(other)
+    if (
+        isinstance(units, Attention)
+        or not isinstance(hard, PiecewiseFeedForward)
+        or units.activation is not Activation.RELU
+        or units.b2 != hard.b2
+    ):
         raise IdentityError(f"{stage}: a layer is not the ReLU form of the limit's")
-    if units.activation is not Activation.RELU or units.b2 != hard.b2:
-        raise IdentityError(f"{stage}: a layer is not the ReLU form of the limit's")
-    if isinstance(part, Successive) != isinstance(other, Successive):
-        raise IdentityError(f"{stage}: layers are not those of the limit")
     size = units.w1.rows // hard.w1.rows
     if size * hard.w1.rows != units.w1.rows:
         raise IdentityError(f"{stage}: there are not {size} ReLUs for every unit")
-    hidden = [x.hidden if isinstance(x, Successive) else 1 for x in (part, other)]
-    if isinstance(part, Successive) and hidden[0] != size * hidden[1]:
-        raise IdentityError(f"{stage}: a unit's ReLUs do not act together")
-    group = _group(units, hard, 0, size, stage)
-    for m in range(1, hard.w1.rows if every_unit else 1):
-        _check_group(units, hard, m, size, group, stage)
-    # A unit that writes nothing has no ramps; its ReLUs write nothing either.
-    ramps = _difference(group, hard.activation, stage) if hard.w2.nonzeros else []
-    return ReluGroup(group, hard.activation, ramps)
+    hidden = [x.hidden if isinstance(x, Successive) else 0 for x in (part, other)]
+    if hidden[0] != size * hidden[1]:
+        raise IdentityError(f"{stage}: ReLUs do not act together where the limit's units do")
+    return units, hard, size
 
 
-def _group(
-    units: FeedForward, hard: PiecewiseFeedForward, m: int, size: int, stage: str
+def _relus(
+    units: FeedForward | PiecewiseFeedForward, hard: PiecewiseFeedForward, size: int, stage: str
 ) -> list[Relu]:
-    """Read c·relu(σt + o) for the ReLUs of unit m, where t is what the limit's unit reads."""
-    reads = hard.w1.by_row.get(m, [])
-    writes = next(
-        (s for s in range(m, hard.w1.rows) if hard.w2.by_column.get(s)), None
-    )  # a value of 0 leaves no trace of the weights
+    """Read c·relu(σt + o) for the ReLUs of the first unit, where t is what the limit's unit reads."""
+    reads = hard.w1.by_row.get(0, [])
+    # A value of 0 leaves no trace of the weights.
+    writes = next((s for s in range(hard.w1.rows) if hard.w2.by_column.get(s)), None)
     if not reads:
-        raise IdentityError(f"{stage}: unit {m + 1} of the limit reads nothing")
+        raise IdentityError(f"{stage}: the first unit of the limit reads nothing")
     result = []
     for k in range(size):
-        row = m * size + k
-        entries = dict(units.w1.by_row.get(row, ()))
-        sign = entries.get(reads[0][0], Fraction(0)) / reads[0][1]
-        offset = units.b1[row, 0] - sign * hard.b1[m, 0]
+        sign = units.w1[k, reads[0][0]] / reads[0][1]
+        offset = units.b1[k, 0] - sign * hard.b1[0, 0]
         weight = Fraction(0)
         if writes is not None:
             place, scale = hard.w2.by_column[writes][0]
             weight = units.w2[place, writes * size + k] / scale
         result.append((sign, offset, weight))
-    _check_group(units, hard, m, size, result, stage)
     return result
 
 
 def _check_group(
-    units: FeedForward,
+    units: FeedForward | PiecewiseFeedForward,
     hard: PiecewiseFeedForward,
     m: int,
     size: int,
@@ -354,10 +368,10 @@ def _difference(group: list[Relu], function: PiecewiseLinear, stage: str) -> lis
     """Return the intervals on which a sum of ReLUs is not the function, which must be bounded."""
     ends = sorted({*function.breaks, *(-o / s for s, o, _ in group if s)}) or [Fraction(0)]
     result: list[Interval] = []
-    outer = [(ends[0] - 2, ends[0]), (ends[-1], ends[-1] + 2)]
+    outer = [(ends[0] - 1, ends[0]), (ends[-1], ends[-1] + 1)]
     for low, high in (*pairwise(ends), *outer):
-        points = [low + (high - low) * Fraction(k, 3) for k in (1, 2)]
-        if all(_sum(group, t) == function(t) for t in points):
+        # Both are affine on [low, high), so that two points of it are enough.
+        if all(_sum(group, t) == function(t) for t in (low, (low + high) / 2)):
             continue
         if (low, high) in outer:
             raise IdentityError(f"{stage}: ReLUs do not end as the limit's function does")
@@ -373,7 +387,7 @@ def _check_partition(group: list[Relu], unit: Fraction) -> None:
     """Raise unless look-ups of neighbouring integers share a weight of at most 1."""
     ends = [-o / s for s, o, _ in group if s]
     # Between ends the sum is linear; beyond a cell from the key nothing is left of it.
-    if any(not -unit < t < unit for t in ends) or any(
+    if any(abs(t) > unit for t in ends) or any(
         _sum(group, t) < 0 or sum(_sum(group, t + k * unit) for k in (-1, 0, 1)) > 1 for t in ends
     ):
         raise CertificationError("value layers of neighbouring keys overlap")
@@ -405,9 +419,9 @@ def _ramp_masses(
             continue
         for first, last in group.ramps:
             length = min((last - b) / a, visit.high) - max((first - b) / a, visit.low)
-            if length > 0:
-                place = (visit.token, visit.coordinate)
-                masses[place] = masses.get(place, Fraction(0)) + length / (high - low)
+            place = (visit.token, visit.coordinate)
+            mass = max(Fraction(0), length) / (high - low)
+            masses[place] = masses.get(place, Fraction(0)) + mass
     return masses
 
 
@@ -430,8 +444,7 @@ def without_relus(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Sequence
         if stage == len(limit.stages):
             return _clamp_of(own)
         other = limit.stages[stage].parts[index]
-        hard = other.units if isinstance(other, Successive) else other
-        assert isinstance(hard, PiecewiseFeedForward)
+        _, hard, _ = _softened(own, other, "checked")
         hard = replace(hard, activation=PiecewiseLinear.of_relus(checked_group(own, other).relus))
         return Successive(hard, other.hidden) if isinstance(other, Successive) else hard
 
@@ -444,8 +457,7 @@ def without_relus(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Sequence
 
 def _clamp_of(part: Part) -> PiecewiseFeedForward:
     """Return a clipping layer as one unit."""
-    units = part.units if isinstance(part, Successive) else part
-    assert isinstance(units, FeedForward)
+    units = _clip_units(part)
     (row,) = {row for _, row in units.w1.entries}
     w = units.w1.columns
     relus = [(units.w1[m, row], units.b1[m, 0], units.w2[row, m]) for m in range(units.w1.rows)]

@@ -23,7 +23,6 @@ from typing import Any
 
 from exactformer.blueprint.layers import Attention
 from exactformer.blueprint.sequence import SequenceBlueprint, Successive
-from exactformer.blueprint.sequence_shapes import check_sequence_shapes
 from exactformer.blueprint.sequence_storing import sequence_digest
 from exactformer.blueprint.sequence_table import Class, GridTable
 from exactformer.certificates.sequence_algebra import check_by_keys, every_class
@@ -172,12 +171,11 @@ def certify_softened(
     soft: SequenceBlueprint, limit: SequenceBlueprint, table: GridTable
 ) -> SequenceCertificate:
     """Prove the hard limit against a table, and how far a softened blueprint may be from it."""
-    check_sequence_shapes(soft)
     return replace(
         certify_sequence(limit, table),
+        softness=check_softened(soft, limit, table),  # before anything is counted
         realisation=soft.realisation,
         layers=soft.counts().layers,
-        softness=check_softened(soft, limit, table),
         blueprint_digest=sequence_digest(soft, table),
     )
 
