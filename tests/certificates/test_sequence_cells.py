@@ -338,6 +338,37 @@ def test_outside_is_known_where_it_is_for_every_coordinate() -> None:
         assert quantised(quantiser(*inner, one, dim=2, width=3), ONE).outside is None
 
 
+def test_edges_are_those_of_the_row_not_of_the_coordinate() -> None:
+    """Rows hold 2x, cells of 2. A step at 2 is an edge, one at 1 lies inside the first cell."""
+    wide = PiecewiseLinear.of((0, 2), ((0, 0), (-1, 0), (0, 0)))
+    both = Successive(units(2, [{0: 1}] * 2, [0, -2], [{0: 1}] * 2, wide))
+    edge, inside = (units(2, [{0: 1}], [-at], [{1: 1}], STEP) for at in (2, 1))
+    after = quantised(quantiser(edge, both, features={(0, 0): 2}), ONE)
+    assert after.cells == ((([0, 0], [2, 1]),),) * 2
+    with pytest.raises(CertificationError, match="whole cell"):
+        quantised(quantiser(inside, both, features={(0, 0): 2}), ONE)
+
+
+def test_the_base_is_all_that_a_token_is_given() -> None:
+    """By the embedding, its position and every layer; what the row of x starts with is x's own."""
+    gifts = [
+        replace(units(2, [{0: 1}], [0], [{}], STEP), b2=Matrix.of(2, 1, {(1, 0): v}))
+        for v in (3, 4)
+    ]
+    collapse = units(2, [{0: 1}] * 2, [-2, -3], [{0: 1}] * 2, COLLAPSE)
+    after = quantised(
+        quantiser(
+            *gifts,
+            Successive(collapse),
+            constant={(0, 0): 2, (1, 0): 50},
+            positions={(1, 1): 100},
+        ),
+        ONE,
+    )
+    assert after.base == ([0, 57], [0, 157])
+    assert after.cells == ((([2, 0], [3, 0]),),) * 2
+
+
 def test_the_largest_part_is_the_largest_of_all() -> None:
     wide = quantiser(collapsing(), units(2, [{0: 1}], [-1], [{1: -7}], STEP), constant={(1, 0): 5})
     assert quantised(wide, ONE).largest == 7

@@ -440,18 +440,44 @@ def test_outsiders_are_deep_enough_to_the_last_key() -> None:
 
 
 @pytest.mark.parametrize("unit", [Fraction(1), Fraction(1, 4), Fraction(3)])
-def test_sums_stay_a_cell_below_zero_whatever_a_cell_measures(unit: Fraction) -> None:
-    """3 cells for the largest id, and 8·((2 − 1)·7 + rest)/2 for the mean: −1 cell at most."""
+@pytest.mark.parametrize("tokens", [2, 3])
+def test_sums_stay_a_cell_below_zero_whatever_a_cell_measures(unit: Fraction, tokens: int) -> None:
+    """3 cells for the largest id, and 8·((n − 1)·7 + rest)/n for the mean: −1 cell at most."""
     forged, _ = numbered(8, [0, 1, 3, 7], -8)
     after = quantised(forged, Fraction(1))
-    number = units_of(forged, "contextual mapping")
-    limit = -unit - 7
-    for rest, below in ((limit, True), (limit + Fraction(1, 10**9), False)):
+    number, read = units_of(forged, "contextual mapping"), {1: Fraction(1)}
+
+    def negative(rest: Fraction, quantise: Any = None) -> bool:
         w2 = Matrix.of(*number.w2.shape, {(2, m): a - rest for m, a in enumerate([0, 1, 3, 7])})
         b2 = Matrix.of(*number.b2.shape, {(2, 0): rest})
         moved = with_units(forged, "contextual mapping", w2=w2, b2=b2)
-        stage, read = moved.stage("contextual mapping"), {1: Fraction(1)}
-        assert sums_are_negative(stage, moved, after, read, unit) is below
+        moved = replace(with_parts(moved, "quantise", lambda p: quantise or p), tokens=tokens)
+        return sums_are_negative(moved.stage("contextual mapping"), moved, after, read, unit)
+
+    limit = -unit * 4 * tokens / 8 - 7 * (tokens - 1)
+    assert negative(limit)
+    assert not negative(limit + Fraction(1, 10**9))
+    gift = replace(units(forged.width, [{0: 1}], [0], [{}]), b2=number.b2)
+    assert not negative(limit, [gift])  # the number is not all that the source holds
+    assert not sums_are_negative(forged.stage("values"), forged, after, read, unit)
+
+
+def test_what_is_lifted_is_measured_in_the_stream() -> None:
+    """The paper's form: uᵀz ≥ G·K·M cells, each δ, is lowered by s(uᵀz − t_r), and below 0 by that."""
+    honest, after, unit = rejecting()
+    K, G = selective_shifts(honest.stage("contextual mapping"), honest, unit) or (0, 0)
+    depth = -max(every_id(after, {0: Fraction(1), 1: Fraction(2)}, True))
+    parts = [c for i in (*after.cells, *(after.outside or ())) for r in i for c in r]
+    far = unit * max(abs(v) for column in parts for v in column) * 3
+    lifted, slack = unit * G * K * depth, far * (1 + 2) + far
+    band = units_of(honest, "reject")
+    strength = -band.w2[0, 0]
+    high = lifted - (slack + lifted) / strength  # s(lifted − high) − lifted = slack
+    low = band.activation.breaks[0]
+    for end, proven in ((high - Fraction(1, 10**9), True), (high, False)):
+        shape = PiecewiseLinear.of((low, end), ((-1, low), (0, 0), (1, -end)))
+        forged = with_units(honest, "reject", activation=shape)
+        assert outside_goes_to_zero(forged, after, unit, 1, honest.largest_key) is proven
 
 
 def test_outsiders_above_all_ids_are_no_deeper_for_a_negative_shift() -> None:
