@@ -10,8 +10,10 @@ _SHAPES = "blueprint/sequence_shapes.py"
 _ALGEBRA = "certificates/sequence_algebra.py"
 _OUTSIDE = "certificates/sequence_outside.py"
 _LEAKAGE = "certificates/sequence_leakage.py"
+_SOFTNESS = "certificates/sequence_softness.py"
 _STATED = "model/coupling_stated.py"
 _SEARCH = "another search, for a number that is checked when it is found"
+_HALVES = "ends of the band are no integers, and keys are"
 _EQUAL = "floats that are computed are equal by chance"
 _ROOM = "int64 holds up to 2^63; below that, Python's own integers give the same results"
 
@@ -58,6 +60,17 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (_OUTSIDE, "sums_are_negative", "weight <= 0 → weight < 0"): _NO_ZEROS,
     (_OUTSIDE, "largest_outside", "after.outside or () → after.outside"): _NARROWING,
     (_OUTSIDE, "rejects", "after.outside or () → after.outside"): _NARROWING,
+    (
+        _SOFTNESS,
+        "reject_margin",
+        "0 < low < min(keys) → 0 <= low < min(keys)",
+    ): _HALVES,
+    (
+        _SOFTNESS,
+        "reject_margin",
+        "0 < low < min(keys) → 0 < low <= min(keys)",
+    ): _HALVES,
+    (_SOFTNESS, "reject_margin", "max(keys) > high → max(keys) >= high"): _HALVES,
     (_LEAKAGE, "Leakage.code_error", "60 → 59"): _SEARCH,
     (_LEAKAGE, "Leakage.code_error", "last <= allowed → last < allowed"): _SEARCH,
     (_LEAKAGE, "Leakage.code_error", "2 * last → last"): _SEARCH,

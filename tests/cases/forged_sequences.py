@@ -20,6 +20,7 @@ from exactformer.blueprint import (
     Stage,
     Successive,
 )
+from exactformer.blueprint.layers import BiasedHead, Rule, Selection
 from exactformer.certificates.sequences import certify_sequence
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.errors import CertificationError
@@ -104,6 +105,21 @@ def units_of(blueprint: SequenceBlueprint, name: str) -> Any:
     """Return the units of the first part of a stage."""
     part = blueprint.stage(name).parts[0]
     return part.units if isinstance(part, Successive) else part
+
+
+def shifts_of(
+    code: Mapping[int, int], home: int, unit: Fraction, K: int, G: int, width: int
+) -> Stage:
+    """Return K selective shifts and a global one that write to a row; the code is in cells."""
+    read = Matrix.of(1, width, {(0, r): v for r, v in code.items()})
+    hard = Selection(Rule.HARD_MAX)
+
+    def head(bias: Fraction, weight: int) -> BiasedHead:
+        value = Matrix.of(width, width, {(home, r): weight * v for _, r, v in read})
+        return BiasedHead(read, read, value, Matrix.of(1, 1, {(0, 0): bias * unit}))
+
+    layers = [Attention((head(HALF - k, K), head(-HALF - k, -K)), hard) for k in range(K)]
+    return Stage("contextual mapping", (*layers, Attention((head(Fraction(0), G),), hard)))
 
 
 def widened(blueprint: SequenceBlueprint) -> SequenceBlueprint:

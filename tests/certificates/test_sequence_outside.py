@@ -48,6 +48,7 @@ from tests.cases.forged_sequences import (
     added,
     is_wrong,
     made,
+    shifts_of,
     units,
     units_of,
     widened,
@@ -102,16 +103,9 @@ def shifting(
     honest: SequenceBlueprint, K: int, G: int, below: int, above: int, last: Any = None
 ) -> SequenceBlueprint:
     """Return the compact form with K selective shifts, a global one, and outsiders where they go."""
-    w = honest.width
-    read = Matrix.of(1, w, honest.code.entries)
-
-    def head(bias: Fraction | int, weight: int) -> BiasedHead:
-        value = Matrix.of(w, w, {(0, r): weight * v for _, r, v in read})
-        return BiasedHead(read, read, value, Matrix.of(1, 1, {(0, 0): bias}))
-
-    layers = [Attention((head(HALF - k, K), head(-HALF - k, -K)), HARD) for k in range(K)]
-    layers.append(Attention((head(0, G),), HARD))
-    moved = with_parts(honest, "contextual mapping", lambda _: layers)
+    code = {r: int(v) for _, r, v in honest.code}
+    layers = shifts_of(code, 0, Fraction(1), K, G, honest.width).parts
+    moved = with_parts(honest, "contextual mapping", lambda _: list(layers))
     N = honest.cells
     away = PiecewiseLinear.of((0, N), ((-1, below), (0, 0), (-1, above)))
 
@@ -349,19 +343,11 @@ def test_the_layers_of_the_theorem_are_read_letter_for_letter() -> None:
         assert found(other) is None
 
 
-def shifts_of(code: dict[int, int], home: int, unit: Fraction, K: int, G: int) -> Any:
-    """Return K shifts and a global one that write to a row, and what is found of them."""
+def found_shifts(code: dict[int, int], home: int, unit: Fraction, K: int, G: int) -> Any:
+    """Return what is found of K shifts and a global one that write to a row."""
     honest, _ = made("compact", (2, 2, 2))
-    w = honest.width
-    read = Matrix.of(1, w, {(0, r): v for r, v in code.items()})
-
-    def head(bias: Fraction, weight: int) -> BiasedHead:
-        value = Matrix.of(w, w, {(home, r): weight * v for _, r, v in read})
-        return BiasedHead(read, read, value, Matrix.of(1, 1, {(0, 0): bias * unit}))
-
-    layers = [Attention((head(HALF - k, K), head(-HALF - k, -K)), HARD) for k in range(K)]
-    stage = Stage("contextual mapping", (*layers, Attention((head(Fraction(0), G),), HARD)))
-    named = Matrix.of(1, w, {p: v / unit for p, v in read.entries.items()})
+    stage = shifts_of(code, home, unit, K, G, honest.width)
+    named = Matrix.of(1, honest.width, {(0, r): v / unit for r, v in code.items()})
     return selective_shifts(stage, replace(honest, code=named), unit)
 
 
@@ -369,7 +355,7 @@ def shifts_of(code: dict[int, int], home: int, unit: Fraction, K: int, G: int) -
 def test_shifts_write_to_the_first_row_that_counts_cells(unit: Fraction) -> None:
     for code, home in (({0: 1, 1: 2}, 0), ({0: 2, 1: 1}, 1), ({0: 3, 1: 1, 2: 1}, 1)):
         for row in range(3):
-            assert shifts_of(code, row, unit, 3, 7) == ((3, 7) if row == home else None)
+            assert found_shifts(code, row, unit, 3, 7) == ((3, 7) if row == home else None)
 
 
 def test_a_code_without_a_row_of_weight_one_has_no_shifts() -> None:
@@ -381,7 +367,9 @@ def test_a_code_without_a_row_of_weight_one_has_no_shifts() -> None:
         )
         is None
     )
-    assert shifts_of({0: -1}, 0, Fraction(1), 0, 0) is None  # a shift that adds nothing to any row
+    assert (
+        found_shifts({0: -1}, 0, Fraction(1), 0, 0) is None
+    )  # a shift that adds nothing to any row
 
 
 def every_id(after: Quantised, read: dict[int, Fraction], outside: bool) -> list[Fraction]:

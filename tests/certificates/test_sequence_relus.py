@@ -39,7 +39,16 @@ from exactformer.constructions import sequences
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.constructions.sequence_softening import soften
 from exactformer.errors import CertificationError
-from tests.cases.forged_sequences import added, made, units, units_of, with_parts, with_units
+from tests.cases.forged_sequences import (
+    added,
+    made,
+    shifts_of,
+    units,
+    units_of,
+    widened,
+    with_parts,
+    with_units,
+)
 from tests.cases.sequences import grid, random_table
 
 HALF, QUARTER = Fraction(1, 2), Fraction(1, 4)
@@ -318,7 +327,7 @@ def test_rejecting_takes_codes_nearer_than_values_do() -> None:
     """A column a little off t_l is lowered by the strength times that, and must become negative."""
     honest, _ = made("paper")
     t = honest.largest_key * Fraction(1, 4)
-    assert reject_margin(honest) == pytest.approx(float(1 / (2 * (t + 1) + Fraction(1, 4))))
+    assert reject_margin(honest) == float(1 / (2 * (t + 1) + Fraction(3, 4)))
     leakage = softness.Leakage.of(honest)
     edge = leakage.sharpness_for(reject_margin(honest)) * 16
     for sharpness, rejects in ((edge * 1.0001, True), (edge * 0.99, False)):
@@ -805,3 +814,114 @@ def test_the_narrowest_ramp_is_the_narrowest_of_all(monkeypatch: pytest.MonkeyPa
 
     soft = soften(limit, table, Fraction(100), 4)
     assert narrowest_ramp(silent(soft), silent(limit)) is None
+
+
+def banded(
+    low: Fraction, high: Fraction, strength: Fraction | int, honest: SequenceBlueprint | None = None
+) -> SequenceBlueprint:
+    """Return the paper's form with another band to reject columns by, its ends in cells."""
+    limit = honest or made("paper")[0]
+    unit, w = softness.cell_unit(limit), limit.width
+    low, high = low * unit, high * unit
+    shape = PiecewiseLinear.of((low, high), ((-1, low), (0, 0), (1, -high)))
+    negative = PiecewiseLinear.of((0,), ((-1, 0), (0, 0)))
+    read = {r: v * unit for _, r, v in limit.code}
+    layers = [units(w, [read], [0], [dict.fromkeys(range(w), -strength)], shape)]
+    layers += [units(w, [{r: 1}], [0], [{r: 1}], negative) for r in range(w)]
+    return with_parts(limit, "reject", lambda _: layers)
+
+
+LOW, HIGH = Fraction(1671, 2), Fraction(5071, 2)
+"""Keys of the paper's form are 836 to 2535."""
+
+
+def test_columns_with_keys_are_kept_and_others_rejected_where_codes_are_off() -> None:
+    """Off by e, the code 2536 is lowered by s(½ − e) cells, and a row of it holds 2536 + e."""
+    for strength in (5080, 6000, 5072 + Fraction(1, 10**6)):
+        e = (Fraction(strength) / 2 - 2536) / (strength + 1)
+        assert strength * (HALF - e) == 2536 + e
+        assert reject_margin(banded(LOW, HIGH, strength)) == float(e)
+    reject_margin(banded(HALF, HIGH + 1, 5080))
+    for wrong in (
+        banded(LOW, HIGH, 5072),
+        banded(LOW, HIGH, 5071),
+        banded(LOW + HALF, HIGH, 5080),
+        banded(LOW + QUARTER, HIGH, 5080),
+        banded(LOW + 1, HIGH, 5080),
+        banded(-HALF, HIGH, 5080),
+        banded(LOW, HIGH - HALF, 5080),
+        banded(LOW, HIGH - 1, 5080),
+    ):
+        with pytest.raises(CertificationError, match="not shown to tell keys"):
+            reject_margin(wrong)
+    assert reject_margin(made("compact")[0]) == 0
+
+
+def test_a_band_that_begins_at_a_key_is_not_softened() -> None:
+    """In integers it leaves the key alone; a code a little below would be lowered 5080-fold."""
+    _, table = made("paper")
+    limit = banded(Fraction(836), HIGH, 5080)
+    assert certify_sequence(limit, table, exhaustive_work=0).zero_error
+    with pytest.raises(CertificationError, match="not shown to tell keys"):
+        check_softened(soften(limit, table, Fraction(536), 4), limit, table)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_rejected_rows_are_no_larger_than_their_code(sign: int) -> None:
+    """No row may be negative: neither from the start, nor by its cell, nor by the code's weights."""
+    honest, _ = made("paper")
+    wide = banded(LOW, HIGH, 6000, widened(honest))
+    margin = reject_margin(wide)
+    constant = added(wide.embedding.constant, {(1, 0): sign * QUARTER})
+    cell = units(2, [{0: 1}], [-QUARTER], [{1: sign * QUARTER}], STEP)
+    two, _ = made("paper", (2, 2, 2))
+    code = Matrix.of(1, 2, {(0, 0): 2, (0, 1): sign * 4})
+    given = replace(two, code=code)
+    shifts = shifts_of({0: 1, 1: sign * 2}, 0, HALF, 4, 64, width=2)
+    turned = with_parts(given, "contextual mapping", lambda _: list(shifts.parts))
+    low, high = (b / HALF for b in units_of(two, "reject").activation.breaks)
+    for forged in (
+        replace(wide, embedding=replace(wide.embedding, constant=constant)),
+        with_parts(wide, "quantise", lambda parts: [cell, *parts]),
+        banded(low, high, 10**6, turned),
+    ):
+        if sign > 0:
+            assert reject_margin(forged) >= margin
+        else:
+            with pytest.raises(CertificationError, match="not shown to tell keys"):
+                reject_margin(forged)
+
+
+def test_other_stages_that_reject_are_not_softened() -> None:
+    """A hat between integers is 0 at all codes, and not where they are off; sums have no band."""
+    honest, table = made("compact")
+    hat = PiecewiseLinear.of((0, HALF, 1), ((0, 0), (1, 0), (-1, 1), (0, 0)))
+    stage = Stage("reject", (units(2, [{0: 1}], [-900], [{0: 9}], hat),))
+    limit = replace(honest, stages=(*honest.stages[:2], stage, honest.stages[2]))
+    assert certify_sequence(limit, table, exhaustive_work=0).zero_error
+    soft = soften(limit, table, Fraction(10**4), 4)
+    with pytest.raises(CertificationError, match="nothing is known"):
+        check_softened(soft, limit, table)
+    sums, _ = made("four-layer")
+    banded_sums = banded(
+        LOW, HIGH, 6000, replace(sums, stages=(*sums.stages[:2], stage, sums.stages[2]))
+    )
+    with pytest.raises(CertificationError, match="nothing is known"):
+        reject_margin(banded_sums)
+
+
+def test_columns_that_nothing_rejects_go_to_zero_where_codes_are_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Values in turn that take their codes away, without a stage that rejects."""
+    honest, table = made("compact")
+    look_up = units_of(honest, "values")
+    back = added(look_up.w2, {(0, m): -(10**6) for m in range(look_up.w1.rows)})
+    limit = with_units(honest, "values", w2=back)
+    clamp = relus((1, -100, -1), (-1, -100, 1))
+    clip = standing_for(units(2, [{1: 1}], [0], [{1: 1}]), clamp)
+    soft = soften(limit, table, Fraction(10**4), 4)
+    soft = replace(soft, stages=(*soft.stages, Stage("clip", (clip,))))
+    for off, rejects in ((0.0, True), (1e-9, False)):
+        monkeypatch.setattr(softness.Leakage, "code_error", lambda *_, off=off: off)
+        assert check_softened(soft, limit, table).rejects is rejects

@@ -209,11 +209,30 @@ def rejects(
     A row of such a column is at most uᵀz, or 0 where that is negative, plus what the other rows take
     away from it. The first layer lowers all rows by more, the others set negative rows to 0.
     """
+    band = reject_band(stages, blueprint, unit)
+    if band is None:
+        return False
+    low, high, strength = band
+    columns = [c for line in (after.cells, after.outside or ()) for i in line for r in i for c in r]
+    columns += after.base
+    far = unit * max(abs(v) for column in columns for v in column) * (1 + blueprint.dim)
+    slack = far * sum(abs(v) * unit for _, _, v in blueprint.code) + far
+    return min(strength * (lifted - high) - lifted, strength * low) > slack
+
+
+def reject_band(
+    stages: list[Stage], blueprint: SequenceBlueprint, unit: Fraction
+) -> tuple[Fraction, Fraction, Fraction] | None:
+    """Return (low, high, s) where stages are the paper's, layer for layer; None where they are not.
+
+    The first layer lowers all rows by s times the distance of uᵀz from [low, high], s ≥ 0, the others
+    set negative rows to 0.
+    """
     w = blueprint.width
     layers = [layer for stage in stages for layer in stage.layers()]
     band = layers[0] if layers else None
     if not isinstance(band, PiecewiseFeedForward) or len(band.activation.breaks) != 2:
-        return False
+        return None
     low, high = band.activation.breaks
     strength = abs(band.w2[0, 0])
     read = {place: v * unit for place, v in blueprint.code.entries.items()}
@@ -232,10 +251,4 @@ def rejects(
         expected.append(
             PiecewiseFeedForward(one[0], Matrix.of(1, 1, {}), one[1], Matrix.of(w, 1, {}), negative)
         )
-    if layers != expected:
-        return False
-    columns = [c for line in (after.cells, after.outside or ()) for i in line for r in i for c in r]
-    columns += after.base
-    far = unit * max(abs(v) for column in columns for v in column) * (1 + blueprint.dim)
-    slack = far * sum(map(abs, read.values())) + far
-    return min(strength * (lifted - high) - lifted, strength * low) > slack
+    return (low, high, strength) if layers == expected else None

@@ -34,9 +34,13 @@ from exactformer.blueprint.sequence import Layer, Part, SequenceBlueprint, Stage
 from exactformer.blueprint.sequence_shapes import check_sequence_shapes
 from exactformer.blueprint.sequence_table import GridTable
 from exactformer.certificates.sequence_algebra import cell_unit, read_lookup
-from exactformer.certificates.sequence_cells import visits
+from exactformer.certificates.sequence_cells import quantised, visits
 from exactformer.certificates.sequence_leakage import PRECISION, Leakage
-from exactformer.certificates.sequence_outside import starts_at_zero
+from exactformer.certificates.sequence_outside import (
+    reject_band,
+    selective_shifts,
+    starts_at_zero,
+)
 from exactformer.errors import CertificationError, IdentityError
 
 Interval = tuple[Fraction, Fraction]
@@ -132,6 +136,7 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
     left_over = cell * (error + limit.largest_key * 4 * 2.0**-PRECISION)
     if in_place:
         _check_margin(limit, table, unit)
+    rejected = reject_margin(limit) if in_place or limit.stages[2:-1] else clearance
     return Softness(
         sharpness=float(sharpness),
         threshold=leakage.sharpness_for(ALLOWED) / cell**2,
@@ -139,15 +144,41 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
         code_error=error if error < inf else None,
         clearance=float(clearance),
         stream_error=None if error == inf else left_over if in_place else 0.0,
-        # The reject layer is as strong as the largest key takes where codes are integers.
-        rejects=error <= (reject_margin(limit) if in_place else clearance),
+        rejects=error <= rejected,
         spans=tuple(_spans(soft, table) if in_place else output_spans(table)),
     )
 
 
 def reject_margin(limit: SequenceBlueprint) -> float:
-    """Return how far codes of the paper's form may be off for all rejected columns to become 0."""
-    return float(1 / (2 * (limit.largest_key * limit.delta + 1) + limit.delta))
+    """Return how far codes may be off, in cells, for all columns that are rejected to become 0.
+
+    No row of a column is negative or larger than uᵀz, and both ends of the band lie halfway between
+    integers. So a column with the code c outside of it, off by e, is lowered by s(½ − e) cells or more,
+    and a row holds c + e at most; the first code above the band asks for most. Columns with keys lie
+    inside, and are left alone as long as e < ½.
+    """
+    unit, reject = cell_unit(limit), list(limit.stages[2:-1])
+    if not reject:
+        return 0.0
+    band = reject_band(reject, limit, unit)
+    if band is None or selective_shifts(limit.stages[1], limit, unit) is None:
+        raise CertificationError("nothing is known about what softmax leaves of the reject stage")
+    low, high, strength = band[0] / unit, band[1] / unit, band[2]
+    keys, after = read_lookup(limit.stages[-1].parts[0], unit).columns, quantised(limit, unit)
+    rows = [*after.base, *(row for token in after.cells for way in token for row in way)]
+    margin = (strength / 2 - high - Fraction(1, 2)) / (strength + 1)
+    if (
+        min(v for row in rows for v in row) < 0
+        or min(v for _, _, v in limit.code) < 0
+        or {low.denominator, high.denominator} != {2}
+        or not 0 < low < min(keys)
+        or max(keys) > high
+        or margin <= 0
+    ):
+        raise CertificationError(
+            "the reject stage is not shown to tell keys from other codes where these are off"
+        )
+    return float(margin)
 
 
 def output_spans(table: GridTable) -> Iterator[float]:
