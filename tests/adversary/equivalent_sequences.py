@@ -70,6 +70,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "reject_margin",
         "0 < low < min(keys) → 0 < low <= min(keys)",
     ): _HALVES,
+    (
+        _SOFTNESS,
+        "reject_margin",
+        "min((v for _, _, v in limit.code)) < 0 → min((v for _, _, v in limit.code)) <= 0",
+    ): _NO_ZEROS,
     (_SOFTNESS, "reject_margin", "max(keys) > high → max(keys) >= high"): _HALVES,
     (_LEAKAGE, "Leakage.code_error", "60 → 59"): _SEARCH,
     (_LEAKAGE, "Leakage.code_error", "last <= allowed → last < allowed"): _SEARCH,

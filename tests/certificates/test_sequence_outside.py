@@ -638,8 +638,9 @@ def rejecting() -> tuple[SequenceBlueprint, Quantised, Fraction]:
     return honest, quantised(honest, unit), unit
 
 
+@pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("largest", ["base", "cells", "outside"])
-def test_columns_are_rejected_where_no_row_can_make_up_for_it(largest: str) -> None:
+def test_columns_are_rejected_where_no_row_can_make_up_for_it(largest: str, sign: int) -> None:
     """The band lowers all rows by s(uᵀz − t_r) or s·t_l at least, and has to lower them by more than
     uᵀz and than what the other rows hold: far·Σ|u|, and far for a row itself.
     """
@@ -659,7 +660,10 @@ def test_columns_are_rejected_where_no_row_can_make_up_for_it(largest: str) -> N
     def holds(strength: Fraction, first: Fraction, lifted: Fraction) -> bool:
         shape = PiecewiseLinear.of((first, high), ((-1, first), (0, 0), (1, -high)))
         write = Matrix.of(2, 1, {(0, 0): -strength, (1, 0): -strength})
-        forged = with_units(honest, "reject", w2=write, activation=shape)
+        read = Matrix.of(1, 2, {(0, 0): 1, (0, 1): sign * 2})
+        forged = with_units(honest, "reject", w1=read, w2=write, activation=shape)
+        code = Matrix.of(1, 2, {p: v / unit for p, v in read.entries.items()})
+        forged = replace(forged, code=code)
         return rejects([forged.stage("reject")], forged, after, unit, lifted)
 
     strength, tiny = Fraction(10**6), Fraction(1, 10**9)
