@@ -730,6 +730,10 @@ def test_clipping_layers_are_one_for_every_coordinate() -> None:
     plain = with_parts(soft, "clip", lambda parts: [p.units for p in parts])
     assert check_softened(plain, limit, table) == found
     assert without_relus(plain, limit) == without_relus(soft, limit)
+    for r, (low, high) in enumerate(softness._ends(table)):
+        clamp = PiecewiseLinear.of((low, high), ((-1, low), (0, 0), (-1, high)))
+        one = units(2, [{r: 1}], [0], [{r: 1}], clamp)
+        assert without_relus(soft, limit).stage("clip").parts[r] == one
 
     def merged(parts: list[Any]) -> list[Any]:
         both = [p.units for p in parts]
