@@ -44,6 +44,7 @@ LIMIT = 900
 """Seconds after which a mutant counts as hanging."""
 
 _CERTIFICATES = (
+    "certificates/test_selection_steps.py",
     "certificates/test_thresholds.py",
     "certificates/test_tampering.py",
     "certificates/test_zero_error.py",
@@ -144,7 +145,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             *_SEQUENCES,
         ),
         "certificates/sequence_errors.py": (
-            "certificates/test_sequence_errors.py",
+            "certificates/test_sequence_error_bound.py",
             "model/test_sequence_errors.py",
             *_SEQUENCES,
         ),

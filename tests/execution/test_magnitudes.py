@@ -56,3 +56,15 @@ def test_monomials_have_exact_sizes() -> None:
     assert largest(fmpq_poly([0, 0, 3]), Fraction(1, 2)) == np.nextafter(0.75, 1)
     assert largest(fmpq_poly([]), Fraction(5)) == 0
     assert largest(fmpq_poly([0, 7]), Fraction(0)) == 0
+
+
+def test_entries_that_are_constants_are_known_as_such() -> None:
+    entries = [fmpq_poly([-2]), fmpq_poly([2, 1]), fmpq_poly([0, 1]), fmpq_poly([fmpq(1, 3)])]
+    _, constants = Sizes([Fraction(1)]).tables([dict(enumerate(entries))], 4)
+    assert constants.tolist() == [[2, 0, 0, 0]]
+
+
+def test_sizes_are_rounded_up() -> None:
+    for k in range(1, 60):
+        bound = largest(fmpq_poly([fmpq(1, k), fmpq(1, k)]), Fraction(1))
+        assert Fraction(2, k) <= Fraction(bound) <= Fraction(2, k) * (1 + Fraction(1, 2**51))

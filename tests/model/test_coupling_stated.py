@@ -12,8 +12,8 @@ import pytest
 import exactformer as ef
 from exactformer.blueprint.coupling import CouplingBlueprint
 from exactformer.blueprint.coupling_drawing import draw_coupling
-from exactformer.blueprint.coupling_slopes import lipschitz
 from exactformer.errors import CertificationError
+from exactformer.execution.coupling_slopes import lipschitz
 from exactformer.model.coupling_bound import CouplingBound
 from exactformer.model.coupling_stated import check_stated
 from exactformer.targets import Coupling

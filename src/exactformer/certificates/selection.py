@@ -80,9 +80,9 @@ class _PairBounds:
                 dense[i, j] = to_float(value / scale)
         norms = np.linalg.norm(dense, axis=1, keepdims=True)
         self.unit = dense / np.where(norms > 0, norms, 1)
-        # A unit vector of d coordinates is wrong by less than (d + 4)·2⁻⁵³, a product of two of them
-        # by less than d·2⁻⁵³ more.
-        self.slack = (features.columns + 8) * 2.0**-50
+        # A unit vector of d coordinates is off by less than (d + 4)·2⁻⁵³, a product of two of them by
+        # less than d·2⁻⁵³ more; the rest is for terms of second order.
+        self.slack = (3 * features.columns + 9) * 2.0**-53
 
     def cosines(self, rows: slice) -> Upper:
         """Return (1 + |cos|)/2 for these rows against all tokens; 1 but for balls."""

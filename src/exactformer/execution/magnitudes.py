@@ -21,7 +21,7 @@ def largest(polynomial: fmpq_poly, reach: Fraction) -> float:
     terms = [(k, c) for k, c in enumerate(polynomial.coeffs()) if c != 0]
     if len(terms) == 1:
         ((k, c),) = terms
-        return above(abs(to_fraction(fmpq(c))) * reach**k)
+        return above(to_fraction(fmpq(c)) * reach**k)
     return above(to_fraction(absolute_sum(polynomial, reach)))
 
 
