@@ -6,6 +6,11 @@ _ONE = "Multiplies by one, or adds zero, where the polynomial was kept as it is.
 _SOFTMAX = "execution/softmax_run.py"
 _SAME_TWICE = "Found again instead of being looked up: the same numbers."
 _ZERO = "Adds a zero."
+_SELECTION = "certificates/selection.py"
+_MAGNITUDES = "execution/magnitudes.py"
+_POWERS = "entry[0] != 0 or sum((a != 0 for a in entry.coeffs())) > 1"
+_POWER = "The bound of a power is found the long way: the same rational, rounded once."
+_PUSHED = "A sum of upper bounds is pushed out further than this."
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
@@ -15,10 +20,22 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "np.asarray(number, dtype=np.float64)",
     ): "Entries are read one by one: the same numbers.",
     (
-        "certificates/selection.py",
+        _SELECTION,
         "_CHUNK",
         "512 → 511",
     ): "Rows are taken so many at a time, not otherwise.",
+    (_SELECTION, "_slopes", f"{_POWERS} → True"): _POWER,
+    (
+        _SELECTION,
+        "_slopes",
+        "sum((a != 0 for a in entry.coeffs())) > 1 → sum((a != 0 for a in entry.coeffs())) >= 1",
+    ): _POWER,
+    (_SELECTION, "_slopes", "1 → 0"): _POWER,
+    (_MAGNITUDES, "largest", "c != 0 → True"): _POWER,
+    (_MAGNITUDES, "largest", "len(terms) == 1 → False"): _POWER,
+    (_MAGNITUDES, "Sizes._lookup", "key not in self._known → True"): _SAME_TWICE,
+    (_MAGNITUDES, "Sizes.tables", "key not in self._streams → True"): _SAME_TWICE,
+    (_MAGNITUDES, "CoordinateSizes._sum", "above(size(j)) → abs(float(size(j)))"): _PUSHED,
     ("certificates/identity.py", "_output", "coefficient != 0 → True"): _ZERO,
     (
         _SYMBOLIC,
@@ -39,6 +56,6 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         _BOUNDS,
         "_carried",
         "above(value) → abs(float(value))",
-    ): "A sum is pushed out further than this.",
+    ): _PUSHED,
 }
 """Reasons by file, function and change, as ``python -m tests.adversary.mutation`` prints them."""

@@ -44,18 +44,18 @@ class Angles:
         return Upper([[float(c) for c in row] for row in self.table[rows]])
 
 
-POSITIONS = ("a", "b", "c")  # rows that one token uses
+POSITIONS = ("a", "b", "c")  # rows that one token uses, as it does x in its query alone
 SHARED = ("s", "t", "u")
-ROW = {name: r for r, name in enumerate((*POSITIONS, *SHARED))}
+ROW = {name: r for r, name in enumerate((*POSITIONS, "x", *SHARED))}
 REACH = [Fraction(2), Fraction(1), Fraction(3)]
 PAIRS = [[Fraction(c, 8) for c in row] for row in ([8, 5, 4], [6, 8, 7], [4, 5, 8])]
 QUERIES = [
-    {"a": p(50), "s": p(0, 1), "t": p(2), "u": p(0, 1, 1)},
-    {"b": p(60), "s": p(0, 2), "t": p(3), "u": p(1, 1)},
-    {"c": p(90), "s": p(0, 0, 1), "t": p(1), "u": p(Fraction(1, 2))},
+    {"a": p(50), "x": p(9), "s": p(0, 1), "t": p(0, 2), "u": p(0, 1, 1)},
+    {"b": p(60), "s": p(0, 2), "t": p(0, 3), "u": p(1, 1)},
+    {"c": p(90), "s": p(0, 0, 1), "t": p(0, 1), "u": p(Fraction(1, 2))},
 ]
 KEYS = [
-    {"a": p(1), "s": p(7, 1), "t": p(-1, 1), "u": p(10, 0, 1)},
+    {"a": p(2), "s": p(7, 1), "t": p(-1, 1), "u": p(10, 0, 1)},
     {"b": p(1), "s": p(Fraction(22, 3), 2), "t": p(1, -1), "u": p(10, 1)},
     {"c": p(1), "s": p(8, 0, 1), "t": p(0, 1), "u": p(10, 1, 1)},
 ]
@@ -102,7 +102,7 @@ def stated() -> list[Fraction]:
                     assert steep is not None
                     bound = min(bound, line * steep * PAIRS[i][j])
                 others[j] += bound
-        certain = size(QUERIES[i][POSITIONS[i]], REACH[i])
+        certain = size(QUERIES[i][POSITIONS[i]] * KEYS[i][POSITIONS[i]], REACH[i])
         result.append(certain - own - max(others[j] for j in range(n) if j != i))
     return result
 
@@ -125,14 +125,26 @@ def test_rows_may_be_taken_in_any_number_at_a_time(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("constant", [3, Fraction(7, 2), 4, Fraction(9, 2)])
 def test_constants_are_taken_apart_where_half_their_spread_is_less(constant: Fraction) -> None:
-    """Keys c + t for |t| ≤ 1, and t for |t| ≤ 3: 3 + c/2 against max(c + 1, 3)."""
-    queries = [{"a": p(100), "s": p(3)}, {"b": p(100), "s": p(3)}]
-    keys = [{"a": p(1), "s": p(constant, 1)}, {"b": p(1), "s": p(0, 1)}]
-    sizes = Sizes([Fraction(1), Fraction(3)])
-    found = _margins(run_of(queries, keys), sizes, Angles([[Fraction(1)] * 2] * 2))  # type: ignore[arg-type]
-    apart = constant >= 4
-    loss = [3 * (1 + constant) + 9, 3 * (3 + constant) + 3] if apart else [3 * (constant + 4)] * 2
-    assert_equal(found, [Fraction(100 - x) for x in loss])
+    """Keys c + t twice for |t| ≤ 1, and t for |t| ≤ 3: 3 + c/2 against max(c + 1, 3)."""
+    queries = [{name: p(100), "s": p(3)} for name in POSITIONS]
+    constants = (constant, constant, 0)
+    keys = [{name: p(1), "s": p(c, 1)} for name, c in zip(POSITIONS, constants, strict=True)]
+    sizes = Sizes([Fraction(1), Fraction(1), Fraction(3)])
+    found = _margins(run_of(queries, keys), sizes, Angles([[Fraction(1)] * 3] * 3))  # type: ignore[arg-type]
+    if constant >= 4:
+        loss = [1 + constant + 3, 1 + constant + 3, 3 + constant + 1]
+    else:
+        loss = [2 * (constant + 1)] * 2 + [constant + 4]
+    assert_equal(found, [100 - 3 * Fraction(x) for x in loss])
+
+
+def test_slopes_of_sums_of_powers_are_not_their_sizes() -> None:
+    """t + t² − 4t³/3 = ½ + T_2/2 − T_3/3 is at most 4/3 for |t| ≤ 1, and at most 2|t|."""
+    queries = [{name: p(100), "s": p(0, 1, 1, Fraction(-4, 3))} for name in ("a", "b")]
+    keys = [{name: p(1), "s": p(0, 1)} for name in ("a", "b")]
+    half = [[Fraction(1, 2)] * 2] * 2
+    found = _margins(run_of(queries, keys), Sizes([Fraction(1)] * 2), Angles(half))  # type: ignore[arg-type]
+    assert_equal(found, [100 - Fraction(4, 3) - 1] * 2)
 
 
 def test_without_shared_rows_a_margin_is_the_score() -> None:
@@ -144,6 +156,7 @@ def test_without_shared_rows_a_margin_is_the_score() -> None:
 def test_what_is_left_is_rounded_down() -> None:
     loss = 2.0**-60
     assert Fraction(_left(np.array([1.0]), Upper([loss]))[0]) <= 1 - Fraction(loss)
+    assert Fraction(_left(np.array([-1.0]), Upper([loss]))[0]) <= -1 - Fraction(loss)
     assert Fraction(_left(np.array([1.0]), Upper([0.25]))[0]) >= Fraction(3, 4) - CLOSE
 
 
@@ -159,6 +172,7 @@ def test_the_spread_of_constants_is_rounded_up() -> None:
     ("margins", "token"),
     [
         ([[1.0, 2.0, 3.0]], None),
+        ([[2.0, 3.0], [1.0, 5.0]], None),
         ([[1.0, 0.0, 3.0]], "token 2"),
         ([[1.0, 2.0, -1e-300]], "token 3"),
         ([[np.nan, 2.0, 3.0]], "token 1"),
@@ -221,8 +235,10 @@ def test_pairs_of_directions_in_a_ball_are_bounded_by_their_angle() -> None:
 def test_the_room_for_cosines_grows_with_the_coordinates() -> None:
     """Orthogonal directions of ten coordinates: what is beyond ½ is the room itself."""
     rows = [[int(i == j) for j in range(10)] for i in range(2)]
-    found = Fraction(pairs(rows, Ball(Fraction(1))).cosines(slice(0, 1)).values[0, 1])
+    bounds = pairs(rows, Ball(Fraction(1)))
+    found = Fraction(bounds.cosines(slice(0, 1)).values[0, 1])
     slack = (3 * 10 + 9) * Fraction(2) ** -53
+    assert bounds.slack == slack
     assert (1 + slack) / 2 <= found <= (1 + slack) / 2 + Fraction(3) * Fraction(2) ** -53
 
 

@@ -59,9 +59,10 @@ def test_monomials_have_exact_sizes() -> None:
 
 
 def test_entries_that_are_constants_are_known_as_such() -> None:
-    entries = [fmpq_poly([-2]), fmpq_poly([2, 1]), fmpq_poly([0, 1]), fmpq_poly([fmpq(1, 3)])]
-    _, constants = Sizes([Fraction(1)]).tables([dict(enumerate(entries))], 4)
-    assert constants.tolist() == [[2, 0, 0, 0]]
+    texts = [[-2], [2, 1], [0, 1], [fmpq(1, 3)], [fmpq(10) ** 400]]
+    entries = dict(enumerate(map(fmpq_poly, texts)))
+    _, constants = Sizes([Fraction(1)]).tables([entries], len(entries))
+    assert constants.tolist() == [[2, 0, 0, 0, 0]]
 
 
 def test_sizes_are_rounded_up() -> None:

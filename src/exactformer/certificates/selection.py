@@ -56,7 +56,7 @@ def prove_selection(run: SymbolicRun) -> SelectionProof:
     for b, block in enumerate(run.blocks, start=1):
         heads = [_margins(head, run.sizes, pairs) for head in block.heads]
         for h, margin in enumerate(heads, start=1):
-            token = int(np.argmin(np.where(np.isnan(margin), -np.inf, margin)))
+            token = int(np.argmin(margin))  # the first that is not a number, if there is one
             if not margin[token] > 0:
                 raise SelectionError(
                     f"block {b}{f', head {h}' if len(heads) > 1 else ''}: token {token + 1} is not "
