@@ -259,6 +259,15 @@ def test_exact_execution_goes_on_where_floats_end() -> None:
         model.codes(x)
 
 
+@pytest.mark.parametrize(("tokens", "executor"), [(50, "exact"), (40, "exact"), (24, "fused")])
+def test_a_finite_field_that_would_not_fit_is_refused(tokens: int, executor: str) -> None:
+    """Few keys, and a field of 2^tokens elements to number the columns."""
+    with pytest.raises(SizeError, match="finite field"):
+        ef.compile_sequence(
+            {}, tokens=tokens, dim=1, delta="1/2", form="four-layer", executor=executor
+        )
+
+
 def test_values_that_push_the_papers_keys_beyond_float64_are_refused() -> None:
     with pytest.raises(SizeError, match="executor='exact'"):
         compiled("paper", f=lambda x: 1e15 * x)

@@ -18,6 +18,8 @@ MAX_KEYS = 500_000
 """Value layers, each with exact weights; more would take gigabytes and minutes."""
 MAX_SHIFTS = 20_000
 """Attention layers, each with exact weights."""
+MAX_FIELD = 2**28
+"""Numbers in the table of a finite field, 2 GiB."""
 PRECISION = 53
 """Significant bits of float64."""
 
@@ -32,6 +34,8 @@ class SequenceSize:
     keys: int
     largest_key: int
     """An upper bound in the four-layer form and with positions."""
+    field: int = 0
+    """Numbers in the table of the finite field that tells multisets of columns apart."""
 
     @property
     def key_bits(self) -> int:
@@ -50,6 +54,11 @@ class SequenceSize:
         if self.layers["contextual mapping"] > MAX_SHIFTS:
             shifts = self.layers["contextual mapping"]
             return f"{_figure(shifts)} attention layers, and the limit is {MAX_SHIFTS:,}"
+        if self.field > MAX_FIELD:
+            return (
+                f"a finite field whose table has {_figure(self.field)} numbers, and the limit is "
+                f"{MAX_FIELD:,}"
+            )
         if not exact_only and not fits(tokens, self.largest_key, PRECISION):
             needed = (tokens * self.largest_key).bit_length()
             return (
@@ -66,8 +75,9 @@ def predict_size(grid: Grid, form: str) -> SequenceSize:
         keys = n * D**n if grid.positional else D * comb(D + n - 2, n - 1)
         p, m = (D, 1) if grid.positional or D > MAX_KEYS else prime_power(D)
         largest = n * D ** (n + 1) if grid.positional else D * (1 + n * p ** (m * n))
+        field = 0 if grid.positional or n == 1 else m * n * p ** (m * n)
         layers = {"quantise": 1, "contextual mapping": 2, "values": 1}
-        return SequenceSize(form, layers, grid.size, keys, largest)
+        return SequenceSize(form, layers, grid.size, keys, largest, field)
     keys = n * (D**n if grid.positional else comb(D, n))
     stacked = grid.positional and form == "paper"
     ids = n * N * sum(N**r for r in range(d)) if stacked else D * (n if grid.positional else 1)
