@@ -259,7 +259,7 @@ def test_exact_execution_goes_on_where_floats_end() -> None:
         model.codes(x)
 
 
-@pytest.mark.parametrize(("tokens", "executor"), [(50, "exact"), (40, "exact"), (24, "fused")])
+@pytest.mark.parametrize(("tokens", "executor"), [(50, "exact"), (40, "exact"), (26, "fused")])
 def test_a_finite_field_that_would_not_fit_is_refused(tokens: int, executor: str) -> None:
     """Few keys, and a field of 2^tokens elements to number the columns."""
     with pytest.raises(SizeError, match="finite field"):

@@ -18,8 +18,8 @@ MAX_KEYS = 500_000
 """Value layers, each with exact weights; more would take gigabytes and minutes."""
 MAX_SHIFTS = 20_000
 """Attention layers, each with exact weights."""
-MAX_FIELD = 2**28
-"""Numbers in the table of a finite field, 2 GiB."""
+MAX_FIELD = 2**29
+"""Numbers in the table of a finite field, 4 GiB."""
 PRECISION = 53
 """Significant bits of float64."""
 
