@@ -106,18 +106,24 @@ def worst(compute: Computation, exact: Fraction, format: FloatFormat) -> Fractio
     return max(results)
 
 
-def run_in(
-    arithmetic: Arithmetic, blueprint: Blueprint, x: Sequence[Fraction], any_order: bool = True
-) -> fmpq:
-    """Run a blueprint; the readout in the worst order, or as a module adds it up."""
-    on, point = arithmetic, [to_fmpq(coordinate) for coordinate in x]
-    n, w, place = blueprint.tokens, blueprint.width, blueprint.embedding.dimension
-    stream = [[ZERO] * w for _ in range(n)]
+def embedded(on: Arithmetic, blueprint: Blueprint, x: Sequence[Fraction]) -> list[list[fmpq]]:
+    """Return the stream before the first block."""
+    place, point = blueprint.embedding.dimension, [to_fmpq(coordinate) for coordinate in x]
+    stream = [[ZERO] * blueprint.width for _ in range(blueprint.tokens)]
     for i, dimension, value in blueprint.embedding.constant:
         stream[i][dimension] = on.weight(value)
     for i, token in enumerate(stream):
         row = blueprint.embedding.features.by_row.get(i, [])
         token[place] = on.sum([token[place], *(on.times(on.weight(v), point[j]) for j, v in row)])
+    return stream
+
+
+def run_in(
+    arithmetic: Arithmetic, blueprint: Blueprint, x: Sequence[Fraction], any_order: bool = True
+) -> fmpq:
+    """Run a blueprint; the readout in the worst order, or as a module adds it up."""
+    on, n, w = arithmetic, blueprint.tokens, blueprint.width
+    stream = embedded(on, blueprint, x)
     for block in blueprint.blocks:
         added: list[list[list[fmpq]]] = [[[] for _ in range(w)] for _ in range(n)]
         for head in block.attention.heads:

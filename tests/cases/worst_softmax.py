@@ -13,24 +13,16 @@ from fractions import Fraction
 from flint import fmpq
 from mpmath import mp
 
-from exactformer.algebra.rational import to_fmpq
 from exactformer.blueprint import Blueprint
 from exactformer.execution.softmax_bounds import EXP_ULPS
-from tests.cases.worst_rounding import ONE, ZERO, Arithmetic, linear
+from tests.cases.worst_rounding import ONE, ZERO, Arithmetic, embedded, linear
 
 RESCALING_ULPS, PER_WEIGHT, COMMON = 2, 4, 5
 
 
 def run_softmax_in(on: Arithmetic, blueprint: Blueprint, x: Sequence[Fraction]) -> fmpq:
     """Run; the readout in the worst order."""
-    n, w, place = blueprint.tokens, blueprint.width, blueprint.embedding.dimension
-    point = [to_fmpq(coordinate) for coordinate in x]
-    stream = [[ZERO] * w for _ in range(n)]
-    for i, dimension, value in blueprint.embedding.constant:
-        stream[i][dimension] = on.weight(value)
-    for i, token in enumerate(stream):
-        row = blueprint.embedding.features.by_row.get(i, [])
-        token[place] = on.sum([token[place], *(on.times(on.weight(v), point[j]) for j, v in row)])
+    n, w, stream = blueprint.tokens, blueprint.width, embedded(on, blueprint, x)
     for block in blueprint.blocks:
         added: list[list[list[fmpq]]] = [[[] for _ in range(w)] for _ in range(n)]
         for head in block.attention.heads:

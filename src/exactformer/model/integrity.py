@@ -14,6 +14,7 @@ that differs from its record is compared with a fresh one.
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
@@ -63,7 +64,7 @@ class Record:
     contents: Mapping[Key, object]
 
 
-class ProvenModule(nn.Module):
+class ProvenModule(nn.Module, ABC):
     """A module with a proof, which it no longer speaks of once it has been changed."""
 
     FIXED: tuple[str, ...] = ()
@@ -123,13 +124,13 @@ class ProvenModule(nn.Module):
         seen = any(getattr(torch_module, name, None) for name in _REGISTRATION)
         vars(self)["_record"] = Record(statement, {} if seen else _digests(self))
 
+    @abstractmethod
     def _rebuilt(self) -> Self:
         """Return the model built afresh from its blueprint, in the same format and on the device."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _format(self) -> torch.dtype:
         """Return the float format of the weights."""
-        raise NotImplementedError
 
     def _in_words(self, difference: Difference) -> str:
         place = "" if difference.tensor is None else f"{difference.tensor}{[*difference.entry]}: "
