@@ -2,7 +2,7 @@
 
 import random
 from fractions import Fraction
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -10,17 +10,30 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exactformer.blueprint import PiecewiseLinear, Rule, Selection, SequenceBlueprint
+from exactformer.blueprint import (
+    FeedForward,
+    Matrix,
+    PiecewiseLinear,
+    Rule,
+    Selection,
+    SequenceBlueprint,
+)
 from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
 from exactformer.errors import ExecutionError, InputError
 from exactformer.execution.sequence_exact import run_sequence
-from exactformer.execution.sequence_literal import LiteralSequence, Piecewise, mixed
+from exactformer.execution.sequence_literal import (
+    LiteralSequence,
+    LiteralUnits,
+    Piecewise,
+    mixed,
+)
 from exactformer.execution.sequence_sweeps import (
     Quantiser,
     SequenceSweeps,
     float_above,
     read_sweeps,
 )
+from exactformer.execution.weights import dense
 from tests.cases.sequences import FORMS, SIZES, every_class, grid, random_table, symbols
 
 rng = random.Random(1)
@@ -200,3 +213,26 @@ def test_a_blueprint_with_a_broken_key_has_no_sweeps() -> None:
     )
     with pytest.raises(ExecutionError, match="integer"):
         read_sweeps(broken)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+@pytest.mark.parametrize("count", [1, 7, 256])
+def test_units_of_a_layer_in_turn_are_added_in_their_order(
+    order: tuple[int, ...], count: int
+) -> None:
+    """relu(t + 2⁶⁰) − relu(t + 2⁶⁰) + relu(t): what is left depends on the order of the sum."""
+    offsets, signs = ([(2**60, 2**60, 0)[k] for k in order], [(1, -1, 1)[k] for k in order])
+    units = FeedForward(
+        w1=Matrix(3, 2, {(k, 0): Fraction(1) for k in range(3)}),
+        b1=Matrix(3, 1, {(k, 0): Fraction(b) for k, b in enumerate(offsets) if b}),
+        w2=Matrix(2, 3, {(1, k): Fraction(s) for k, s in enumerate(signs)}),
+        b2=Matrix(2, 1, {}),
+    )
+    layer = LiteralUnits(units, 3, "layer", lambda m, place: dense(m, torch.float64, place))
+    stream = torch.zeros(count, 2, dtype=torch.float64)
+    stream[:, 0] = 1.5
+    (after,) = layer(stream)
+    wanted = 0.0
+    for b, s in zip(offsets, signs, strict=True):
+        wanted += s * max(0.0, 1.5 + b)
+    assert after[:, 1].tolist() == [wanted] * count

@@ -10,7 +10,8 @@ offset, and m of the sum.
 
 * Layers **one after another** on cells that are binary numbers leave nothing. An active ReLU is
   exact, as t and its bend are multiples of a power of two that t/2^53 does not exceed; and in the
-  construction's order −(t − b) + (t − b′) = b − b′ and what the ramp adds to it are exact too.
+  order of the units, in which the module adds them, −(t − b) + (t − b′) = b − b′ and what the ramp
+  adds to it are exact too.
 * On other cells a coordinate is moved by as much in every layer before its own, and there collapsed.
   So ramps reach so much farther, to both sides.
 * Units **side by side** move the id itself, which look-ups have to take for the same integer.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -153,7 +154,9 @@ class LiteralUnits(nn.Module):
         for m in range(0, len(self.w1), self.hidden):
             own = slice(m, m + self.hidden)
             hidden = self.activation(stream @ self.w1[own].T + self.b1[own].T)
-            stream = stream + hidden @ self.w2[:, own].T
+            # In this order, on every processor: ReLUs that cancel leave nothing behind.
+            terms = (hidden[..., k, None] * self.w2[:, m + k] for k in range(hidden.shape[-1]))
+            stream = stream + reduce(Tensor.add, terms)
             if m == 0:
                 stream = stream + self.b2.T
             yield stream
