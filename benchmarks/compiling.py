@@ -24,9 +24,9 @@ CONSTRUCTIONS = ("scaled", "paper")
 
 def compile_one(case: str, construction: str) -> dict[str, Any]:
     from exactformer.algebra import Target
-    from exactformer.blueprint import Ball
-    from exactformer.certificates import certify_blueprint
-    from exactformer.model.compiling import draw
+    from exactformer.core.domain import Ball
+    from exactformer.polynomials.compile import draw
+    from exactformer.polynomials.proof.certify import certify_blueprint
 
     polynomial = Case(case).target
     target = Target.coerce(polynomial)

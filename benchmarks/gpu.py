@@ -53,7 +53,7 @@ def forms() -> dict[str, Any]:
 
 def _form(model: Any) -> dict[str, Any]:
     from exactformer.algebra import Target
-    from exactformer.model.compiled import fused_form
+    from exactformer.polynomials.model import fused_form
 
     form = fused_form(model.blueprint)
     target = Target.coerce(model.target, model.blueprint.variables)
@@ -95,8 +95,8 @@ def _entries(matrix: Any) -> dict[str, Any]:
 
 
 def _read(found: dict[str, Any]) -> Any:
-    from exactformer.blueprint import Matrix
-    from exactformer.execution.fusing import Basis, FusedForm
+    from exactformer.core.matrix import Matrix
+    from exactformer.polynomials.run.closed_form import Basis, FusedForm
 
     def matrix(m: dict[str, Any]) -> Matrix:
         return Matrix.of(*m["shape"], {(i, j): Fraction(v) for i, j, v in m["entries"]})
@@ -139,7 +139,7 @@ def _error(found: dict[str, Any], dtype: str) -> float:
     """Return the largest |computed − exact| over the certified bound."""
     import torch
 
-    from exactformer.execution.fused import FusedTransformer
+    from exactformer.polynomials.run.closed_form_module import FusedTransformer
 
     module = FusedTransformer(_read(found), getattr(torch, dtype)).cuda()
     points = torch.tensor(found["points"], dtype=getattr(torch, dtype)).cuda()
@@ -158,7 +158,7 @@ def _error(found: dict[str, Any], dtype: str) -> float:
 def _rates(form: Any) -> Iterator[tuple[str, str, float]]:
     import torch
 
-    from exactformer.execution.fused import FusedTransformer
+    from exactformer.polynomials.run.closed_form_module import FusedTransformer
 
     n, d = form.features.shape
     q = form.coefficients[0].columns

@@ -43,7 +43,7 @@ def exactformer(case: Case, dtype: str, executor: str = "fused") -> Evaluate:
     """The compiled model as a user calls it, with its check that points are in the ball."""
     import torch
 
-    from exactformer.model import CompiledModel
+    from exactformer.polynomials.model import CompiledModel
 
     proven = compiled(case)
     model = CompiledModel(

@@ -79,10 +79,10 @@ def costs(case: Case) -> Row:
     import torch
 
     from exactformer.algebra import Target
-    from exactformer.blueprint import Ball
-    from exactformer.certificates import certify_blueprint
-    from exactformer.model import CompiledModel
-    from exactformer.model.compiling import draw
+    from exactformer.core.domain import Ball
+    from exactformer.polynomials.compile import draw
+    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.proof.certify import certify_blueprint
 
     target, points = Target.coerce(case.target), torch.from_numpy(case.points(POINTS))
     ball = Ball(Fraction(case.radius))

@@ -6,8 +6,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import exactformer as ef
-from exactformer.blueprint import Matrix
-from exactformer.blueprint.storing import save_blueprint
+from exactformer.core.matrix import Matrix
+from exactformer.polynomials.files import save_blueprint
 
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "law.safetensors"

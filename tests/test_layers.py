@@ -100,7 +100,7 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
 def test_learning_and_the_literal_module_import_without_flint() -> None:
     code = (
         "import sys; sys.modules['flint'] = None\n"
-        "import exactformer.execution.literal, exactformer.blueprint.storing\n"
+        "import exactformer.polynomials.run.literal, exactformer.polynomials.files\n"
         "import exactformer.learning\n"
         "print('imported')"
     )

@@ -15,24 +15,22 @@ if TYPE_CHECKING:
     from exactformer import targets, theory
     from exactformer.algebra import Polynomial
     from exactformer.algebra.ridge import RidgeForm, ridge_form
-    from exactformer.blueprint import Blueprint, SequenceBlueprint
-    from exactformer.certificates import Certificate
+    from exactformer.core.loading import load
+    from exactformer.couplings.compile import compile_coupling
+    from exactformer.couplings.model import CouplingModel
     from exactformer.experiments import reproduce
     from exactformer.learning import PolynomialAttentionRegressor
     from exactformer.learning.recommending import Recommendation, recommend_architecture
-    from exactformer.model import (
-        CompiledModel,
-        CouplingModel,
-        SequenceModel,
-        Trace,
-        certify,
-        compile,
-        compile_coupling,
-        compile_sequence,
-        measure_sequence_error,
-    )
-    from exactformer.model.loading import load
+    from exactformer.polynomials.blueprint import Blueprint
+    from exactformer.polynomials.check import certify
+    from exactformer.polynomials.compile import compile
+    from exactformer.polynomials.model import CompiledModel, Trace
+    from exactformer.polynomials.proof.certificate import Certificate
     from exactformer.probing import check_equivariance, is_contextual_mapping
+    from exactformer.sequences.blueprint import SequenceBlueprint
+    from exactformer.sequences.compile import compile_sequence
+    from exactformer.sequences.measure import measure_sequence_error
+    from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
     from exactformer.spectra.shrink import shrink_heads
 
@@ -40,31 +38,31 @@ __version__ = "0.1.0"
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
 _HOMES = {
-    "Blueprint": "blueprint",
-    "Certificate": "certificates",
-    "CompiledModel": "model",
-    "CouplingModel": "model",
+    "Blueprint": "polynomials.blueprint",
+    "Certificate": "polynomials.proof.certificate",
+    "CompiledModel": "polynomials.model",
+    "CouplingModel": "couplings.model",
     "Polynomial": "algebra",
     "PolynomialAttentionRegressor": "learning",
     "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
-    "SequenceBlueprint": "blueprint",
-    "SequenceModel": "model",
-    "Trace": "model",
-    "certify": "model",
+    "SequenceBlueprint": "sequences.blueprint",
+    "SequenceModel": "sequences.model",
+    "Trace": "polynomials.model",
+    "certify": "polynomials.check",
     "check_equivariance": "probing",
-    "compile": "model",
-    "compile_coupling": "model",
-    "compile_sequence": "model",
+    "compile": "polynomials.compile",
+    "compile_coupling": "couplings.compile",
+    "compile_sequence": "sequences.compile",
     "is_contextual_mapping": "probing",
-    "load": "model.loading",
-    "measure_sequence_error": "model",
+    "load": "core.loading",
+    "measure_sequence_error": "sequences.measure",
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
     "shrink_heads": "spectra.shrink",
     "spectrum": "spectra",
-    "universality_curve": "approximation",
+    "universality_curve": "polynomials.functions.curve",
 }
 
 __all__ = [

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.blueprint.coupling_interpolant import Interpolant, Interval, Knots
-from exactformer.blueprint.coupling_kuhn import KuhnInterpolant
-from exactformer.constructions.coupling import coupling
-from exactformer.model.coupling_bound import bound_coupling
+from exactformer.couplings.blueprint import CouplingBlueprint
+from exactformer.couplings.construction import coupling
+from exactformer.couplings.interpolant import Interpolant, Interval, Knots
+from exactformer.couplings.kuhn import KuhnInterpolant
+from exactformer.couplings.proof.bound import bound_coupling
 from exactformer.targets import Coupling, ProductKernel
 from exactformer.theory import Decomposition, pod
 

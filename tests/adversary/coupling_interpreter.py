@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.blueprint.coupling_interpolant import Interpolant
+from exactformer.couplings.blueprint import CouplingBlueprint
+from exactformer.couplings.interpolant import Interpolant
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from exactformer.blueprint.coupling_interpolant import Interval
+from exactformer.couplings.interpolant import Interval
 from exactformer.errors import InputError
 from exactformer.targets import Coupling
 from tests.adversary.coupling_bases import BASES, Draft, honest_draft

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.model.coupling_bound import CouplingBound
+from exactformer.couplings.blueprint import CouplingBlueprint
+from exactformer.couplings.proof.bound import CouplingBound
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
 from tests.adversary.coupling_interpreter import (

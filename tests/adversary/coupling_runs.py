@@ -13,12 +13,12 @@ import numpy as np
 import torch
 
 import exactformer
-from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.blueprint.coupling_storing import STATED, save_coupling
+from exactformer.couplings.blueprint import CouplingBlueprint
+from exactformer.couplings.files import STATED, save_coupling
+from exactformer.couplings.model import CouplingModel
+from exactformer.couplings.proof.bound import CouplingBound
+from exactformer.couplings.proof.rounding import rounding_bound
 from exactformer.errors import ExactformerError, WeightMismatchError
-from exactformer.execution.coupling_rounding import rounding_bound
-from exactformer.model.coupling_bound import CouplingBound
-from exactformer.model.coupling_model import CouplingModel
 from exactformer.targets import Coupling
 from tests.adversary.coupling_interpreter import LONG, Interpreter
 from tests.adversary.coupling_refuting import edgy

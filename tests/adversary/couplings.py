@@ -9,9 +9,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from exactformer.blueprint.coupling import CouplingBlueprint
-from exactformer.model.coupling_bound import CouplingBound, bound_coupling
-from exactformer.model.coupling_model import CouplingModel
+from exactformer.couplings.blueprint import CouplingBlueprint
+from exactformer.couplings.model import CouplingModel
+from exactformer.couplings.proof.bound import CouplingBound, bound_coupling
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
 from tests.adversary.coupling_bases import BASES, Draft, honest_draft, is_cheap

@@ -1,20 +1,20 @@
 """Changes of the proofs for polynomials that change no verdict, each with the reason."""
 
-_BOUNDS = "execution/bounds.py"
-_SYMBOLIC = "execution/symbolic.py"
+_BOUNDS = "polynomials/proof/literal_rounding.py"
+_SYMBOLIC = "polynomials/proof/symbolic.py"
 _ONE = "Multiplies by one, or adds zero, where the polynomial was kept as it is."
-_SOFTMAX = "execution/softmax_run.py"
+_SOFTMAX = "polynomials/proof/softmax_symbolic.py"
 _SAME_TWICE = "Found again instead of being looked up: the same numbers."
 _ZERO = "Adds a zero."
-_SELECTION = "certificates/selection.py"
-_MAGNITUDES = "execution/magnitudes.py"
+_SELECTION = "polynomials/proof/selection.py"
+_MAGNITUDES = "polynomials/proof/magnitudes.py"
 _POWERS = "entry[0] != 0 or sum((a != 0 for a in entry.coeffs())) > 1"
 _POWER = "The bound of a power is found the long way: the same rational, rounded once."
 _PUSHED = "A sum of upper bounds is pushed out further than this."
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
-        "execution/upper.py",
+        "core/upper.py",
         "_values",
         "number.values if isinstance(number, Upper) else np.asarray(number, dtype=np.float64) → "
         "np.asarray(number, dtype=np.float64)",
@@ -36,7 +36,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (_MAGNITUDES, "Sizes._lookup", "key not in self._known → True"): _SAME_TWICE,
     (_MAGNITUDES, "Sizes.tables", "key not in self._streams → True"): _SAME_TWICE,
     (_MAGNITUDES, "CoordinateSizes._sum", "above(size(j)) → abs(float(size(j)))"): _PUSHED,
-    ("certificates/identity.py", "_output", "coefficient != 0 → True"): _ZERO,
+    ("polynomials/proof/identity.py", "_output", "coefficient != 0 → True"): _ZERO,
     (
         _SYMBOLIC,
         "run_symbolic",

@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 
 from exactformer.algebra import Polynomial, Target
 from exactformer.algebra.ring import ring
-from exactformer.blueprint import Activation, Blueprint, Domain, Head, Matrix, Rule
+from exactformer.core.domain import Domain
+from exactformer.core.layers import Activation, Head, Rule
+from exactformer.core.matrix import Matrix
+from exactformer.polynomials.blueprint import Blueprint
 
 Array = NDArray[np.float64]
 Vector = dict[int, Any]

@@ -44,137 +44,142 @@ LIMIT = 900
 """Seconds after which a mutant counts as hanging."""
 
 _CERTIFICATES = (
-    "certificates/test_selection_steps.py",
-    "certificates/test_thresholds.py",
-    "certificates/test_tampering.py",
-    "certificates/test_zero_error.py",
-    "certificates/test_certificate.py",
-    "certificates/test_selection.py",
+    "polynomials/proof/test_selection_steps.py",
+    "polynomials/proof/test_thresholds.py",
+    "polynomials/proof/test_tampering.py",
+    "polynomials/proof/test_zero_error.py",
+    "polynomials/proof/test_certificate.py",
+    "polynomials/proof/test_selection.py",
 )
 _ROUNDING = (
-    "execution/test_bound_steps.py",
-    "execution/test_worst_rounding.py",
-    "execution/test_bounds.py",
-    "certificates/test_rounding.py",
+    "polynomials/proof/test_literal_rounding_steps.py",
+    "polynomials/proof/test_worst_literal.py",
+    "polynomials/proof/test_literal_rounding.py",
+    "polynomials/proof/test_rounding.py",
 )
 _SOFTMAX = (
-    "execution/test_softmax_steps.py",
-    "execution/test_worst_softmax.py",
-    "execution/test_softmax_run.py",
-    "execution/test_softmax_bounds.py",
-    "certificates/test_softmax_certificate.py",
+    "polynomials/proof/test_softmax_error_steps.py",
+    "polynomials/proof/test_worst_softmax.py",
+    "polynomials/proof/test_softmax_symbolic.py",
+    "polynomials/proof/test_softmax_error.py",
+    "polynomials/proof/test_softmax_certificate.py",
 )
 _SEARCH = "adversary/test_polynomials.py"
 _SEQUENCES = (
-    "certificates/test_sequence_algebra.py",
-    "certificates/test_sequence_forgeries.py",
-    "certificates/test_sequence_certificate.py",
-    "certificates/test_sequence_softness.py",
-    "model/test_sequence_errors.py",
+    "sequences/proof/test_lookups.py",
+    "sequences/proof/test_forgeries.py",
+    "sequences/proof/test_certify.py",
+    "sequences/proof/test_softness.py",
+    "sequences/test_measure.py",
     "adversary/test_sequences.py",
 )
 _COUPLINGS = (
-    "model/test_coupling_suprema.py",
-    "model/test_coupling_stated.py",
-    "model/test_coupling_terms.py",
-    "model/test_coupling_bound.py",
-    "model/test_coupling_errata.py",
-    "execution/test_coupling_runs.py",
-    "model/test_coupling_files.py",
-    "model/test_coupling_models.py",
+    "couplings/proof/test_suprema.py",
+    "couplings/proof/test_stated.py",
+    "couplings/proof/test_terms.py",
+    "couplings/proof/test_bound.py",
+    "couplings/test_errata.py",
+    "couplings/run/test_runs.py",
+    "couplings/test_files_and_bounds.py",
+    "couplings/test_model.py",
 )
 
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "polynomials": {
-        "certificates/selection.py": (*_CERTIFICATES, _SEARCH),
-        "certificates/identity.py": (*_CERTIFICATES, _SEARCH),
-        "certificates/certify.py": (*_CERTIFICATES, *_ROUNDING, _SOFTMAX[-1], _SEARCH),
-        "certificates/softmax.py": (*_SOFTMAX, _SEARCH),
-        "execution/symbolic.py": ("execution/test_symbolic.py", *_CERTIFICATES, *_SOFTMAX, _SEARCH),
-        "execution/upper.py": ("execution/test_upper.py",),
-        "execution/magnitudes.py": (
-            "execution/test_magnitudes.py",
-            "execution/test_worst_fused.py",
+        "polynomials/proof/selection.py": (*_CERTIFICATES, _SEARCH),
+        "polynomials/proof/identity.py": (*_CERTIFICATES, _SEARCH),
+        "polynomials/proof/certify.py": (*_CERTIFICATES, *_ROUNDING, _SOFTMAX[-1], _SEARCH),
+        "polynomials/proof/softmax_certificate.py": (*_SOFTMAX, _SEARCH),
+        "polynomials/proof/symbolic.py": (
+            "polynomials/proof/test_symbolic.py",
+            *_CERTIFICATES,
+            *_SOFTMAX,
+            _SEARCH,
+        ),
+        "core/upper.py": ("core/test_upper.py",),
+        "polynomials/proof/magnitudes.py": (
+            "polynomials/proof/test_magnitudes.py",
+            "polynomials/proof/test_worst_closed_form.py",
             *_CERTIFICATES,
             *_ROUNDING,
-            "execution/test_fused.py",
+            "polynomials/run/test_closed_form_module.py",
             _SEARCH,
         ),
-        "execution/bounds.py": (*_ROUNDING, *_SOFTMAX, _SEARCH),
-        "execution/fused_bounds.py": (
-            "execution/test_fused_steps.py",
-            "execution/test_worst_fused.py",
-            "execution/test_fused.py",
+        "polynomials/proof/literal_rounding.py": (*_ROUNDING, *_SOFTMAX, _SEARCH),
+        "polynomials/proof/closed_form_rounding.py": (
+            "polynomials/proof/test_closed_form_rounding.py",
+            "polynomials/proof/test_worst_closed_form.py",
+            "polynomials/run/test_closed_form_module.py",
             *_ROUNDING,
             _SEARCH,
         ),
-        "execution/expanded_bounds.py": ("execution/test_expanded.py", _SEARCH),
-        "execution/softmax_run.py": (*_SOFTMAX, _SEARCH),
-        "execution/softmax_bounds.py": (*_SOFTMAX, _SEARCH),
-        "blueprint/domain.py": (
-            "blueprint/test_domain.py",
-            "execution/test_magnitudes.py",
+        "polynomials/proof/monomial_rounding.py": ("polynomials/run/test_monomial_run.py", _SEARCH),
+        "polynomials/proof/softmax_symbolic.py": (*_SOFTMAX, _SEARCH),
+        "polynomials/proof/softmax_error.py": (*_SOFTMAX, _SEARCH),
+        "core/domain.py": (
+            "core/test_domain.py",
+            "polynomials/proof/test_magnitudes.py",
             *_CERTIFICATES,
             _SEARCH,
         ),
         "algebra/chebyshev.py": (
             "algebra/test_absolute_sum.py",
-            "execution/test_magnitudes.py",
-            "execution/test_symbolic.py",
+            "polynomials/proof/test_magnitudes.py",
+            "polynomials/proof/test_symbolic.py",
             *_CERTIFICATES,
         ),
     },
     "sequences": {
-        "certificates/sequences.py": _SEQUENCES,
-        "certificates/sequence_algebra.py": _SEQUENCES,
-        "certificates/sequence_cells.py": ("certificates/test_sequence_cells.py", *_SEQUENCES),
-        "certificates/sequence_integers.py": (
-            "certificates/test_sequence_integers.py",
+        "sequences/proof/certify.py": _SEQUENCES,
+        "sequences/proof/lookups.py": _SEQUENCES,
+        "sequences/proof/cells.py": ("sequences/proof/test_cells.py", *_SEQUENCES),
+        "sequences/proof/integers.py": (
+            "sequences/proof/test_integers.py",
             *_SEQUENCES,
         ),
-        "certificates/sequence_outside.py": ("certificates/test_sequence_outside.py", *_SEQUENCES),
-        "certificates/sequence_softness.py": (
-            "certificates/test_sequence_relus.py",
-            "certificates/test_sequence_softness.py",
+        "sequences/proof/outside.py": ("sequences/proof/test_outside.py", *_SEQUENCES),
+        "sequences/proof/softness.py": (
+            "sequences/proof/test_relus.py",
+            "sequences/proof/test_softness.py",
             *_SEQUENCES,
-            "constructions/test_softening.py",
+            "sequences/constructions/test_softening.py",
         ),
-        "certificates/sequence_leakage.py": (
-            "certificates/test_sequence_leakage.py",
-            "certificates/test_sequence_softness.py",
-            *_SEQUENCES,
-        ),
-        "certificates/sequence_errors.py": (
-            "certificates/test_sequence_error_bound.py",
-            "model/test_sequence_errors.py",
+        "sequences/proof/leakage.py": (
+            "sequences/proof/test_leakage.py",
+            "sequences/proof/test_softness.py",
             *_SEQUENCES,
         ),
-        "certificates/sequence_relu_rounding.py": (
-            "model/test_sequence_literal.py",
-            "constructions/test_softening.py",
-        ),
-        "blueprint/sequence_shapes.py": ("blueprint/test_sequence_shapes.py", *_SEQUENCES),
-        "model/sequences.py": (
-            "model/test_sequence_floats.py",
+        "sequences/proof/error.py": (
+            "sequences/proof/test_error.py",
+            "sequences/test_measure.py",
             *_SEQUENCES,
-            "model/test_sequence_models.py",
         ),
-        "model/coupling_bound.py": _COUPLINGS,
-        "model/coupling_stated.py": _COUPLINGS,
-        "execution/coupling_rounding.py": (
-            "execution/test_coupling_rounding.py",
+        "sequences/proof/relu_rounding.py": (
+            "sequences/test_literal.py",
+            "sequences/constructions/test_softening.py",
+        ),
+        "sequences/shapes.py": ("sequences/test_shapes.py", *_SEQUENCES),
+        "sequences/compile.py": (
+            "sequences/test_floats.py",
+            *_SEQUENCES,
+            "sequences/test_model.py",
+        ),
+        "couplings/proof/bound.py": _COUPLINGS,
+        "couplings/proof/stated.py": _COUPLINGS,
+        "couplings/proof/rounding.py": (
+            "couplings/proof/test_rounding.py",
             *_COUPLINGS,
         ),
-        "execution/coupling_slopes.py": ("execution/test_coupling_slopes.py", *_COUPLINGS),
+        "couplings/proof/slopes.py": ("couplings/proof/test_slopes.py", *_COUPLINGS),
     },
 }
 """Proof modules, and for each the tests that are run against its mutants."""
 
 FUNCTIONS: dict[str, tuple[str, ...]] = {
-    "certificates/certify.py": ("SLACK", "certify_blueprint", "_certify_softmax"),
-    "blueprint/domain.py": ("enlarged", "reach", "extent", "offset", "root_above"),
+    "polynomials/proof/certify.py": ("SLACK", "certify_blueprint", "_certify_softmax"),
+    "core/domain.py": ("enlarged", "reach", "extent", "offset", "root_above"),
     "algebra/chebyshev.py": ("absolute_sum", "_convert", "_matrix"),
-    "model/sequences.py": (
+    "sequences/compile.py": (
         "prove_sequence",
         "check_floats",
         "_compare",

@@ -9,7 +9,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.blueprint import Ball, Blueprint, Domain
+from exactformer.core.domain import Ball, Domain
+from exactformer.polynomials.blueprint import Blueprint
 from tests.adversary.interpreter import dense, is_inside
 
 Array = NDArray[np.float64]

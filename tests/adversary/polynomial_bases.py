@@ -8,24 +8,23 @@ from fractions import Fraction
 from functools import lru_cache
 
 from exactformer.algebra import Polynomial, Target
-from exactformer.blueprint import (
+from exactformer.core.domain import Ball, Box, Domain
+from exactformer.core.layers import (
     Attention,
-    Ball,
     Block,
-    Blueprint,
-    Box,
-    Domain,
     Embedding,
     FeedForward,
     Head,
-    Matrix,
     Readout,
     Rule,
     Selection,
 )
-from exactformer.constructions import APPROXIMATIONS, CONSTRUCTIONS, Extrapolation
+from exactformer.core.matrix import Matrix
 from exactformer.errors import ExactformerError
-from exactformer.model.compiling import draw
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.compile import draw
+from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS
+from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
 
 BASES = 600
 """How many different ones there are."""

@@ -15,22 +15,22 @@ from fractions import Fraction
 import numpy as np
 from flint import fmpq, fmpq_poly
 
-from exactformer.blueprint import (
+from exactformer.core.layers import (
     Activation,
     Attention,
     Block,
-    Blueprint,
     FeedForward,
     Head,
-    Matrix,
     Readout,
     Rule,
     Selection,
 )
-from exactformer.certificates import SLACK
-from exactformer.certificates.selection import prove_selection
+from exactformer.core.matrix import Matrix
 from exactformer.errors import ExactformerError
-from exactformer.execution.symbolic import run_symbolic
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.proof.certify import SLACK
+from exactformer.polynomials.proof.selection import prove_selection
+from exactformer.polynomials.proof.symbolic import run_symbolic
 from tests.adversary.interpreter import Array, FloatBlueprint, dense
 from tests.adversary.interpreter import fraction as to_fraction
 from tests.adversary.points import at, float_points

@@ -9,18 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from exactformer.blueprint import (
-    Activation,
-    Ball,
-    Block,
-    Blueprint,
-    Box,
-    Head,
-    Matrix,
-    Readout,
-    Rule,
-    Selection,
-)
+from exactformer.core.domain import Ball, Box
+from exactformer.core.layers import Activation, Block, Head, Readout, Rule, Selection
+from exactformer.core.matrix import Matrix
+from exactformer.polynomials.blueprint import Blueprint
 from tests.adversary.interpreter import FloatBlueprint
 from tests.adversary.points import at, float_points
 from tests.adversary.polynomial_bases import direction, domain, rational

@@ -14,14 +14,15 @@ import numpy as np
 import torch
 
 from exactformer.algebra import Target
-from exactformer.blueprint import Blueprint
-from exactformer.certificates import SLACK, Certificate
-from exactformer.certificates.selection import prove_selection
 from exactformer.errors import OutsideDomainError, RoundingError
-from exactformer.execution.exact import run_exact
-from exactformer.execution.softmax_run import is_softmax
-from exactformer.execution.symbolic import run_symbolic
-from exactformer.model.compiled import CompiledModel
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.model import CompiledModel
+from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.proof.certify import SLACK
+from exactformer.polynomials.proof.selection import prove_selection
+from exactformer.polynomials.proof.softmax_symbolic import is_softmax
+from exactformer.polynomials.proof.symbolic import run_symbolic
+from exactformer.polynomials.run.exact import run_exact
 from tests.adversary.interpreter import Array, FloatBlueprint, is_inside, run_rationally
 from tests.adversary.points import at, exact_at, exact_points, float_points, into
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from exactformer.algebra import Polynomial, Target
-from exactformer.blueprint import Blueprint
-from exactformer.certificates import Certificate, certify_blueprint
 from exactformer.errors import ExactformerError
-from exactformer.execution.softmax_run import is_softmax, run_softmax
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.proof.certify import certify_blueprint
+from exactformer.polynomials.proof.softmax_symbolic import is_softmax, run_softmax
 from tests.adversary.engine import Candidate
 from tests.adversary.interpreter import polynomial_at
 from tests.adversary.points import exact_at, float_points

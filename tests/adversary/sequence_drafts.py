@@ -9,17 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from exactformer.blueprint.layers import (
-    Attention,
-    FeedForward,
-    PiecewiseFeedForward,
-    PiecewiseLinear,
-)
-from exactformer.blueprint.matrix import Matrix
-from exactformer.blueprint.sequence import Part, SequenceBlueprint, Stage, Successive
-from exactformer.blueprint.sequence_table import Class, Columns, Grid, GridTable
-from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
+from exactformer.core.layers import Attention, FeedForward, PiecewiseFeedForward, PiecewiseLinear
+from exactformer.core.matrix import Matrix
 from exactformer.errors import ExactformerError
+from exactformer.sequences.blueprint import Part, SequenceBlueprint, Stage, Successive
+from exactformer.sequences.constructions import SEQUENCE_FORMS
+from exactformer.sequences.grid import Class, Columns, Grid, GridTable
 from tests.adversary.sequence_interpreter import Interpreter
 
 Units = FeedForward | PiecewiseFeedForward

@@ -11,7 +11,7 @@ from typing import Any
 
 from flint import fmpq
 
-from exactformer.blueprint.layers import (
+from exactformer.core.layers import (
     Activation,
     Attention,
     BiasedHead,
@@ -19,8 +19,8 @@ from exactformer.blueprint.layers import (
     PiecewiseFeedForward,
     Rule,
 )
-from exactformer.blueprint.matrix import Matrix
-from exactformer.blueprint.sequence import Part, SequenceBlueprint, Successive
+from exactformer.core.matrix import Matrix
+from exactformer.sequences.blueprint import Part, SequenceBlueprint, Successive
 
 Column = list[Any]
 Stream = list[Column]

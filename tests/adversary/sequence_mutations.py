@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from exactformer.blueprint.layers import (
+from exactformer.core.layers import (
     Activation,
     Attention,
     BiasedHead,
@@ -16,15 +16,10 @@ from exactformer.blueprint.layers import (
     Rule,
     Selection,
 )
-from exactformer.blueprint.matrix import Matrix
-from exactformer.blueprint.sequence import (
-    Part,
-    SequenceEmbedding,
-    Stage,
-    Successive,
-)
-from exactformer.blueprint.sequence_table import GridTable
-from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
+from exactformer.core.matrix import Matrix
+from exactformer.sequences.blueprint import Part, SequenceEmbedding, Stage, Successive
+from exactformer.sequences.constructions import SEQUENCE_FORMS
+from exactformer.sequences.grid import GridTable
 from tests.adversary.sequence_drafts import (
     INDICATOR,
     RUNS_BADLY,

@@ -16,13 +16,13 @@ import torch
 from mpmath import mp
 from torch import Tensor
 
-from exactformer.blueprint.layers import Activation, Attention, BiasedHead, PiecewiseFeedForward
-from exactformer.blueprint.matrix import Matrix
-from exactformer.blueprint.sequence import Layer, SequenceBlueprint
-from exactformer.blueprint.sequence_table import GridTable
-from exactformer.certificates.sequence_softness import Softness
+from exactformer.core.layers import Activation, Attention, BiasedHead, PiecewiseFeedForward
+from exactformer.core.matrix import Matrix
 from exactformer.errors import ExactformerError
-from exactformer.execution.sequence_literal import LiteralSequence
+from exactformer.sequences.blueprint import Layer, SequenceBlueprint
+from exactformer.sequences.grid import GridTable
+from exactformer.sequences.proof.softness import Softness
+from exactformer.sequences.run.literal import LiteralSequence
 from tests.adversary.sequence_interpreter import Interpreter
 from tests.adversary.sequence_truth import Token, shown, trials, wanted_columns
 

@@ -10,10 +10,10 @@ from math import floor
 import torch
 from torch import Tensor
 
-from exactformer.blueprint.sequence import SequenceBlueprint
-from exactformer.blueprint.sequence_table import Columns, Grid, GridTable
-from exactformer.certificates.sequences import SequenceCertificate
-from exactformer.execution.sequence_exact import run_sequence
+from exactformer.sequences.blueprint import SequenceBlueprint
+from exactformer.sequences.grid import Columns, Grid, GridTable
+from exactformer.sequences.proof.certify import SequenceCertificate
+from exactformer.sequences.run.exact import run_sequence
 from tests.adversary.sequence_interpreter import Interpreter, NotHardError
 
 Token = tuple[Fraction, ...]

@@ -14,20 +14,20 @@ from pathlib import Path
 import torch
 
 import exactformer
-from exactformer.blueprint.layers import Attention
-from exactformer.blueprint.sequence import SequenceBlueprint
-from exactformer.blueprint.sequence_storing import save_sequence
-from exactformer.blueprint.sequence_table import GridTable
-from exactformer.certificates.sequences import (
+from exactformer.core.layers import Attention
+from exactformer.errors import ExactformerError
+from exactformer.sequences.blueprint import SequenceBlueprint
+from exactformer.sequences.compile import prove_sequence
+from exactformer.sequences.constructions.softening import soften
+from exactformer.sequences.files import save_sequence
+from exactformer.sequences.grid import GridTable
+from exactformer.sequences.model import SequenceModel
+from exactformer.sequences.proof.certify import (
     SequenceCertificate,
     certify_sequence,
     certify_softened,
 )
-from exactformer.constructions.sequence_softening import soften
-from exactformer.errors import ExactformerError
-from exactformer.model.sequence_model import SequenceModel
-from exactformer.model.sequence_soft_model import SoftSequenceModel
-from exactformer.model.sequences import prove_sequence
+from exactformer.sequences.soft_model import SoftSequenceModel
 from tests.adversary.engine import Candidate
 from tests.adversary.sequence_drafts import (
     Draft,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import exactformer.errors
-from exactformer.model.coupling_bound import bound_coupling
-from exactformer.model.coupling_model import CouplingModel
+from exactformer.couplings.model import CouplingModel
+from exactformer.couplings.proof.bound import bound_coupling
 from tests.adversary.coupling_bases import BASES, honest_draft
 from tests.adversary.coupling_interpreter import Interpreter, target_outputs
 from tests.adversary.coupling_mutations import MUTATIONS, mutate

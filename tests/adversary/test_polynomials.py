@@ -13,10 +13,12 @@ import pytest
 
 import exactformer.errors
 from exactformer.algebra import Target
-from exactformer.blueprint import Ball, Blueprint
-from exactformer.certificates import Certificate, certify_blueprint
-from exactformer.execution.bounds import RoundingBound
-from exactformer.model.compiling import draw
+from exactformer.core.domain import Ball
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.compile import draw
+from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.proof.certify import certify_blueprint
+from exactformer.polynomials.proof.literal_rounding import RoundingBound
 from tests.adversary.engine import Outcome, Tally, search
 from tests.adversary.interpreter import polynomial_at, run_rationally
 from tests.adversary.points import exact_points

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from exactformer.certificates.sequences import certify_sequence
-from exactformer.execution.sequence_exact import run_sequence
+from exactformer.sequences.proof.certify import certify_sequence
+from exactformer.sequences.run.exact import run_sequence
 from tests.adversary.engine import Tally, search
 from tests.adversary.sequence_drafts import (
     RUNS_BADLY,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from exactformer.algebra import Polynomial
-from exactformer.blueprint import Blueprint
+from exactformer.polynomials.blueprint import Blueprint
 from tests.cases.margins import ball_points
 
 Points = NDArray[np.float64]

@@ -8,21 +8,21 @@ from dataclasses import replace
 from fractions import Fraction
 
 from exactformer.algebra.ridge import RidgeForm
-from exactformer.blueprint import (
+from exactformer.core.domain import Ball
+from exactformer.core.layers import (
     Activation,
     Attention,
-    Ball,
     Block,
-    Blueprint,
     Embedding,
     FeedForward,
     Head,
-    Matrix,
     Readout,
     Rule,
     Selection,
 )
-from exactformer.constructions import paper
+from exactformer.core.matrix import Matrix
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.constructions.paper import paper
 
 Entries = Mapping[tuple[int, int], Fraction | int]
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
-from exactformer.blueprint import sealing, storing
+from exactformer.core import files as sealing
+from exactformer.polynomials import files as storing
 
 Tensors = dict[str, NDArray[Any]]
 Place = tuple[Any, ...]

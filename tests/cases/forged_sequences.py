@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from exactformer.blueprint import (
+from exactformer.core.layers import (
     Attention,
-    GridTable,
-    Matrix,
+    BiasedHead,
     PiecewiseFeedForward,
     PiecewiseLinear,
-    SequenceBlueprint,
-    Stage,
-    Successive,
+    Rule,
+    Selection,
 )
-from exactformer.blueprint.layers import BiasedHead, Rule, Selection
-from exactformer.certificates.sequences import certify_sequence
-from exactformer.constructions.sequence_forms import SEQUENCE_FORMS
+from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.execution.sequence_exact import run_sequence
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.constructions import SEQUENCE_FORMS
+from exactformer.sequences.grid import GridTable
+from exactformer.sequences.proof.certify import certify_sequence
+from exactformer.sequences.run.exact import run_sequence
 from tests.cases.sequences import expected, grid, random_table
 
 HALF = Fraction(1, 2)

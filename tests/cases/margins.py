@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from exactformer.blueprint import Blueprint
-from exactformer.execution.literal import LiteralTransformer
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.run.literal import LiteralTransformer
 
 
 def margins_at(module: LiteralTransformer, x: Tensor) -> list[Tensor]:

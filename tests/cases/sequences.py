@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
-from exactformer.blueprint import Grid, GridTable
-from exactformer.blueprint.sequence_table import Class
+from exactformer.sequences.grid import Class, Grid, GridTable
 
 SIZES = [(1, 2, 4), (1, 3, 4), (1, 2, 8), (2, 2, 3), (2, 3, 2), (3, 2, 2)]
 """(d, n, 1/δ)."""

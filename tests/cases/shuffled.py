@@ -12,8 +12,9 @@ import random
 import torch
 from torch import Tensor
 
-from exactformer.blueprint import Activation, Blueprint, Rule
-from exactformer.execution.literal import rounded_weights
+from exactformer.core.layers import Activation, Rule
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.run.literal import rounded_weights
 
 
 def run_shuffled(blueprint: Blueprint, x: Tensor, rng: random.Random) -> Tensor:

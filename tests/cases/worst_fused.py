@@ -8,9 +8,9 @@ from fractions import Fraction
 from flint import fmpq
 
 from exactformer.algebra.rational import to_fmpq
-from exactformer.execution.formats import FloatFormat
-from exactformer.execution.fused_bounds import arithmetic_format
-from exactformer.execution.fusing import Basis, FusedForm
+from exactformer.core.formats import FloatFormat
+from exactformer.polynomials.proof.closed_form_rounding import arithmetic_format
+from exactformer.polynomials.run.closed_form import Basis, FusedForm
 from tests.cases.worst_rounding import ZERO, Arithmetic, worst
 
 NOTHING = Fraction(0)

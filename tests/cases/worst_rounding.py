@@ -15,8 +15,10 @@ from functools import lru_cache
 from flint import fmpq
 
 from exactformer.algebra.rational import to_fmpq, to_fraction
-from exactformer.blueprint import Activation, Blueprint, Matrix, Rule
-from exactformer.execution.formats import FloatFormat
+from exactformer.core.formats import FloatFormat
+from exactformer.core.layers import Activation, Rule
+from exactformer.core.matrix import Matrix
+from exactformer.polynomials.blueprint import Blueprint
 
 ZERO, ONE = fmpq(0), fmpq(1)
 FLUSHED = 2

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import exactformer as ef
-from exactformer.blueprint import Box
-from exactformer.blueprint.storing import load_blueprint, save_blueprint
+from exactformer.core.domain import Box
+from exactformer.polynomials.files import load_blueprint, save_blueprint
 
 PAIR = "x^2 + y^2; x y"
 COMPONENTS = [ef.Polynomial.parse("x^2 + y^2"), ef.Polynomial.parse("x y")]

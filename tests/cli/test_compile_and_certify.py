@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 import exactformer as ef
-from exactformer.blueprint.storing import load_blueprint
+from exactformer.polynomials.files import load_blueprint
 
 F2 = "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9"
 

@@ -4,9 +4,9 @@ from math import comb
 import pytest
 
 import exactformer as ef
-from exactformer.blueprint.storing import load_blueprint
 from exactformer.cli.matrices import MOST_ENTRIES
-from exactformer.constructions.theorem import TheoremCounts
+from exactformer.polynomials.constructions.counts import TheoremCounts
+from exactformer.polynomials.files import load_blueprint
 
 
 def test_the_architecture_is_told_layer_by_layer(call, paper):

@@ -58,7 +58,7 @@ def test_softmax_has_no_closed_form_and_all_others_have_one(measured):
 
 def test_errors_are_found_exactly(monkeypatch):
     """A module that is off by a known amount is measured to be off by just that."""
-    from exactformer.execution.literal import LiteralTransformer
+    from exactformer.polynomials.run.literal import LiteralTransformer
 
     honest = LiteralTransformer.forward
 

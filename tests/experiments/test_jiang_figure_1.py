@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exactformer.couplings.compile import compile_coupling
 from exactformer.experiments import Cell, Scale, Summary
 from exactformer.experiments import jiang_figure_1 as figure
 from exactformer.experiments import jiang_rates as rates
 from exactformer.experiments import jiang_rates_models as models
-from exactformer.model import compile_coupling
 from exactformer.theory import bound
 
 

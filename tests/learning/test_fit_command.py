@@ -57,7 +57,7 @@ def test_json_for_machines(csv):
 
 
 def test_the_saved_model_is_the_law(csv, tmp_path):
-    from exactformer.model import load
+    from exactformer.polynomials.check import load
 
     contents = json.loads(run(csv(law()), "-t", "y", "--json", "-o", tmp_path / "law.safetensors"))
     model = load(tmp_path / "law.safetensors")

@@ -46,7 +46,7 @@ def test_the_polynomial_has_the_predicted_values(regressor):
 
 
 def test_the_model_is_certified_and_agrees_on_the_data(regressor, tmp_path):
-    from exactformer.model import load
+    from exactformer.polynomials.check import load
 
     X, y = sample()
     regressor.fit(X, y)

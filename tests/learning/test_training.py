@@ -54,8 +54,8 @@ def test_the_fused_gradient_is_that_of_the_literal_module(construction):
     from fractions import Fraction
 
     from exactformer.algebra.ridge import RidgeForm
-    from exactformer.constructions import CONSTRUCTIONS
-    from exactformer.execution.literal import LiteralTransformer
+    from exactformer.polynomials.constructions import CONSTRUCTIONS
+    from exactformer.polynomials.run.literal import LiteralTransformer
 
     d, n, q, radius = 3, 5, 4, Fraction(4)
     made = network(n, d, q)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from exactformer.couplings.run.fused import FusedCoupling
+from exactformer.couplings.run.tables import KnotTable
+from exactformer.couplings.target import Sines
 from exactformer.errors import InputError
-from exactformer.execution.coupling_fused import FusedCoupling
-from exactformer.execution.coupling_table import KnotTable
 from exactformer.learning.ensemble import EnsembleProtocol
 from exactformer.learning.warm_start import CouplingEnsemble, MovableTable, cosines, warm_start
 from exactformer.targets import sine_family
-from exactformer.targets.coupling import Sines
 
 PIECES, TAU = 64, 6
 SIGMA = np.array([1.0, 0.5, 0.25])

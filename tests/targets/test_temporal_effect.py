@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from exactformer.couplings.target import identity
 from exactformer.errors import InputError
 from exactformer.targets import (
     Coupling,
@@ -15,7 +16,6 @@ from exactformer.targets import (
     sine_family,
     swap_ends,
 )
-from exactformer.targets.coupling import identity
 
 TARGET = LinearTarget(exponential_kernel(32))
 SIGMAS = [f"σ_{k} of T" for k in range(1, 5)]

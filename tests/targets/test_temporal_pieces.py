@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exactformer.couplings.target import identity
 from exactformer.errors import InputError
 from exactformer.targets import (
     Coupling,
@@ -15,7 +16,6 @@ from exactformer.targets import (
     relabel,
     reorder,
 )
-from exactformer.targets.coupling import identity
 from exactformer.theory import complexity
 from exactformer.theory.complexity import decompose
 

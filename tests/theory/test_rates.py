@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exactformer.core.arrays import softmax
+from exactformer.couplings.target import identity
 from exactformer.errors import InputError
 from exactformer.targets import Coupling, ProductKernel, sine_family
-from exactformer.targets.arrays import softmax
-from exactformer.targets.coupling import identity
 from exactformer.theory import bound, complexity, pod
 from exactformer.theory.complexity import decompose, least_constant
 from exactformer.theory.decomposition import Decomposition

@@ -31,7 +31,7 @@ def certify(
     is off by anything at all, this fails and names it.
     """
     from exactformer.cli.panels import certificate_panel
-    from exactformer.model import certify as certify_model
+    from exactformer.polynomials.check import certify as certify_model
 
     target = None if expression is None else expression.strip()
     certificate = certify_model(file, target, variables=names(variables))

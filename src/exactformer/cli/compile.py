@@ -71,7 +71,7 @@ def compile(
     proven.
     """
     from exactformer.cli.panels import certificate_panel, model_facts
-    from exactformer.model import compile as compile_model
+    from exactformer.polynomials.compile import compile as compile_model
 
     check_output(out)
     if radius is not None and domain is not None:

@@ -39,7 +39,7 @@ def demo(
     from exactformer.cli.panels import certificate_panel, model_facts
     from exactformer.cli.trial import REFERENCE_DIGITS, compare, observed_errors
     from exactformer.figures import accuracy_figure, save_figure
-    from exactformer.model import compile
+    from exactformer.polynomials.compile import compile
 
     begin = perf_counter()
     screen = console(quiet=as_json)
@@ -91,9 +91,9 @@ def _prove_and_tamper(file: Path) -> str:
     from fractions import Fraction
     from tempfile import TemporaryDirectory
 
-    from exactformer.blueprint import Matrix
-    from exactformer.blueprint.storing import load_blueprint, save_blueprint
-    from exactformer.model import certify
+    from exactformer.core.matrix import Matrix
+    from exactformer.polynomials.check import certify
+    from exactformer.polynomials.files import load_blueprint, save_blueprint
 
     certify(file, LAW)
     blueprint = load_blueprint(file)

@@ -12,7 +12,7 @@ import torch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from exactformer.model import CompiledModel
+    from exactformer.polynomials.model import CompiledModel
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -45,8 +45,8 @@ def export(
     runtime adds. It cannot raise: points off the domain are answered with NaN. Arrays of --format
     numpy check nothing.
     """
-    from exactformer.model import load
-    from exactformer.model.exporting import FORMATS, about, write
+    from exactformer.polynomials.check import load
+    from exactformer.polynomials.export import FORMATS, about, write
 
     if format not in FORMATS:
         raise InputError(f"--format {format}: choose one of {', '.join(FORMATS)}")

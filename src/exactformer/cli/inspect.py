@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from exactformer.blueprint import Block, Blueprint, Head, Matrix
-    from exactformer.constructions.theorem import TheoremCounts
+    from exactformer.core.layers import Block, Head
+    from exactformer.core.matrix import Matrix
+    from exactformer.polynomials.blueprint import Blueprint
+    from exactformer.polynomials.constructions.counts import TheoremCounts
 
 
 def inspect(
@@ -39,7 +41,7 @@ def inspect(
 
     This reads what the file holds; exactformer certify proves what it computes.
     """
-    from exactformer.blueprint.storing import load_blueprint
+    from exactformer.polynomials.files import load_blueprint
 
     blueprint = load_blueprint(file)
     drawn = None if plot is None else _plot(file, plot, at)
@@ -60,7 +62,7 @@ def inspect(
 def _plot(file: Path, plot: Path, at: str | None) -> dict[str, Any]:
     from exactformer.figures import architecture_figure, save_figure
     from exactformer.figures.sampling import points_in_domain
-    from exactformer.model import load
+    from exactformer.polynomials.check import load
 
     model = load(file)
     point = points_in_domain(1, model.blueprint)[0].tolist() if at is None else coordinates(at)
@@ -94,7 +96,7 @@ def _data(blueprint: Blueprint, matrices: bool, drawn: dict[str, Any] | None) ->
 
 
 def _theorem(blueprint: Blueprint) -> TheoremCounts:
-    from exactformer.constructions.theorem import TheoremCounts
+    from exactformer.polynomials.constructions.counts import TheoremCounts
 
     return TheoremCounts(blueprint.tokens, len(blueprint.variables), blueprint.degree)
 
@@ -111,7 +113,7 @@ def _show(blueprint: Blueprint, screen: Console) -> None:
         f"{blueprint.construction} construction\n",
     )
     if "approximation" in blueprint.metadata:
-        from exactformer.model.approximation import Approximation
+        from exactformer.polynomials.functions.report import Approximation
 
         screen.print(f"Approximates {Approximation.of(blueprint.metadata)}\n")
     screen.print(_layers(blueprint))

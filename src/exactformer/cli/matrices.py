@@ -11,10 +11,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from exactformer.blueprint.naming import labels, title
+from exactformer.polynomials.naming import labels, title
 
 if TYPE_CHECKING:
-    from exactformer.blueprint import Blueprint, Matrix
+    from exactformer.core.matrix import Matrix
+    from exactformer.polynomials.blueprint import Blueprint
 
 MOST_ENTRIES = 40
 _DENSE = 1000

@@ -38,7 +38,7 @@ def torch_dtype(name: str) -> torch.dtype:
     """Return the torch dtype of a format's name."""
     import torch
 
-    from exactformer.execution.formats import float_format
+    from exactformer.core.formats import float_format
 
     dtype: torch.dtype = getattr(torch, float_format(name.strip()).name)
     return dtype

@@ -9,12 +9,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from exactformer.certificates import SoftmaxCertificate
 from exactformer.cli.output import shortened
+from exactformer.polynomials.proof.softmax_certificate import SoftmaxCertificate
 
 if TYPE_CHECKING:
-    from exactformer.blueprint import Blueprint
-    from exactformer.certificates import Certificate
+    from exactformer.polynomials.blueprint import Blueprint
+    from exactformer.polynomials.proof.certificate import Certificate
 
 PROVEN = ("✓", "bold green")
 NOT_PROVEN = ("✗", "bold red")

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from exactformer.blueprint import Domain
     from exactformer.cli.points import Batch, Points
-    from exactformer.model import CompiledModel
+    from exactformer.core.domain import Domain
+    from exactformer.polynomials.model import CompiledModel
 
 _OUTSIDE = ("raise", "nan", "allow")
 
@@ -63,7 +63,7 @@ def predict(
     certified bound of the polynomial there, and is written with all its digits.
     """
     from exactformer.cli.points import open_points
-    from exactformer.model import load
+    from exactformer.polynomials.check import load
 
     if outside not in _OUTSIDE:
         raise InputError(f"--outside {outside}: choose one of {', '.join(_OUTSIDE)}")
@@ -147,7 +147,7 @@ def _where(domain: Domain, variables: Sequence[str], point: NDArray[Any]) -> str
     """Say what is too large: a distance, or the coordinate farthest off its interval."""
     import numpy as np
 
-    from exactformer.blueprint import Box
+    from exactformer.core.domain import Box
 
     axes = range(len(variables))
     offsets = point - [float(domain.offset(j)) for j in axes]

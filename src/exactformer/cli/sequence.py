@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from exactformer.model import SequenceModel
+    from exactformer.sequences.model import SequenceModel
     from exactformer.targets import NamedMap
 
 _GOLDEN = 0.6180339887498949
@@ -87,7 +87,7 @@ def sequence(
     key of its own, look up its value. On the grid the transformer equals the map; between, the
     error is bounded where the map's Lipschitz constant is known, and measured on random inputs.
     """
-    from exactformer.model import compile_sequence
+    from exactformer.sequences.compile import compile_sequence
     from exactformer.targets import sequence_map
 
     if as_list:
@@ -229,7 +229,7 @@ def _modulus(target: NamedMap, tokens: int) -> float | str | None:
 
 
 def _measure(model: SequenceModel, target: NamedMap, samples: int) -> dict[str, Any]:
-    from exactformer.model import measure_sequence_error
+    from exactformer.sequences.measure import measure_sequence_error
 
     if not samples:
         return {}

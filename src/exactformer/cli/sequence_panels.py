@@ -13,7 +13,7 @@ from rich.text import Text
 from exactformer.cli.panels import INFORMATION, NOT_PROVEN, PROVEN, facts_grid
 
 if TYPE_CHECKING:
-    from exactformer.model import SequenceModel
+    from exactformer.sequences.model import SequenceModel
     from exactformer.targets import NamedMap
 
 _METHODS = {

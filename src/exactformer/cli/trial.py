@@ -10,7 +10,7 @@ from exactformer.cli.evaluating import in_order, values
 from exactformer.cli.progress import progress
 from exactformer.errors import RoundingError
 from exactformer.figures.sampling import points_in_domain
-from exactformer.model import CompiledModel
+from exactformer.polynomials.model import CompiledModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

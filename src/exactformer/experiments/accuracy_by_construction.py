@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from exactformer.algebra import Polynomial
     from exactformer.experiments.engine.cell import Cell
     from exactformer.experiments.engine.summary import Summary
-    from exactformer.model import CompiledModel
+    from exactformer.polynomials.model import CompiledModel
 
 CONSTRUCTIONS = ("paper", "scaled", "doubling", "chebyshev", "softmax")
 FORMATS = ("float64", "float32")
@@ -72,7 +72,8 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, float]:
     import torch
 
     from exactformer.errors import RoundingError
-    from exactformer.model import CompiledModel, compile
+    from exactformer.polynomials.compile import compile
+    from exactformer.polynomials.model import CompiledModel
 
     radius, dtype = Fraction(parameters["radius"]), getattr(torch, parameters["format"])
     polynomial = target(parameters["target"], parameters["degree"], radius)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exactformer.constructions.linear_attention import linear_attention
+from exactformer.couplings.linear_attention import linear_attention
 from exactformer.experiments.jiang_linear import (
     PLAIN_RNN,
     TEST_SEED,

@@ -65,7 +65,7 @@ def rho(u: Any, v: Any) -> Any:
 
 
 def _coupling(strengths: Sequence[float]) -> dict[str, Any]:
-    from exactformer.targets.coupling import Coupling, identity
+    from exactformer.couplings.target import Coupling, identity
     from exactformer.targets.temporal import mix
     from exactformer.theory.pod import pod
 

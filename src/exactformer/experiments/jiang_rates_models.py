@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exactformer.execution.coupling_fused import FusedCoupling
-from exactformer.execution.coupling_table import KnotTable
+from exactformer.couplings.run.fused import FusedCoupling
+from exactformer.couplings.run.tables import KnotTable
+from exactformer.couplings.target import Sines
 from exactformer.experiments.jiang_rates import TAU, TERMS, singular_values
 from exactformer.learning.ensemble import (
     AttentionConfiguration,
@@ -23,7 +24,6 @@ from exactformer.learning.ensemble import (
 )
 from exactformer.learning.warm_start import cosines, warm_start
 from exactformer.targets import Coupling, sine_family
-from exactformer.targets.coupling import Sines
 
 _ROWS = 512  # sequences at a time: 256 features in float64 are large
 _TEST_SEED = 2**20  # a stream apart from those of training

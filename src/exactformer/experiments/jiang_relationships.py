@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.couplings.target import Coupling, identity, sine_family
 from exactformer.learning.recommending.deciding import Verdict
-from exactformer.targets.coupling import Coupling, identity, sine_family
 from exactformer.targets.linear import LinearTarget, exponential_kernel
 from exactformer.targets.tasks_nearest import NearestPoint
 from exactformer.targets.tasks_selection import AverageBySelection

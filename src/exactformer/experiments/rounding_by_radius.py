@@ -34,7 +34,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, float]:
     import numpy as np
     import torch
 
-    from exactformer.model import compile
+    from exactformer.polynomials.compile import compile
 
     radius, dtype = parameters["radius"], getattr(torch, parameters["format"])
     options = {"construction": parameters["construction"], "executor": "literal"}

@@ -49,7 +49,7 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Measure the curve of one function, and transformers of some of its polynomials."""
-    from exactformer.approximation import universality_curve
+    from exactformer.polynomials.functions.curve import universality_curve
 
     name, degrees = parameters["function"], parameters["degrees"]
     f, interval = function(name), DOMAINS[name]
@@ -98,10 +98,10 @@ def _compiled(
 
     from exactformer.algebra import Polynomial
     from exactformer.algebra.chebyshev import to_powers
-    from exactformer.approximation.expansion import expand
-    from exactformer.approximation.function import BoxFunction
-    from exactformer.approximation.search import check_points
-    from exactformer.model import compile
+    from exactformer.polynomials.compile import compile
+    from exactformer.polynomials.functions.chebyshev_expansion import expand
+    from exactformer.polynomials.functions.sampled import BoxFunction
+    from exactformer.polynomials.functions.search import check_points
 
     low, high = interval
     centre, half = (low + high) / 2, (high - low) / 2

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from exactformer.experiments.engine.cell import Cell
     from exactformer.experiments.engine.summary import Summary
-    from exactformer.model import SequenceModel
+    from exactformer.sequences.model import SequenceModel
 
 FORMS = ("paper", "compact", "four-layer")
 SIZES = ((1, 2, 4), (1, 3, 4), (1, 2, 8), (2, 2, 3), (2, 3, 2), (3, 2, 2))
@@ -50,9 +50,9 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Compile a map and put every input of the grid to its contextual mapping."""
-    from exactformer.model import compile_sequence
     from exactformer.probing import is_contextual_mapping
     from exactformer.probing.inputs import Grid
+    from exactformer.sequences.compile import compile_sequence
 
     d, n, cells = (parameters[name] for name in ("d", "n", "cells"))
     form, positional = parameters["form"], parameters["positional"]

@@ -51,7 +51,8 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Compile a map and measure both errors, each with its standard error."""
-    from exactformer.model import compile_sequence, measure_sequence_error
+    from exactformer.sequences.compile import compile_sequence
+    from exactformer.sequences.measure import measure_sequence_error
     from exactformer.targets import sequence_map
 
     f, n, N = sequence_map(parameters["map"]), parameters["n"], parameters["cells"]

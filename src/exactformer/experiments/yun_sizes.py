@@ -58,7 +58,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     d, n, cells, form = (parameters[name] for name in ("d", "n", "cells", "form"))
     if parameters["kind"] == "predicted":
         return predicted(d, n, cells, form)
-    from exactformer.model import compile_sequence
+    from exactformer.sequences.compile import compile_sequence
 
     def map_without_zeros(x: Any) -> Any:
         return x - 2
@@ -78,8 +78,8 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
 
 def predicted(d: int, n: int, cells: int, form: str) -> dict[str, Any]:
     """Return layers, weights and bits, from formulas alone."""
-    from exactformer.blueprint.sequence_table import Grid
-    from exactformer.model.sequence_sizes import predict_size
+    from exactformer.sequences.grid import Grid
+    from exactformer.sequences.sizes import predict_size
 
     size = predict_size(Grid(n, d, cells, repeats=form == "four-layer"), form)
     return {
@@ -210,7 +210,7 @@ def draw(summary: Summary) -> Figure:
     from matplotlib.figure import Figure
 
     from exactformer.figures.style import GREY, exactformer_style
-    from exactformer.model.sequence_sizes import MAX_KEYS
+    from exactformer.sequences.sizes import MAX_KEYS
 
     with exactformer_style():
         figure = Figure(figsize=(13, 4.4), layout="constrained")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from exactformer.experiments.engine.cell import Cell
     from exactformer.experiments.engine.summary import Summary
-    from exactformer.model import SequenceModel
+    from exactformer.sequences.model import SequenceModel
 
 MAP, TOKENS, CELLS = "mean-subtract", 2, 4
 THRESHOLD = (2 * TOKENS + 1) * log(CELLS)
@@ -71,7 +71,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
 
 
 def _model(**options: Any) -> SequenceModel:
-    from exactformer.model import compile_sequence
+    from exactformer.sequences.compile import compile_sequence
     from exactformer.targets import sequence_map
 
     f = sequence_map(MAP)

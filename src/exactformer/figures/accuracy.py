@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from exactformer.algebra import Polynomial
-    from exactformer.model import CompiledModel
+    from exactformer.polynomials.model import CompiledModel
 
 
 _COLOURS = {"literal": BLUE, "fused": GREEN}

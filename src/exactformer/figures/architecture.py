@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.blueprint import Rule
+from exactformer.core.layers import Rule
 from exactformer.figures.panels import Panel, draw, label_size, pooled
 from exactformer.figures.style import GREY, exactformer_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from exactformer.blueprint import Block, Blueprint, Matrix
-    from exactformer.model import CompiledModel, Trace
+    from exactformer.core.layers import Block
+    from exactformer.core.matrix import Matrix
+    from exactformer.polynomials.blueprint import Blueprint
+    from exactformer.polynomials.model import CompiledModel, Trace
 
 MOST_ROWS = 16
 MOST_READOUTS = 4

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.blueprint import Ball, Blueprint
+from exactformer.core.domain import Ball
+from exactformer.polynomials.blueprint import Blueprint
 
 
 def points_in_ball(count: int, dimension: int, radius: float, seed: int = 0) -> NDArray[np.float64]:

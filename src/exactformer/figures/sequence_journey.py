@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from exactformer.blueprint import SequenceBlueprint
-    from exactformer.model import SequenceModel
+    from exactformer.sequences.blueprint import SequenceBlueprint
+    from exactformer.sequences.model import SequenceModel
 
 Array = NDArray[np.float64]
 

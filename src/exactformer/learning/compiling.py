@@ -13,13 +13,13 @@ from exactformer.learning.orthogonal import Array
 
 if TYPE_CHECKING:
     from exactformer.algebra.ridge import RidgeForm
-    from exactformer.model import CompiledModel
+    from exactformer.polynomials.model import CompiledModel
 
 
 def compile_law(law: Law, variables: list[str], radius: float, directions: str) -> CompiledModel:
     """Compile a law for ‖x‖ ≤ radius (as printed), along its own directions if it has any."""
     from exactformer.algebra import Polynomial
-    from exactformer.model import compile
+    from exactformer.polynomials.compile import compile
 
     if isinstance(law, RidgeLaw):
         return _compile_form(as_ridge_form(law, variables), Fraction(repr(radius)))
@@ -52,10 +52,10 @@ def _compile_form(form: RidgeForm, radius: Fraction) -> CompiledModel:
     import torch
 
     from exactformer.algebra import Target
-    from exactformer.certificates import certify_blueprint
-    from exactformer.constructions import scaled
-    from exactformer.model.compiled import CompiledModel
-    from exactformer.model.sizes import MEMORY_LIMIT, check_size
+    from exactformer.polynomials.constructions.scaled import scaled
+    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.proof.certify import certify_blueprint
+    from exactformer.polynomials.sizes import MEMORY_LIMIT, check_size
 
     polynomial = form.to_polynomial()
     check_size(Target.coerce(polynomial), form.width, torch.float64.itemsize, MEMORY_LIMIT)

@@ -24,9 +24,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from exactformer.couplings.run.fused import FusedCoupling
+from exactformer.couplings.run.tables import KnotTable
 from exactformer.errors import InputError
-from exactformer.execution.coupling_fused import FusedCoupling
-from exactformer.execution.coupling_table import KnotTable
 from exactformer.learning.ensemble import Ensemble, EnsembleProtocol, evaluate, train
 
 

@@ -1,13 +1,8 @@
 """What there is to approximate: sequence maps by name, couplings, tasks, linear kernels, time."""
 
-from exactformer.targets.coupling import Coupling, ProductKernel, sine_family
+from exactformer.couplings.target import Coupling, ProductKernel, sine_family
+from exactformer.sequences.maps import SEQUENCE_MAPS, NamedMap, sequence_map, softmax_attention
 from exactformer.targets.linear import LinearTarget, exponential_kernel, random_kernel
-from exactformer.targets.sequence_maps import (
-    SEQUENCE_MAPS,
-    NamedMap,
-    sequence_map,
-    softmax_attention,
-)
 from exactformer.targets.tasks import AttentionTask, attend, soft_attention, soft_error_bound
 from exactformer.targets.tasks_gravity import CentreOfGravity
 from exactformer.targets.tasks_nearest import NearestPoint

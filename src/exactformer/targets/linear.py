@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from exactformer.core.arrays import as_array, like, namespace
+from exactformer.core.reals import reals
 from exactformer.errors import InputError
-from exactformer.targets.arrays import as_array, like, namespace
-from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 

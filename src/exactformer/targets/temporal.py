@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from exactformer.core.arrays import as_array
+from exactformer.core.reals import reals
 from exactformer.errors import InputError
-from exactformer.targets.arrays import as_array
 from exactformer.targets.linear import LinearTarget, along_time
-from exactformer.theory.reals import reals
 
 if TYPE_CHECKING:
-    from exactformer.targets.coupling import Coupling
+    from exactformer.couplings.target import Coupling
 
 Array = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from exactformer.couplings.target import Coupling
 from exactformer.errors import InputError
-from exactformer.targets.coupling import Coupling
 from exactformer.targets.linear import LinearTarget
 from exactformer.targets.temporal import Rewired
 from exactformer.theory.complexity import complexity, decompose

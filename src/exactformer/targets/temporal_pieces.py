@@ -25,8 +25,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from exactformer.targets.arrays import as_array, like, namespace
-from exactformer.targets.coupling import Coupling, ProductKernel
+from exactformer.core.arrays import as_array, like, namespace
+from exactformer.couplings.target import Coupling, ProductKernel
 from exactformer.targets.linear import LinearTarget
 from exactformer.targets.temporal import check_permutation
 

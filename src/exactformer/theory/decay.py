@@ -22,8 +22,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.core.reals import reals
 from exactformer.errors import InputError
-from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 Shape = Literal["power", "exponential", "undecided"]

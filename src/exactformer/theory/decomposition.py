@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.core.reals import reals
 from exactformer.errors import InputError
 from exactformer.theory.quadrature import Rule
-from exactformer.theory.reals import reals
 
 if TYPE_CHECKING:
     from exactformer.theory.decay import Decay

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from exactformer.core.reals import reals
 from exactformer.errors import InputError
-from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 

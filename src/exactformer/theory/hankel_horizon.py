@@ -23,9 +23,9 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from exactformer.core.reals import reals
 from exactformer.errors import InputError
 from exactformer.theory.hankel import Realisation, balanced_truncation, from_factors
-from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 

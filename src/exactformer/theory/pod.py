@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.core.reals import reals
 from exactformer.errors import InputError, SizeError, ToleranceError
 from exactformer.theory.decomposition import Decomposition, Kernel, is_product
 from exactformer.theory.factorisation import (
@@ -31,7 +32,6 @@ from exactformer.theory.factorisation import (
 )
 from exactformer.theory.probing import unseen
 from exactformer.theory.quadrature import Intervals, Rule, cells, gauss_legendre, intervals_of
-from exactformer.theory.reals import reals
 from exactformer.theory.sampling import Box, sampled_error, scrambled
 
 Array = NDArray[np.float64]

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.core.reals import reals
 from exactformer.errors import InputError
 from exactformer.theory.quadrature import Intervals
-from exactformer.theory.reals import reals
 
 Array = NDArray[np.float64]
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import exactformer as ef
 from exactformer.algebra.ridge import FAMILIES
-from exactformer.blueprint.storing import digest
-from exactformer.constructions import APPROXIMATIONS
-from exactformer.constructions import CONSTRUCTIONS as EXACT
-from exactformer.constructions.theorem import TheoremCounts
+from exactformer.core.formats import FORMATS
 from exactformer.errors import ExactformerError, OutsideDomainError, SizeError
-from exactformer.execution.formats import FORMATS
+from exactformer.polynomials.constructions import APPROXIMATIONS
+from exactformer.polynomials.constructions import CONSTRUCTIONS as EXACT
+from exactformer.polynomials.constructions.counts import TheoremCounts
+from exactformer.polynomials.files import digest
 from exactformer.studio.playground import polynomial
 from exactformer.studio.playground.descriptions import describe, model_file
 from exactformer.studio.playground.frames import encode

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import exactformer as ef
-from exactformer.blueprint.sequence_storing import sequence_digest
 from exactformer.errors import ExactformerError
-from exactformer.model.sequence_sizes import FORMS
+from exactformer.sequences.files import sequence_digest
+from exactformer.sequences.sizes import FORMS
 from exactformer.studio.playground import sequences
 from exactformer.studio.playground.frames import encode
 from exactformer.studio.playground.sequences import SequenceRequest, describe, input_of, journey

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from exactformer.couplings.target import Coupling
 from exactformer.learning.recommending.evidence import Evidence, exactly
 from exactformer.learning.recommending.samples import Array
-from exactformer.targets.coupling import Coupling
 from exactformer.targets.linear import LinearTarget
 
 _ENERGY = 0.99

@@ -13,8 +13,8 @@ from exactformer.studio.playground.polynomial import PolynomialRequest, about, c
 from exactformer.studio.playground.scripts import polynomial_script
 
 if TYPE_CHECKING:
-    from exactformer.blueprint import Blueprint
-    from exactformer.model import CompiledModel
+    from exactformer.polynomials.blueprint import Blueprint
+    from exactformer.polynomials.model import CompiledModel
 
 MOST_MATRICES = 120
 
@@ -54,7 +54,7 @@ def model_file(request: PolynomialRequest) -> dict[str, str]:
 
 def counts(blueprint: Blueprint) -> list[dict[str, Any]]:
     """Return what the model has, what the theorem's formula gives, and its bound, row by row."""
-    from exactformer.constructions.theorem import TheoremCounts
+    from exactformer.polynomials.constructions.counts import TheoremCounts
 
     here = blueprint.counts()
     theorem = TheoremCounts(here.tokens, len(blueprint.variables), blueprint.degree)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from exactformer.blueprint import Blueprint, Matrix
+    from exactformer.core.matrix import Matrix
+    from exactformer.polynomials.blueprint import Blueprint
 
 MOST = 48
 """Rows and columns that are drawn one by one."""
@@ -46,8 +47,8 @@ def number(value: float) -> float:
 def matrix_panel(blueprint: Blueprint, path: str, matrix: Matrix) -> dict[str, Any]:
     """Return a matrix of a blueprint with its symbol, names and exact entries."""
     from exactformer.algebra.rational import to_float
-    from exactformer.blueprint.naming import labels, title
     from exactformer.figures.architecture import dense
+    from exactformer.polynomials.naming import labels, title
 
     rows, columns = labels(blueprint, path)
     panel = {"path": path, "title": title(blueprint, path), "nonzeros": matrix.nonzeros}

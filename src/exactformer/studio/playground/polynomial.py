@@ -10,7 +10,7 @@ from exactformer.errors import InputError, ParseError, SizeError
 
 if TYPE_CHECKING:
     from exactformer.algebra import Polynomial
-    from exactformer.model import CompiledModel
+    from exactformer.polynomials.model import CompiledModel
 
 LONGEST_TEXT = 2000
 """Characters of a polynomial."""

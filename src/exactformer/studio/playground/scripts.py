@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from exactformer.blueprint import Blueprint
-    from exactformer.model import SequenceModel
+    from exactformer.polynomials.blueprint import Blueprint
+    from exactformer.sequences.model import SequenceModel
     from exactformer.studio.playground.polynomial import PolynomialRequest
     from exactformer.studio.playground.sequences import SequenceRequest
 
@@ -15,7 +15,7 @@ _POLYNOMIAL = '''"""Rebuild a transformer of exactformer's playground, and check
 import torch
 
 import exactformer as ef
-from exactformer.blueprint.storing import digest
+from exactformer.polynomials.files import digest
 
 model = ef.compile(
     {polynomial!r},
@@ -35,7 +35,7 @@ model.save("model.safetensors")
 
 def polynomial_script(request: PolynomialRequest, blueprint: Blueprint) -> str:
     """Return a script; everything from the request stands in it as a quoted literal."""
-    from exactformer.blueprint.storing import digest
+    from exactformer.polynomials.files import digest
 
     return _POLYNOMIAL.format(
         polynomial=request.polynomial,
@@ -51,7 +51,7 @@ def polynomial_script(request: PolynomialRequest, blueprint: Blueprint) -> str:
 _SEQUENCE = '''"""Rebuild a sequence model of exactformer's playground, and check it."""
 
 import exactformer as ef
-from exactformer.blueprint.sequence_storing import sequence_digest
+from exactformer.sequences.files import sequence_digest
 from exactformer.targets import sequence_map
 
 target = sequence_map({map!r})

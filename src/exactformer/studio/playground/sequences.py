@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from exactformer.model import SequenceModel
+    from exactformer.sequences.model import SequenceModel
     from exactformer.targets import NamedMap
 
 FORMS = ("compact", "paper", "four-layer")
@@ -84,9 +84,8 @@ def input_of(request: SequenceRequest) -> NDArray[np.float64]:
 
 def compiled(request: SequenceRequest) -> tuple[SequenceModel, NamedMap]:
     """Return the model and its map, from memory if they were among the last ones."""
-    from exactformer.model import compile_sequence
-    from exactformer.model.sequence_sizes import check_sequence_size
-    from exactformer.model.sequences import sequence_grid
+    from exactformer.sequences.compile import compile_sequence, sequence_grid
+    from exactformer.sequences.sizes import check_sequence_size
     from exactformer.targets import sequence_map
 
     target = sequence_map(request.map)
@@ -121,7 +120,7 @@ _models: OrderedDict[SequenceRequest, SequenceModel] = OrderedDict()
 
 def describe(request: SequenceRequest) -> dict[str, Any]:
     """Return everything about the compiled model that does not depend on the input."""
-    from exactformer.model import measure_sequence_error
+    from exactformer.sequences.measure import measure_sequence_error
 
     model, target = compiled(request)
     counts = model.blueprint.counts()

@@ -23,7 +23,7 @@ from exactformer.studio.playground.polynomial import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from exactformer.model import CompiledModel
+    from exactformer.polynomials.model import CompiledModel
 
 MOST_HEADS = 24
 """Heads whose attention is shown, from the first block on."""
@@ -36,7 +36,7 @@ FARTHEST = 2**500
 
 def point_of(text: str, dimension: int) -> list[Fraction]:
     """Read a point such as ``0.5, -1/3``, exactly; nothing stands for the origin."""
-    from exactformer.model.domains import exact_number
+    from exactformer.core.given_domain import exact_number
 
     parts = [part.strip() for part in text.split(",")] if text.strip() else ["0"] * dimension
     if len(parts) != dimension:

@@ -1,0 +1,1 @@
+"""What a certified transformer is, whatever the theorem."""

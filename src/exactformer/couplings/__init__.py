@@ -1,0 +1,1 @@
+"""Couplings of low rank as attention (Jiang & Li 2023)."""

@@ -1,0 +1,1 @@
+"""Bounds of a coupling's model: approximation and rounding."""

@@ -1,0 +1,1 @@
+"""Ways of running a coupling's blueprint: fused by tables, literal."""

@@ -1,1 +1,0 @@
-"""Ways of running a blueprint, one file each."""

@@ -1,0 +1,134 @@
+"""A transformer as data: exact weights, named dimensions, nothing that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from exactformer.core.domain import Domain
+from exactformer.core.layers import Block, Embedding, Readout
+from exactformer.core.matrix import Matrix
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a blueprint costs.
+
+    ``free`` counts places as Theorem 3.5 does: all of F, the q places a token has in β, and b (these
+    for every output).
+    ``fixed`` counts the non-zero entries of the encoder blocks; ``total`` is their sum.
+    """
+
+    tokens: int
+    width: int
+    depth: int
+    free: int
+    fixed: int
+    per_block: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """Non-zero entries of the whole model, free places counted as non-zero."""
+        return self.free + self.fixed
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """Embedding, encoder blocks and readouts over named dimensions of the residual stream."""
+
+    variables: tuple[str, ...]
+    dimensions: tuple[str, ...]
+    embedding: Embedding
+    blocks: tuple[Block, ...]
+    readouts: tuple[Readout, ...]
+    """One for every output."""
+    domain: Domain
+    """Where the construction promises anything."""
+    degree: int
+    construction: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    vector: bool = False
+    """Whether the outputs form a vector; a scalar model has exactly one."""
+
+    @property
+    def tokens(self) -> int:
+        """The number n of tokens."""
+        return self.embedding.features.rows
+
+    @property
+    def radius(self) -> Fraction:
+        """The radius of the domain, a ball, or of the ball round it."""
+        return self.domain.radius
+
+    @property
+    def width(self) -> int:
+        """The number w of dimensions of a token."""
+        return len(self.dimensions)
+
+    @property
+    def depth(self) -> int:
+        """The number of encoder blocks."""
+        return len(self.blocks)
+
+    def matrices(self) -> Iterator[tuple[str, Matrix]]:
+        """Yield every matrix with its path, e.g. ``blocks.2.heads.0.query``, in order of use."""
+        yield "embedding.features", self.embedding.features
+        yield "embedding.constant", self.embedding.constant
+        for b, block in enumerate(self.blocks):
+            for h, head in enumerate(block.attention.heads):
+                for name in ("query", "key", "value"):
+                    yield f"blocks.{b}.heads.{h}.{name}", getattr(head, name)
+            for name in ("w1", "b1", "w2", "b2"):
+                yield f"blocks.{b}.feed_forward.{name}", getattr(block.feed_forward, name)
+        for k, readout in enumerate(self.readouts):
+            yield f"readouts.{k}.beta", readout.beta
+            yield f"readouts.{k}.bias", Matrix.of(1, 1, {(0, 0): readout.bias})
+
+    def counts(self) -> Counts:
+        """Count as the theorem does."""
+        n, d = self.embedding.features.shape
+        per_block = tuple(
+            sum(m.nonzeros for path, m in self.matrices() if path.startswith(f"blocks.{b}."))
+            for b in range(self.depth)
+        )
+        free = n * d + (n * self.degree + 1) * len(self.readouts)
+        return Counts(n, self.width, self.depth, free, sum(per_block), per_block)
+
+    def place(self, path: str, row: int, column: int) -> str:
+        """Name an entry of a matrix in words, 1-based, e.g. ``block 3, key, row 2, position 7``."""
+        parts = path.split(".")
+        if parts[0] == "embedding":
+            inside = parts[1] == "features"
+            where = _named(self.variables if inside else self.dimensions, column)
+            return f"{'F' if inside else 'embedding'}, token {row + 1}, {where}"
+        if parts[0] == "readouts":
+            which = f" {int(parts[1]) + 1}" if self.vector else ""
+            if parts[2] == "bias":
+                return f"readout{which} bias b"
+            return f"readout{which} β, token {row + 1}, {_named(self.dimensions, column)}"
+        block = f"block {int(parts[1]) + 1}"
+        if parts[2] == "heads":
+            head = f" (head {int(parts[3]) + 1})" if self._has_several_heads(int(parts[1])) else ""
+            output = _named(self.dimensions, row) if parts[4] == "value" else f"row {row + 1}"
+            return f"{block}, {parts[4]} matrix{head}, {output} ← {_named(self.dimensions, column)}"
+        return (
+            f"{block}, feed-forward {parts[3]}, {self._feed_forward_place(parts[3], row, column)}"
+        )
+
+    def _has_several_heads(self, block: int) -> bool:
+        return len(self.blocks[block].attention.heads) > 1
+
+    def _feed_forward_place(self, name: str, row: int, column: int) -> str:
+        if name == "w1":
+            return f"unit {row + 1} ← {_named(self.dimensions, column)}"
+        if name == "b1":
+            return f"unit {row + 1}"
+        if name == "w2":
+            return f"{_named(self.dimensions, row)} ← unit {column + 1}"
+        return _named(self.dimensions, row)
+
+
+def _named(names: tuple[str, ...], index: int) -> str:
+    """Return a name, or the number where a matrix is larger than its names: errors name such places."""
+    return names[index] if index < len(names) else f"number {index + 1}"

@@ -1,0 +1,78 @@
+"""Theorem 3.5 of Fang et al. 2022, matrix for matrix.
+
+For Q = Q(0) + Σ β[k,s] (ξ_k·x)^s and ‖x‖ ≤ B there is a transformer of q blocks whose output is Q.
+
+A token, with t_i = ξ_i·x and e_i its one-hot position:
+
+    feature | position 1 … n | power 1 … power q | one
+      t_i   |      e_i       |   0   …     0     |  1
+
+Block s (Lemma 3.1) multiplies x = ``feature`` by y = ``power s−1`` (``one`` for s = 1). Scores are
+
+    ⟨q_i, k_j⟩ = x_i y_j + 2M²·[i = j],        |x|, |y| ≤ M,
+
+so each token selects itself, the selected score x_i y_i + 2M² lands in ``power s``, and the
+feed-forward layer turns it into −x_i y_i. Hence ``power s`` holds (−1)^s t^s, and the readout carries
+the sign. Departure from print: M = max(B, B^(s−1)), because B^(s−1) alone is too small for B < 1.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from exactformer.algebra.ridge import RidgeForm
+from exactformer.core.domain import Ball, Domain, as_domain
+from exactformer.core.layers import Attention, Block, FeedForward, Head, Readout, Rule, Selection
+from exactformer.core.matrix import Matrix
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.constructions.layout import TokenLayout
+
+
+def paper(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
+    """Return the transformer of Theorem 3.5.
+
+    The offset 2M² just covers the largest difference of scores. On a ball two tokens never attain it
+    together; on a box they may, so that B is taken larger there than any |ξ_i·u|.
+    """
+    q, domain = form.degree, as_domain(domain)
+    layout = TokenLayout(form.width, powers=tuple(range(1, q + 1)))
+    B = max(domain.local_reach(direction) for direction in form.directions)
+    B = B if isinstance(domain, Ball) else B * Fraction(17, 16)
+    bounds = [max(B, B ** (s - 1)) for s in range(1, q + 1)]
+    features = [[c / domain.unit(j) for j, c in enumerate(row)] for row in form.directions]
+    return Blueprint(
+        variables=form.variables,
+        dimensions=layout.names,
+        embedding=layout.embedding(features, domain),
+        blocks=tuple(_block(layout, s, M) for s, M in enumerate(bounds, start=1)),
+        readouts=(
+            Readout(
+                layout.readout(
+                    {s: [(-1) ** s * row[s - 1] for row in form.beta] for s in layout.powers}
+                ),
+                form.constant,
+            ),
+        ),
+        domain=domain,
+        degree=q,
+        construction="paper",
+        metadata={"directions": form.family},
+    )
+
+
+def _block(layout: TokenLayout, s: int, M: Fraction) -> Block:
+    w, target = layout.width, layout.power(s)
+    y = layout.one if s == 1 else layout.power(s - 1)
+    offset = 2 * M * M
+    head = Head(
+        query=layout.selector(layout.feature, offset),
+        key=layout.selector(y, Fraction(1)),
+        value=Matrix.of(w, w, {(target, layout.one): 1}),
+    )
+    feed_forward = FeedForward(
+        w1=Matrix.of(2, w, {(0, target): 1, (1, target): -1}),
+        b1=Matrix.of(2, 1, {}),
+        w2=Matrix.of(w, 2, {(target, 0): -2, (target, 1): 2}),
+        b2=Matrix.of(w, 1, {(target, 0): offset}),
+    )
+    return Block(Attention((head,), Selection(Rule.ONE_HOT_MAX)), feed_forward)

@@ -1,0 +1,145 @@
+"""A model in other formats: ONNX, plain arrays, a program of ``torch.export``.
+
+What leaves carries the certificate's words (target, domain, bound), so the weights that leave are those
+the certificate is about: a module that was trained or altered is refused. Where a model would raise
+for a point outside its domain a file cannot, and answers NaN instead; ``outside="allow"`` exports no
+check at all. Arrays never check: they are numbers, not a program.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from exactformer import __version__
+from exactformer.core.formats import float_format
+from exactformer.errors import ExecutionError, FileFormatError, SizeError
+from exactformer.polynomials.model import INSIDE, CompiledModel, fused_form
+from exactformer.polynomials.run.literal import dense_bytes
+from exactformer.polynomials.run.numpy_weights import (
+    Array,
+    fused_arrays,
+    literal_arrays,
+    numpy_dtype,
+)
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+LARGEST_ONNX = 2**31 - 1
+"""Bytes; protobuf reads no longer message."""
+
+
+def about(model: CompiledModel, executor: str) -> dict[str, str]:
+    """Return what an export says of itself; the bound holds whatever the order of the sums."""
+    return {
+        "target": model.target,
+        "variables": ", ".join(model.blueprint.variables),
+        "domain": str(model.blueprint.domain),
+        "bound": repr(model.certificate.bound(model.dtype, executor, any_order=True)),
+        "dtype": float_format(model.dtype).name,
+        "executor": executor,
+        "construction": model.blueprint.construction,
+        "blueprint_digest": model.certificate.blueprint_digest,
+        "version": __version__,
+    }
+
+
+def arrays(model: CompiledModel, executor: str | None = None) -> dict[str, Array]:
+    """Return the weights of one executor by name, and the words about them as arrays of text."""
+    executor = executor or model.executor
+    words = {name: np.array(text) for name, text in about(model, executor).items()}
+    words["bound"] = words["bound"].astype(np.float64)
+    return _weights(model, executor) | words
+
+
+def npz_file(model: CompiledModel, executor: str | None = None) -> bytes:
+    """Return :func:`arrays` as an ``.npz`` file, which is read without pickle."""
+    file = BytesIO()
+    np.savez(file, allow_pickle=False, **arrays(model, executor))
+    return file.getvalue()
+
+
+def onnx_file(model: CompiledModel, executor: str | None = None) -> bytes:
+    """Return an ``.onnx`` file that onnxruntime runs on any batch, within the bound it names."""
+    if find_spec("onnx") is None:
+        raise ExecutionError("ONNX needs the package onnx: pip install 'exactformer[onnx]'")
+    from exactformer.polynomials.onnx import fused_graph, literal_graph, onnx_model
+
+    executor, dtype = executor or model.executor, numpy_dtype(model.dtype)
+    words = about(model, executor) | {"outside": _outside(model)}
+    if executor == "literal":
+        _check_size(model)
+    weights = _weights(model, executor)
+    if executor == "literal":
+        graph, values = literal_graph(model.blueprint, weights)
+    else:
+        graph, values = fused_graph(weights, dtype)
+    inside = None if model.outside == "allow" else INSIDE
+    file: bytes = onnx_model(graph, values, model.blueprint, words, inside).SerializeToString()
+    return file
+
+
+def pt2_file(model: CompiledModel, executor: str | None = None) -> bytes:
+    """Return a ``.pt2`` file for :func:`torch.export.load`, with the words in ``exactformer.json``."""
+    executor = executor or model.executor
+    words = about(model, executor) | {"outside": _outside(model)}
+    if executor != model.executor:
+        blueprint, certificate = model.blueprint, model.certificate
+        model = CompiledModel(blueprint, certificate, model.dtype, model.outside, executor)
+    file = BytesIO()
+    torch.export.save(program(model), file, extra_files={"exactformer.json": json.dumps(words)})
+    return file.getvalue()
+
+
+def program(model: CompiledModel) -> ExportedProgram:
+    """Return the model as ``torch.export`` sees it, for points (batch, d)."""
+    d, like = len(model.blueprint.variables), next(model.parameters())
+    example = torch.zeros(2, d, dtype=model.dtype, device=like.device)
+    batch = torch.export.Dim("batch")
+    return torch.export.export(model, (example,), dynamic_shapes=({0: batch},))
+
+
+FORMATS = {"onnx": (".onnx", onnx_file), "numpy": (".npz", npz_file), "torch": (".pt2", pt2_file)}
+"""By name: the ending of a file and what makes its contents."""
+
+
+def write(contents: bytes, path: str | Path) -> None:
+    """Write a file; an existing one is replaced only once all is written."""
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        raise FileFormatError(f"cannot write {target}: it is not a plain file")
+    partial = target.with_name(target.name + ".partial")
+    try:
+        partial.write_bytes(contents)
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise FileFormatError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+def _outside(model: CompiledModel) -> str:
+    return "allow" if model.outside == "allow" else "nan"
+
+
+def _weights(model: CompiledModel, executor: str) -> dict[str, Array]:
+    model.check_unchanged()
+    if executor == "literal":
+        return literal_arrays(model.blueprint, model.dtype)
+    return fused_arrays(fused_form(model.blueprint), model.dtype)
+
+
+def _check_size(model: CompiledModel) -> None:
+    size, n = dense_bytes(model.blueprint, model.dtype), model.blueprint.tokens
+    if size > LARGEST_ONNX:
+        raise SizeError(
+            f"the literal transformer has n = {n:,} tokens and {size / 2**30:.1f} GiB of matrices; an "
+            f"ONNX file holds less than {(LARGEST_ONNX + 1) / 2**30:.0f} GiB. Use executor='fused', "
+            "the same function in closed form"
+        )

@@ -1,0 +1,1 @@
+"""Continuous functions by polynomials: adaptive Chebyshev expansions, and their ridges."""

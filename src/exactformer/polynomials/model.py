@@ -1,0 +1,410 @@
+"""The compiled model: a ``torch.nn.Module`` that knows its blueprint and its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from exactformer.algebra.rational import to_float
+from exactformer.core.domain import Ball, Domain
+from exactformer.core.inputs import as_tensor, converted, is_exporting, is_recording, narrows
+from exactformer.core.integrity import Difference, ProvenModule, remember
+from exactformer.core.precision import check_products, full_precision
+from exactformer.errors import ExecutionError, InputError, OutsideDomainError
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.files import save_blueprint
+from exactformer.polynomials.functions.report import Approximation
+from exactformer.polynomials.monomial_choice import proven_expansion
+from exactformer.polynomials.places import place_in_module
+from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.proof.softmax_symbolic import is_softmax
+from exactformer.polynomials.run import closed_form_module as fused
+from exactformer.polynomials.run import literal
+from exactformer.polynomials.run import monomial_run as expanded
+from exactformer.polynomials.run import softmax as softmax_module
+from exactformer.polynomials.run.closed_form import FusedForm, fuse
+from exactformer.polynomials.run.closed_form_module import FusedTransformer, is_plain
+from exactformer.polynomials.run.literal import LiteralTransformer
+from exactformer.polynomials.run.softmax import SoftmaxTransformer
+from exactformer.polynomials.threads import in_pieces, in_threads
+
+OUTSIDE = ("raise", "nan", "allow")
+INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
+_PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
+_PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**16  # fused: milliseconds of work, points in the cache
+_CHECKED = 2**13  # points at a time
+
+
+def fused_form(blueprint: Blueprint) -> FusedForm:
+    """Return the closed form of a certified blueprint."""
+    from exactformer.polynomials.proof.symbolic import run_symbolic
+
+    return fuse(run_symbolic(blueprint, blueprint.domain))
+
+
+def transformer(
+    blueprint: Blueprint,
+    executor: str | None,
+    dtype: torch.dtype,
+    certificate: Certificate | None = None,
+) -> FusedTransformer | LiteralTransformer | SoftmaxTransformer:
+    """Return the module that runs a blueprint; selection must have been proven, or be about to be."""
+    if is_softmax(blueprint):
+        return SoftmaxTransformer(blueprint, dtype)
+    if executor == "literal":
+        return LiteralTransformer(blueprint, dtype)
+    form = fused_form(blueprint)
+    expansion = (
+        None if certificate is None else proven_expansion(blueprint, form, certificate, dtype)
+    )
+    return FusedTransformer(form, dtype, expansion)
+
+
+class CompiledModel(ProvenModule):
+    """Points ``(..., d)`` to values, within the certified bound of the exact polynomial.
+
+    Values are ``(...)`` for one polynomial, ``(..., m)`` for a vector of m.
+
+    ``executor="fused"`` evaluates the proven closed form of the transformer, ``"literal"`` carries
+    out every matrix of it; :meth:`trace` always does.
+
+    Points outside the domain raise, because nothing is proven there; ``outside="nan"`` marks them,
+    ``outside="allow"`` computes without any check of the input.
+
+    Weights may be trained after ``requires_grad_()``. Such a model still runs, but whatever would speak
+    of the certificate then raises :class:`~exactformer.errors.WeightMismatchError`.
+    """
+
+    FIXED = ("blueprint", "executor", "certificate")
+
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        certificate: Certificate,
+        dtype: torch.dtype = torch.float64,
+        outside: str = "raise",
+        executor: str | None = None,
+    ) -> None:
+        super().__init__()
+        executor = executor or certificate.executors[0]
+        certificate.check_executor(executor)
+        self.outside = outside
+        self.blueprint = blueprint
+        self.executor = executor
+        self._surface = _surface(blueprint)
+        self.transformer = transformer(blueprint, executor, dtype, certificate)
+        self._seal(certificate)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is proven of the model.
+
+        Raises:
+            WeightMismatchError: if the module is no longer the one that was proven.
+        """
+        self.check_unchanged()
+        return self._certificate
+
+    @property
+    def outside(self) -> str:
+        """What is done with points outside the domain: ``"raise"``, ``"nan"`` or ``"allow"``."""
+        return self._outside
+
+    @outside.setter
+    def outside(self, outside: str) -> None:
+        if outside not in OUTSIDE:
+            raise InputError(f"outside={outside!r}; choose one of {', '.join(OUTSIDE)}")
+        self._outside = outside
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The float format the model computes in."""
+        return self.transformer.features.dtype
+
+    @property
+    def target(self) -> str:
+        """The polynomial that was compiled, as text; several between semicolons."""
+        return self._certificate.target
+
+    @property
+    def approximation(self) -> Approximation | None:
+        """For a compiled function, how far it was measured to be from the polynomial."""
+        return Approximation.of(self.blueprint.metadata)
+
+    def forward(self, x: Any) -> Tensor:
+        """Evaluate at points given as tensor, array or nested list, coordinates last."""
+        if self.outside == "raise" and is_recording():
+            raise self._no_values()
+        points = self._points(x)
+        if self._is_blind(points):
+            return self._unasked(points)
+        flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
+        self._check_format()
+        try:
+            with full_precision(points.device):  # the test of the domain needs it as well
+                pieces = self._in_pieces(flat)
+        except _OutsideError:
+            raise self._problem(flat) from None
+        values = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
+        return values.reshape((*points.shape[:-1], *values.shape[1:]))
+
+    def trace(self, x: Any) -> Trace:
+        """Return every residual stream, score matrix and selection at one point, by name."""
+        points = self._points(x)
+        if points.dim() != 1:
+            raise InputError(f"trace takes one point of {points.shape[-1]} coordinates at a time")
+        self._check_format()
+        self.check_unchanged()
+        try:
+            with full_precision(points.device):
+                self._check(points[None])
+        except _OutsideError:
+            raise self._problem(points[None]) from None
+        seen: dict[str, Tensor] = {}
+        literal = LiteralTransformer(self.blueprint, self.dtype).to(points.device)
+        literal(points[None], record=lambda name, t: seen.__setitem__(name, t[0]))
+        return Trace(seen, self.blueprint.dimensions)
+
+    def save(self, path: str | Path) -> None:
+        """Write blueprint and target to one file; :func:`exactformer.load` reads it back.
+
+        Raises:
+            WeightMismatchError: if the weights are no longer the blueprint's.
+        """
+        self.check_unchanged()
+        save_blueprint(self.blueprint, path)
+
+    def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
+        """Write an ONNX file that runs on any batch, within ``certificate.bound(…, any_order=True)``.
+
+        Points outside the domain are answered with NaN unless the model has ``outside="allow"``.
+        """
+        from exactformer.polynomials.export import onnx_file, write
+
+        write(onnx_file(self, executor), path)
+
+    def to_numpy(self, executor: str | None = None) -> dict[str, NDArray[Any]]:
+        """Return the weights as plain arrays: the closed form, or every matrix by its path."""
+        from exactformer.polynomials.export import arrays
+
+        return arrays(self, executor)
+
+    def extra_repr(self) -> str:
+        """Describe the model in ``print(model)``."""
+        b = self.blueprint
+        text = f"{b.construction}: {b.tokens} tokens, {b.depth} blocks, {b.domain}"
+        return text + self._warning()
+
+    def __copy__(self) -> CompiledModel:
+        twin = self.__new__(type(self))
+        twin.__dict__ = self.__dict__.copy()
+        return twin
+
+    @property
+    def _certificate(self) -> Certificate:
+        """The certificate, without a look at the weights."""
+        certificate: Certificate = self._record.statement
+        return certificate
+
+    def _rebuilt(self) -> CompiledModel:
+        fresh = CompiledModel(
+            self.blueprint, self._certificate, self.dtype, self.outside, self.executor
+        )
+        return fresh.to(self.transformer.features.device)
+
+    def _format(self) -> torch.dtype:
+        return self.dtype
+
+    def _in_words(self, difference: Difference) -> str:
+        if difference.tensor is None:
+            return difference.problem
+        name = difference.tensor.removeprefix("transformer.")
+        place = place_in_module(self.blueprint, self.executor, name, difference.entry)
+        return f"{place}: {difference.problem}"
+
+    def _is_blind(self, points: Tensor) -> bool:
+        """Whether points have no values to ask: they are traced, vectorised or on the meta device.
+
+        A compiler steps aside where a model asks in order to raise; an exporter cannot, nor
+        ``torch.jit.trace``, which would keep the answer for these points as the answer for all.
+        """
+        if torch.compiler.is_compiling():
+            return self.outside != "raise" or is_exporting()
+        if is_recording():
+            return True
+        return points.is_meta or (torch._C._are_functorch_transforms_active() and _is_mute(points))
+
+    def _unasked(self, points: Tensor) -> Tensor:
+        """Evaluate without a branch on the data; NaN where the model would raise or mark."""
+        if self.outside == "raise" and not is_exporting():
+            raise self._no_values()
+        self._check_format()
+        flat = points.reshape(prod(points.shape[:-1]), points.shape[-1])
+        with full_precision(points.device):
+            values: Tensor = self.transformer(flat)
+            if self.outside != "allow":
+                inside = self._distances(flat.detach().double()) <= INSIDE
+                inside = inside[:, None] if self.blueprint.vector else inside
+                values = values.where(inside, torch.nan)
+        return values.reshape((*points.shape[:-1], *values.shape[1:]))
+
+    def _no_values(self) -> ExecutionError:
+        return ExecutionError(
+            "these points have no values to check: they are vectorised, traced by torch.jit, or on "
+            "the meta device; compile with outside='nan' or 'allow'"
+        )
+
+    def _points(self, x: Any) -> Tensor:
+        expected = self.transformer.features
+        dtype, d = expected.dtype, expected.shape[1]
+        points = as_tensor(x, dtype, expected.device, "points")
+        if points.dim() == 0 or points.shape[-1] != d:
+            names = ", ".join(self.blueprint.variables)
+            raise InputError(
+                f"points need {d} coordinates ({names}) on the last axis; "
+                f"the shape is {tuple(points.shape)}"
+            )
+        if self.executor == "fused" and not narrows(points.dtype, dtype):
+            return points  # read as they are: a narrower format is exact in the wider one
+        return converted(points, dtype, "points")
+
+    def _check_format(self) -> None:
+        dtype = self.dtype
+        self._certificate.bound(dtype, self.executor)  # raises after .to(dtype) without a bound
+        if self.executor == "fused":  # never computes below float32
+            dtype = torch.promote_types(dtype, torch.float32)
+        check_products(dtype)
+
+    def _in_pieces(self, points: Tensor) -> list[Tensor]:
+        if self.executor == "literal":
+            tokens, width, heads = self.blueprint.tokens, self.blueprint.width, 1
+            if is_softmax(self.blueprint):  # all heads of a block at once
+                heads = max(len(block.attention.heads) for block in self.blueprint.blocks)
+            per_point = heads * tokens * (tokens + 4 * width) * self.dtype.itemsize
+            return in_pieces(self._evaluate, points, max(1, _PIECE_BYTES // per_point))
+        size = max(1, min(_PIECE_POINTS, _PIECE_ENTRIES // self.blueprint.tokens))
+        if points.device.type != "cpu" or not is_plain(points):
+            return [self._evaluate(points)]
+        differentiable = torch.is_grad_enabled() and any(
+            t.requires_grad for t in (points, *self.parameters())
+        )
+        return (in_pieces if differentiable else in_threads)(self._evaluate, points, size)
+
+    def _evaluate(self, points: Tensor) -> Tensor:
+        """Check and evaluate some of the points."""
+        inside = self._check(points)
+        values: Tensor = self.transformer(points)
+        if inside is None:
+            return values
+        return values.where(inside.reshape(len(points), *(1 for _ in values.shape[1:])), torch.nan)
+
+    def _check(self, points: Tensor) -> Tensor | None:
+        """Raise, or return which points are inside, by ``outside``; None is all of them."""
+        if self.outside == "allow" or _deep_inside(points.detach(), self.blueprint.domain):
+            return None
+        known = points.detach().double()
+        inside = self._distances(known) <= INSIDE
+        if not bool(known.isfinite().all()) or (self.outside == "raise" and not bool(inside.all())):
+            raise _OutsideError
+        return inside if self.outside == "nan" else None
+
+    def _distances(self, points: Tensor) -> Tensor:
+        """Return how far points are from the centre; 1 is the boundary of the domain."""
+        if not self._surface:
+            return points.new_zeros(len(points))
+        nearest, rest, extent = points.new_tensor(self._surface)
+        order = 2 if isinstance(self.blueprint.domain, Ball) else float("inf")
+        away = (points - nearest - rest) / extent
+        distances: Tensor = torch.linalg.vector_norm(away, ord=order, dim=-1)
+        return distances
+
+    def _problem(self, points: Tensor) -> InputError:
+        """Say what is wrong with points that are not all inside."""
+        known = points.detach().double()
+        if not bool(known.isfinite().all()):
+            row = int((~known.isfinite()).any(dim=-1).nonzero()[0])
+            return InputError(f"point {row} is not finite: {known[row].tolist()}")
+        norms = self._distances(known)
+        row, count = int(norms.argmax()), int((norms > INSIDE).sum())
+        return OutsideDomainError(
+            f"{count} of {len(points)} points lie outside {self.blueprint.domain}, where nothing "
+            f"is proven; the farthest is point {row}, {float(norms[row]):.6g} times as far from "
+            "the centre as the boundary. Compile for a larger domain, or with outside='nan' or "
+            "'allow'"
+        )
+
+
+class _OutsideError(Exception):
+    """Some point of a piece is not in the domain."""
+
+
+def _deep_inside(points: Tensor, domain: Domain) -> bool:
+    """Whether all points are in a ball round the origin, and not so near its boundary that rounding
+    could hide it: a quick test that may fail for points that are inside.
+    """
+    if not isinstance(domain, Ball) or any(domain.centre) or not 2**-30 < domain.radius < 2**30:
+        return False
+    wide = torch.promote_types(points.dtype, torch.float32)
+    d = points.shape[-1]
+    ones = points.new_ones(d, dtype=wide)
+    limit = float(domain.radius) ** 2 * (1 - 4 * (d + 2) * torch.finfo(wide).eps)
+    known = points.to(wide)
+    for part in torch.split(known, _CHECKED) if len(known) > _CHECKED else (known,):
+        if len(part) and not bool(((part * part) @ ones).max() <= limit):
+            return False
+    return True
+
+
+def _surface(blueprint: Blueprint) -> list[list[float]]:
+    """Return the centre of a domain, what rounding takes from it, and the largest |x_j − c_j|.
+
+    A domain may be small beside its centre; subtracting both parts loses nothing of x − c.
+    """
+    domain, axes = blueprint.domain, range(len(blueprint.variables))
+    nearest = [to_float(domain.offset(j)) for j in axes]
+    rest = [to_float(domain.offset(j) - Fraction(nearest[j])) for j in axes]
+    return [nearest, rest, [to_float(domain.extent(j)) for j in axes]] if nearest else []
+
+
+def _is_mute(points: Tensor) -> bool:
+    try:
+        bool((points.detach() == 0).any())
+    except RuntimeError:  # what vmap says
+        return True
+    return False
+
+
+class Trace(Mapping[str, Tensor]):
+    """What happened at one point: tensors by name, in order."""
+
+    def __init__(self, seen: dict[str, Tensor], dimensions: tuple[str, ...]) -> None:
+        self._seen = seen
+        self.dimensions = dimensions
+        """Names of the columns of every residual stream."""
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._seen:
+            raise InputError(f"the trace has no {name!r}; it has {', '.join(self._seen)}")
+        return self._seen[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._seen)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._seen
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<28} {tuple(tensor.shape)}" for name, tensor in self.items())
+
+
+remember(fused, literal, softmax_module, expanded, CompiledModel)

@@ -1,0 +1,1 @@
+"""From blueprint and target to certificate. Nothing here knows the constructions."""

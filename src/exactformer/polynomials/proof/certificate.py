@@ -1,0 +1,147 @@
+"""The certificate: what has been proven about a blueprint, for people and for machines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from exactformer.core.formats import float_format
+from exactformer.errors import InputError, RoundingError
+from exactformer.polynomials.proof.literal_rounding import RoundingBound
+
+EXECUTORS = ("fused", "literal")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Three proofs about one blueprint and one target on one domain.
+
+    * selection: every token selects itself, by at least ``margin``;
+    * identity: in exact arithmetic the output *is* the target, ``terms`` coefficients compared;
+    * rounding: in a float format the fused module is off by at most ``fused[format]``, the literal
+      one, which carries out every matrix, by at most ``rounding[format]``, in every output.
+    """
+
+    target: str
+    variables: tuple[str, ...]
+    domain: str
+    construction: str
+    tokens: int
+    depth: int
+    margin: float | None
+    """Smallest selection margin; ``None`` where no token has a rival."""
+    terms: int
+    rounding: Mapping[str, RoundingBound]
+    fused: Mapping[str, RoundingBound]
+    scale: float
+    """The largest |Q| met on a sample of the domain: what the rounding bounds compare with."""
+    blueprint_digest: str
+
+    @property
+    def zero_error(self) -> bool:
+        """Always true: a certificate exists only where the identity has been proven."""
+        return True
+
+    @property
+    def executors(self) -> tuple[str, ...]:
+        """The ways of running the model that have bounds, the usual one first."""
+        return EXECUTORS
+
+    def bound(
+        self, dtype: object, executor: str | None = None, *, any_order: bool = False
+    ) -> float:
+        """Return the guaranteed rounding error for a dtype (torch, NumPy or name).
+
+        ``executor`` is ``"fused"`` or ``"literal"``; without it the bound holds for both.
+        ``any_order`` asks for a bound whatever the order of summation.
+        """
+        if executor is None:
+            return max(self.bound(dtype, e, any_order=any_order) for e in self.executors)
+        self.check_executor(executor)
+        entry = (self.rounding if executor == "literal" else self.fused)[float_format(dtype).name]
+        value = entry.any_order if any_order else entry.executed
+        if value is None:
+            raise RoundingError(f"there is no bound for {executor} in {dtype}: {entry.reason}")
+        return value
+
+    def check_executor(self, executor: str) -> None:
+        """Raise unless the model can be run so."""
+        if executor not in self.executors:
+            choice = " or ".join(map(repr, self.executors))
+            raise InputError(
+                f"executor={executor!r}: a {self.construction} model runs as {choice} only"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that JSON holds without loss."""
+        plain = {k: getattr(self, k) for k in _PLAIN}
+        bounds = {
+            key: {name: asdict(bound) for name, bound in getattr(self, key).items()}
+            for key in _BOUNDS
+        }
+        return {**plain, "variables": list(self.variables), "zero_error": True, **bounds}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
+        """Read what :meth:`to_dict` wrote. This restores the words, not the proof: re-certify."""
+        try:
+            bounds: dict[str, Any] = {
+                key: {name: RoundingBound(**bound) for name, bound in data[key].items()}
+                for key in _BOUNDS
+            }
+            plain = {k: data[k] for k in _PLAIN}
+            return cls(variables=tuple(data["variables"]), **bounds, **plain)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"this is not a certificate: {error}") from None
+
+    def __str__(self) -> str:
+        lines = [
+            f"Certificate on {self.domain}",
+            f"  target      {_shortened(self.target)}",
+            f"  model       {self.construction}: {self.tokens} tokens, {self.depth} blocks",
+        ]
+        lines += [f"  {name:<10}  proven: {claim}" for name, claim in self.proofs()]
+        lines += [f"  {name:<10}  {self.describe(name)}" for name in self.rounding]
+        return "\n".join(lines)
+
+    def proofs(self) -> list[tuple[str, str]]:
+        """Return what has been proven, by name."""
+        margin = "no token has a rival" if self.margin is None else f"margin ≥ {self.margin:.3g}"
+        return [
+            ("selection", f"every token selects itself everywhere ({margin})"),
+            ("identity", f"all {self.terms} coefficients agree exactly, error zero"),
+        ]
+
+    def describe(self, name: str) -> str:
+        """Say in a line what is guaranteed in one float format."""
+        fused, literal = self.fused[name].executed, self.rounding[name].executed
+        if fused is None:
+            return f"no guarantee: {self.fused[name].reason}"
+        relative = f" ({fused / self.scale:.1e} of max|Q|)" if self.scale else ""
+        other = "no bound" if literal is None else f"≤ {literal:.3g}"
+        return f"|computed − exact| ≤ {fused:.3g}{relative}; literal {other}"
+
+
+_BOUNDS = ("rounding", "fused")
+_PLAIN = (
+    "target",
+    "domain",
+    "construction",
+    "tokens",
+    "depth",
+    "margin",
+    "terms",
+    "scale",
+    "blueprint_digest",
+)
+
+
+def finite(value: float | None) -> float | None:
+    """Return ``None`` for infinities, which JSON does not know."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _shortened(text: str, width: int = 90) -> str:
+    return text if len(text) <= width else f"{text[: width - 20]} … ({len(text):,} characters)"

@@ -1,0 +1,1 @@
+"""Ways of running a blueprint: literal, in closed form, in monomials, by softmax, in rationals."""

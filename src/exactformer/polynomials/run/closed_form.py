@@ -1,0 +1,141 @@
+"""The function of a self-selecting transformer, in closed form.
+
+Once every token is proven to select itself, nothing of the n × n attention is left but
+
+    output = b + Σ_i P_i(t_i),      t_i = F_i·(x − c),  deg P_i ≤ q,
+
+with P_i known exactly from the run on polynomials. A fused form is these numbers: what a matrix
+product and a pass of Horner's rule need, O(n(d + q)) work a point instead of O(n³). Which basis the
+P_i are written in is a matter of accuracy, not of truth: powers, or Chebyshev polynomials, which
+Clenshaw's recurrence adds up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebval
+from numpy.polynomial.polynomial import polyval
+from numpy.typing import NDArray
+
+from exactformer.core.matrix import Matrix
+
+if TYPE_CHECKING:
+    from flint import fmpq_poly
+
+    from exactformer.polynomials.proof.symbolic import SymbolicRun
+
+GROUP = 128
+"""On the CPU tokens are summed in groups of this size, then the groups one after the other."""
+
+SHORT = 8
+"""A sum of more terms than this is halved first: few roundings, whatever the order of the rest."""
+
+TILE, RUN = 2, 8
+"""On the GPU tokens are taken ``TILE`` at a time; ``RUN`` tiles are added, then ``RUN`` such sums."""
+
+
+class Basis(StrEnum):
+    """What the coefficients of a fused form multiply."""
+
+    POWER = "power"
+    CHEBYSHEV = "Chebyshev"
+
+
+@dataclass(frozen=True)
+class FusedForm:
+    """F (n × d), the centre c, and for every output its coefficients and b; all exact."""
+
+    features: Matrix
+    centre: tuple[Fraction, ...]
+    """Empty for the origin."""
+    coefficients: tuple[Matrix, ...]
+    """For every output n × q: weights of t_i … t_i^q, or of T_1(t_i) … T_q(t_i)."""
+    biases: tuple[Fraction, ...]
+    basis: Basis = Basis.POWER
+    vector: bool = False
+
+    def at_offsets(self, offsets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Evaluate at x − c in float64, without guarantee: (N, d) gives (N, m)."""
+        t = _floats(self.features) @ offsets.T
+        add_up = polyval if self.basis is Basis.POWER else chebval
+        columns = []
+        for matrix, bias in zip(self.coefficients, self.biases, strict=True):
+            table = np.pad(_floats(matrix), ((0, 0), (1, 0))).T  # no constant term
+            constant = _floats(Matrix.of(1, 1, {(0, 0): bias}))[0, 0]
+            columns.append(add_up(t, table[:, :, None], tensor=False).sum(axis=0) + constant)
+        return np.stack(columns, axis=-1)
+
+    def additions(self) -> int:
+        """Return how many roundings a term meets at most in the sum over tokens, on any device."""
+        n = self.features.rows
+        on_the_cpu = roundings(min(n, GROUP)) + max(-(-n // GROUP) - 1, 0)
+        on_the_gpu = sum(
+            max(terms - 1, 0)
+            for terms in (
+                min(n, TILE),
+                min(-(-n // TILE), RUN),
+                min(-(-n // (TILE * RUN)), RUN),
+                -(-n // (TILE * RUN * RUN)),
+            )
+        )
+        return max(on_the_cpu, on_the_gpu)
+
+
+def _floats(matrix: Matrix) -> NDArray[np.float64]:
+    from exactformer.algebra.rational import to_float
+
+    table = np.zeros(matrix.shape)
+    for i, j, value in matrix:
+        table[i, j] = to_float(value)
+    return table
+
+
+def roundings(terms: int) -> int:
+    """Return the additions a term meets: one for each halving, then those of a short sum."""
+    halvings = 0
+    while terms > SHORT:
+        terms, halvings = terms - terms // 2, halvings + 1
+    return halvings + max(terms - 1, 0)
+
+
+def fuse(run: SymbolicRun) -> FusedForm:
+    """Read the closed form off a symbolic run; right wherever selection is proven."""
+    blueprint, n = run.blueprint, run.blueprint.tokens
+    degree = max(max(p.degree(), 0) for polynomials in run.readouts for p in polynomials)
+    # Such a construction keeps |t| ≤ 1, where Chebyshev polynomials are the better basis.
+    basis = Basis.CHEBYSHEV if blueprint.construction == "chebyshev" else Basis.POWER
+    expand = _in_powers if basis is Basis.POWER else _in_chebyshev_polynomials
+    coefficients, biases = [], []
+    for readout, polynomials in zip(blueprint.readouts, run.readouts, strict=True):
+        rows = [expand(polynomial) for polynomial in polynomials]
+        entries = {(i, s): c for i, row in enumerate(rows) for s, c in enumerate(row[1:])}
+        coefficients.append(Matrix.of(n, degree, entries))
+        biases.append(readout.bias + sum((row[0] for row in rows if row), Fraction(0)))
+    centre = blueprint.domain.centre
+    return FusedForm(
+        blueprint.embedding.features,
+        centre if any(centre) else (),
+        tuple(coefficients),
+        tuple(biases),
+        basis,
+        blueprint.vector,
+    )
+
+
+def _in_powers(polynomial: fmpq_poly) -> list[Fraction]:
+    from flint import fmpq
+
+    from exactformer.algebra.rational import to_fraction
+
+    return [to_fraction(fmpq(c)) for c in polynomial.coeffs()]
+
+
+def _in_chebyshev_polynomials(polynomial: fmpq_poly) -> list[Fraction]:
+    from exactformer.algebra.chebyshev import from_powers
+
+    return from_powers(_in_powers(polynomial))

@@ -1,0 +1,254 @@
+"""A fused form as a ``torch.nn.Module``: one matrix product, one pass over the degrees, one sum.
+
+The formula is written here in plain torch, which can be traced, batched, exported and
+differentiated. Values alone come quicker from the same arithmetic in blocks that stay in the cache
+(CPU) or in registers (GPU); their gradient is the formula's, a few points at a time. Where the proven
+polynomial is quicker by its terms, and no less accurate, the CPU evaluates these
+(:mod:`exactformer.polynomials.run.monomial_plan`), as long as the weights are the proven ones.
+
+Weights and values are in the module's format. So is the arithmetic, but never below float32: in the
+half formats products and sums are taken in float32, and the value is rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from exactformer.core.matrix import Matrix
+from exactformer.core.precision import full_precision
+from exactformer.core.weights import dense
+from exactformer.polynomials.run import closed_form_cpu as fused_blocks
+from exactformer.polynomials.run.closed_form import GROUP, SHORT, Basis, FusedForm
+from exactformer.polynomials.run.monomial_plan import Expansion
+from exactformer.polynomials.run.monomial_run import Expanded
+
+_ENTRIES = 2**20  # tokens times points of which a gradient keeps every step
+_MANY = 64  # points from which the terms of an expansion are quicker than tokens
+
+
+class FusedTransformer(nn.Module):
+    """Points ``(N, d)`` to values ``(N,)``: b + Σ_i P_i(t_i), t = F·(x − c); ``(N, m)`` for a vector.
+
+    Parameters are frozen until ``requires_grad_()``; weights are the exact ones, rounded once.
+    """
+
+    def __init__(
+        self,
+        form: FusedForm,
+        dtype: torch.dtype = torch.float64,
+        expansion: Expansion | None = None,
+    ) -> None:
+        super().__init__()
+        self.basis, self.vector = form.basis, form.vector
+        self.register_parameter("centre", None)
+        self._proven = fused_weights(form, dtype)
+        for name, tensor in self._proven.items():
+            self.register_parameter(name, nn.Parameter(tensor.clone(), requires_grad=False))
+        wide = torch.promote_types(dtype, torch.float32)
+        self._expanded = None if expansion is None else Expanded(expansion, wide)
+
+    features: Tensor
+    centre: Tensor | None
+    coefficients: Tensor
+    bias: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Evaluate at points in the module's format or a narrower one."""
+        if self._expanded is not None and self._needs_values_only(x):
+            values = self._expanded(x, self.features.dtype)
+            return values.T if self.vector else values[0]
+        run = _Evaluation.apply if is_plain(x) else formula
+        with full_precision(x.device):
+            values = run(x, self.centre, self.features, self.coefficients, self.bias, self.basis)
+        return values.T if self.vector else values[0]
+
+    def _needs_values_only(self, x: Tensor) -> bool:
+        """Whether values of the proven weights are all that is wanted, at enough points."""
+        return (
+            is_plain(x)
+            and len(x) >= _MANY
+            and x.device.type == "cpu"
+            and not (
+                torch.is_grad_enabled() and any(t.requires_grad for t in (x, *self.parameters()))
+            )
+            and all(_same(getattr(self, name), own) for name, own in self._proven.items())
+        )
+
+
+def formula(
+    x: Tensor,
+    centre: Tensor | None,
+    features: Tensor,
+    coefficients: Tensor,
+    bias: Tensor,
+    basis: Basis,
+) -> Tensor:
+    """Return the values ``(m, N)``, one operation after the other."""
+    dtype = features.dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    points = x.to(wide) if centre is None else x.to(wide) - centre.to(wide)
+    run = _horner if basis is Basis.POWER else _clenshaw
+    total: Tensor | None = None
+    for F, c in zip(
+        torch.split(features, GROUP), torch.split(coefficients, GROUP, dim=2), strict=True
+    ):
+        t = F.to(wide) @ points.T
+        terms = torch.stack([run(t, own) for own in c.to(wide)])
+        total = terms if total is None else total + terms
+    assert total is not None  # there is a token
+    return (total + bias.to(wide).unsqueeze(-1)).to(dtype)
+
+
+def _horner(t: Tensor, coefficients: Tensor) -> Tensor:
+    """Return Σ_i Σ_s c_is t_i^s over a group; ``t`` is (tokens, N), ``coefficients`` (q, tokens)."""
+    columns = coefficients.unsqueeze(-1)
+    if len(columns) == 0:
+        return t.new_zeros(t.shape[1])
+    value = columns[-1].expand_as(t)
+    for s in range(len(columns) - 2, -1, -1):
+        value = torch.addcmul(columns[s], value, t)
+    return halving_sum(value * t)
+
+
+def _clenshaw(t: Tensor, coefficients: Tensor) -> Tensor:
+    """Return Σ_i Σ_s c_is T_s(t_i): b_s = c_s + 2t b_{s+1} − b_{s+2}, and at the end t b_1 − b_2."""
+    columns = coefficients.unsqueeze(-1)
+    if len(columns) == 0:
+        return t.new_zeros(t.shape[1])
+    twice, above, current = t + t, torch.zeros_like(t), columns[-1].expand_as(t)
+    for s in range(len(columns) - 2, -1, -1):
+        above, current = current, torch.addcmul(columns[s] - above, twice, current)
+    return halving_sum(t * current - above)
+
+
+def halving_sum(terms: Tensor) -> Tensor:
+    """Sum the first axis: halves are added until few rows are left, which go in any order."""
+    while (size := len(terms)) > SHORT:
+        half = size // 2
+        pairs = terms[:half] + terms[size - half :]
+        terms = pairs if size == 2 * half else torch.cat([pairs, terms[half : size - half]])
+    return terms.sum(dim=0)
+
+
+class _Evaluation(torch.autograd.Function):
+    """The formula, quickly; its gradient goes through the formula again, which keeps memory small."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        centre: Tensor | None,
+        features: Tensor,
+        coefficients: Tensor,
+        bias: Tensor,
+        basis: Basis,
+    ) -> Tensor:
+        ctx.basis = basis
+        ctx.save_for_backward(x, centre, features, coefficients, bias)
+        return _evaluate(x, centre, features, coefficients, bias, basis)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, centre, features, coefficients, bias = ctx.saved_tensors
+        again = torch.is_grad_enabled()  # a derivative of this derivative is wanted
+        size = max(1, _ENTRIES // len(features))
+        weights = (centre, features, coefficients, bias)
+        needed = dict(enumerate(ctx.needs_input_grad[1:5]))
+        wanted = [weight for k, weight in enumerate(weights) if needed[k]]
+        by_point: list[Tensor] = []
+        totals: list[Tensor] = []
+        with torch.enable_grad(), full_precision(x.device):
+            for points, own in zip(
+                torch.split(x, size), torch.split(gradients[0], size, dim=1), strict=True
+            ):
+                values = formula(points, centre, features, coefficients, bias, ctx.basis)
+                inputs = [*wanted, points] if ctx.needs_input_grad[0] else wanted
+                found = torch.autograd.grad(values, inputs, own, create_graph=again)
+                by_point += found[len(wanted) :]
+                sums = found[: len(wanted)]
+                totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else [*sums]
+        left = iter(totals)
+        return (
+            torch.cat(by_point) if by_point else None,
+            *(next(left) if needed[k] else None for k in range(4)),
+            None,
+        )
+
+
+def _evaluate(
+    x: Tensor,
+    centre: Tensor | None,
+    features: Tensor,
+    coefficients: Tensor,
+    bias: Tensor,
+    basis: Basis,
+) -> Tensor:
+    """Return the formula's values in the quickest way there is for these tensors."""
+    dtype = features.dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    quick = fused_blocks.evaluate if x.device.type == "cpu" else _kernel(features.shape[1], wide)
+    if 0 in x.shape or coefficients.shape[1] == 0 or quick is None:
+        pieces = torch.split(x, max(1, 64 * _ENTRIES // len(features)))
+        values = [formula(p, centre, features, coefficients, bias, basis) for p in pieces]
+        return torch.cat(values, dim=1)
+    centre = None if centre is None else centre.to(wide)
+    return quick(x, centre, features.to(wide), coefficients.to(wide), bias.to(wide), basis, dtype)
+
+
+def _kernel(d: int, dtype: torch.dtype) -> Callable[..., Tensor] | None:
+    """Return the GPU's kernel where there is one for points of ``d`` coordinates."""
+    if not torch.version.cuda or not _has_triton():
+        return None
+    from exactformer.polynomials.run import closed_form_gpu as fused_kernel
+
+    return fused_kernel.evaluate if fused_kernel.fits(d, dtype) else None
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether only values and ordinary gradients are wanted: nobody traces or batches ``x``."""
+    return (
+        type(x) in (Tensor, nn.Parameter)
+        and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._len_torch_dispatch_stack() == 0
+        and forward_ad._current_level < 0
+    )
+
+
+def _same(here: Tensor, there: Tensor) -> bool:
+    return here.dtype == there.dtype and here.device == there.device and torch.equal(here, there)
+
+
+def fused_weights(form: FusedForm, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Return F, c, the coefficients (m, q, n), so that a step over degrees reads a row, and b."""
+    tables = [
+        dense(c, dtype, lambda i, j: f"β, token {i + 1}, {form.basis} {j + 1}").T
+        for c in form.coefficients
+    ]
+    weights = {
+        "features": dense(form.features, dtype, lambda i, j: f"F, token {i + 1}"),
+        "coefficients": torch.stack(tables).contiguous(),
+        "bias": _vector(form.biases, dtype, "b"),
+    }
+    if form.centre:
+        weights["centre"] = _vector(form.centre, dtype, "the domain's centre")
+    return weights
+
+
+def _vector(values: tuple[Fraction, ...], dtype: torch.dtype, name: str) -> Tensor:
+    row = Matrix.of(1, len(values), {(0, j): value for j, value in enumerate(values)})
+    return dense(row, dtype, lambda i, j: name)[0]

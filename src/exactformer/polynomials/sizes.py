@@ -1,0 +1,85 @@
+"""What a transformer's dense tables occupy, known before any of them is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exactformer.algebra import Target
+from exactformer.errors import SizeError
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.degrees import largest_degree
+
+MEMORY_LIMIT = 4 * 2**30
+FLOAT = 8
+"""Bytes of a number in the tables of a proof."""
+AT_ONCE = 4
+"""Tables of one shape that a proof holds together: sizes and errors of two factors."""
+SURPLUS = 4
+"""How far degrees within a model may exceed that of its target; constructions reach it, no more."""
+LEAST_DEGREE = 256
+"""A degree that costs nothing to follow, whatever the target."""
+
+
+def dense_entries(tokens: int, degree: int, dimension: int, outputs: int = 1) -> int:
+    """Return the number of entries of all matrices, zeros included."""
+    width = tokens + degree + 2
+    blocks = degree * (2 * (tokens + 2) * width + width * width)
+    return blocks + tokens * (dimension + width) + outputs * tokens * width
+
+
+def check_size(target: Target, tokens: int, itemsize: int, memory_limit: int) -> None:
+    """Refuse a model whose dense matrices would not fit, with the figures and the way out."""
+    q, d = target.degree, target.dimension
+    entries = dense_entries(tokens, q, d, len(target))
+    if entries * itemsize > memory_limit:
+        raise SizeError(
+            f"degree {q} in {d} variables needs n = {tokens:,} tokens here; the blocks' matrices "
+            f"then have {entries:,} entries, {entries * itemsize / 2**30:.1f} GiB, and the limit is "
+            f"{memory_limit / 2**30:.1f} GiB. Lower the degree or the number of variables, try "
+            "directions='tailored' if few monomials are present, or raise memory_limit="
+        )
+
+
+def check_stored_size(
+    blueprint: Blueprint, target: Target, memory_limit: int, itemsize: int = 0
+) -> None:
+    """Refuse a blueprint, as its own shapes state it, whose proof or module would not fit.
+
+    Args:
+        blueprint: read from a file, nothing of it proven yet.
+        target: what it is to be proven equal to.
+        memory_limit: in bytes.
+        itemsize: bytes of a weight in the module that will hold every matrix; 0 where none does.
+    """
+    tables = list(_tables(blueprint))
+    weights = sum(matrix.rows * matrix.columns for _, matrix in blueprint.matrices())
+    tables.append(("all matrices together", weights * itemsize))
+    name, size = max(tables, key=lambda table: table[1])
+    if size > memory_limit:
+        raise SizeError(
+            f"{name}: {size / 2**30:,.1f} GiB as dense tables, and the limit is "
+            f"{memory_limit / 2**30:.1f} GiB. If this is your own model, raise memory_limit="
+        )
+    degree, most = largest_degree(blueprint), max(LEAST_DEGREE, SURPLUS * target.degree)
+    if degree > most:
+        raise SizeError(
+            f"the blocks multiply up to a degree of 2^{degree.bit_length() - 1} and more, and the "
+            f"target has degree {target.degree}; the limit for it is {most:,}"
+        )
+
+
+def _tables(blueprint: Blueprint) -> Iterator[tuple[str, int]]:
+    """Yield what is made of each part, by its name, with its bytes."""
+    n, w, d = blueprint.tokens, blueprint.width, len(blueprint.variables)
+    yield f"the stream of {n:,} tokens of {w:,} dimensions", AT_ONCE * n * w * FLOAT
+    yield f"the scores of {n:,} tokens", n * n * FLOAT
+    yield f"directions in {d:,} variables", d * d * FLOAT
+    for b, block in enumerate(blueprint.blocks):
+        for h, head in enumerate(block.attention.heads):
+            for name in ("query", "key"):
+                rows = getattr(head, name).rows
+                table = f"blocks.{b}.heads.{h}.{name} of {rows:,} rows for {n:,} tokens"
+                yield table, AT_ONCE * n * rows * FLOAT
+        units = max(block.feed_forward.w1.rows, block.feed_forward.w2.columns)
+        table = f"blocks.{b}.feed_forward.w1 of {units:,} units for {n:,} tokens"
+        yield table, n * w * units * FLOAT

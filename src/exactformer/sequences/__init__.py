@@ -1,0 +1,1 @@
+"""Sequence-to-sequence maps by construction (Yun et al. 2020)."""

@@ -1,0 +1,1 @@
+"""From blueprint and table to certificate. Nothing here knows the constructions."""

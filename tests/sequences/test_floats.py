@@ -1,0 +1,230 @@
+"""What is checked in float64 before a sequence model is handed out, and what a file may hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import exactformer as ef
+from exactformer.errors import CertificationError, InputError, SizeError
+from exactformer.sequences import compile as sequences
+from exactformer.sequences.constructions import SEQUENCE_FORMS
+from exactformer.sequences.constructions.softening import soften
+from exactformer.sequences.files import save_sequence
+from exactformer.sequences.grid import Grid
+from exactformer.sequences.proof.lookups import every_class
+from exactformer.sequences.run.literal import LiteralSequence
+from tests.cases.sequences import FORMS, grid, random_table
+
+
+def identity(x: Any) -> Any:
+    return x
+
+
+def compiled(form: str = "compact", **options: Any) -> Any:
+    arguments = {"tokens": 2, "dim": 1, "delta": Fraction(1, 3), "form": form, **options}
+    return ef.compile_sequence(arguments.pop("f", identity), **arguments)
+
+
+class Spy:
+    """Takes the place of a comparison and keeps its tolerances."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.tolerances: list[float] = []
+        monkeypatch.setattr(sequences, "_compare", self.compare)
+
+    def compare(self, model: Any, classes: Any, run: Any, tolerance: float) -> None:
+        assert len(classes) == len(every_class(model.table.grid))
+        assert (run is model) == bool(self.tolerances)
+        assert (run is model.sweeps) == (not self.tolerances)
+        self.tolerances.append(tolerance)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [Fraction(1, 9), Fraction(10**6)])
+def test_layers_may_be_off_by_eight_roundings_of_the_largest_number(
+    form: str, size: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is a value or, in what a cell measures, a key."""
+    model = compiled(form, f=lambda x: float(size) * (x > 0.5), executor="literal")
+    spy = Spy(monkeypatch)
+    unknown = SimpleNamespace(plain_floats=False, softness=None)
+    parts = {name: getattr(model, name) for name in ("sweeps", "table", "blueprint", "executor")}
+    sequences.check_floats(SimpleNamespace(certificate=unknown, **parts))  # type: ignore[arg-type]
+    cell = Fraction(1, 3) if form == "paper" else 1
+    largest = max(model.table.largest, cell * model.blueprint.largest_key)
+    assert (largest == model.table.largest) == (form != "paper" and size > 1)
+    assert spy.tolerances == [0.0, float(largest) * 8 * 2.0**-53]
+
+
+@pytest.mark.parametrize(
+    ("options", "runs"),
+    [
+        ({"executor": "literal", "form": "paper"}, True),
+        ({"executor": "literal", "form": "paper", "delta": "1/4"}, True),
+        ({"executor": "fused", "form": "paper"}, False),
+        ({"executor": "literal", "form": "compact"}, False),
+        ({"executor": "literal", "realisation": "softmax-relu", "form": "paper"}, False),
+    ],
+)
+def test_classes_are_run_where_layers_are_not_known_to_be_exact(
+    options: dict[str, Any], runs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = compiled(**options)
+    work = len(every_class(model.table.grid)) * model.blueprint.counts().depth
+    for most in (work, work - 1):
+        monkeypatch.setattr(sequences, "MOST_RUNS", most if runs else 0)
+        if runs and most < work:
+            with pytest.raises(SizeError, match=f"{work:,} in all"):
+                compiled(**options)
+        else:
+            compiled(**options)
+
+
+@pytest.mark.parametrize("wrong", [1e-9, float("nan"), -1e-9])
+def test_one_wrong_entry_of_one_class_is_named(wrong: float) -> None:
+    model = ef.compile_sequence(identity, tokens=3, dim=2, delta="1/2")
+    classes = every_class(model.table.grid)
+    for place in ((5, 0, 1), (17, 2, 0), (11, 1, 1)):
+
+        def run(x: torch.Tensor, place: tuple[int, ...] = place) -> torch.Tensor:
+            values = model.sweeps(x)
+            values[place] += wrong
+            return values
+
+        named = str(tuple(classes[place[0]].tolist()))
+        for tolerance in (0.0, 5e-10):
+            with pytest.raises(CertificationError) as caught:
+                sequences._compare(model, classes, run, tolerance)
+            assert f"the class {named} does" in str(caught.value)
+    sequences._compare(model, classes, model.sweeps, 0.0)
+    with pytest.raises(CertificationError):
+        sequences._compare(model, classes, lambda x: model.sweeps(x) + 2.0**-20, 2.0**-21)
+    sequences._compare(model, classes, lambda x: model.sweeps(x) + 2.0**-20, 2.0**-20)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_quantiser_is_exact_in_every_row_that_is_read(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ef.compile_sequence(identity, tokens=2, dim=2, delta="1/2", form=form)
+    sequences._check_quantiser(model)
+    changed: list[tuple[int, int, int]] = []
+
+    class Changed(LiteralSequence):
+        def forward(self, x: torch.Tensor, record: Any = None) -> torch.Tensor:
+            def keep(name: str, stream: torch.Tensor) -> None:
+                if name == f"quantise {len(model.blueprint.stages[0])}":
+                    for place in changed:
+                        stream[place] += 2.0**-40
+                record(name, stream)
+
+            return super().forward(x, keep)
+
+    monkeypatch.setattr(sequences, "LiteralSequence", Changed)
+    sequences._check_quantiser(model)
+    # Four layers leave the coordinates as they were, and read them no more.
+    free = {0, 1} if form == "four-layer" else set()
+    for row in range(model.blueprint.width):
+        changed[:] = [(3, 1, row)]
+        if row in free:
+            sequences._check_quantiser(model)
+            continue
+        with pytest.raises(CertificationError, match="its number"):
+            sequences._check_quantiser(model)
+
+
+def test_a_model_without_floats_is_not_compared_in_floats() -> None:
+    sequences.check_floats(SimpleNamespace(sweeps=None))  # type: ignore[arg-type]
+
+
+def stored(path: Path, soft: bool = False, **changes: Any) -> Path:
+    """Write a file of two tokens on four cells, with some names in it changed."""
+    table = random_table(grid((1, 2, 4), "compact"))
+    blueprint = SEQUENCE_FORMS["compact"](table)
+    if soft:
+        blueprint = soften(blueprint, table, Fraction(10**4), 4)
+    save_sequence(replace(blueprint, **changes), table, path / "file.safetensors")
+    return path / "file.safetensors"
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_files_of_unknown_kinds_are_refused(soft: bool, tmp_path: Path) -> None:
+    ef.load(stored(tmp_path, soft))
+    with pytest.raises(InputError, match="form='short'; choose"):
+        ef.load(stored(tmp_path, soft, form="short"))
+    with pytest.raises(InputError, match="realisation='tanh'; choose"):
+        ef.load(stored(tmp_path, soft, realisation="tanh"))
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_files_that_do_not_fit_are_refused_before_anything_is_built(
+    soft: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = stored(tmp_path, soft)
+    monkeypatch.setattr(sequences, "certify_sequence", None)
+    monkeypatch.setattr(sequences, "prove_softened", None)
+    with pytest.raises(SizeError, match="memory_limit"):
+        sequences.load_sequence_model(path, memory_limit=1000)
+
+
+@pytest.mark.parametrize("executor", [None, "fused", "literal", "exact"])
+def test_the_sizes_of_a_file_are_those_of_its_executor(
+    executor: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(where: Grid, form: str, exact_only: bool) -> None:
+        assert (where, form, exact_only) == (Grid(2, 1, 4), "compact", executor == "exact")
+        raise SizeError("too large")
+
+    monkeypatch.setattr(sequences, "check_sequence_size", refuse)
+    with pytest.raises(SizeError, match="too large"):
+        ef.load(stored(tmp_path), executor=executor)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_files_whose_cells_floats_cannot_tell_apart_are_refused(soft: bool, tmp_path: Path) -> None:
+    """Half the cells of [10^16, 10^16 + 4) begin at odd numbers, which are no floats."""
+    where = replace(grid((1, 2, 4), "compact"), support=(Fraction(10**16), Fraction(10**16 + 4)))
+    table = random_table(where)
+    blueprint = SEQUENCE_FORMS["compact"](table)
+    if soft:
+        blueprint = soften(blueprint, table, Fraction(10**4), 4)
+    path = tmp_path / "far.safetensors"
+    save_sequence(blueprint, table, path)
+    with pytest.raises(CertificationError, match="in float64"):
+        ef.load(path)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_models_go_to_the_device_that_is_asked_for(soft: bool, tmp_path: Path) -> None:
+    options = {"realisation": "softmax-relu"} if soft else {}
+    path = stored(tmp_path, soft)
+    for device, kind in ((None, "cpu"), ("meta", "meta")):
+        for model in (compiled(device=device, **options), ef.load(path, device=device)):
+            assert {b.device.type for b in model.buffers()} == {kind}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"realisation": "tanh"}, "realisation='tanh'; choose"),
+        ({"executor": "quick"}, "executor='quick'; choose"),
+        ({"executor": "quick", "realisation": "softmax-relu"}, "executor='quick'; choose"),
+        ({"tokens": 2.0}, "tokens must be a positive integer"),
+        ({"delta": 0}, "1/N"),
+        ({"delta": "-1/3"}, "1/N"),
+        ({"table": {}}, "a function or a table, one of them"),
+        ({"f": None}, "a function or a table, one of them"),
+        ({"ramp": 3}, "belong to"),
+        ({"sharpness": 3}, "belong to"),
+    ],
+)
+def test_wrong_arguments_say_what_is_wrong(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        compiled(**options)
