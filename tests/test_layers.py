@@ -16,15 +16,13 @@ LAYERS = [
     "errors",
     "progress",
     "algebra",
-    "approximation",
-    "blueprint",
-    "constructions",
-    "execution",
-    "certificates",
-    "probing",
+    "core",
+    "polynomials",
+    "sequences",
     "theory",
+    "couplings",
     "targets",
-    "model",
+    "probing",
     "figures",
     "learning",
     "spectra",
@@ -59,32 +57,84 @@ def imports_on_loading(tree: ast.Module) -> Iterator[str]:
 def test_modules_import_only_downwards(path: Path) -> None:
     allowed = LAYERS[: LAYERS.index(layer(path)) + 1]
     for name in imports(ast.parse(path.read_text())):
+        if layer(path) == "core" and path.stem == "loading":
+            continue  # names the models' types for those who check types
         if name.startswith("exactformer."):
             assert name.split(".")[1] in allowed, f"{path} imports {name}"
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if layer(p) == "certificates"], ids=lambda p: p.stem
-)
-def test_certificates_share_no_code_with_constructions(path: Path) -> None:
-    assert not [n for n in imports(ast.parse(path.read_text())) if "constructions" in n]
+FAMILIES = ("polynomials", "sequences", "couplings")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_family_imports_another_and_the_core_imports_none(path: Path) -> None:
+    if layer(path) not in ("core", *FAMILIES):
+        return
+    tree = ast.parse(path.read_text())
+    others = {family for family in FAMILIES if family != layer(path)}
+    assert not others & {name.split(".")[1] for name in imports_on_loading(tree) if "." in name}
+
+
+def modules_of(name: str) -> Iterator[Path]:
+    """Yield the files that importing a module runs: itself and its packages, the outermost apart."""
+    parts = name.split(".")[1:]
+    for k in range(1, len(parts) + 1):
+        place = ROOT.joinpath(*parts[:k])
+        yield from (p for p in (place / "__init__.py", place.with_suffix(".py")) if p.is_file())
+
+
+def closure(path: Path) -> set[Path]:
+    """Return all files of the package that a file imports, directly or through others."""
+    seen: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for node in ast.walk(ast.parse(current.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            for name in names:
+                if name.startswith("exactformer."):
+                    waiting += modules_of(name)
+    return seen
+
+
+PROOFS = [p for p in MODULES if "proof" in p.relative_to(ROOT).parts]
+
+
+@pytest.mark.parametrize("path", PROOFS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_proof_knows_a_construction_even_through_others(path: Path) -> None:
+    known = {str(p.relative_to(ROOT)) for p in closure(path)}
+    assert not [name for name in known if "construction" in name]
+
+
+def is_exact(path: Path) -> bool:
+    """Whether a module is about exact weights, and must not need torch to be imported."""
+    place = path.relative_to(ROOT)
+    return (
+        place.parts[0] == "algebra"
+        or place.name == "blueprint.py"
+        or bool({"constructions", "proof"} & set(place.parts))
+    )
 
 
 @pytest.mark.parametrize(
-    ("package", "forbidden"),
-    [
-        ("algebra", "torch"),
-        ("blueprint", "torch"),
-        ("blueprint", "flint"),
-        ("constructions", "torch"),
-        ("certificates", "torch"),
-        ("learning", "flint"),
-    ],
+    "path", [p for p in MODULES if is_exact(p)], ids=lambda p: str(p.relative_to(ROOT))
 )
-def test_heavy_dependencies_stay_where_they_belong(package: str, forbidden: str) -> None:
-    for path in (p for p in MODULES if layer(p) == package):
+def test_exact_modules_import_no_torch(path: Path) -> None:
+    names = imports_on_loading(ast.parse(path.read_text()))
+    assert "torch" not in {name.split(".")[0] for name in names}
+
+
+def test_learning_imports_no_flint() -> None:
+    for path in (p for p in MODULES if layer(p) == "learning"):
         names = imports_on_loading(ast.parse(path.read_text()))
-        assert forbidden not in {n.split(".")[0] for n in names}, path
+        assert "flint" not in {name.split(".")[0] for name in names}, path
 
 
 @pytest.mark.parametrize("module", ["exactformer", "exactformer.cli"])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from exactformer.algebra import Polynomial
     from exactformer.algebra.ridge import RidgeForm, ridge_form
     from exactformer.core.loading import load
+    from exactformer.core.trace import Trace
     from exactformer.couplings.compile import compile_coupling
     from exactformer.couplings.model import CouplingModel
     from exactformer.experiments import reproduce
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.check import certify
     from exactformer.polynomials.compile import compile
-    from exactformer.polynomials.model import CompiledModel, Trace
+    from exactformer.polynomials.model import CompiledModel
     from exactformer.polynomials.proof.certificate import Certificate
     from exactformer.probing import check_equivariance, is_contextual_mapping
     from exactformer.sequences.blueprint import SequenceBlueprint
@@ -48,7 +49,7 @@ _HOMES = {
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "sequences.blueprint",
     "SequenceModel": "sequences.model",
-    "Trace": "polynomials.model",
+    "Trace": "core.trace",
     "certify": "polynomials.check",
     "check_equivariance": "probing",
     "compile": "polynomials.compile",

@@ -13,8 +13,8 @@ from fractions import Fraction
 from flint import fmpq
 from mpmath import mp
 
+from exactformer.core.formats import EXP_ULPS
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.proof.softmax_error import EXP_ULPS
 from tests.cases.worst_rounding import ONE, ZERO, Arithmetic, embedded, linear
 
 RESCALING_ULPS, PER_WEIGHT, COMMON = 2, 4, 5

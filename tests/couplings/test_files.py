@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from exactformer.core.files import format_of
 from exactformer.couplings.blueprint import CouplingBlueprint
-from exactformer.couplings.construction_drawing import draw_coupling
-from exactformer.couplings.files import is_coupling_file, load_coupling, save_coupling
+from exactformer.couplings.construction import draw_coupling
+from exactformer.couplings.files import FORMAT, load_coupling, save_coupling
 from exactformer.errors import FileFormatError, InputError
 
 
@@ -32,7 +33,7 @@ def test_what_is_saved_is_read_back_exactly(tmp_path, positions, vector):
     blueprint = replace(drawn(positions, vector), metadata={"target": "τ"})
     save_coupling(blueprint, tmp_path / "model")
     loaded = load_coupling(tmp_path / "model")
-    assert is_coupling_file(tmp_path / "model")
+    assert format_of(tmp_path / "model") == FORMAT
     for name in ("tau", "domain", "positions", "head_dim", "metadata", "dimensions"):
         assert getattr(loaded, name) == getattr(blueprint, name)
     assert loaded.features.knots == blueprint.features.knots
@@ -51,7 +52,7 @@ def test_a_changed_file_is_refused(tmp_path):
     (tmp_path / "model").write_bytes(content[:-20])
     with pytest.raises(FileFormatError, match="truncated"):
         load_coupling(tmp_path / "model")
-    assert not is_coupling_file(tmp_path / "nothing")
+    assert format_of(tmp_path / "nothing") != FORMAT
 
 
 def test_rows_have_names_and_the_matrices_select_them():

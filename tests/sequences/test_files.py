@@ -8,11 +8,12 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from exactformer.core.files import format_of
 from exactformer.core.layers import PiecewiseFeedForward
 from exactformer.errors import FileFormatError, InputError
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.files import (
-    is_sequence_file,
+    FORMAT,
     load_sequence,
     save_sequence,
     sequence_digest,
@@ -28,7 +29,7 @@ def test_what_is_read_is_what_was_written(form: str, positional: bool, tmp_path:
     blueprint = SEQUENCE_FORMS[form](table)
     path = tmp_path / "map.safetensors"
     save_sequence(blueprint, table, path)
-    assert is_sequence_file(path)
+    assert format_of(path) == FORMAT
     assert load_sequence(path) == (blueprint, table)
 
 
@@ -54,7 +55,7 @@ def test_a_file_with_another_description_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="seal is broken"):
         load_sequence(path)
     save_file(load_file(path), path, metadata={"format": "other"})
-    assert not is_sequence_file(path)
+    assert format_of(path) != FORMAT
     with pytest.raises(FileFormatError, match="no sequence model"):
         load_sequence(path)
 

@@ -27,15 +27,31 @@ def sealed(format: str, description: object, tensors: Tensors) -> dict[str, str]
     return {"format": format, "blueprint": text, "seal": _seal(format, text, tensors)}
 
 
-def has_format(path: str | Path, format: str) -> bool:
-    """Whether a file says that it is of ``format``."""
+def format_of(path: str | Path) -> str | None:
+    """Return the format that a file states; ``None`` where it is not a safetensors file."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="np") as file:
-            return (file.metadata() or {}).get("format") == format
+            return (file.metadata() or {}).get("format")
     except (SafetensorError, OSError, ValueError):
-        return False
+        return None
+
+
+def write_tensors(tensors: Tensors, metadata: dict[str, str], path: str | Path) -> None:
+    """Write a safetensors file; an existing one is replaced only once all is written."""
+    from safetensors.numpy import save
+
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        raise FileFormatError(f"cannot write {target}: it is not a plain file")
+    partial = target.with_name(target.name + ".partial")
+    try:
+        partial.write_bytes(save(tensors, metadata=metadata))
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise FileFormatError(f"cannot write {target}: {error.strerror or error}") from None
 
 
 def read_tensors(path: str | Path, format: str, what: str) -> tuple[Tensors, dict[str, str]]:

@@ -69,6 +69,12 @@ FORMATS = {
 }
 
 
+EXP_ULPS = {"float64": 2, "float32": 20, "bfloat16": 2, "float16": 2}
+"""Units in the last place that an exponential may be off by; PyTorch's fused float32 kernel on CPUs
+states 20 of itself.
+"""
+
+
 def float_format(dtype: object) -> FloatFormat:
     """Return the format of a torch or NumPy dtype, or of a name."""
     name = str(dtype).removeprefix("torch.")

@@ -160,6 +160,11 @@ def rational(value: Any, name: str = "a number") -> Fraction:
     return Fraction(numerator, denominator)
 
 
+def rational_text(value: Fraction) -> str:
+    """Return a rational in hexadecimal, which has no limit on digits and no rounding."""
+    return f"{value.numerator:x}/{value.denominator:x}"
+
+
 def tensor(
     tensors: Mapping[str, NDArray[Any]], name: str, kind: Any, columns: int | None = None
 ) -> NDArray[Any]:

@@ -7,48 +7,42 @@ file can claim any number of them. Constructions use every one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from exactformer.core.layers import Attention, FeedForward, Head, PiecewiseFeedForward
+from exactformer.core.layers import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    PiecewiseFeedForward,
+)
 from exactformer.core.matrix import Matrix
 from exactformer.errors import FileFormatError
-from exactformer.polynomials.blueprint import Blueprint
-from exactformer.sequences.blueprint import SequenceBlueprint, Successive
 
 MOST_IDLE = 1024
 """Rows without an entry that are accepted: nothing forbids a few."""
 
+Layer = Attention | FeedForward | PiecewiseFeedForward
 Used = tuple[str, int, set[int]]
 """What has rows, how many it claims, and those that have an entry."""
 
 
-def check_idleness(blueprint: Blueprint | SequenceBlueprint) -> None:
+def check_idleness(layers: Iterable[tuple[str, Layer | Embedding]]) -> None:
     """Raise where tokens, rows of a head or units are claimed that the weights do not use."""
-    for name, claimed, used in _claims(blueprint):
-        if claimed - len(used) > MOST_IDLE:
-            raise FileFormatError(
-                f"{name} has {claimed:,} rows, of which {len(used):,} have an entry; at most "
-                f"{MOST_IDLE:,} rows may be without one"
-            )
+    for place, layer in layers:
+        for name, claimed, used in _claims(place, layer):
+            if claimed - len(used) > MOST_IDLE:
+                raise FileFormatError(
+                    f"{name} has {claimed:,} rows, of which {len(used):,} have an entry; at most "
+                    f"{MOST_IDLE:,} rows may be without one"
+                )
 
 
-def _claims(blueprint: Blueprint | SequenceBlueprint) -> Iterator[Used]:
-    if isinstance(blueprint, Blueprint):
-        embedding = blueprint.embedding
-        tokens = _rows(embedding.features) | _rows(embedding.constant)
-        yield "embedding.features", embedding.features.rows, tokens
-        for b, block in enumerate(blueprint.blocks):
-            yield from _layer(f"blocks.{b}", block.attention)
-            yield from _layer(f"blocks.{b}", block.feed_forward)
-        return
-    for stage in blueprint.stages:
-        for k, part in enumerate(stage.parts, start=1):
-            layer = part.units if isinstance(part, Successive) else part
-            yield from _layer(f"{stage.name}, part {k}", layer)
-
-
-def _layer(place: str, layer: Attention | FeedForward | PiecewiseFeedForward) -> Iterator[Used]:
-    if isinstance(layer, Attention):
+def _claims(place: str, layer: Layer | Embedding) -> Iterator[Used]:
+    if isinstance(layer, Embedding):
+        tokens = _rows(layer.features) | _rows(layer.constant)
+        yield f"{place}.features", layer.features.rows, tokens
+    elif isinstance(layer, Attention):
         for h, head in enumerate(layer.heads):
             yield f"{place}.heads.{h}.query", max(head.query.rows, head.key.rows), _used(head)
     else:

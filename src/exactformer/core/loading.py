@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from exactformer.couplings.compile import load_coupling_model
-from exactformer.couplings.files import is_coupling_file
-from exactformer.couplings.model import CouplingModel
-from exactformer.polynomials import check as checking
-from exactformer.polynomials.model import CompiledModel
-from exactformer.sequences.compile import load_sequence_model
-from exactformer.sequences.files import is_sequence_file
-from exactformer.sequences.model import SequenceModel
+from exactformer.core.files import format_of
+
+if TYPE_CHECKING:
+    from exactformer.couplings.model import CouplingModel
+    from exactformer.polynomials.model import CompiledModel
+    from exactformer.sequences.model import SequenceModel
+
+_LOADERS = {
+    "exactformer-sequence": ("sequences.compile", "load_sequence_model"),
+    "exactformer-coupling": ("couplings.compile", "load_coupling_model"),
+}
+_POLYNOMIALS = ("polynomials.check", "load")
 
 
 def load(path: str | Path, **options: Any) -> CompiledModel | SequenceModel | CouplingModel:
@@ -30,8 +35,8 @@ def load(path: str | Path, **options: Any) -> CompiledModel | SequenceModel | Co
     Raises:
         ExactformerError: if the file is not a model, would not fit, or cannot be proven.
     """
-    if is_coupling_file(path):
-        return load_coupling_model(path, **options)
-    if is_sequence_file(path):
-        return load_sequence_model(path, **options)
-    return checking.load(path, **options)
+    kind = (format_of(path) or "").rpartition("-")[0]
+    module, function = _LOADERS.get(kind, _POLYNOMIALS)
+    loader: Any = getattr(import_module(f"exactformer.{module}"), function)
+    model: CompiledModel | SequenceModel | CouplingModel = loader(path, **options)
+    return model

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.core.arrays import as_array, like
-from exactformer.targets import Coupling, ProductKernel
+from exactformer.couplings.target import Coupling, ProductKernel
 from exactformer.theory.quadrature import Rule, gauss_legendre
 
 Floats = NDArray[np.float64]

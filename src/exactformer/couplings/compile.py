@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from exactformer.core.options import MEMORY_LIMIT
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.centring import centred
 from exactformer.couplings.construction import coupling
@@ -20,9 +21,8 @@ from exactformer.couplings.model import EXECUTORS, CouplingModel
 from exactformer.couplings.proof.bound import CouplingBound, bound_coupling, check_same_tokens
 from exactformer.couplings.proof.stated import ROOM, check_stated
 from exactformer.couplings.run.literal import check_layers
+from exactformer.couplings.target import Coupling
 from exactformer.errors import InputError, SizeError
-from exactformer.polynomials.sizes import MEMORY_LIMIT
-from exactformer.targets import Coupling
 from exactformer.theory import Decomposition, pod
 
 MOST_VALUES = 2**26

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from exactformer.core import header
-from exactformer.core.files import Tensors, has_format, read_sealed, sealed
+from exactformer.core.files import Tensors, read_sealed, sealed, write_tensors
+from exactformer.core.header import rational_text
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.interpolant import Interpolant, Interval, Knots
 from exactformer.couplings.kuhn import MOST_COORDINATES, KuhnInterpolant
 from exactformer.errors import FileFormatError
-from exactformer.polynomials.files import rational_text, write_tensors
 
 FORMAT = "exactformer-coupling-1"
 SHORTEST = Fraction(1, 2**900)
@@ -50,11 +50,6 @@ def save_coupling(blueprint: CouplingBlueprint, path: str | Path) -> None:
         "metadata": dict(blueprint.metadata),
     }
     write_tensors(tensors, sealed(FORMAT, description, tensors), path)
-
-
-def is_coupling_file(path: str | Path) -> bool:
-    """Whether a file says that it holds a coupling's model."""
-    return has_format(path, FORMAT)
 
 
 def load_coupling(path: str | Path) -> CouplingBlueprint:

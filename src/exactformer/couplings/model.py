@@ -25,8 +25,8 @@ from exactformer.couplings.run import literal as coupling_literal
 from exactformer.couplings.run import tables as coupling_table
 from exactformer.couplings.run.fused import FusedCoupling
 from exactformer.couplings.run.literal import LiteralCoupling
+from exactformer.couplings.target import Coupling
 from exactformer.errors import ExecutionError, InputError, WeightMismatchError
-from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
 
 EXECUTORS = ("fused", "literal")

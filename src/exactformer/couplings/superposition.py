@@ -32,8 +32,8 @@ import numpy as np
 from exactformer.algebra.ridge import ridge_forms
 from exactformer.algebra.target import Target
 from exactformer.core.arrays import like, namespace
+from exactformer.couplings.target import Coupling
 from exactformer.errors import InputError
-from exactformer.targets import Coupling
 
 Function = Callable[[Any], Any]
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from exactformer.core.layers import Block
     from exactformer.core.matrix import Matrix
+    from exactformer.core.trace import Trace
     from exactformer.polynomials.blueprint import Blueprint
-    from exactformer.polynomials.model import CompiledModel, Trace
+    from exactformer.polynomials.model import CompiledModel
 
 MOST_ROWS = 16
 MOST_READOUTS = 4

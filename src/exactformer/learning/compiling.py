@@ -52,10 +52,11 @@ def _compile_form(form: RidgeForm, radius: Fraction) -> CompiledModel:
     import torch
 
     from exactformer.algebra import Target
+    from exactformer.core.options import MEMORY_LIMIT
     from exactformer.polynomials.constructions.scaled import scaled
     from exactformer.polynomials.model import CompiledModel
     from exactformer.polynomials.proof.certify import certify_blueprint
-    from exactformer.polynomials.sizes import MEMORY_LIMIT, check_size
+    from exactformer.polynomials.sizes import check_size
 
     polynomial = form.to_polynomial()
     check_size(Target.coerce(polynomial), form.width, torch.float64.itemsize, MEMORY_LIMIT)

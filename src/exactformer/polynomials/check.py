@@ -10,6 +10,7 @@ import torch
 
 from exactformer.algebra import Polynomial, Target
 from exactformer.core.integrity import check_against_blueprint
+from exactformer.core.options import MEMORY_LIMIT
 from exactformer.errors import (
     CertificationError,
     ExactformerError,
@@ -24,7 +25,7 @@ from exactformer.polynomials.model import CompiledModel
 from exactformer.polynomials.proof.certificate import Certificate
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
-from exactformer.polynomials.sizes import MEMORY_LIMIT, check_size, check_stored_size
+from exactformer.polynomials.sizes import check_size, check_stored_size
 
 _SHOWN = 3
 

@@ -15,6 +15,7 @@ from exactformer.algebra.ridge import ridge_forms
 from exactformer.core.domain import Domain
 from exactformer.core.formats import float_format
 from exactformer.core.given_domain import exact_domain, function_domain
+from exactformer.core.options import MEMORY_LIMIT, choose
 from exactformer.errors import InputError, RoundingError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS, construct
@@ -24,7 +25,7 @@ from exactformer.polynomials.functions.compile import approximate
 from exactformer.polynomials.model import OUTSIDE, CompiledModel
 from exactformer.polynomials.proof.certificate import EXECUTORS
 from exactformer.polynomials.proof.certify import certify_blueprint
-from exactformer.polynomials.sizes import MEMORY_LIMIT, check_size
+from exactformer.polynomials.sizes import check_size
 
 if TYPE_CHECKING:
     import sympy
@@ -161,9 +162,3 @@ def draw(
         options = {} if extrapolation is None else {"extrapolation": extrapolation}
         blueprint = construct(construction, forms, domain, target.vector, **options)
     return replace(blueprint, metadata={**blueprint.metadata, "target": str(target)})
-
-
-def choose(name: str, value: str, options: Sequence[str]) -> None:
-    """Raise unless the value is one of the options."""
-    if value not in options:
-        raise InputError(f"{name}={value!r}; choose one of {', '.join(options)}")

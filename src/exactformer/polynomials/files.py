@@ -13,7 +13,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from numpy.typing import NDArray
 
 from exactformer.core import header
 from exactformer.core.domain import Ball, Box, Domain
-from exactformer.core.files import read_tensors, rebuilt
+from exactformer.core.files import read_tensors, rebuilt, write_tensors
+from exactformer.core.header import rational_text
 from exactformer.core.idleness import check_idleness
 from exactformer.core.layers import (
     Activation,
@@ -45,24 +45,6 @@ FORMAT = "exactformer-blueprint-2"
 def save_blueprint(blueprint: Blueprint, path: str | Path) -> None:
     """Write ``blueprint`` to ``path``; an existing file is replaced only once all is written."""
     write_tensors(*_encode(blueprint), path)
-
-
-def write_tensors(
-    tensors: dict[str, NDArray[Any]], metadata: dict[str, str], path: str | Path
-) -> None:
-    """Write a safetensors file; an existing one is replaced only once all is written."""
-    from safetensors.numpy import save
-
-    target = Path(path)
-    if target.exists() and not target.is_file():
-        raise FileFormatError(f"cannot write {target}: it is not a plain file")
-    partial = target.with_name(target.name + ".partial")
-    try:
-        partial.write_bytes(save(tensors, metadata=metadata))
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise FileFormatError(f"cannot write {target}: {error.strerror or error}") from None
 
 
 def digest(blueprint: Blueprint) -> str:
@@ -203,7 +185,12 @@ def _rebuild(
     )
     if blueprint.tokens < 1:
         raise FileFormatError("embedding.features has no row: a model has one token at least")
-    check_idleness(blueprint)
+    layers = [
+        (f"blocks.{b}", layer)
+        for b, block in enumerate(blueprint.blocks)
+        for layer in (block.attention, block.feed_forward)
+    ]
+    check_idleness([("embedding", blueprint.embedding), *layers])
     return blueprint
 
 
@@ -237,11 +224,6 @@ def _domain(description: dict[str, Any], dimension: int) -> Domain:
     if min(lengths) <= 0:
         raise FileFormatError(f"a domain has the length {min(lengths)}, which is not positive")
     return Box(centre, lengths) if is_box else Ball(lengths[0], centre)
-
-
-def rational_text(value: Fraction) -> str:
-    """Return a rational in hexadecimal, which has no limit on digits and no rounding."""
-    return f"{value.numerator:x}/{value.denominator:x}"
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], name: str) -> str:

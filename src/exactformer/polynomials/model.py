@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import prod
 from pathlib import Path
@@ -17,6 +16,7 @@ from exactformer.core.domain import Ball, Domain
 from exactformer.core.inputs import as_tensor, converted, is_exporting, is_recording, narrows
 from exactformer.core.integrity import Difference, ProvenModule, remember
 from exactformer.core.precision import check_products, full_precision
+from exactformer.core.trace import Trace
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import save_blueprint
@@ -379,32 +379,6 @@ def _is_mute(points: Tensor) -> bool:
     except RuntimeError:  # what vmap says
         return True
     return False
-
-
-class Trace(Mapping[str, Tensor]):
-    """What happened at one point: tensors by name, in order."""
-
-    def __init__(self, seen: dict[str, Tensor], dimensions: tuple[str, ...]) -> None:
-        self._seen = seen
-        self.dimensions = dimensions
-        """Names of the columns of every residual stream."""
-
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self._seen:
-            raise InputError(f"the trace has no {name!r}; it has {', '.join(self._seen)}")
-        return self._seen[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._seen)
-
-    def __len__(self) -> int:
-        return len(self._seen)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._seen
-
-    def __str__(self) -> str:
-        return "\n".join(f"{name:<28} {tuple(tensor.shape)}" for name, tensor in self.items())
 
 
 remember(fused, literal, softmax_module, expanded, CompiledModel)

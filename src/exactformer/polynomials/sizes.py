@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exactformer.algebra import Target
+from exactformer.core.options import FLOAT
 from exactformer.errors import SizeError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.degrees import largest_degree
 
-MEMORY_LIMIT = 4 * 2**30
-FLOAT = 8
-"""Bytes of a number in the tables of a proof."""
 AT_ONCE = 4
 """Tables of one shape that a proof holds together: sizes and errors of two factors."""
 SURPLUS = 4

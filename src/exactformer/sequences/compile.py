@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from exactformer.algebra.rational import to_float
+from exactformer.core.options import MEMORY_LIMIT, choose
 from exactformer.errors import CertificationError, InputError, SizeError
-from exactformer.polynomials.compile import choose
-from exactformer.polynomials.sizes import MEMORY_LIMIT
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.files import load_sequence

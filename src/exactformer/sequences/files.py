@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.core import header
-from exactformer.core.files import Tensors, has_format, read_sealed, sealed
+from exactformer.core.files import Tensors, read_sealed, sealed, write_tensors
+from exactformer.core.header import rational_text
 from exactformer.core.idleness import check_idleness
 from exactformer.core.layers import (
     Activation,
@@ -34,7 +35,6 @@ from exactformer.core.layers import (
 )
 from exactformer.core.matrix import Matrix
 from exactformer.errors import FileFormatError
-from exactformer.polynomials.files import rational_text, write_tensors
 from exactformer.sequences.blueprint import (
     Part,
     SequenceBlueprint,
@@ -59,11 +59,6 @@ def save_sequence(blueprint: SequenceBlueprint, table: GridTable, path: str | Pa
 def sequence_digest(blueprint: SequenceBlueprint, table: GridTable) -> str:
     """Return a SHA-256 over every weight, name and value: equal for equal models only."""
     return _encode(blueprint, table)[1]["seal"]
-
-
-def is_sequence_file(path: str | Path) -> bool:
-    """Whether a file says that it holds a sequence model."""
-    return has_format(path, FORMAT)
 
 
 def load_sequence(path: str | Path) -> tuple[SequenceBlueprint, GridTable]:
@@ -184,7 +179,11 @@ def _rebuild(fields: Any, tensors: Tensors) -> tuple[SequenceBlueprint, GridTabl
         metadata=_metadata(header.texts(field("metadata"), "metadata")),
     )
     check_sequence_shapes(blueprint)
-    check_idleness(blueprint)
+    check_idleness(
+        (f"{stage.name}, part {k}", part.units if isinstance(part, Successive) else part)
+        for stage in blueprint.stages
+        for k, part in enumerate(stage.parts, start=1)
+    )
     return blueprint, table
 
 

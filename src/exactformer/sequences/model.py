@@ -13,8 +13,8 @@ from torch import Tensor
 from exactformer.algebra.rational import to_float
 from exactformer.core.inputs import as_tensor, is_recording
 from exactformer.core.integrity import ProvenModule, remember
+from exactformer.core.trace import Trace
 from exactformer.errors import ExecutionError, InputError, SizeError
-from exactformer.polynomials.model import Trace
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.files import save_sequence
 from exactformer.sequences.grid import GridTable, exact

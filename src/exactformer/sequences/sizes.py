@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import comb
 
+from exactformer.core.options import FLOAT
 from exactformer.errors import SizeError
-from exactformer.polynomials.sizes import FLOAT
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.constructions.bose_chowla import prime_power
 from exactformer.sequences.constructions.keys import largest_key

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from exactformer.core.formats import FORMATS, FloatFormat
+from exactformer.core.formats import EXP_ULPS, FORMATS, FloatFormat
 from exactformer.core.upper import Upper
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.interpolant import Interpolant, Knots
@@ -31,8 +31,7 @@ from exactformer.couplings.run.kuhn_tables import KuhnTable
 from exactformer.couplings.run.literal import LiteralCoupling, _network
 from exactformer.couplings.run.tables import KnotTable
 from exactformer.errors import RoundingError
-from exactformer.polynomials.proof.softmax_error import EXP_ULPS
-from tests.execution.test_coupling_runs import CASES, drawn
+from tests.couplings.run.test_runs import CASES, drawn
 
 HAIR = Fraction(1, 2**42)
 F = Fraction

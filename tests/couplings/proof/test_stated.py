@@ -11,7 +11,7 @@ import pytest
 
 import exactformer as ef
 from exactformer.couplings.blueprint import CouplingBlueprint
-from exactformer.couplings.construction_drawing import draw_coupling
+from exactformer.couplings.construction import draw_coupling
 from exactformer.couplings.proof.bound import CouplingBound
 from exactformer.couplings.proof.slopes import lipschitz
 from exactformer.couplings.proof.stated import check_stated

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from exactformer.couplings.blueprint import CouplingBlueprint
-from exactformer.couplings.construction_drawing import draw_coupling
+from exactformer.couplings.construction import draw_coupling
 from exactformer.couplings.proof import bound as coupling_bound
 from exactformer.couplings.proof.bound import (
     DIAGONAL,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from exactformer.couplings.blueprint import CouplingBlueprint
-from exactformer.couplings.construction_drawing import draw_coupling
+from exactformer.couplings.construction import draw_coupling
 from exactformer.couplings.proof.rounding import rounding_bound
 from exactformer.couplings.run.fused import FusedCoupling
 from exactformer.couplings.run.kuhn_tables import KuhnTable

@@ -13,7 +13,7 @@ import torch
 
 from exactformer.polynomials.run.closed_form import RUN, TILE, Basis
 from exactformer.polynomials.run.closed_form_module import FusedTransformer
-from tests.execution.test_fused import (
+from tests.polynomials.run.test_closed_form_module import (
     BASES,
     DTYPES,
     bound_of,

@@ -40,7 +40,7 @@ from tests.cases.forged_sequences import (
     with_units,
 )
 from tests.cases.sequences import grid, random_table
-from tests.certificates.test_sequence_outside import refitted
+from tests.sequences.proof.test_outside import refitted
 
 HARD = Selection(Rule.HARD_MAX)
 ONE = Fraction(1)

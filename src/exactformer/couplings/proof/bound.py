@@ -46,8 +46,8 @@ from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.interpolant import Floats, Interpolant, Interval, Knots
 from exactformer.couplings.proof.slopes import lipschitz
 from exactformer.couplings.samples import range_points, shared, tabulated
+from exactformer.couplings.target import Coupling
 from exactformer.errors import CertificationError, InputError
-from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
 from exactformer.theory.decomposition import evaluate
 

@@ -42,8 +42,8 @@ V cE + εT + γ_c V'T.
 S = Σ(Q + δQ)(K + δK) before rounding and S' = S + γ_m S after it, off by
 σ = Σ(Q δK + K δQ + δQ δK) + γ_m S.
 **Softmax.** exp(s − max) errs by ``EXP_ULPS`` units, of 2u each, and 4u|s − max| with |s − max| ≤ 2S',
-as assumed in :mod:`exactformer.polynomials.proof.softmax_error`. Where logarithms of weights are off by up to
-D, weights that add up to 1 are off by 2 tanh(D/2) ≤ D in all, and by 2 at most: D = σ + γ_k,
+as assumed of softmax models of polynomials. Where logarithms of weights are off by up to D, weights
+that add up to 1 are off by 2 tanh(D/2) ≤ D in all, and by 2 at most: D = σ + γ_k,
 k = 2·EXP_ULPS + 8S'. A sum of τ numbers, its reciprocal and a product add γ_{τ+1}.
 **Mean.** Weights are off by W = min(D, 2) + γ_{τ+1} and add up to Π ≤ 1 + γ_{τ+1}: the mean is off by
 V W + Π δV + γ_τ Π(V + δV), what F̂ makes of it by the slope of F̂ times that, and F̂'s own error.
@@ -58,20 +58,21 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise, product
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import torch
 
 from exactformer.algebra.rational import to_float
-from exactformer.core.formats import FORMATS, FloatFormat, float_format
+from exactformer.core.formats import EXP_ULPS, FORMATS, FloatFormat, float_format
 from exactformer.core.upper import Upper, gamma
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.interpolant import Interpolant, Interval
 from exactformer.couplings.kuhn import KuhnInterpolant
 from exactformer.couplings.proof.slopes import largest_slopes, largest_steps, lipschitz
 from exactformer.errors import RoundingError
-from exactformer.polynomials.proof.softmax_error import EXP_ULPS
+
+if TYPE_CHECKING:
+    import torch
 
 ROOM = 4
 """Of a format's largest number over those of a model: for steps in tables, differences of scores."""

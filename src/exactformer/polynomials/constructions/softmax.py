@@ -17,9 +17,10 @@ A head that multiplies x = t^a by y = t^b with node ε and weight c has the logi
 
 and the values c at a token, −c at the null token. So token i shares its attention between itself and
 the null token, and receives c·tanh(ε x_i y_i/2); k heads extrapolate to x_i y_i
-(:mod:`exactformer.polynomials.constructions.tanh_extrapolation`). The mask costs no digit: it adds an exact zero to the
-logits that count. The sink keeps the null token clean: whatever it looks at has the value 0. Powers
-come by doubling, ⌈log₂ q⌉ blocks deep. Binary positions make a token 2⌈log₂ n⌉ + q + 3 wide.
+(:mod:`exactformer.polynomials.constructions.tanh_extrapolation`). The mask costs no digit: it adds
+an exact zero to the logits that count. The sink keeps the null token clean: whatever it looks at has
+the value 0. Powers come by doubling, ⌈log₂ q⌉ blocks deep. Binary positions make a token
+2⌈log₂ n⌉ + q + 3 wide.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ bounded by Cauchy and Schwarz:
 
     Σ|a_α||y^α| ≤ (Σ a_α²/w_α)^(1/2) (Σ w_α y^(2α))^(1/2) ≤ R^s (Σ a_α²/w_α)^(1/2),    w_α = s!/α!,
 
-and in a box by the half-widths. Conventions are those of :mod:`exactformer.polynomials.proof.literal_rounding`.
+and in a box by the half-widths. Conventions are those of
+:mod:`exactformer.polynomials.proof.literal_rounding`.
 """
 
 from __future__ import annotations

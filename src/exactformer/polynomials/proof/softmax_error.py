@@ -29,7 +29,7 @@ import numpy as np
 from flint import fmpq_poly
 from numpy.typing import NDArray
 
-from exactformer.core.formats import FloatFormat
+from exactformer.core.formats import EXP_ULPS, FloatFormat
 from exactformer.core.layers import Head, Readout
 from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Upper, above
@@ -50,9 +50,6 @@ from exactformer.polynomials.proof.symbolic import Token
 
 Indices = NDArray[np.int64]
 T = TypeVar("T", float, Upper)
-
-EXP_ULPS = {"float64": 2, "float32": 20, "bfloat16": 2, "float16": 2}
-"""Units in the last place of the format; PyTorch's fused float32 kernel on CPUs says 20 of itself."""
 
 _RESCALING_ULPS = 2
 _PI_SQUARED = 9.869

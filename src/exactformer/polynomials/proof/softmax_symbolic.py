@@ -3,8 +3,9 @@
 A token that shares its attention between itself and one constant token, with logits that differ by ℓ,
 receives v + (v' − v)·σ(ℓ), the logistic function of ℓ. Its linear part 1/2 + ℓ/4 keeps every entry of
 the stream a polynomial in the token's own feature t_i, computed here exactly; what σ has beyond is an
-error for :mod:`exactformer.polynomials.proof.softmax_error` to bound, as is the attention that leaks to all
-other tokens. Whom a token attends to is not assumed but found, from logits bounded over the domain.
+error for :mod:`exactformer.polynomials.proof.softmax_error` to bound, as is the attention that leaks
+to all other tokens. Whom a token attends to is not assumed but found, from logits bounded over the
+domain.
 
 Heads whose ℓ are multiples ε_m·z of one bilinear form z of the stream are taken together
 (:class:`Product`): what enters z is common to them, so its errors are not amplified, and the powers

@@ -3,9 +3,9 @@
 Where every token selects itself, nothing but its own feature t_i = F_i·(x − c), c the centre of the
 domain, ever reaches token i: each entry of its stream is a polynomial in the one variable t_i,
 computed here exactly. Whether the tokens do select themselves is not assumed silently:
-:mod:`exactformer.polynomials.proof.selection` proves it from the very queries and keys recorded here, block
-by block. The one thing that must be decided on the way is the sign of what enters a ReLU; where the
-sign changes on the domain, there is no polynomial to follow.
+:mod:`exactformer.polynomials.proof.selection` proves it from the very queries and keys recorded here,
+block by block. The one thing that must be decided on the way is the sign of what enters a ReLU; where
+the sign changes on the domain, there is no polynomial to follow.
 """
 
 from __future__ import annotations

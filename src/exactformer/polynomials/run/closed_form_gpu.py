@@ -7,8 +7,8 @@ used for each of its points. What is left is d + q fused multiply-adds a token a
 float32 or float64: no tensor cores, whose float32 products would be rounded to fewer digits.
 
 The sum over tokens runs on three levels, ``RUN`` terms long on the first two, so that few roundings
-meet a term (:meth:`~exactformer.polynomials.run.closed_form.FusedForm.additions`). Missing tokens and outputs
-are zeros, which change nothing.
+meet a term (:meth:`~exactformer.polynomials.run.closed_form.FusedForm.additions`). Missing tokens and
+outputs are zeros, which change nothing.
 """
 
 from __future__ import annotations

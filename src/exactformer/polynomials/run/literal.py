@@ -9,8 +9,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from exactformer.core.attention import select
 from exactformer.core.formats import FloatFormat, float_format
-from exactformer.core.layers import Activation, Block, Rule, Selection
+from exactformer.core.layers import Activation, Block, Selection
 from exactformer.core.precision import full_precision
 from exactformer.core.weights import dense
 from exactformer.errors import RoundingError
@@ -133,17 +134,6 @@ class LiteralHead(nn.Module):
         weights = select(scores, selection)
         keep("selection", weights)
         return weights @ (stream @ self.value.T)
-
-
-def select(scores: Tensor, selection: Selection) -> Tensor:
-    """Turn rows of scores into rows of weights by the blueprint's rule."""
-    if selection.rule is Rule.ONE_HOT_MAX:
-        largest, place = scores.max(dim=-1, keepdim=True)
-        return torch.zeros_like(scores).scatter(-1, place, largest)
-    if selection.rule is Rule.HARD_MAX:
-        chosen = (scores == scores.amax(dim=-1, keepdim=True)).to(scores.dtype)
-        return chosen / chosen.sum(dim=-1, keepdim=True)
-    return torch.softmax(scores / float(selection.temperature), dim=-1)
 
 
 def tree_sum(terms: Tensor) -> Tensor:

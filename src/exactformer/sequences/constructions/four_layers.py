@@ -1,8 +1,9 @@
 """Any sequence map on a grid in four layers, equal columns included.
 
 Where the proof of Yun et al. tells contexts apart by many attention layers, one suffices if columns are
-first given numbers whose sums are all different (:mod:`~exactformer.sequences.constructions.bose_chowla`): the
-sum over the tokens names the multiset of columns, the column's own id completes the key.
+first given numbers whose sums are all different
+(:mod:`~exactformer.sequences.constructions.bose_chowla`): the sum over the tokens names the multiset of
+columns, the column's own id completes the key.
 
                x 1 … x d | id  | number | value 1 … value d
     column i     N·X_i   | i·D |   0    |     0  …  0

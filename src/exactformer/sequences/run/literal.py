@@ -9,6 +9,7 @@ from functools import reduce
 import torch
 from torch import Tensor, nn
 
+from exactformer.core.attention import select
 from exactformer.core.layers import (
     Activation,
     Attention,
@@ -22,7 +23,6 @@ from exactformer.core.layers import (
 from exactformer.core.matrix import Matrix
 from exactformer.core.precision import full_precision
 from exactformer.core.weights import dense
-from exactformer.polynomials.run.literal import select
 from exactformer.sequences.blueprint import Part, SequenceBlueprint, Successive
 
 Record = Callable[[str, Tensor], None]
