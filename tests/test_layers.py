@@ -14,6 +14,7 @@ ROOT = Path(exactformer.__file__).parent
 
 LAYERS = [
     "errors",
+    "version",
     "progress",
     "algebra",
     "core",

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from exactformer.errors import ExactformerError
+from exactformer.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from exactformer import targets, theory
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from exactformer.couplings.compile import compile_coupling
     from exactformer.couplings.model import CouplingModel
     from exactformer.experiments import reproduce
-    from exactformer.learning import PolynomialAttentionRegressor
     from exactformer.learning.recommending import Recommendation, recommend_architecture
+    from exactformer.learning.regressor import PolynomialAttentionRegressor
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.check import certify
     from exactformer.polynomials.compile import compile
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from exactformer.spectra import spectrum
     from exactformer.spectra.shrink import shrink_heads
 
-__version__ = "0.1.0"
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
 _HOMES = {
@@ -44,7 +44,7 @@ _HOMES = {
     "CompiledModel": "polynomials.model",
     "CouplingModel": "couplings.model",
     "Polynomial": "algebra",
-    "PolynomialAttentionRegressor": "learning",
+    "PolynomialAttentionRegressor": "learning.regressor",
     "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "sequences.blueprint",

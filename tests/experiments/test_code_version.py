@@ -7,6 +7,7 @@ from exactformer.errors import ExperimentError
 from exactformer.experiments.engine import code_version as module
 from exactformer.experiments.engine.code_version import code_version, sources
 from exactformer.experiments.engine.work import execute
+from exactformer.experiments.registry import find
 from tests.experiments import toy
 from tests.experiments.test_store import task
 
@@ -35,11 +36,17 @@ def package(tmp_path, monkeypatch):
     """A package ``lab``; its ``study`` runs with ``helper`` and ``kit``, draws with ``apart``."""
     root = tmp_path / "lab"
     (root / "kit").mkdir(parents=True)
+    (root / "shelf").mkdir()
     (root / "__init__.py").write_text("")
-    (root / "helper.py").write_text("from exactformer.errors import InputError\n")
+    (root / "helper.py").write_text(
+        "from exactformer.errors import InputError\nfrom lab.shelf import used\n"
+    )
     (root / "apart.py").write_text("draw = print\n")
-    (root / "kit" / "__init__.py").write_text("")
+    (root / "kit" / "__init__.py").write_text("from importlib import import_module\n")
     (root / "kit" / "lazy.py").write_text("")
+    (root / "shelf" / "__init__.py").write_text('"""Two things that have nothing in common."""\n')
+    (root / "shelf" / "used.py").write_text("")
+    (root / "shelf" / "unused.py").write_text("")
     (root / "study.py").write_text(STUDY)
     monkeypatch.syspath_prepend(tmp_path)
     yield root
@@ -61,9 +68,20 @@ def change(path, old, new):
 def test_only_what_run_reaches_is_read(package):
     reached = sources("lab.study", "run")
     names = {"lab.study", "lab.helper", "lab.kit", "lab.kit.lazy", "exactformer.errors"}
-    assert set(reached) == names
+    assert set(reached) == names | {"lab.shelf", "lab.shelf.used"}
     assert "LEVEL = 1" in reached["lab.study"]
     assert "SHOWN" not in reached["lab.study"]
+
+
+@pytest.mark.parametrize("name", ["fang-table-1", "fang-noise", "rounding-by-radius", "yun-rate"])
+def test_a_theorem_does_not_depend_on_the_others(name):
+    run = find(name).run
+    families = {"polynomials", "sequences", "couplings"}
+    reached = {
+        part for module in sources(run.__module__, run.__qualname__) for part in module.split(".")
+    }
+    own = "sequences" if name.startswith("yun") else "polynomials"
+    assert reached & families <= {own, *({"couplings"} if own == "sequences" else ())}
 
 
 @pytest.mark.parametrize(

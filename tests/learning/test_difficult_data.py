@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from exactformer.errors import InputError
-from exactformer.learning import PolynomialAttentionRegressor
+from exactformer.learning.regressor import PolynomialAttentionRegressor
 from exactformer.learning.sample import DependentColumnsWarning
 
 

@@ -7,7 +7,7 @@ FIT = """
 import sys
 sys.modules[{missing!r}] = None
 import numpy as np
-from exactformer.learning import PolynomialAttentionRegressor
+from exactformer.learning.regressor import PolynomialAttentionRegressor
 X = np.random.default_rng(0).normal(size=(100, 2))
 regressor = PolynomialAttentionRegressor(2, solver={solver!r}, epochs=2).fit(X, X[:, 0] ** 2)
 regressor.predict(X), regressor.formula_, regressor.coef_table_, regressor.latex()

@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 from exactformer.errors import InputError, SizeError
-from exactformer.learning import PolynomialAttentionRegressor
+from exactformer.learning.regressor import PolynomialAttentionRegressor
 from tests.learning.targets import f2_sample
 
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from exactformer.algebra import Polynomial
 from exactformer.errors import InputError
-from exactformer.learning import PolynomialAttentionRegressor, formula
+from exactformer.learning.regressor import PolynomialAttentionRegressor, formula
 
 SOLVERS = [
     {"solver": "sparse"},

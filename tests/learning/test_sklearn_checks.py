@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from exactformer.learning import PolynomialAttentionRegressor
+from exactformer.learning.regressor import PolynomialAttentionRegressor
 
 TINY = {"degree": 1, "epochs": 60, "directions": 6, "learning_rate": (1e-2, 1e-1), "clip": 10.0}
 

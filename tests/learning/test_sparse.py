@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exactformer.errors import SizeError
-from exactformer.learning import PolynomialAttentionRegressor
+from exactformer.learning.regressor import PolynomialAttentionRegressor
 from tests.learning.targets import F2, f1_sample, f2_sample
 
 

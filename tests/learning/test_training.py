@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exactformer.errors import FileFormatError
-from exactformer.learning import PolynomialAttentionRegressor
 from exactformer.learning.baselines import nn_depth, nn_width
 from exactformer.learning.network import PolynomialAttention, RidgePowers
+from exactformer.learning.regressor import PolynomialAttentionRegressor
 from exactformer.learning.ridge import multiply_out, paper_width, unit_directions
 from exactformer.learning.training import (
     PAPER_F1,

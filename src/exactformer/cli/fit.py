@@ -12,8 +12,8 @@ import typer
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
-    from exactformer.learning import PolynomialAttentionRegressor
     from exactformer.learning.reading import Table
+    from exactformer.learning.regressor import PolynomialAttentionRegressor
 
 _MOST_ROWS = 40
 
@@ -41,8 +41,8 @@ def fit(
 ) -> None:
     """Find the polynomial law behind a table: formula, errors, residuals, and a certified model."""
     from exactformer.algebra.limits import MAX_VARIABLES
-    from exactformer.learning import PolynomialAttentionRegressor
     from exactformer.learning.reading import read_table
+    from exactformer.learning.regressor import PolynomialAttentionRegressor
 
     table = read_table(data, target, _split(columns), most=MAX_VARIABLES)
     regressor = PolynomialAttentionRegressor(

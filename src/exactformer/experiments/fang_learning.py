@@ -31,7 +31,7 @@ def run(parameters: Parameters, device: str) -> Metrics:
 
 def fit(solver: str, target: Target, data: Data) -> tuple[dict[str, Any], Callable[[Array], Array]]:
     """Fit without training; say which terms of the target were found, and which besides."""
-    from exactformer.learning import PolynomialAttentionRegressor
+    from exactformer.learning.regressor import PolynomialAttentionRegressor
 
     began = time.perf_counter()
     regressor = PolynomialAttentionRegressor(target.degree, solver=solver).fit(data.x, data.y)

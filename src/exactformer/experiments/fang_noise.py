@@ -48,7 +48,7 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 
 def run(parameters: Parameters, device: str) -> Metrics:
     """Fit all noise levels at once, one output each; return their errors on the clean target."""
-    from exactformer.learning import PolynomialAttentionRegressor
+    from exactformer.learning.regressor import PolynomialAttentionRegressor
 
     target, seed = TARGETS[parameters["target"]], parameters["seed"]
     samples = [

@@ -75,7 +75,7 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 
 def run(parameters: Parameters, device: str) -> Metrics:
     """Fit every degree; return the errors on the clean target and how many terms were kept."""
-    from exactformer.learning import PolynomialAttentionRegressor
+    from exactformer.learning.regressor import PolynomialAttentionRegressor
 
     names = ("train", "test", "seed", "noise")
     data = sample(parameters["function"], *(parameters[name] for name in names))

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from exactformer import __version__
 from exactformer.core.formats import float_format
 from exactformer.errors import ExecutionError, FileFormatError, SizeError
 from exactformer.polynomials.model import INSIDE, CompiledModel, fused_form
@@ -28,6 +27,7 @@ from exactformer.polynomials.run.numpy_weights import (
     literal_arrays,
     numpy_dtype,
 )
+from exactformer.version import __version__
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

@@ -7,7 +7,7 @@ Three things decide:
   or not. The figure, the table and the grid beside it may be edited without making cells stale;
 * the whole source of every module these import, and of those that they import in turn, as far as
   it belongs to the same top-level package or to exactformer. Importing a *package* takes in all its
-  files, since its ``__init__`` may load them lazily.
+  files, since its ``__init__`` may load them lazily, unless that holds a docstring and nothing else.
 
 The engine and this folder's ``__init__`` are left out: they move cells about without changing them.
 What is imported or looked up by a computed name is not seen.
@@ -81,9 +81,10 @@ def sources(module: str, function: str) -> dict[str, str]:
             continue
         found[name] = path.read_text(encoding="utf-8")
         is_package = path.name == "__init__.py"
-        if is_package:
+        tree = ast.parse(found[name])
+        if is_package and any(_bound(statement) != [] for statement in tree.body):
             waiting += [f"{name}.{child}" for child in _children(path.parent)]
-        waiting += _imports(ast.parse(found[name]), name, is_package)
+        waiting += _imports(tree, name, is_package)
     return found
 
 
