@@ -81,7 +81,7 @@ def test_a_theorem_does_not_depend_on_the_others(name):
         part for module in sources(run.__module__, run.__qualname__) for part in module.split(".")
     }
     own = "sequences" if name.startswith("yun") else "polynomials"
-    assert reached & families <= {own, *({"couplings"} if own == "sequences" else ())}
+    assert reached & families == {own}
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from exactformer.sequences.maps import NamedMap
     from exactformer.sequences.model import SequenceModel
-    from exactformer.targets import NamedMap
 
 _GOLDEN = 0.6180339887498949
 
@@ -88,7 +88,7 @@ def sequence(
     error is bounded where the map's Lipschitz constant is known, and measured on random inputs.
     """
     from exactformer.sequences.compile import compile_sequence
-    from exactformer.targets import sequence_map
+    from exactformer.sequences.maps import sequence_map
 
     if as_list:
         _show_maps(as_json)
@@ -136,7 +136,7 @@ def _show_maps(as_json: bool) -> None:
     from rich import box
     from rich.table import Table
 
-    from exactformer.targets import SEQUENCE_MAPS
+    from exactformer.sequences.maps import SEQUENCE_MAPS
 
     if as_json:
         keys = ("name", "equivariant", "continuous", "summary")

@@ -13,8 +13,8 @@ from rich.text import Text
 from exactformer.cli.panels import INFORMATION, NOT_PROVEN, PROVEN, facts_grid
 
 if TYPE_CHECKING:
+    from exactformer.sequences.maps import NamedMap
     from exactformer.sequences.model import SequenceModel
-    from exactformer.targets import NamedMap
 
 _METHODS = {
     "exhaustive": "every class went through every layer in exact arithmetic",

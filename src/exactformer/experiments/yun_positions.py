@@ -47,8 +47,8 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Compile and measure, or take down the pair of inputs with which the map is refused."""
     from exactformer.errors import NotEquivariantError
     from exactformer.sequences.compile import compile_sequence
+    from exactformer.sequences.maps import sequence_map
     from exactformer.sequences.measure import measure_sequence_error
-    from exactformer.targets import sequence_map
 
     f, N = sequence_map(parameters["map"]), parameters["cells"]
     try:

@@ -52,8 +52,8 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Compile a map and measure both errors, each with its standard error."""
     from exactformer.sequences.compile import compile_sequence
+    from exactformer.sequences.maps import sequence_map
     from exactformer.sequences.measure import measure_sequence_error
-    from exactformer.targets import sequence_map
 
     f, n, N = sequence_map(parameters["map"]), parameters["n"], parameters["cells"]
     form = parameters["form"]

@@ -72,7 +72,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
 
 def _model(**options: Any) -> SequenceModel:
     from exactformer.sequences.compile import compile_sequence
-    from exactformer.targets import sequence_map
+    from exactformer.sequences.maps import sequence_map
 
     f = sequence_map(MAP)
     return compile_sequence(f, tokens=TOKENS, dim=1, delta=Fraction(1, CELLS), **options)
