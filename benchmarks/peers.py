@@ -43,10 +43,10 @@ def exactformer(case: Case, dtype: str, executor: str = "fused") -> Evaluate:
     """The compiled model as a user calls it, with its check that points are in the ball."""
     import torch
 
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
     proven = compiled(case)
-    model = CompiledModel(
+    model = PolynomialModel(
         proven.blueprint, proven.certificate, getattr(torch, dtype), executor=executor
     )
     return lambda points: model(torch.from_numpy(points)).numpy()

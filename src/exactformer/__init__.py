@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from exactformer import targets, theory
     from exactformer.algebra import Polynomial
     from exactformer.algebra.ridge import RidgeForm, ridge_form
+    from exactformer.core.certificate import Bound, Certificate, Claim, Measured
     from exactformer.core.loading import load
+    from exactformer.core.model import CertifiedModel
     from exactformer.core.trace import Trace
     from exactformer.couplings.compile import compile_coupling
     from exactformer.couplings.model import CouplingModel
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.check import certify
     from exactformer.polynomials.compile import compile
-    from exactformer.polynomials.model import CompiledModel
-    from exactformer.polynomials.proof.certificate import Certificate
+    from exactformer.polynomials.model import PolynomialModel
     from exactformer.probing import check_equivariance, is_contextual_mapping
     from exactformer.sequences.blueprint import SequenceBlueprint
     from exactformer.sequences.compile import compile_sequence
@@ -40,11 +41,15 @@ if TYPE_CHECKING:
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
 _HOMES = {
     "Blueprint": "polynomials.blueprint",
-    "Certificate": "polynomials.proof.certificate",
-    "CompiledModel": "polynomials.model",
+    "Bound": "core.certificate",
+    "Certificate": "core.certificate",
+    "CertifiedModel": "core.model",
+    "Claim": "core.certificate",
     "CouplingModel": "couplings.model",
+    "Measured": "core.certificate",
     "Polynomial": "algebra",
     "PolynomialAttentionRegressor": "learning.regressor",
+    "PolynomialModel": "polynomials.model",
     "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "sequences.blueprint",
@@ -68,12 +73,16 @@ _HOMES = {
 
 __all__ = [
     "Blueprint",
+    "Bound",
     "Certificate",
-    "CompiledModel",
+    "CertifiedModel",
+    "Claim",
     "CouplingModel",
     "ExactformerError",
+    "Measured",
     "Polynomial",
     "PolynomialAttentionRegressor",
+    "PolynomialModel",
     "Recommendation",
     "RidgeForm",
     "SequenceBlueprint",
@@ -101,10 +110,14 @@ __all__ = [
 # Packages that are part of the public face: ef.targets.Coupling, ef.theory.pod.
 _PACKAGES = ("targets", "theory")
 
+_RENAMED = {"CompiledModel": "PolynomialModel"}
+
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"exactformer.{name}")
+    if name in _RENAMED:
+        raise AttributeError(f"ef.{name} is now ef.{_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'exactformer' has no attribute {name!r}")
     return getattr(import_module(f"exactformer.{_HOMES[name]}"), name)

@@ -16,8 +16,8 @@ import torch
 from exactformer.algebra import Target
 from exactformer.errors import OutsideDomainError, RoundingError
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.model import CompiledModel
-from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.model import PolynomialModel
+from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.certify import SLACK
 from exactformer.polynomials.proof.selection import prove_selection
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
@@ -36,7 +36,7 @@ _EVALUATED = 80  # more than the points from which a model may expand its polyno
 
 
 def refutation(
-    rng: random.Random, blueprint: Blueprint, target: Target, certificate: Certificate
+    rng: random.Random, blueprint: Blueprint, target: Target, certificate: PolynomialCertificate
 ) -> str | None:
     """Return what is false about a certificate, with the point; ``None`` where nothing was found."""
     if len(target) > 1 and not blueprint.vector:
@@ -125,7 +125,7 @@ def _in_floats(
     rng: random.Random,
     blueprint: Blueprint,
     target: Target,
-    certificate: Certificate,
+    certificate: PolynomialCertificate,
     offsets: Array,
 ) -> str | None:
     """Compare one way of running the model in one format with its bound."""
@@ -134,7 +134,7 @@ def _in_floats(
         bound = certificate.bound(dtype, executor)
     except RoundingError:
         return None
-    model = CompiledModel(blueprint, certificate, dtype, executor=executor)
+    model = PolynomialModel(blueprint, certificate, dtype, executor=executor)
     rounded = torch.from_numpy(at(offsets[:_EVALUATED], blueprint)).to(dtype)
     exact = [[Fraction(c) for c in point] for point in rounded.double().tolist()]
     inside = [k for k, point in enumerate(exact) if is_inside(blueprint.domain, point)]
@@ -151,7 +151,7 @@ def _in_floats(
     return _outside(model, offsets)
 
 
-def _outside(model: CompiledModel, offsets: Array) -> str | None:
+def _outside(model: PolynomialModel, offsets: Array) -> str | None:
     """Try points a little beyond the boundary, where nothing is proven and none may be answered."""
     for beyond in _BEYOND:
         moved = offsets[:_EVALUATED] * (1 + beyond)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from exactformer.algebra import Polynomial, Target
 from exactformer.errors import ExactformerError
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax, run_softmax
 from tests.adversary.engine import Candidate
@@ -54,11 +54,13 @@ class Polynomials:
             wanted, found = "honest", target or _any_target(blueprint)
         return Candidate(Claimed(blueprint, found), (*kinds, f"target: {wanted}"))
 
-    def certify(self, candidate: Candidate) -> Certificate:
+    def certify(self, candidate: Candidate) -> PolynomialCertificate:
         """Prove what can be proven."""
         return certify_blueprint(candidate.subject.blueprint, candidate.subject.target)
 
-    def refute(self, candidate: Candidate, certificate: Certificate, seed: int) -> str | None:
+    def refute(
+        self, candidate: Candidate, certificate: PolynomialCertificate, seed: int
+    ) -> str | None:
         """Run the blueprint in every way, where the claims are most in danger."""
         rng = random.Random(f"refutation {seed}")
         claimed = candidate.subject

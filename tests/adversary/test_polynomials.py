@@ -16,7 +16,7 @@ from exactformer.algebra import Target
 from exactformer.core.domain import Ball
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.compile import draw
-from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.polynomials.proof.literal_rounding import RoundingBound
 from tests.adversary.engine import Outcome, Tally, search
@@ -53,7 +53,7 @@ def test_no_certificate_of_many_mutated_blueprints_is_false() -> None:
     assert certified >= tally.kinds.keys() - {"misshapen"}
 
 
-def model() -> tuple[Blueprint, Target, Certificate]:
+def model() -> tuple[Blueprint, Target, PolynomialCertificate]:
     """A small honest model."""
     target = Target.coerce("x1^3 + 2 x1 x2")
     blueprint = draw(target, Ball(Fraction(2)), "doubling")

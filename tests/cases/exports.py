@@ -35,11 +35,11 @@ FUSED = tuple(name for name in MODELS if name != "softmax")
 """Those that have a closed form."""
 
 
-def model_of(name: str, **options: Any) -> ef.CompiledModel:
+def model_of(name: str, **options: Any) -> ef.PolynomialModel:
     return ef.compile(**(MODELS[name] | options))
 
 
-def inner_points(model: ef.CompiledModel, count: int, seed: int = 0) -> NDArray[Any]:
+def inner_points(model: ef.PolynomialModel, count: int, seed: int = 0) -> NDArray[Any]:
     """Points of the domain in the model's format; rounding does not take them out of it."""
     domain, d = model.blueprint.domain, len(model.blueprint.variables)
     rng = np.random.default_rng(seed)
@@ -51,7 +51,7 @@ def inner_points(model: ef.CompiledModel, count: int, seed: int = 0) -> NDArray[
     return (centre + local * extent).astype(str(model.dtype).removeprefix("torch."))
 
 
-def worst_error(model: ef.CompiledModel, x: NDArray[Any], values: NDArray[Any]) -> Fraction:
+def worst_error(model: ef.PolynomialModel, x: NDArray[Any], values: NDArray[Any]) -> Fraction:
     """The largest difference to the target, in exact arithmetic; checks the shape on the way."""
     outputs = len(model.blueprint.readouts)
     assert values.shape == ((len(x), outputs) if model.blueprint.vector else (len(x),))

@@ -4,6 +4,7 @@ import pytest
 
 import exactformer as ef
 from exactformer.polynomials.files import load_blueprint
+from exactformer.polynomials.proof.certificate import PolynomialCertificate
 
 F2 = "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9"
 
@@ -33,7 +34,7 @@ def test_compile_in_json_is_the_models_own_certificate(call):
     told = call("compile", "x^2 + 3 x y", "--radius", "1/3", "--json").json
     model = ef.compile("x^2 + 3 x y", radius=Fraction(1, 3))
     assert told["certificate"] == model.certificate.to_dict()
-    assert ef.Certificate.from_dict(told["certificate"]) == model.certificate
+    assert PolynomialCertificate.from_dict(told["certificate"]) == model.certificate
     assert told["tokens"] == model.blueprint.tokens
     assert told["free_parameters"] == model.blueprint.counts().free
     assert told["saved"] is None

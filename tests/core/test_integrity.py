@@ -27,7 +27,7 @@ from exactformer.targets import sine_family
 POLYNOMIAL = "x^3 + x y - 1/3"
 
 
-def polynomial(**options: Any) -> ef.CompiledModel:
+def polynomial(**options: Any) -> ef.PolynomialModel:
     return ef.compile(POLYNOMIAL, radius=2, **options)
 
 
@@ -68,7 +68,7 @@ def statement(model: Any) -> Any:
 
 def example(model: ProvenModule) -> Tensor:
     """One input of the right shape."""
-    if isinstance(model, ef.CompiledModel):
+    if isinstance(model, ef.PolynomialModel):
         return torch.full((1, len(model.blueprint.variables)), 0.25, dtype=model.dtype)
     if isinstance(model, ef.SequenceModel):
         return torch.tensor([[[0.1], [0.9]]], dtype=torch.float64)
@@ -86,7 +86,7 @@ def assert_refused(model: ProvenModule, problem: str, tmp_path: Path) -> None:
         check_against_blueprint(model)
     with pytest.raises(WeightMismatchError):
         statement(model)
-    if isinstance(model, ef.CompiledModel):
+    if isinstance(model, ef.PolynomialModel):
         with pytest.raises(WeightMismatchError, match=problem):
             ef.certify(model)
         with pytest.raises(WeightMismatchError, match=problem):
@@ -210,7 +210,7 @@ def test_hooks_that_see_registrations_count_where_they_change_something(
     assert harmless.certificate.zero_error
     handle = register(doubled)
     try:
-        altered = ef.CompiledModel(harmless.blueprint, harmless.certificate, executor="literal")
+        altered = ef.PolynomialModel(harmless.blueprint, harmless.certificate, executor="literal")
     finally:
         handle.remove()
     with pytest.raises(WeightMismatchError):
@@ -285,7 +285,7 @@ def test_a_parametrisation_is_noticed(tmp_path: Path) -> None:
 
 def test_what_a_fused_module_keeps_beside_its_weights_counts(tmp_path: Path) -> None:
     model, other = FAMILIES["expanded"](), ef.compile("(a + b - c + d + e)^5", radius=2)
-    assert isinstance(model, ef.CompiledModel)
+    assert isinstance(model, ef.PolynomialModel)
     transformer = model.transformer
     assert isinstance(transformer, FusedTransformer)
     assert transformer._expanded is not None
@@ -471,7 +471,7 @@ def test_reduced_products_are_refused_wherever_the_arithmetic_is_float32(
     model = make(dtype=dtype)
     with pytest.raises(ExecutionError, match="reduced precision"):
         model(example(model).to(dtype))
-    if isinstance(model, ef.CompiledModel):
+    if isinstance(model, ef.PolynomialModel):
         with pytest.raises(ExecutionError, match="reduced precision"):
             model.trace(example(model)[0])
 
@@ -691,7 +691,7 @@ def test_a_model_compiled_in_place_is_not_the_proven_program() -> None:
 
 
 def test_subclasses_are_not_what_was_proven() -> None:
-    class Shifted(ef.CompiledModel):
+    class Shifted(ef.PolynomialModel):
         def forward(self, x: Any) -> Tensor:
             return super().forward(x) + 1
 

@@ -22,6 +22,7 @@ from exactformer.errors import (
     WeightMismatchError,
 )
 from exactformer.polynomials.files import save_blueprint
+from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.run.exact import run_exact
 
 TARGET = "x^3 - 2 x y + 5"
@@ -32,35 +33,37 @@ TARGET = "x^3 - 2 x y + 5"
     params=[("scaled", "fused"), ("scaled", "literal"), ("paper", "literal")],
     ids="-".join,
 )
-def model(request: pytest.FixtureRequest) -> ef.CompiledModel:
+def model(request: pytest.FixtureRequest) -> ef.PolynomialModel:
     construction, executor = request.param
     return ef.compile(TARGET, radius=2, construction=construction, executor=executor)
 
 
-def test_a_right_model_and_its_file_are_certified(model: ef.CompiledModel, tmp_path: Path) -> None:
+def test_a_right_model_and_its_file_are_certified(
+    model: ef.PolynomialModel, tmp_path: Path
+) -> None:
     model.save(tmp_path / "law.safetensors")
     assert ef.certify(model) == model.certificate
     assert ef.certify(model, TARGET) == model.certificate
     assert ef.certify(tmp_path / "law.safetensors", "5 - 2 y x + x^3") == model.certificate
 
 
-def test_another_target_is_refused_with_the_terms_that_differ(model: ef.CompiledModel) -> None:
+def test_another_target_is_refused_with_the_terms_that_differ(model: ef.PolynomialModel) -> None:
     with pytest.raises(IdentityError, match=r"differs in x y \(off by -2\)"):
         ef.certify(model, "x^3 + 5")
 
 
-def test_certificates_survive_json(model: ef.CompiledModel) -> None:
+def test_certificates_survive_json(model: ef.PolynomialModel) -> None:
     text = json.dumps(model.certificate.to_dict(), allow_nan=False)
-    assert ef.Certificate.from_dict(json.loads(text)) == model.certificate
+    assert PolynomialCertificate.from_dict(json.loads(text)) == model.certificate
 
 
-def test_a_certificate_explains_itself(model: ef.CompiledModel) -> None:
+def test_a_certificate_explains_itself(model: ef.PolynomialModel) -> None:
     text = str(model.certificate)
     for words in ("‖x‖ ≤ 2", "every token selects itself", "error zero", "float32", TARGET):
         assert words in text
 
 
-def test_every_altered_tensor_of_a_module_is_named(model: ef.CompiledModel) -> None:
+def test_every_altered_tensor_of_a_module_is_named(model: ef.PolynomialModel) -> None:
     for tensor in model.state_dict().values():
         if tensor.numel() == 0:
             continue
@@ -86,7 +89,7 @@ def test_an_appended_block_and_a_hook_are_noticed() -> None:
 
 
 def test_a_file_too_large_to_prove_is_refused_first(
-    model: ef.CompiledModel, tmp_path: Path
+    model: ef.PolynomialModel, tmp_path: Path
 ) -> None:
     model.save(tmp_path / "law.safetensors")
     with pytest.raises(SizeError, match=r"tokens here.*limit"):
@@ -150,7 +153,7 @@ def altered(
 
 
 def test_any_single_forged_weight_fails_with_its_place_or_does_no_harm(
-    model: ef.CompiledModel, tmp_path: Path
+    model: ef.PolynomialModel, tmp_path: Path
 ) -> None:
     path = tmp_path / "forged.safetensors"
     weights = dict(model.blueprint.matrices())
@@ -194,7 +197,7 @@ def test_a_damaged_file_that_still_computes_the_target_is_refused_too(tmp_path: 
         ef.certify(path)
 
 
-def test_a_damaged_file_fails_with_its_place(model: ef.CompiledModel, tmp_path: Path) -> None:
+def test_a_damaged_file_fails_with_its_place(model: ef.PolynomialModel, tmp_path: Path) -> None:
     path = tmp_path / "law.safetensors"
     model.save(path)
     with safe_open(path, "np") as file:
@@ -209,7 +212,7 @@ def test_a_damaged_file_fails_with_its_place(model: ef.CompiledModel, tmp_path: 
         ef.certify(path)
 
 
-def test_a_file_without_a_target_needs_one(model: ef.CompiledModel, tmp_path: Path) -> None:
+def test_a_file_without_a_target_needs_one(model: ef.PolynomialModel, tmp_path: Path) -> None:
     path = tmp_path / "anonymous.safetensors"
     save_blueprint(replace(model.blueprint, metadata={}), path)
     with pytest.raises(FileFormatError, match="names no target"):
@@ -217,8 +220,8 @@ def test_a_file_without_a_target_needs_one(model: ef.CompiledModel, tmp_path: Pa
     assert ef.certify(path, TARGET).zero_error
 
 
-def test_a_larger_radius_than_constructed_is_proven_or_refused(model: ef.CompiledModel) -> None:
+def test_a_larger_radius_than_constructed_is_proven_or_refused(model: ef.PolynomialModel) -> None:
     wider = replace(model.blueprint, domain=Ball(Fraction(40)))
-    forged = ef.CompiledModel(wider, model.certificate, torch.float64, executor="literal")
+    forged = ef.PolynomialModel(wider, model.certificate, torch.float64, executor="literal")
     with pytest.raises(CertificationError, match=r"block 1.*not shown"):
         ef.certify(forged)

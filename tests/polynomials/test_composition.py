@@ -32,7 +32,7 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
-def points_of(model: ef.CompiledModel, count: int = 12) -> Tensor:
+def points_of(model: ef.PolynomialModel, count: int = 12) -> Tensor:
     return torch.from_numpy(inner_points(model, count))
 
 
@@ -40,7 +40,7 @@ def difference(a: Tensor, b: Tensor) -> float:
     return float((a - b).detach().abs().max())
 
 
-def any_order(model: ef.CompiledModel) -> float:
+def any_order(model: ef.PolynomialModel) -> float:
     """How far two ways of summing may lie apart."""
     return 2 * model.certificate.bound(model.dtype, model.executor, any_order=True)
 

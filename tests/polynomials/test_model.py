@@ -25,18 +25,18 @@ F2 = "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9"
 
 
 @pytest.fixture(scope="module")
-def f2() -> ef.CompiledModel:
+def f2() -> ef.PolynomialModel:
     return ef.compile(F2, radius=4)
 
 
-def test_f2_takes_eleven_tokens(f2: ef.CompiledModel) -> None:
+def test_f2_takes_eleven_tokens(f2: ef.PolynomialModel) -> None:
     assert f2.blueprint.tokens == 11
     assert f2.blueprint.depth == 4
     assert f2.certificate.zero_error
 
 
 @pytest.mark.parametrize("shape", [(9,), (1, 9), (5, 9), (2, 3, 9), (0, 9)])
-def test_shapes_follow_the_input(f2: ef.CompiledModel, shape: tuple[int, ...]) -> None:
+def test_shapes_follow_the_input(f2: ef.PolynomialModel, shape: tuple[int, ...]) -> None:
     assert f2(torch.zeros(shape, dtype=torch.float64)).shape == shape[:-1]
 
 
@@ -145,7 +145,7 @@ def test_functional_transforms_see_through_the_fused_model() -> None:
     assert torch.allclose(jacobian, expected, rtol=0, atol=1e-12)
 
 
-def test_state_dict_and_deepcopy_carry_every_weight(f2: ef.CompiledModel) -> None:
+def test_state_dict_and_deepcopy_carry_every_weight(f2: ef.PolynomialModel) -> None:
     twin = copy.deepcopy(f2)
     for (name, a), (other, b) in zip(
         f2.state_dict().items(), twin.state_dict().items(), strict=True
@@ -155,12 +155,12 @@ def test_state_dict_and_deepcopy_carry_every_weight(f2: ef.CompiledModel) -> Non
         assert a is not b
 
 
-def test_models_are_not_pickled(f2: ef.CompiledModel) -> None:
+def test_models_are_not_pickled(f2: ef.PolynomialModel) -> None:
     with pytest.raises(ExecutionError, match=r"model\.save"):
         pickle.dumps(f2)
 
 
-def test_trace_shows_powers_and_diagonal_selections(f2: ef.CompiledModel) -> None:
+def test_trace_shows_powers_and_diagonal_selections(f2: ef.PolynomialModel) -> None:
     point = torch.linspace(-1, 1, 9, dtype=torch.float64)
     trace = f2.trace(point)
     feature = trace["tokens"][:, trace.dimensions.index("feature")]
@@ -175,7 +175,7 @@ def test_trace_shows_powers_and_diagonal_selections(f2: ef.CompiledModel) -> Non
         trace["block 9 scores"]
 
 
-def test_saving_and_loading_give_the_same_bits(f2: ef.CompiledModel, tmp_path: Path) -> None:
+def test_saving_and_loading_give_the_same_bits(f2: ef.PolynomialModel, tmp_path: Path) -> None:
     f2.save(tmp_path / "law.safetensors")
     again = ef.load(tmp_path / "law.safetensors")
     x = torch.rand(7, 9, dtype=torch.float64)
@@ -185,7 +185,7 @@ def test_saving_and_loading_give_the_same_bits(f2: ef.CompiledModel, tmp_path: P
     assert half(x.float()).dtype is torch.float32
 
 
-def test_points_outside_the_ball_raise_by_default(f2: ef.CompiledModel) -> None:
+def test_points_outside_the_ball_raise_by_default(f2: ef.PolynomialModel) -> None:
     x = torch.zeros(3, 9, dtype=torch.float64)
     x[1, 0] = 4.5
     with pytest.raises(OutsideDomainError, match=r"1 of 3 points .* point 1, 1\.125 times"):
@@ -214,7 +214,7 @@ def test_the_boundary_itself_is_inside() -> None:
         (torch.zeros(9, dtype=torch.bool), "real numbers"),
     ],
 )
-def test_bad_points_are_explained(f2: ef.CompiledModel, points: object, problem: str) -> None:
+def test_bad_points_are_explained(f2: ef.PolynomialModel, points: object, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         f2(points)
 

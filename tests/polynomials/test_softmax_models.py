@@ -26,16 +26,16 @@ from exactformer.polynomials.run.softmax import SoftmaxTransformer
 TEXT = "x^3 + 2 x y - y"
 
 
-def heads_of(model: ef.CompiledModel) -> int:
+def heads_of(model: ef.PolynomialModel) -> int:
     return int(model.blueprint.metadata["heads"])
 
 
 @pytest.fixture(scope="module")
-def model() -> ef.CompiledModel:
+def model() -> ef.PolynomialModel:
     return ef.compile(TEXT, radius=2, construction="softmax", tolerance=1e-9)
 
 
-def test_the_model_is_a_stock_module_within_its_bound(model: ef.CompiledModel) -> None:
+def test_the_model_is_a_stock_module_within_its_bound(model: ef.PolynomialModel) -> None:
     assert isinstance(model.transformer, SoftmaxTransformer)
     assert isinstance(model.certificate, SoftmaxCertificate)
     assert model.executor == "literal"
@@ -101,7 +101,7 @@ def test_there_is_no_fused_executor() -> None:
         ef.compile(TEXT, construction="softmax", executor="fused")
 
 
-def test_a_saved_model_is_proven_again(model: ef.CompiledModel, tmp_path: Path) -> None:
+def test_a_saved_model_is_proven_again(model: ef.PolynomialModel, tmp_path: Path) -> None:
     file = tmp_path / "law.safetensors"
     model.save(file)
     loaded = ef.load(file)
@@ -112,7 +112,7 @@ def test_a_saved_model_is_proven_again(model: ef.CompiledModel, tmp_path: Path) 
         ef.certify(file, "x^3 + 2 x y - 2 y")
 
 
-def test_an_altered_module_is_noticed(model: ef.CompiledModel) -> None:
+def test_an_altered_module_is_noticed(model: ef.PolynomialModel) -> None:
     twin = copy.deepcopy(model)
     assert ef.certify(twin) == model.certificate
     twin.state_dict()["transformer.blocks.1.value.weight"][0, 0] += 1e-3
@@ -130,7 +130,7 @@ def test_vectors_and_boxes() -> None:
     assert bound < 1e-10
 
 
-def test_the_trace_shows_attention_shared_with_the_null_token(model: ef.CompiledModel) -> None:
+def test_the_trace_shows_attention_shared_with_the_null_token(model: ef.PolynomialModel) -> None:
     weights = model.trace([1.0, -0.5])["block 1 head 1 selection"]
     n = len(weights) - 2
     assert torch.allclose(weights.sum(dim=1), torch.ones(n + 2).double())

@@ -29,7 +29,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def model() -> ef.CompiledModel:
+def model() -> ef.PolynomialModel:
     return ef.compile("x^3 - 2 x y + y^2; x y; x - 1/3", radius=2)
 
 
@@ -41,7 +41,9 @@ def points(count: int) -> Tensor:
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("count", [0, 1, PIECE, PIECE + 1, 10 * PIECE + 3])
-def test_values_do_not_depend_on_the_number_of_threads(model: ef.CompiledModel, count: int) -> None:
+def test_values_do_not_depend_on_the_number_of_threads(
+    model: ef.PolynomialModel, count: int
+) -> None:
     x = points(count)
     shared = model(x)
     assert torch.get_num_threads() == 3
@@ -55,7 +57,7 @@ def test_values_do_not_depend_on_the_number_of_threads(model: ef.CompiledModel, 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("differentiable", [False, True])
 def test_no_piece_is_larger_than_allowed(
-    model: ef.CompiledModel, monkeypatch: pytest.MonkeyPatch, differentiable: bool
+    model: ef.PolynomialModel, monkeypatch: pytest.MonkeyPatch, differentiable: bool
 ) -> None:
     """So that memory does not grow with the number of points."""
     sizes: list[int] = []
@@ -73,14 +75,14 @@ def test_no_piece_is_larger_than_allowed(
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_gradients_go_through_all_pieces(model: ef.CompiledModel) -> None:
+def test_gradients_go_through_all_pieces(model: ef.PolynomialModel) -> None:
     x = points(3 * PIECE).requires_grad_()
     (gradient,) = torch.autograd.grad(model(x)[:, 1].sum(), x)
     assert torch.allclose(gradient, x.detach().flip(1))
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_point_outside_is_named_by_its_place_among_all(model: ef.CompiledModel) -> None:
+def test_a_point_outside_is_named_by_its_place_among_all(model: ef.PolynomialModel) -> None:
     x = points(4 * PIECE)
     x[2 * PIECE + 1] *= 2
     x[3 * PIECE] *= 3
@@ -92,18 +94,18 @@ def test_a_point_outside_is_named_by_its_place_among_all(model: ef.CompiledModel
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_points_outside_are_marked_piece_by_piece(model: ef.CompiledModel) -> None:
+def test_points_outside_are_marked_piece_by_piece(model: ef.PolynomialModel) -> None:
     x = points(4 * PIECE)
     x[PIECE + 1] *= 2
-    marking = compiled.CompiledModel(model.blueprint, model.certificate, outside="nan")
+    marking = compiled.PolynomialModel(model.blueprint, model.certificate, outside="nan")
     values = marking(x)
     missing = values.isnan().any(dim=1)
     assert missing.nonzero().flatten().tolist() == [PIECE + 1]
     assert torch.equal(values[~missing], compiled_values(model, x)[~missing])
 
 
-def compiled_values(model: ef.CompiledModel, x: Tensor) -> Tensor:
-    return compiled.CompiledModel(model.blueprint, model.certificate, outside="allow")(x)
+def compiled_values(model: ef.PolynomialModel, x: Tensor) -> Tensor:
+    return compiled.PolynomialModel(model.blueprint, model.certificate, outside="allow")(x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

@@ -141,7 +141,7 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
 def test_polynomials_are_loaded_as_before(tmp_path: Path) -> None:
     path = tmp_path / "law.safetensors"
     ef.compile("x^2 + 1", radius=2).save(path)
-    assert isinstance(ef.load(path), ef.CompiledModel)
+    assert isinstance(ef.load(path), ef.PolynomialModel)
 
 
 def test_a_map_that_is_not_equivariant_is_refused_with_two_inputs_that_show_it() -> None:

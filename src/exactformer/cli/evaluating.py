@@ -12,7 +12,7 @@ import torch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,7 +44,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T
         torch.set_num_threads(threads)
 
 
-def values(model: CompiledModel, points: NDArray[Any]) -> NDArray[Any]:
+def values(model: PolynomialModel, points: NDArray[Any]) -> NDArray[Any]:
     """Return the model's values at points rounded to its format, as NumPy holds them."""
     with torch.inference_mode():
         computed = model(torch.from_numpy(points).to(model.dtype))

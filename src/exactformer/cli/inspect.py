@@ -61,8 +61,8 @@ def inspect(
 
 def _plot(file: Path, plot: Path, at: str | None) -> dict[str, Any]:
     from exactformer.figures import architecture_figure, save_figure
-    from exactformer.figures.sampling import points_in_domain
     from exactformer.polynomials.check import load
+    from exactformer.polynomials.samples import points_in_domain
 
     model = load(file)
     point = points_in_domain(1, model.blueprint)[0].tolist() if at is None else coordinates(at)

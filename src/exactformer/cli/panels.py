@@ -14,7 +14,7 @@ from exactformer.polynomials.proof.softmax_certificate import SoftmaxCertificate
 
 if TYPE_CHECKING:
     from exactformer.polynomials.blueprint import Blueprint
-    from exactformer.polynomials.proof.certificate import Certificate
+    from exactformer.polynomials.proof.certificate import PolynomialCertificate
 
 PROVEN = ("✓", "bold green")
 NOT_PROVEN = ("✗", "bold red")
@@ -23,7 +23,7 @@ _COLUMN = 12
 
 
 def certificate_panel(
-    certificate: Certificate,
+    certificate: PolynomialCertificate,
     blueprint: Blueprint | None = None,
     title: str = "Compiled and certified",
     saved: str | None = None,
@@ -108,7 +108,7 @@ def _row(rows: Table, mark: tuple[str, str], name: str, value: str | Text) -> No
     rows.add_row(Text(*mark), name, Text(value) if isinstance(value, str) else value)
 
 
-def _exact_proofs(rows: Table, certificate: Certificate) -> None:
+def _exact_proofs(rows: Table, certificate: PolynomialCertificate) -> None:
     margin = certificate.margin
     rival = "no token has a rival" if margin is None else f"margin ≥ {margin:.3g}"
     _row(rows, PROVEN, "selection", f"every token selects itself everywhere; {rival}")
@@ -143,7 +143,7 @@ def _agreement(terms: int) -> str:
     return "the only coefficient agrees" if terms else "the output vanishes"
 
 
-def _size(certificate: Certificate, blueprint: Blueprint | None) -> str:
+def _size(certificate: PolynomialCertificate, blueprint: Blueprint | None) -> str:
     tokens, depth = certificate.tokens, certificate.depth
     width = "" if blueprint is None else f" of width {blueprint.width}"
     how = certificate.construction
@@ -155,7 +155,7 @@ def _size(certificate: Certificate, blueprint: Blueprint | None) -> str:
     )
 
 
-def _rounding(certificate: Certificate, name: str) -> Text:
+def _rounding(certificate: PolynomialCertificate, name: str) -> Text:
     """Return the bounds of both executors: the closed form, and every matrix carried out."""
     fused, literal = certificate.fused[name], certificate.rounding[name]
     if fused.executed is None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from exactformer.cli.points import Batch, Points
     from exactformer.core.domain import Domain
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
 _OUTSIDE = ("raise", "nan", "allow")
 
@@ -92,7 +92,7 @@ def _not_dash(path: Path | None) -> Path | None:
 
 
 def _run(
-    model: CompiledModel, table: Points, out: Path | None, outside: str, as_json: bool
+    model: PolynomialModel, table: Points, out: Path | None, outside: str, as_json: bool
 ) -> dict[str, Any]:
     """Read, evaluate and write in step; return what there is to say about it."""
     import numpy as np
@@ -134,7 +134,9 @@ def _run(
     return summary | ({"values": kept} if to_list else {})
 
 
-def _off_domain(model: CompiledModel, table: Points, batch: Batch, row: int) -> OutsideDomainError:
+def _off_domain(
+    model: PolynomialModel, table: Points, batch: Batch, row: int
+) -> OutsideDomainError:
     blueprint = model.blueprint
     where = _where(blueprint.domain, blueprint.variables, batch.points[row])
     return OutsideDomainError(

@@ -9,8 +9,8 @@ import numpy as np
 from exactformer.cli.evaluating import in_order, values
 from exactformer.cli.progress import progress
 from exactformer.errors import RoundingError
-from exactformer.figures.sampling import points_in_domain
-from exactformer.polynomials.model import CompiledModel
+from exactformer.polynomials.model import PolynomialModel
+from exactformer.polynomials.samples import points_in_domain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,11 +24,13 @@ _BATCH = 4096
 
 
 def observed_errors(
-    model: CompiledModel, polynomial: Polynomial, count: int
+    model: PolynomialModel, polynomial: Polynomial, count: int
 ) -> dict[str, NDArray[np.float64]]:
     """Return |transformer − polynomial| at random points of the ball, by executor."""
     models = {
-        executor: CompiledModel(model.blueprint, model.certificate, model.dtype, executor=executor)
+        executor: PolynomialModel(
+            model.blueprint, model.certificate, model.dtype, executor=executor
+        )
         for executor in ("literal", "fused")
     }
 
@@ -48,7 +50,7 @@ def observed_errors(
 
 
 def compare(
-    model: CompiledModel, errors: dict[str, NDArray[np.float64]]
+    model: PolynomialModel, errors: dict[str, NDArray[np.float64]]
 ) -> dict[str, dict[str, float | None]]:
     """Set the largest error of each executor beside its bound; raise if one is exceeded."""
     result: dict[str, dict[str, float | None]] = {}

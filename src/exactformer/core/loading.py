@@ -10,7 +10,7 @@ from exactformer.core.files import format_of
 
 if TYPE_CHECKING:
     from exactformer.couplings.model import CouplingModel
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
     from exactformer.sequences.model import SequenceModel
 
 _LOADERS = {
@@ -20,7 +20,7 @@ _LOADERS = {
 _POLYNOMIALS = ("polynomials.check", "load")
 
 
-def load(path: str | Path, **options: Any) -> CompiledModel | SequenceModel | CouplingModel:
+def load(path: str | Path, **options: Any) -> PolynomialModel | SequenceModel | CouplingModel:
     """Load a saved model.
 
     Models of polynomials and of sequence maps are proven anew, against the polynomial or the table
@@ -38,5 +38,5 @@ def load(path: str | Path, **options: Any) -> CompiledModel | SequenceModel | Co
     kind = (format_of(path) or "").rpartition("-")[0]
     module, function = _LOADERS.get(kind, _POLYNOMIALS)
     loader: Any = getattr(import_module(f"exactformer.{module}"), function)
-    model: CompiledModel | SequenceModel | CouplingModel = loader(path, **options)
+    model: PolynomialModel | SequenceModel | CouplingModel = loader(path, **options)
     return model

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from exactformer.algebra import Polynomial
     from exactformer.experiments.engine.cell import Cell
     from exactformer.experiments.engine.summary import Summary
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
 CONSTRUCTIONS = ("paper", "scaled", "doubling", "chebyshev", "softmax")
 FORMATS = ("float64", "float32")
@@ -73,7 +73,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, float]:
 
     from exactformer.errors import RoundingError
     from exactformer.polynomials.compile import compile
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
     radius, dtype = Fraction(parameters["radius"]), getattr(torch, parameters["format"])
     polynomial = target(parameters["target"], parameters["degree"], radius)
@@ -84,7 +84,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, float]:
             bound = certificate.bound(dtype, executor)
         except RoundingError:
             continue
-        twin = CompiledModel(model.blueprint, certificate, dtype, executor=executor).to(device)
+        twin = PolynomialModel(model.blueprint, certificate, dtype, executor=executor).to(device)
         error = _largest_error(twin, polynomial, parameters)
         measured[executor] = error / certificate.scale
         measured[f"{executor} bound"] = bound / certificate.scale
@@ -110,7 +110,7 @@ def target(family: str, degree: int, radius: Fraction) -> Polynomial:
 
 
 def _largest_error(
-    model: CompiledModel, polynomial: Polynomial, parameters: Mapping[str, Any]
+    model: PolynomialModel, polynomial: Polynomial, parameters: Mapping[str, Any]
 ) -> float:
     """Return the largest |computed − exact|, in exact arithmetic, that a search finds."""
     import numpy as np
@@ -142,7 +142,7 @@ def _places(polynomial: Polynomial, count: int, rng: np.random.Generator) -> NDA
 
 
 def _errors(
-    model: CompiledModel, polynomial: Polynomial, local: NDArray[np.float64]
+    model: PolynomialModel, polynomial: Polynomial, local: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     import numpy as np
     import torch

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.figures.architecture import dense
-from exactformer.figures.sampling import points_in_ball
 from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, diverging, exactformer_style
+from exactformer.polynomials.samples import points_in_ball
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from exactformer.algebra import Polynomial
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
 
 _COLOURS = {"literal": BLUE, "fused": GREEN}
@@ -25,7 +25,7 @@ _WORDS = {"literal": "every matrix carried out", "fused": "its proven closed for
 
 
 def accuracy_figure(
-    model: CompiledModel, polynomial: Polynomial, errors: Mapping[str, NDArray[Any]], title: str
+    model: PolynomialModel, polynomial: Polynomial, errors: Mapping[str, NDArray[Any]], title: str
 ) -> Figure:
     """Draw model against polynomial, errors against their bounds, and one attention.
 
@@ -48,7 +48,7 @@ def accuracy_figure(
     return figure
 
 
-def _subtitle(model: CompiledModel) -> str:
+def _subtitle(model: PolynomialModel) -> str:
     blueprint, counts = model.blueprint, model.blueprint.counts()
     return (
         f"{blueprint.tokens} tokens, {blueprint.depth} attention blocks, {counts.free} free "
@@ -58,7 +58,7 @@ def _subtitle(model: CompiledModel) -> str:
 
 
 def _along_a_circle(
-    path: Axes, residual: Axes, model: CompiledModel, polynomial: Polynomial
+    path: Axes, residual: Axes, model: PolynomialModel, polynomial: Polynomial
 ) -> None:
     """Both functions on a great circle of the sphere; below, what is left between them."""
     degrees = np.linspace(0, 360, 721)
@@ -100,7 +100,7 @@ def _circle(polynomial: Polynomial, radius: float, angle: NDArray[Any]) -> NDArr
     return np.asarray(radius * points / np.maximum(norms, 1))
 
 
-def _distribution(axes: Axes, model: CompiledModel, errors: Mapping[str, NDArray[Any]]) -> None:
+def _distribution(axes: Axes, model: PolynomialModel, errors: Mapping[str, NDArray[Any]]) -> None:
     """Observed errors, and the lines that none of them can cross."""
     bounds = {name: model.certificate.bound(model.dtype, name) for name in errors}
     if not all(bounds.values()):
@@ -139,7 +139,7 @@ def scientific(value: float) -> str:
     return rf"${digits} \times 10^{{{int(exponent)}}}$"
 
 
-def _attention(figure: Figure, axes: Axes, model: CompiledModel) -> None:
+def _attention(figure: Figure, axes: Axes, model: PolynomialModel) -> None:
     """The scores of the first block at one input: each token's largest is its own."""
     axes.grid(False)
     if not model.blueprint.depth:
@@ -175,7 +175,7 @@ def _attention(figure: Figure, axes: Axes, model: CompiledModel) -> None:
     bar.outline.set_visible(False)
 
 
-def _lively_point(model: CompiledModel) -> NDArray[Any]:
+def _lively_point(model: PolynomialModel) -> NDArray[Any]:
     """Return the point of a sample whose tokens have the largest features."""
     blueprint = model.blueprint
     sample = points_in_ball(512, len(blueprint.variables), float(blueprint.radius), seed=1)

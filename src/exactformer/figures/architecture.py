@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from exactformer.core.matrix import Matrix
     from exactformer.core.trace import Trace
     from exactformer.polynomials.blueprint import Blueprint
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
 MOST_ROWS = 16
 MOST_READOUTS = 4
@@ -38,7 +38,7 @@ Row = tuple[str, dict[int, Panel]]
 """A label, and panels by column: 0–3 weights, 4 scores, 5 selection, 6 stream."""
 
 
-def architecture_figure(model: CompiledModel, point: Sequence[float]) -> Figure:
+def architecture_figure(model: PolynomialModel, point: Sequence[float]) -> Figure:
     """Draw the matrices of ``model`` and the attention of one input."""
     from matplotlib.figure import Figure
 
@@ -200,7 +200,7 @@ def _label_height(panel: Panel, cell: float) -> float:
 
 def _heading(
     figure: Figure,
-    model: CompiledModel,
+    model: PolynomialModel,
     point: Sequence[float],
     output: float | list[float],
     height: float,

@@ -13,10 +13,10 @@ from exactformer.learning.orthogonal import Array
 
 if TYPE_CHECKING:
     from exactformer.algebra.ridge import RidgeForm
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
 
-def compile_law(law: Law, variables: list[str], radius: float, directions: str) -> CompiledModel:
+def compile_law(law: Law, variables: list[str], radius: float, directions: str) -> PolynomialModel:
     """Compile a law for ‖x‖ ≤ radius (as printed), along its own directions if it has any."""
     from exactformer.algebra import Polynomial
     from exactformer.polynomials.compile import compile
@@ -48,13 +48,13 @@ def as_ridge_form(law: RidgeLaw, variables: list[str]) -> RidgeForm:
     )
 
 
-def _compile_form(form: RidgeForm, radius: Fraction) -> CompiledModel:
+def _compile_form(form: RidgeForm, radius: Fraction) -> PolynomialModel:
     import torch
 
     from exactformer.algebra import Target
     from exactformer.core.options import MEMORY_LIMIT
     from exactformer.polynomials.constructions.scaled import scaled
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
     from exactformer.polynomials.proof.certify import certify_blueprint
     from exactformer.polynomials.sizes import check_size
 
@@ -62,7 +62,7 @@ def _compile_form(form: RidgeForm, radius: Fraction) -> CompiledModel:
     check_size(Target.coerce(polynomial), form.width, torch.float64.itemsize, MEMORY_LIMIT)
     drawn = scaled(form, radius)
     blueprint = replace(drawn, metadata={**drawn.metadata, "target": str(polynomial)})
-    return CompiledModel(blueprint, certify_blueprint(blueprint, polynomial))
+    return PolynomialModel(blueprint, certify_blueprint(blueprint, polynomial))
 
 
 def _power_of_two_above(row: Array) -> Fraction:

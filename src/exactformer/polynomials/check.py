@@ -21,8 +21,8 @@ from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.compile import draw
 from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
 from exactformer.polynomials.files import load_blueprint
-from exactformer.polynomials.model import CompiledModel
-from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.model import PolynomialModel
+from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.sizes import check_size, check_stored_size
@@ -38,7 +38,7 @@ def load(
     executor: str | None = None,
     outside: str = "raise",
     memory_limit: int = MEMORY_LIMIT,
-) -> CompiledModel:
+) -> PolynomialModel:
     """Load a saved model, proving it anew against the polynomial its file names."""
     blueprint = load_blueprint(path)
     target = _own_target(blueprint, path)
@@ -46,18 +46,18 @@ def load(
     by_matrices = executor == "literal" or is_softmax(blueprint)
     check_stored_size(blueprint, target, memory_limit, dtype.itemsize if by_matrices else 0)
     certificate = certify_blueprint(blueprint, target)
-    model = CompiledModel(blueprint, certificate, dtype, outside, executor)
+    model = PolynomialModel(blueprint, certificate, dtype, outside, executor)
     certificate.bound(dtype, model.executor)
     return model if device is None else model.to(device)
 
 
 def certify(
-    source: CompiledModel | str | Path,
+    source: PolynomialModel | str | Path,
     target: str | Polynomial | Sequence[str | Polynomial] | None = None,
     *,
     variables: Sequence[str] | None = None,
     memory_limit: int = MEMORY_LIMIT,
-) -> Certificate:
+) -> PolynomialCertificate:
     """Prove from scratch that a model or a saved file computes ``target``; raise if it does not.
 
     Without ``target`` the polynomial that the model names is used. A target in fewer variables is
@@ -68,7 +68,7 @@ def certify(
     and hooks. Functions of torch, or of this package, that were exchanged in the running program cannot
     be seen from the module and are not covered.
     """
-    if isinstance(source, CompiledModel):
+    if isinstance(source, PolynomialModel):
         blueprint, altered = source.blueprint, False
         check_against_blueprint(source)
     else:
@@ -84,7 +84,7 @@ def certify(
     except CertificationError as error:
         places = _explain(blueprint)
         raise type(error)(f"{error}{places}") from None
-    if isinstance(source, CompiledModel) and source.certificate != replace(
+    if isinstance(source, PolynomialModel) and source.certificate != replace(
         certificate, target=source.target
     ):
         raise WeightMismatchError(

@@ -22,7 +22,7 @@ from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS,
 from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
 from exactformer.polynomials.extrapolation_choice import fitted
 from exactformer.polynomials.functions.compile import approximate
-from exactformer.polynomials.model import OUTSIDE, CompiledModel
+from exactformer.polynomials.model import OUTSIDE, PolynomialModel
 from exactformer.polynomials.proof.certificate import EXECUTORS
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.polynomials.sizes import check_size
@@ -49,7 +49,7 @@ def compile(
     outside: str = "raise",
     tolerance: float | None = None,
     memory_limit: int = MEMORY_LIMIT,
-) -> CompiledModel:
+) -> PolynomialModel:
     """Compile a polynomial into a transformer that equals it on a domain, and prove it.
 
     A continuous function is approximated to a tolerance first, on a box; the model is then proven to
@@ -122,10 +122,10 @@ def prove(
     device: torch.device | str | None,
     executor: str | None,
     outside: str,
-) -> CompiledModel:
+) -> PolynomialModel:
     """Return the module of a blueprint with its certificate; raise where there is no guarantee."""
     certificate = certify_blueprint(blueprint, target)
-    model = CompiledModel(blueprint, certificate, dtype, outside, executor)
+    model = PolynomialModel(blueprint, certificate, dtype, outside, executor)
     certificate.bound(dtype, model.executor)  # raises where the format admits no guarantee
     return model if device is None else model.to(device)
 

@@ -19,7 +19,7 @@ import torch
 
 from exactformer.core.formats import float_format
 from exactformer.errors import ExecutionError, FileFormatError, SizeError
-from exactformer.polynomials.model import INSIDE, CompiledModel, fused_form
+from exactformer.polynomials.model import INSIDE, PolynomialModel, fused_form
 from exactformer.polynomials.run.literal import dense_bytes
 from exactformer.polynomials.run.numpy_weights import (
     Array,
@@ -36,7 +36,7 @@ LARGEST_ONNX = 2**31 - 1
 """Bytes; protobuf reads no longer message."""
 
 
-def about(model: CompiledModel, executor: str) -> dict[str, str]:
+def about(model: PolynomialModel, executor: str) -> dict[str, str]:
     """Return what an export says of itself; the bound holds whatever the order of the sums."""
     return {
         "target": model.target,
@@ -51,7 +51,7 @@ def about(model: CompiledModel, executor: str) -> dict[str, str]:
     }
 
 
-def arrays(model: CompiledModel, executor: str | None = None) -> dict[str, Array]:
+def arrays(model: PolynomialModel, executor: str | None = None) -> dict[str, Array]:
     """Return the weights of one executor by name, and the words about them as arrays of text."""
     executor = executor or model.executor
     words = {name: np.array(text) for name, text in about(model, executor).items()}
@@ -59,14 +59,14 @@ def arrays(model: CompiledModel, executor: str | None = None) -> dict[str, Array
     return _weights(model, executor) | words
 
 
-def npz_file(model: CompiledModel, executor: str | None = None) -> bytes:
+def npz_file(model: PolynomialModel, executor: str | None = None) -> bytes:
     """Return :func:`arrays` as an ``.npz`` file, which is read without pickle."""
     file = BytesIO()
     np.savez(file, allow_pickle=False, **arrays(model, executor))
     return file.getvalue()
 
 
-def onnx_file(model: CompiledModel, executor: str | None = None) -> bytes:
+def onnx_file(model: PolynomialModel, executor: str | None = None) -> bytes:
     """Return an ``.onnx`` file that onnxruntime runs on any batch, within the bound it names."""
     if find_spec("onnx") is None:
         raise ExecutionError("ONNX needs the package onnx: pip install 'exactformer[onnx]'")
@@ -86,19 +86,19 @@ def onnx_file(model: CompiledModel, executor: str | None = None) -> bytes:
     return file
 
 
-def pt2_file(model: CompiledModel, executor: str | None = None) -> bytes:
+def pt2_file(model: PolynomialModel, executor: str | None = None) -> bytes:
     """Return a ``.pt2`` file for :func:`torch.export.load`, with the words in ``exactformer.json``."""
     executor = executor or model.executor
     words = about(model, executor) | {"outside": _outside(model)}
     if executor != model.executor:
         blueprint, certificate = model.blueprint, model.certificate
-        model = CompiledModel(blueprint, certificate, model.dtype, model.outside, executor)
+        model = PolynomialModel(blueprint, certificate, model.dtype, model.outside, executor)
     file = BytesIO()
     torch.export.save(program(model), file, extra_files={"exactformer.json": json.dumps(words)})
     return file.getvalue()
 
 
-def program(model: CompiledModel) -> ExportedProgram:
+def program(model: PolynomialModel) -> ExportedProgram:
     """Return the model as ``torch.export`` sees it, for points (batch, d)."""
     d, like = len(model.blueprint.variables), next(model.parameters())
     example = torch.zeros(2, d, dtype=model.dtype, device=like.device)
@@ -124,18 +124,18 @@ def write(contents: bytes, path: str | Path) -> None:
         raise FileFormatError(f"cannot write {target}: {error.strerror or error}") from None
 
 
-def _outside(model: CompiledModel) -> str:
+def _outside(model: PolynomialModel) -> str:
     return "allow" if model.outside == "allow" else "nan"
 
 
-def _weights(model: CompiledModel, executor: str) -> dict[str, Array]:
+def _weights(model: PolynomialModel, executor: str) -> dict[str, Array]:
     model.check_unchanged()
     if executor == "literal":
         return literal_arrays(model.blueprint, model.dtype)
     return fused_arrays(fused_form(model.blueprint), model.dtype)
 
 
-def _check_size(model: CompiledModel) -> None:
+def _check_size(model: PolynomialModel) -> None:
     size, n = dense_bytes(model.blueprint, model.dtype), model.blueprint.tokens
     if size > LARGEST_ONNX:
         raise SizeError(

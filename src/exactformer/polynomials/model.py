@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
 from pathlib import Path
@@ -11,10 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from exactformer.algebra.rational import to_float
+from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
+from exactformer.core.certificate import Measured
 from exactformer.core.domain import Ball, Domain
 from exactformer.core.inputs import as_tensor, converted, is_exporting, is_recording, narrows
-from exactformer.core.integrity import Difference, ProvenModule, remember
+from exactformer.core.integrity import Difference, remember
+from exactformer.core.model import CertifiedModel
 from exactformer.core.precision import check_products, full_precision
 from exactformer.core.trace import Trace
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError
@@ -23,7 +26,7 @@ from exactformer.polynomials.files import save_blueprint
 from exactformer.polynomials.functions.report import Approximation
 from exactformer.polynomials.monomial_choice import proven_expansion
 from exactformer.polynomials.places import place_in_module
-from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.run import closed_form_module as fused
 from exactformer.polynomials.run import literal
@@ -53,7 +56,7 @@ def transformer(
     blueprint: Blueprint,
     executor: str | None,
     dtype: torch.dtype,
-    certificate: Certificate | None = None,
+    certificate: PolynomialCertificate | None = None,
 ) -> FusedTransformer | LiteralTransformer | SoftmaxTransformer:
     """Return the module that runs a blueprint; selection must have been proven, or be about to be."""
     if is_softmax(blueprint):
@@ -67,7 +70,7 @@ def transformer(
     return FusedTransformer(form, dtype, expansion)
 
 
-class CompiledModel(ProvenModule):
+class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     """Points ``(..., d)`` to values, within the certified bound of the exact polynomial.
 
     Values are ``(...)`` for one polynomial, ``(..., m)`` for a vector of m.
@@ -87,7 +90,7 @@ class CompiledModel(ProvenModule):
     def __init__(
         self,
         blueprint: Blueprint,
-        certificate: Certificate,
+        certificate: PolynomialCertificate,
         dtype: torch.dtype = torch.float64,
         outside: str = "raise",
         executor: str | None = None,
@@ -103,16 +106,6 @@ class CompiledModel(ProvenModule):
         self._seal(certificate)
 
     @property
-    def certificate(self) -> Certificate:
-        """What is proven of the model.
-
-        Raises:
-            WeightMismatchError: if the module is no longer the one that was proven.
-        """
-        self.check_unchanged()
-        return self._certificate
-
-    @property
     def outside(self) -> str:
         """What is done with points outside the domain: ``"raise"``, ``"nan"`` or ``"allow"``."""
         return self._outside
@@ -122,11 +115,6 @@ class CompiledModel(ProvenModule):
         if outside not in OUTSIDE:
             raise InputError(f"outside={outside!r}; choose one of {', '.join(OUTSIDE)}")
         self._outside = outside
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The float format the model computes in."""
-        return self.transformer.features.dtype
 
     @property
     def target(self) -> str:
@@ -172,6 +160,33 @@ class CompiledModel(ProvenModule):
         literal(points[None], record=lambda name, t: seen.__setitem__(name, t[0]))
         return Trace(seen, self.blueprint.dimensions)
 
+    def exact(self, x: Any) -> Fraction | tuple[Fraction, ...]:
+        """Run every matrix at one point in rational arithmetic.
+
+        Coordinates are integers, fractions, decimals or floats, which count as the binary numbers they
+        are. What comes out is the target's value, without any rounding.
+        """
+        from exactformer.polynomials.run.exact import run_exact
+
+        if is_softmax(self.blueprint):
+            raise ExecutionError("softmax is not rational: there is nothing exact to run")
+        point = [to_fraction(to_fmpq(c)) for c in x]
+        if len(point) == len(self.blueprint.variables) and self.outside != "allow":
+            self._check_exactly(point)
+        return run_exact(self.blueprint, point)
+
+    def measure(self, target: Any = None, *, samples: int = 2048, seed: int = 0) -> Measured:
+        """Measure the mean error on random points of the domain.
+
+        Args:
+            target: a polynomial, a vector of them, or a function; its own by default.
+            samples: how many points are drawn, uniformly.
+            seed: of the draw.
+        """
+        from exactformer.polynomials.measure import measure
+
+        return measure(self, target, samples, seed)
+
     def save(self, path: str | Path) -> None:
         """Write blueprint and target to one file; :func:`exactformer.load` reads it back.
 
@@ -202,25 +217,19 @@ class CompiledModel(ProvenModule):
         text = f"{b.construction}: {b.tokens} tokens, {b.depth} blocks, {b.domain}"
         return text + self._warning()
 
-    def __copy__(self) -> CompiledModel:
+    def __copy__(self) -> PolynomialModel:
         twin = self.__new__(type(self))
         twin.__dict__ = self.__dict__.copy()
         return twin
 
-    @property
-    def _certificate(self) -> Certificate:
-        """The certificate, without a look at the weights."""
-        certificate: Certificate = self._record.statement
-        return certificate
-
-    def _rebuilt(self) -> CompiledModel:
-        fresh = CompiledModel(
+    def _rebuilt(self) -> PolynomialModel:
+        fresh = PolynomialModel(
             self.blueprint, self._certificate, self.dtype, self.outside, self.executor
         )
         return fresh.to(self.transformer.features.device)
 
     def _format(self) -> torch.dtype:
-        return self.dtype
+        return self.transformer.features.dtype
 
     def _in_words(self, difference: Difference) -> str:
         if difference.tensor is None:
@@ -277,7 +286,9 @@ class CompiledModel(ProvenModule):
 
     def _check_format(self) -> None:
         dtype = self.dtype
-        self._certificate.bound(dtype, self.executor)  # raises after .to(dtype) without a bound
+        self._certificate.guaranteed(
+            dtype, self.executor
+        )  # raises after .to(dtype) without a bound
         if self.executor == "fused":  # never computes below float32
             dtype = torch.promote_types(dtype, torch.float32)
         check_products(dtype)
@@ -314,6 +325,17 @@ class CompiledModel(ProvenModule):
         if not bool(known.isfinite().all()) or (self.outside == "raise" and not bool(inside.all())):
             raise _OutsideError
         return inside if self.outside == "nan" else None
+
+    def _check_exactly(self, point: Sequence[Fraction]) -> None:
+        domain = self.blueprint.domain
+        away = [(x - domain.offset(j)) / domain.extent(j) for j, x in enumerate(point)]
+        ball = isinstance(domain, Ball)
+        distance = sum(a * a for a in away) if ball else max(map(abs, away), default=0)
+        if distance > 1:
+            raise OutsideDomainError(
+                f"the point lies outside {domain}, where nothing is proven; compile for a larger "
+                "domain, or with outside='allow'"
+            )
 
     def _distances(self, points: Tensor) -> Tensor:
         """Return how far points are from the centre; 1 is the boundary of the domain."""
@@ -381,4 +403,4 @@ def _is_mute(points: Tensor) -> bool:
     return False
 
 
-remember(fused, literal, softmax_module, expanded, CompiledModel)
+remember(fused, literal, softmax_module, expanded, PolynomialModel)

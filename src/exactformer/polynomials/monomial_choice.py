@@ -7,7 +7,7 @@ import torch
 from exactformer.algebra import Target
 from exactformer.core.formats import float_format
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.certify import SLACK
 from exactformer.polynomials.proof.monomial_rounding import expanded_bound
 from exactformer.polynomials.run.closed_form import Basis, FusedForm
@@ -17,7 +17,7 @@ MAX_TERMS = 20_000
 
 
 def proven_expansion(
-    blueprint: Blueprint, form: FusedForm, certificate: Certificate, dtype: torch.dtype
+    blueprint: Blueprint, form: FusedForm, certificate: PolynomialCertificate, dtype: torch.dtype
 ) -> Expansion | None:
     """Return the quicker expansion of the proven polynomial, if its rounding is within the bound.
 

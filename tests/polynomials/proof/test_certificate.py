@@ -16,12 +16,14 @@ from exactformer.algebra.ridge import ridge_form
 from exactformer.errors import InputError, RoundingError
 from exactformer.polynomials.constructions import CONSTRUCTIONS
 from exactformer.polynomials.constructions.scaled import scaled
-from exactformer.polynomials.proof.certificate import EXECUTORS, Certificate
+from exactformer.polynomials.proof.certificate import EXECUTORS, PolynomialCertificate
 from exactformer.polynomials.proof.certify import certify_blueprint
 from tests.cases.polynomials import polynomials, radii
 
 
-def certificate(text: str, radius: Fraction | int = 1, construction: str = "scaled") -> Certificate:
+def certificate(
+    text: str, radius: Fraction | int = 1, construction: str = "scaled"
+) -> PolynomialCertificate:
     p = Polynomial.parse(text)
     return certify_blueprint(CONSTRUCTIONS[construction](ridge_form(p), Fraction(radius)), p)
 
@@ -33,7 +35,7 @@ def test_json_holds_a_certificate_without_loss(
 ) -> None:
     made = certify_blueprint(CONSTRUCTIONS[construction](ridge_form(p), radius), p)
     text = json.dumps(made.to_dict(), allow_nan=False)
-    assert Certificate.from_dict(json.loads(text)) == made
+    assert PolynomialCertificate.from_dict(json.loads(text)) == made
     assert str(made)
     for bounds in (made.rounding, made.fused):
         for bound in bounds.values():
@@ -84,11 +86,11 @@ def test_words_that_are_no_certificate_are_refused() -> None:
     for key in good:
         if key != "zero_error":
             with pytest.raises(InputError):
-                Certificate.from_dict({k: v for k, v in good.items() if k != key})
+                PolynomialCertificate.from_dict({k: v for k, v in good.items() if k != key})
     with pytest.raises(InputError):
-        Certificate.from_dict({**good, "rounding": {"float64": {}}})
+        PolynomialCertificate.from_dict({**good, "rounding": {"float64": {}}})
     with pytest.raises(InputError):
-        Certificate.from_dict({**good, "rounding": 3})
+        PolynomialCertificate.from_dict({**good, "rounding": 3})
 
 
 def test_certifying_twice_gives_the_same_certificate() -> None:

@@ -11,7 +11,7 @@ import exactformer as ef
 from exactformer.algebra import Target
 from exactformer.errors import ExactformerError
 from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS
-from exactformer.polynomials.model import CompiledModel
+from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certificate import EXECUTORS
 from exactformer.polynomials.run.exact import run_exact
 from tests.cases.targets import CASES, Case, points
@@ -40,7 +40,9 @@ def test_all_agree_within_their_certificates(
         for executor in EXECUTORS:
             try:
                 bound = model.certificate.bound(dtype, executor)
-                module = CompiledModel(model.blueprint, model.certificate, dtype, executor=executor)
+                module = PolynomialModel(
+                    model.blueprint, model.certificate, dtype, executor=executor
+                )
             except ExactformerError:  # a format too small for this target
                 assert dtype != torch.float64
                 continue

@@ -22,7 +22,7 @@ from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions import CONSTRUCTIONS
 from exactformer.polynomials.constructions.paper import paper
 from exactformer.polynomials.constructions.scaled import scaled
-from exactformer.polynomials.proof.certificate import EXECUTORS, Certificate
+from exactformer.polynomials.proof.certificate import EXECUTORS, PolynomialCertificate
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.polynomials.proof.symbolic import run_symbolic
 from exactformer.polynomials.run.closed_form import fuse
@@ -43,7 +43,7 @@ def module_of(blueprint: Blueprint, executor: str, dtype: torch.dtype) -> torch.
     return FusedTransformer(fuse(run_symbolic(blueprint, blueprint.radius)), dtype)
 
 
-def bound_of(certificate: Certificate, executor: str, dtype: torch.dtype) -> float | None:
+def bound_of(certificate: PolynomialCertificate, executor: str, dtype: torch.dtype) -> float | None:
     table = certificate.rounding if executor == "literal" else certificate.fused
     bound = table[str(dtype).removeprefix("torch.")]
     if bound.any_order is not None:

@@ -21,8 +21,8 @@ from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions import construct
 from exactformer.polynomials.constructions.softmax import softmax
 from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
-from exactformer.polynomials.model import CompiledModel
-from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.model import PolynomialModel
+from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.polynomials.proof.softmax_certificate import SoftmaxCertificate
 from exactformer.polynomials.run.softmax import SoftmaxTransformer
@@ -185,7 +185,7 @@ def test_certificates_of_exact_models_are_not_softmax_certificates() -> None:
     certificate = certify_blueprint(
         softmax(ridge_form(Polynomial.parse("x")), Fraction(1)), Polynomial.parse("x")
     )
-    assert type(certificate) is Certificate
+    assert type(certificate) is PolynomialCertificate
     assert certificate.zero_error
 
 
@@ -199,7 +199,7 @@ def test_a_value_inherits_the_errors_of_what_it_reads() -> None:
     certificate = certify_blueprint(blueprint, Target.coerce("5/4", ["x1"]))
     assert isinstance(certificate, SoftmaxCertificate)
     value = 1 / (1 + math.exp(-1)) + 0.5  # what two tokens with the logits 1 and 0 give in the end
-    assert float(CompiledModel(blueprint, certificate)([0.5])) == pytest.approx(value)
+    assert float(PolynomialModel(blueprint, certificate)([0.5])) == pytest.approx(value)
     bound = certificate.bound("float64")
     assert 1.25 - value < bound < 3 * (1.25 - value)
     assert certificate.errors["float64"].truncation > certificate.errors["float64"].rounding

@@ -40,7 +40,7 @@ REQUESTS = [
 FREE_OF_ROUNDING = [r for r in REQUESTS if r.dtype == "float64"]
 
 
-def library(request: PolynomialRequest) -> ef.CompiledModel:
+def library(request: PolynomialRequest) -> ef.PolynomialModel:
     """The model as a reader of the script would make it."""
     return ef.compile(
         request.polynomial,

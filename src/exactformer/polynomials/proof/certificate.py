@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from exactformer.core.certificate import Bound, Certificate, Claim
 from exactformer.core.formats import float_format
 from exactformer.errors import InputError, RoundingError
 from exactformer.polynomials.proof.literal_rounding import RoundingBound
 
 EXECUTORS = ("fused", "literal")
+NORM = "sup |computed − exact| over the domain and all outputs"
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, kw_only=True)
+class PolynomialCertificate(Certificate):
     """Three proofs about one blueprint and one target on one domain.
 
     * selection: every token selects itself, by at least ``margin``;
@@ -37,7 +39,6 @@ class Certificate:
     fused: Mapping[str, RoundingBound]
     scale: float
     """The largest |Q| met on a sample of the domain: what the rounding bounds compare with."""
-    blueprint_digest: str
 
     @property
     def zero_error(self) -> bool:
@@ -50,17 +51,28 @@ class Certificate:
         return EXECUTORS
 
     def bound(
-        self, dtype: object, executor: str | None = None, *, any_order: bool = False
-    ) -> float:
-        """Return the guaranteed rounding error for a dtype (torch, NumPy or name).
+        self, dtype: object = None, executor: str | None = None, *, any_order: bool = False
+    ) -> Bound:
+        """Return the guaranteed error for a dtype (torch, NumPy or name) and an executor.
 
-        ``executor`` is ``"fused"`` or ``"literal"``; without it the bound holds for both.
-        ``any_order`` asks for a bound whatever the order of summation.
+        ``executor`` is ``"fused"`` or ``"literal"``; where neither it nor a model says which, the bound
+        holds for both. ``any_order`` asks for a bound whatever the order of summation.
         """
+        dtype, executor = dtype or self.dtype, executor or self.executor
         if executor is None:
             return max(self.bound(dtype, e, any_order=any_order) for e in self.executors)
+        value = self.guaranteed(dtype, executor, any_order)
+        return Bound(value, self._parts(float_format(dtype).name, value), NORM)
+
+    def guaranteed(self, dtype: object, executor: str, any_order: bool = False) -> float:
+        """Return the number of a bound, which compilers can follow.
+
+        Raises:
+            RoundingError: where there is none.
+        """
         self.check_executor(executor)
-        entry = (self.rounding if executor == "literal" else self.fused)[float_format(dtype).name]
+        entries = self.rounding if executor == "literal" else self.fused
+        entry = entries[float_format(dtype).name]
         value = entry.any_order if any_order else entry.executed
         if value is None:
             raise RoundingError(f"there is no bound for {executor} in {dtype}: {entry.reason}")
@@ -84,7 +96,7 @@ class Certificate:
         return {**plain, "variables": list(self.variables), "zero_error": True, **bounds}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Certificate:
+    def from_dict(cls, data: Mapping[str, Any]) -> PolynomialCertificate:
         """Read what :meth:`to_dict` wrote. This restores the words, not the proof: re-certify."""
         try:
             bounds: dict[str, Any] = {
@@ -102,17 +114,18 @@ class Certificate:
             f"  target      {_shortened(self.target)}",
             f"  model       {self.construction}: {self.tokens} tokens, {self.depth} blocks",
         ]
-        lines += [f"  {name:<10}  proven: {claim}" for name, claim in self.proofs()]
+        lines += [f"  {claim.name:<10}  {claim}" for claim in self.claims]
         lines += [f"  {name:<10}  {self.describe(name)}" for name in self.rounding]
         return "\n".join(lines)
 
-    def proofs(self) -> list[tuple[str, str]]:
-        """Return what has been proven, by name."""
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Selection and identity."""
         margin = "no token has a rival" if self.margin is None else f"margin ≥ {self.margin:.3g}"
-        return [
-            ("selection", f"every token selects itself everywhere ({margin})"),
-            ("identity", f"all {self.terms} coefficients agree exactly, error zero"),
-        ]
+        return (
+            Claim("selection", f"every token selects itself everywhere ({margin})"),
+            Claim("identity", f"all {self.terms} coefficients agree exactly, error zero"),
+        )
 
     def describe(self, name: str) -> str:
         """Say in a line what is guaranteed in one float format."""
@@ -122,6 +135,10 @@ class Certificate:
         relative = f" ({fused / self.scale:.1e} of max|Q|)" if self.scale else ""
         other = "no bound" if literal is None else f"≤ {literal:.3g}"
         return f"|computed − exact| ≤ {fused:.3g}{relative}; literal {other}"
+
+    def _parts(self, name: str, total: float) -> Mapping[str, float]:
+        """Return what a bound in one float format is made of."""
+        return {"rounding": total}
 
 
 _BOUNDS = ("rounding", "fused")

@@ -12,7 +12,7 @@ from exactformer.core.domain import Box, Domain
 from exactformer.core.formats import FORMATS
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import digest
-from exactformer.polynomials.proof.certificate import Certificate, finite
+from exactformer.polynomials.proof.certificate import PolynomialCertificate, finite
 from exactformer.polynomials.proof.closed_form_rounding import fused_bound
 from exactformer.polynomials.proof.identity import prove_identity
 from exactformer.polynomials.proof.literal_rounding import RoundingBound, rounding_bound
@@ -29,7 +29,7 @@ SLACK = 1 + Fraction(1, 2**32)
 CERTIFIED_FORMATS = tuple(FORMATS)
 
 
-def certify_blueprint(blueprint: Blueprint, target: Target | Polynomial) -> Certificate:
+def certify_blueprint(blueprint: Blueprint, target: Target | Polynomial) -> PolynomialCertificate:
     """Prove selection, identity and rounding; raise what cannot be proven."""
     target = Target.coerce(target)
     if is_softmax(blueprint):
@@ -39,7 +39,7 @@ def certify_blueprint(blueprint: Blueprint, target: Target | Polynomial) -> Cert
     terms = prove_identity(run, target)
     form = fuse(run)
     formats = [FORMATS[name] for name in CERTIFIED_FORMATS]
-    return Certificate(
+    return PolynomialCertificate(
         target=str(target),
         variables=target.variables,
         domain=str(blueprint.domain),

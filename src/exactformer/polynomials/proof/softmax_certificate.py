@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from exactformer.core.certificate import Claim
 from exactformer.errors import InputError
-from exactformer.polynomials.proof.certificate import Certificate
+from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.softmax_error import ErrorBound
 
 
-@dataclass(frozen=True)
-class SoftmaxCertificate(Certificate):
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxCertificate(PolynomialCertificate):
     """What is proven where attention is an ordinary softmax.
 
     * attention: every token attends to itself and one constant token, or to a single one;
@@ -43,22 +44,25 @@ class SoftmaxCertificate(Certificate):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SoftmaxCertificate:
         """Read what :meth:`to_dict` wrote. This restores the words, not the proof: re-certify."""
-        common = Certificate.from_dict(data)
+        common = PolynomialCertificate.from_dict(data)
         try:
             errors = {name: ErrorBound(**bound) for name, bound in data["errors"].items()}
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is not the certificate of a softmax model: {error}") from None
         return cls(**{f.name: getattr(common, f.name) for f in fields(common)}, errors=errors)
 
-    def proofs(self) -> list[tuple[str, str]]:
-        """Return what has been proven, by name."""
-        return [
-            (
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Attention and identity."""
+        return (
+            Claim(
                 "attention",
                 "every token attends to itself and one constant token, others are masked",
             ),
-            ("identity", f"all {self.terms} coefficients agree exactly once softmax is linear"),
-        ]
+            Claim(
+                "identity", f"all {self.terms} coefficients agree exactly once softmax is linear"
+            ),
+        )
 
     def describe(self, name: str) -> str:
         """Say in a line what is guaranteed in one float format."""
@@ -70,3 +74,14 @@ class SoftmaxCertificate(Certificate):
             f"|computed − exact| ≤ {bound.total:.3g}{relative}: truncation {bound.truncation:.1e}, "
             f"leakage {bound.leakage:.1e}, rounding {bound.rounding:.1e}"
         )
+
+    def _parts(self, name: str, total: float) -> Mapping[str, float]:
+        """Return truncation, leakage and the rest, which is rounding."""
+        truncation, leakage = self.errors[name].truncation, self.errors[name].leakage
+        assert truncation is not None
+        assert leakage is not None
+        return {
+            "truncation": truncation,
+            "leakage": leakage,
+            "rounding": total - truncation - leakage,
+        }

@@ -14,7 +14,7 @@ from exactformer.studio.playground.scripts import polynomial_script
 
 if TYPE_CHECKING:
     from exactformer.polynomials.blueprint import Blueprint
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
 MOST_MATRICES = 120
 
@@ -74,13 +74,13 @@ def counts(blueprint: Blueprint) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def certificate(model: CompiledModel) -> dict[str, Any]:
+def certificate(model: PolynomialModel) -> dict[str, Any]:
     """Return the certificate in words, and as numbers."""
     found = model.certificate
     return {
         "text": str(found),
         "zero_error": found.zero_error,
-        "proofs": [{"name": name, "claim": claim} for name, claim in found.proofs()],
+        "proofs": [{"name": claim.name, "claim": claim.text} for claim in found.claims],
         "formats": [{"name": name, "guarantee": found.describe(name)} for name in found.rounding],
         "bound": found.bound(model.dtype, model.executor),
         "numbers": found.to_dict(),

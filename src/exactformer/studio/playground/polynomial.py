@@ -10,7 +10,7 @@ from exactformer.errors import InputError, ParseError, SizeError
 
 if TYPE_CHECKING:
     from exactformer.algebra import Polynomial
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
 LONGEST_TEXT = 2000
 """Characters of a polynomial."""
@@ -103,7 +103,7 @@ def about(target: Polynomial) -> dict[str, Any]:
     }
 
 
-def compiled(request: PolynomialRequest) -> CompiledModel:
+def compiled(request: PolynomialRequest) -> PolynomialModel:
     """Return the model, from memory if it was among the last ones."""
     import torch
 
@@ -126,4 +126,4 @@ def compiled(request: PolynomialRequest) -> CompiledModel:
     return model
 
 
-_models: OrderedDict[PolynomialRequest, CompiledModel] = OrderedDict()
+_models: OrderedDict[PolynomialRequest, PolynomialModel] = OrderedDict()

@@ -23,7 +23,7 @@ from exactformer.studio.playground.polynomial import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from exactformer.polynomials.model import CompiledModel
+    from exactformer.polynomials.model import PolynomialModel
 
 MOST_HEADS = 24
 """Heads whose attention is shown, from the first block on."""
@@ -124,7 +124,7 @@ def surface(request: PolynomialRequest, x: str = "", axes: str = "") -> dict[str
 
 
 def _values(
-    model: CompiledModel, request: PolynomialRequest, points: list[list[Fraction]]
+    model: PolynomialModel, request: PolynomialRequest, points: list[list[Fraction]]
 ) -> list[tuple[float, float, float]]:
     """Return the model's values, the polynomial's, and the difference, formed exactly."""
     if not points:
@@ -153,7 +153,7 @@ def _axes(text: str, names: Sequence[str]) -> list[int]:
     return [names.index(name) for name in wanted]
 
 
-def _rounded(model: CompiledModel, points: list[list[Fraction]]) -> Tensor:
+def _rounded(model: PolynomialModel, points: list[list[Fraction]]) -> Tensor:
     import torch
 
     floats = [[float(c) for c in point] for point in points]

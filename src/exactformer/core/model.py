@@ -1,0 +1,98 @@
+"""The face of every model: what can be asked of it, whatever the theorem it was made by."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from exactformer.core.certificate import Certificate, Measured
+from exactformer.core.formats import float_format
+from exactformer.core.integrity import ProvenModule
+from exactformer.core.trace import Trace
+from exactformer.errors import ExecutionError
+
+AnyCertificate = TypeVar("AnyCertificate", bound=Certificate)
+
+
+class CertifiedModel(ProvenModule, Generic[AnyCertificate]):
+    """A ``torch.nn.Module`` made from a blueprint, with a certificate of how far off it is."""
+
+    executor: str
+    """How the blueprint is run."""
+    blueprint: Any
+
+    @property
+    def certificate(self) -> AnyCertificate:
+        """What is known of the model, in its number format and as it is run.
+
+        Raises:
+            WeightMismatchError: if the module is no longer the one that was proven.
+        """
+        self.check_unchanged()
+        return self._certificate.about(float_format(self.dtype).name, self.executor)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The number format the model computes in."""
+        return self._format()
+
+    @property
+    @abstractmethod
+    def target(self) -> Any:
+        """What the model was made for, as far as it is known."""
+
+    @abstractmethod
+    def forward(self, x: Any) -> Tensor:
+        """Evaluate at inputs given as tensor, array or nested list."""
+
+    @abstractmethod
+    def measure(self, target: Any = None, *, samples: int = 2048, seed: int = 0) -> Measured:
+        """Measure the distance to a target, by default its own, on random inputs."""
+
+    @abstractmethod
+    def trace(self, x: Any) -> Trace:
+        """Return every stream, score and selection at one input, by name."""
+
+    @abstractmethod
+    def exact(self, x: Any) -> Any:
+        """Run the blueprint in rational arithmetic: rationals in, rationals out.
+
+        Raises:
+            ExecutionError: where something in it is not rational.
+        """
+
+    @abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Write the blueprint to one file; :func:`exactformer.load` reads it back.
+
+        Raises:
+            WeightMismatchError: if the module is no longer the blueprint's.
+        """
+
+    def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
+        """Write an ONNX file, where the family has it."""
+        self._lacks("be written as ONNX")
+
+    def to_numpy(self, executor: str | None = None) -> dict[str, NDArray[Any]]:
+        """Return the weights as plain arrays, where the family has it."""
+        self._lacks("be given as plain arrays")
+
+    def to_transformer_lens(self) -> Any:
+        """Return the same model for TransformerLens, where the family has it."""
+        self._lacks("be opened in TransformerLens")
+
+    @property
+    def _certificate(self) -> AnyCertificate:
+        """The certificate, without a look at the weights."""
+        certificate: AnyCertificate = self._record.statement
+        return certificate
+
+    def _lacks(self, deed: str) -> NoReturn:
+        raise ExecutionError(
+            f"a {type(self).__name__} cannot {deed}; model.save(path) keeps it whole"
+        )
