@@ -22,7 +22,7 @@ from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS,
 from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
 from exactformer.polynomials.extrapolation_choice import fitted
 from exactformer.polynomials.functions.compile import approximate
-from exactformer.polynomials.model import OUTSIDE, PolynomialModel
+from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certificate import EXECUTORS
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.polynomials.sizes import check_size
@@ -87,7 +87,7 @@ def compile(
     """
     if executor is not None:
         choose("executor", executor, EXECUTORS)
-    choose("outside", outside, OUTSIDE)
+    choose("outside", outside, PolynomialModel.OUTSIDE)
     if callable(target):
         choose("construction", construction or "chebyshev", ("chebyshev",))
         box, names = function_domain(radius, domain, variables)

@@ -38,7 +38,6 @@ from exactformer.polynomials.run.literal import LiteralTransformer
 from exactformer.polynomials.run.softmax import SoftmaxTransformer
 from exactformer.polynomials.threads import in_pieces, in_threads
 
-OUTSIDE = ("raise", "nan", "allow")
 INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
 _PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
 _PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**16  # fused: milliseconds of work, points in the cache
@@ -104,17 +103,6 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         self._surface = _surface(blueprint)
         self.transformer = transformer(blueprint, executor, dtype, certificate)
         self._seal(certificate)
-
-    @property
-    def outside(self) -> str:
-        """What is done with points outside the domain: ``"raise"``, ``"nan"`` or ``"allow"``."""
-        return self._outside
-
-    @outside.setter
-    def outside(self, outside: str) -> None:
-        if outside not in OUTSIDE:
-            raise InputError(f"outside={outside!r}; choose one of {', '.join(OUTSIDE)}")
-        self._outside = outside
 
     @property
     def target(self) -> str:
