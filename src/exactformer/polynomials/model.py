@@ -85,6 +85,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     """
 
     FIXED = ("blueprint", "executor", "certificate")
+    blueprint: Blueprint
 
     def __init__(
         self,
