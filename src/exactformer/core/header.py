@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import inf
 from typing import Any, NoReturn, TypeVar
@@ -122,21 +122,11 @@ def list_of(
     return tuple(read(item, f"item {k} of {name}") for k, item in enumerate(value, start=1))
 
 
-def shape(value: Any, name: str) -> tuple[int, int]:
-    """Return the rows and columns of a matrix."""
-    rows, columns = list_of(value, name, integer, 2, 2)
-    return rows, columns
-
-
-def names(value: Any, name: str, low: int = 0) -> tuple[str, ...]:
-    """Return texts that differ from each other."""
-    found = list_of(value, name, text, low)
-    known: set[str] = set()
-    for item in found:
-        if item in known:
-            raise FileFormatError(f"{name} has {item[:40]!r} twice")
-        known.add(item)
-    return found
+def check_names(names: Sequence[str], what: str) -> None:
+    """Raise where a name occurs twice."""
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise FileFormatError(f"{what} has {twice[:40]!r} twice")
 
 
 def texts(value: Any, name: str) -> dict[str, str]:
@@ -192,18 +182,6 @@ def table(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]
             f"the tensor {name} is {found.dtype} of the shape {found.shape}, not a table of float64"
         )
     return found
-
-
-def rationals(tensors: Mapping[str, NDArray[Any]], name: str) -> list[Fraction]:
-    """Return the rationals that a tensor of bytes spells, one per line."""
-    content = tensor(tensors, name, np.uint8)
-    if not content.size:
-        return []
-    try:
-        lines = content.tobytes().decode("ascii").split("\n")
-    except UnicodeDecodeError:
-        raise FileFormatError(f"the tensor {name} is not a text of numbers") from None
-    return [rational(line, f"line {k} of {name}") for k, line in enumerate(lines, start=1)]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
