@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
-from exactformer.core.codec import content_digest
 from exactformer.core.files import sealed
+from exactformer.core.pool import digest_of
 
 Tensors = dict[str, NDArray[Any]]
 Place = tuple[Any, ...]
@@ -80,33 +80,41 @@ class File:
             text = json.dumps(self._with_digests(), sort_keys=True)
         return sealed(self.kind, text)
 
-    def span(self, number: int) -> tuple[slice, slice]:
+    def values(self, place: str) -> bytes:
+        """Return the values of a matrix by its place, e.g. ``readouts.0.beta``."""
+        return self.tensors["values"][self._span(self.number(place))[1]].tobytes()
+
+    def number(self, place: str) -> int:
+        """Return the number of a matrix by its place."""
+        found = self.content["model"]
+        for key in place.split("."):
+            found = found[int(key) if key.isdigit() else key]
+        return found
+
+    def damaged(self, path: Path, values: dict[str, bytes]) -> None:
+        """Write matrices with other values of the same length, under the old digests and seal."""
+        content = self.tensors["values"].copy()
+        for place, text in values.items():
+            content[self._span(self.number(place))[1]] = np.frombuffer(text, dtype=np.uint8)
+        path.write_bytes(save({**self.tensors, "values": content}, metadata=self.header()))
+
+    def _span(self, number: int) -> tuple[slice, slice]:
         """Return what a matrix has of the places and of the values."""
         sizes = [span[2:4] for span in self.content["matrices"]]
         entry, byte = (sum(column) for column in zip((0, 0), *sizes[:number], strict=True))
         entries, length = sizes[number]
         return slice(entry, entry + entries), slice(byte, byte + length)
 
-    def damaged(self, path: Path, **values: bytes) -> None:
-        """Write matrices, named by ``part_part_…``, with other values of the same length and no new seal."""
-        content = self.tensors["values"].copy()
-        for place, text in values.items():
-            number = self.content["model"]
-            for key in place.split("__"):
-                number = number[int(key) if key.isdigit() else key]
-            content[self.span(number)[1]] = np.frombuffer(text, dtype=np.uint8)
-        path.write_bytes(save({**self.tensors, "values": content}, metadata=self.header()))
-
     def _with_digests(self) -> Any:
         """Return the content, with the digests of the matrices and tables that are there."""
         content = copy.deepcopy(self.content)
         try:
             for k, span in enumerate(content["matrices"]):
-                places, values = self.span(k)
+                places, values = self._span(k)
                 parts = self.tensors["places"][places], self.tensors["values"][values]
-                span[4] = content_digest(*(part.tobytes() for part in parts))
+                span[4] = digest_of(*(part.tobytes() for part in parts))
             for k in range(len(content["tables"])):
-                content["tables"][k] = content_digest(self.tensors[f"table.{k}"].tobytes())
+                content["tables"][k] = digest_of(self.tensors[f"table.{k}"].tobytes())
         except (ArithmeticError, LookupError, TypeError, ValueError):
             pass  # a forgery went too deep for digests that fit
         return content

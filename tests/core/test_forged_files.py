@@ -155,10 +155,7 @@ CLAIMS = {
 def claiming(file: File, shapes: dict[str, tuple[int | None, int | None]]) -> File:
     content = json.loads(json.dumps(file.content))
     for name, (rows, columns) in shapes.items():
-        number = content["model"]
-        for key in name.split("."):
-            number = number[int(key) if key.isdigit() else key]
-        span = content["matrices"][number]
+        span = content["matrices"][file.number(name)]
         span[:2] = rows or span[0], columns or span[1]
     return replace(file, content=content)
 
@@ -443,7 +440,9 @@ def test_weights_beyond_the_names_of_their_columns_are_named_by_number(
     saved: Saved, tmp_path: Path
 ) -> None:
     file = altered(saved["scaled"], "variables", to=["x"])
-    altered(file, "domain", to={"is": "Ball", "centre": [], "radius": "2/1"}).written(tmp_path / "model")
+    altered(file, "domain", to={"is": "Ball", "centre": [], "radius": "2/1"}).written(
+        tmp_path / "model"
+    )
     with pytest.raises(CertificationError, match=r"embedding\.features is"):
         ef.certify(tmp_path / "model", "x^2")
     assert load_blueprint(tmp_path / "model").place("embedding.features", 0, 1).endswith("number 2")

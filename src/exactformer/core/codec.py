@@ -1,23 +1,17 @@
-"""Blueprints as JSON and tensors, by the declared types of their fields.
+"""Dataclasses as JSON, by the declared types of their fields.
 
-Files hold a closed set of types: frozen dataclasses by their names, tuples, enumerations of texts, texts,
-whole numbers, flags, None, fractions, mappings of texts, sparse matrices of rationals and tables of
-float64. A class whose fields have another type is refused when its :class:`Schema` is made, and so are
-classes that contain themselves: the nesting of a file is that of its types.
-
-Matrices are kept apart, equal ones once. All their entries are two tensors, ``places`` (int64, k × 2: row
-and column, in ascending order) and ``values`` (bytes: hexadecimal ``numerator/denominator``, one per line);
-the list of matrices states the shape of each, how much of the tensors is its own, and a SHA-256 of it.
+Files hold a closed set of types: dataclasses by their names, tuples, enumerations of texts, texts,
+whole numbers, flags, None, fractions, mappings of texts, matrices and tables of float64. A class with a
+field of another type is refused when its schema is made, and so is a class that contains itself: a file
+is nested only as deep as its types are.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from fractions import Fraction
-from itertools import chain
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -26,250 +20,73 @@ from numpy.typing import NDArray
 
 from exactformer.core import header
 from exactformer.core.matrix import Matrix
-from exactformer.errors import AlteredFileError, FileFormatError
+from exactformer.core.pool import Reader, Writer
+from exactformer.errors import FileFormatError
 
-Tensors = dict[str, NDArray[Any]]
 NAME = "is"
 """The field of a JSON object that holds the name of its class."""
-
-
-class Writer:
-    """Matrices and tables of a value that is being written."""
-
-    def __init__(self) -> None:
-        self.matrices: list[list[Any]] = []
-        self.tables: list[NDArray[np.float64]] = []
-        self._places: list[bytes] = []
-        self._values: list[bytes] = []
-        self._by_content: dict[tuple[int, int, str], int] = {}
-        self._by_identity: dict[int, int] = {}
-
-    def matrix(self, matrix: Matrix) -> int:
-        """Return the number of a matrix; equal ones have one number."""
-        if (number := self._by_identity.get(id(matrix))) is not None:
-            return number
-        entries = sorted(matrix.entries.items())
-        flat = chain.from_iterable(place for place, _ in entries)
-        places = np.fromiter(flat, dtype="<i8", count=2 * len(entries)).tobytes()
-        values = "\n".join([f"{v.numerator:x}/{v.denominator:x}" for _, v in entries]).encode()
-        content = content_digest(places, values)
-        number = self._by_content.setdefault((*matrix.shape, content), len(self.matrices))
-        if number == len(self.matrices):
-            self.matrices.append([*matrix.shape, len(entries), len(values), content])
-            self._places.append(places)
-            self._values.append(values)
-        self._by_identity[id(matrix)] = number
-        return number
-
-    def table(self, table: NDArray[np.float64]) -> int:
-        """Return the number of a table; every table has its own."""
-        self.tables.append(np.ascontiguousarray(table))
-        return len(self.tables) - 1
-
-    def parts(self) -> dict[str, Any]:
-        """Return what the header says about matrices and tables."""
-        return {
-            "matrices": self.matrices,
-            "tables": [content_digest(table.tobytes()) for table in self.tables],
-        }
-
-    def tensors(self) -> Tensors:
-        """Return all entries and tables."""
-        return {
-            "places": np.frombuffer(b"".join(self._places), dtype="<i8").reshape(-1, 2),
-            "values": np.frombuffer(b"".join(self._values), dtype=np.uint8),
-            **{f"table.{k}": table for k, table in enumerate(self.tables)},
-        }
-
-
-class Reader:
-    """Matrices and tables of a file, by number; each is compared with its digest where it is used."""
-
-    def __init__(self, parts: Mapping[str, Any], tensors: Tensors, verify: bool) -> None:
-        self.parts: list[tuple[str, Any]] = []
-        """Every dataclass that was read, with its place."""
-        self._tensors, self._verify = tensors, verify
-        self._places = header.tensor(tensors, "places", np.int64, 2)
-        self._values = header.tensor(tensors, "values", np.uint8)
-        self._numbers: dict[str, Fraction] = {}
-        self._matrices: dict[int, Matrix] = {}
-        self._tables: set[int] = set()
-        self._spans = header.list_of(header.entry(parts, "matrices"), "matrices", _span)
-        self._digests = header.list_of(header.entry(parts, "tables"), "tables", header.text)
-        self._starts = [(0, 0)]
-        for span in self._spans:
-            entry, byte = self._starts[-1]
-            self._starts.append((entry + span.entries, byte + span.bytes))
-        if self._starts[-1] != (len(self._places), len(self._values)):
-            raise FileFormatError("places and values are not those of the matrices")
-        known = {"places", "values", *(f"table.{k}" for k in range(len(self._digests)))}
-        if tensors.keys() != known:
-            name = min(tensors.keys() ^ known)
-            raise FileFormatError(
-                f"the tensor {name[:40]} is missing or belongs to no part of the model"
-            )
-
-    def matrix(self, value: Any, place: str) -> Matrix:
-        """Return a matrix by its number."""
-        number = header.integer(value, place, 0, len(self._spans) - 1)
-        if number not in self._matrices:
-            self._matrices[number] = self._read(number, place)
-        return self._matrices[number]
-
-    def table(self, value: Any, place: str) -> NDArray[np.float64]:
-        """Return a table by its number, once."""
-        number = header.integer(value, place, 0, len(self._digests) - 1)
-        if number in self._tables:
-            raise FileFormatError(f"{place} is a table that belongs to another part")
-        self._tables.add(number)
-        table = header.table(self._tensors, f"table.{number}")
-        self._compare(place, self._digests[number], table.tobytes())
-        return table
-
-    def check_all_used(self) -> None:
-        """Raise where matrices or tables belong to no part of the model."""
-        unused = len(self._spans) + len(self._digests) - len(self._matrices) - len(self._tables)
-        if unused:
-            raise FileFormatError(f"{unused:,} matrices or tables belong to no part of the model")
-
-    def _read(self, number: int, place: str) -> Matrix:
-        span, (entry, byte) = self._spans[number], self._starts[number]
-        places = self._places[entry : entry + span.entries]
-        text = self._values[byte : byte + span.bytes].tobytes()
-        self._compare(place, span.digest, places.tobytes(), text)
-        try:
-            lines = text.decode("ascii").split("\n") if text else []
-        except UnicodeDecodeError:
-            raise FileFormatError(f"the values of {place} are not a text of numbers") from None
-        for line in set(lines) - self._numbers.keys():
-            self._numbers[line] = header.rational(line, f"a number of {place}")
-        values = map(self._numbers.__getitem__, lines)
-        entries = dict(zip(map(tuple, places.tolist()), values, strict=False))
-        if not len(lines) == len(entries) == span.entries:
-            raise FileFormatError(f"places and values of {place} do not match")
-        return Matrix(span.rows, span.columns, entries)
-
-    def _compare(self, place: str, digest: str, *content: bytes) -> None:
-        if self._verify and content_digest(*content) != digest:
-            raise AlteredFileError(f"the weights {place} are not those that were saved")
-
-
-@dataclass(frozen=True)
-class _Span:
-    rows: int
-    columns: int
-    entries: int
-    bytes: int
-    digest: str
-
-
-def _span(value: Any, name: str) -> _Span:
-    if not isinstance(value, list) or len(value) != 5:
-        raise FileFormatError(f"{name} is not rows, columns, entries, bytes and a digest")
-    rows, columns, entries, size = (header.integer(v, name) for v in value[:4])
-    return _Span(rows, columns, entries, size, header.text(value[4], name))
-
-
-def content_digest(*content: bytes) -> str:
-    """Return the SHA-256 of bytes."""
-    found = hashlib.sha256()
-    for part in content:
-        found.update(part)
-    return found.hexdigest()
 
 
 @dataclass(frozen=True)
 class Codec:
     """The two ways between a Python type and its JSON."""
 
-    python: type
+    python: Any
     json: type
-    encode: Callable[[Any, Writer, str], Any]
-    decode: Callable[[Any, Reader, str], Any]
+    spell: Callable[[Writer, Any, str], Any]
+    decode: Callable[[Reader, Any, str], Any]
     name: str = ""
     """That of a dataclass."""
 
-
-def _refuse(value: Any, place: str, wanted: str) -> FileFormatError:
-    return FileFormatError(f"{place} must be {wanted}, not {repr(value)[:60]}")
-
-
-def _plain(python: type, json: type, read: Callable[[Any, str], Any]) -> Codec:
-    """Return the codec of a type that JSON holds as it is."""
-    return Codec(python, json, lambda v, _, at: read(v, at), lambda v, _, at: read(v, at))
+    def encode(self, writer: Writer, value: Any, place: str) -> Any:
+        """Return the JSON of a value; matrices and tables go to ``writer``."""
+        if not isinstance(value, self.python):
+            raise header.refusal(value, place, f"a {self.python.__name__}")
+        return self.spell(writer, value, place)
 
 
-def _nothing(value: Any, place: str) -> None:
-    if value is not None:
-        raise _refuse(value, place, "nothing")
+def _plain(python: type, read: Callable[[Any, str], Any]) -> Codec:
+    return Codec(python, python, lambda _, v, at: read(v, at), lambda _, v, at: read(v, at))
 
 
-def _typed(kind: type, encode: Callable[[Any, Writer], Any]) -> Callable[[Any, Writer, str], Any]:
-    """Return ``encode`` with a check of the type before it."""
-
-    def checked(value: Any, writer: Writer, place: str) -> Any:
-        if not isinstance(value, kind):
-            raise _refuse(value, place, f"a {kind.__name__}")
-        return encode(value, writer)
-
-    return checked
-
-
-LARGE = Codec(
-    int,
-    str,
-    lambda value, _, place: f"{header.integer(value, place, 0, 16**header.MOST_DIGITS):x}",
-    lambda value, _, place: int(header.rational(f"{header.text(value, place)}/1", place)),
-)
-"""A whole number of any size, as a hexadecimal text."""
-
-_MATRIX = Codec(
-    Matrix,
-    int,
-    _typed(Matrix, lambda v, writer: writer.matrix(v)),
-    lambda v, r, at: r.matrix(v, at),
-)
-_TABLE = Codec(
-    np.ndarray,
-    int,
-    _typed(np.ndarray, lambda v, writer: writer.table(v)),
-    lambda v, r, at: r.table(v, at),
-)
-_TEXTS = Codec(
-    dict,
-    dict,
-    lambda value, _, place: header.texts(
-        dict(value) if isinstance(value, Mapping) else value, place
-    ),
-    lambda value, _, place: header.texts(value, place),
-)
 _PLAIN: dict[Any, Codec] = {
-    str: _plain(str, str, header.text),
-    int: _plain(int, int, header.integer),
-    bool: _plain(bool, bool, header.flag),
-    NoneType: _plain(NoneType, NoneType, _nothing),
+    str: _plain(str, header.text),
+    int: _plain(int, header.integer),
+    bool: _plain(bool, header.flag),
+    NoneType: _plain(NoneType, lambda value, place: None),
     Fraction: Codec(
         Fraction,
         str,
-        _typed(Fraction, lambda value, _: header.rational_text(value)),
-        lambda value, _, place: header.rational(value, place),
+        lambda _, value, place: header.rational_text(value),
+        lambda _, value, place: header.rational(value, place),
     ),
-    Matrix: _MATRIX,
-    NDArray[np.float64]: _TABLE,
-    Mapping[str, str]: _TEXTS,
+    Mapping[str, str]: Codec(
+        Mapping,
+        dict,
+        lambda _, value, place: header.texts(dict(value), place),
+        lambda _, value, place: header.texts(value, place),
+    ),
+    Matrix: Codec(Matrix, int, Writer.matrix, Reader.matrix),
+    NDArray[np.float64]: Codec(np.ndarray, int, Writer.table, Reader.table),
 }
+_LARGE = Codec(
+    int,
+    str,
+    lambda _, value, place: f"{value:x}",
+    lambda _, value, place: int(header.rational(f"{header.text(value, place)}/1", place)),
+)
 
 
 class Schema:
     """The types below a dataclass.
 
-    ``variants`` are subclasses that may stand where a field declares their base. Whole numbers are below
-    2^31; ``large`` names the fields in which they may have any size.
+    ``variants`` are subclasses that may stand where a field declares their base. Whole numbers are
+    below 2^31; ``large`` names the fields that hold integers of any size.
     """
 
     def __init__(self, variants: Iterable[type] = (), large: Iterable[str] = ()) -> None:
         self._variants, self._large = tuple(variants), frozenset(large)
-        self._known: dict[type, Codec | None] = {}
+        self._open: list[type] = []
 
     def codec(self, hint: Any) -> Codec:
         """Return the codec of a type; raise TypeError where files do not hold it."""
@@ -277,107 +94,96 @@ class Schema:
         if hint in _PLAIN:
             return _PLAIN[hint]
         if origin in (Union, UnionType):
-            return self._union([codec for a in arguments for codec in self._alternatives(a)])
+            return _union([codec for kind in arguments for codec in self._alternatives(kind)])
+        if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+            return _tuple([self.codec(arguments[0])], None)
         if origin is tuple and arguments:
-            return self._tuple(arguments)
+            return _tuple([self.codec(kind) for kind in arguments], len(arguments))
         if isinstance(hint, type) and issubclass(hint, StrEnum):
             return Codec(
-                hint,
-                str,
-                _typed(hint, lambda value, _: value.value),
-                lambda value, _, place: header.choice(value, place, hint),
+                hint, str, lambda _, v, at: v.value, lambda _, v, at: header.choice(v, at, hint)
             )
-        if is_dataclass(hint):
-            return self._union(list(self._alternatives(hint)))
+        if isinstance(hint, type) and is_dataclass(hint):
+            return _union(self._alternatives(hint))
         raise TypeError(f"files do not hold values of the type {hint}")
 
-    def _alternatives(self, hint: Any) -> Iterable[Codec]:
-        if hint in _PLAIN or not is_dataclass(hint):
+    def _alternatives(self, hint: Any) -> list[Codec]:
+        if hint in _PLAIN or not (isinstance(hint, type) and is_dataclass(hint)):
             return [self.codec(hint)]
-        assert isinstance(hint, type)
-        subclasses = [
-            kind for kind in self._variants if issubclass(kind, hint) and kind is not hint
-        ]
-        return [self._dataclass(kind) for kind in (hint, *subclasses)]
+        variants = (kind for kind in self._variants if issubclass(kind, hint))
+        return [self._dataclass(kind) for kind in dict.fromkeys((hint, *variants))]
 
     def _dataclass(self, kind: type) -> Codec:
-        if kind in self._known:
-            if (known := self._known[kind]) is None:
-                raise TypeError(f"files do not hold {kind.__name__}: it contains itself")
-            return known
-        self._known[kind] = None
+        if kind in self._open:
+            raise TypeError(f"files do not hold {kind.__name__}, which contains itself")
+        self._open.append(kind)
         hints = get_type_hints(kind)
         codecs = {
-            f.name: LARGE if f.name in self._large else self.codec(hints[f.name])
+            f.name: _LARGE if f.name in self._large else self.codec(hints[f.name])
             for f in fields(kind)
         }
-        names = {NAME, *codecs}
+        self._open.pop()
 
-        def encode(value: Any, writer: Writer, place: str) -> Any:
+        def spell(writer: Writer, value: Any, place: str) -> Any:
             content = {
-                name: codec.encode(getattr(value, name), writer, _at(place, name))
+                name: codec.encode(writer, getattr(value, name), _at(place, name))
                 for name, codec in codecs.items()
             }
             return {NAME: kind.__name__, **content}
 
-        def decode(value: Any, reader: Reader, place: str) -> Any:
-            if value.keys() != names:
-                name = min(value.keys() ^ names)
-                raise FileFormatError(f"{_at(place, name)[:80]} is missing or not a field")
+        def decode(reader: Reader, value: Any, place: str) -> Any:
+            if strange := value.keys() ^ {NAME, *codecs}:
+                raise FileFormatError(f"{_at(place, min(strange))[:80]} is missing or not a field")
             content = {
-                name: codec.decode(value[name], reader, _at(place, name))
+                name: codec.decode(reader, value[name], _at(place, name))
                 for name, codec in codecs.items()
             }
             reader.parts.append((place, part := kind(**content)))
             return part
 
-        self._known[kind] = found = Codec(kind, dict, encode, decode, kind.__name__)
-        return found
+        return Codec(kind, dict, spell, decode, kind.__name__)
 
-    def _union(self, members: list[Codec]) -> Codec:
-        by_type = {member.python: member for member in members}
-        by_json = {(member.json, member.name): member for member in members}
-        if len(by_json) < len(members) or ((dict, "") in by_json and len(members) > 1):
-            types = ", ".join(member.python.__name__ for member in members)
-            raise TypeError(f"files cannot tell these types apart: {types}")
-        wanted = " or ".join(f"a {member.python.__name__}" for member in members)
 
-        def encode(value: Any, writer: Writer, place: str) -> Any:
-            if (member := by_type.get(type(value))) is None:
-                raise _refuse(value, place, wanted)
-            return member.encode(value, writer, place)
+def _union(members: list[Codec]) -> Codec:
+    """Return the codec of several types, which JSON must tell apart."""
+    by_type = {member.python: member for member in members}
+    by_json = {(member.json, member.name): member for member in members}
+    wanted = " or ".join(member.python.__name__ for member in members)
+    if len(by_json) < len(members) or Mapping in by_type:
+        raise TypeError(f"files cannot tell these types apart: {wanted}")
 
-        def decode(value: Any, reader: Reader, place: str) -> Any:
-            name = value.get(NAME) if isinstance(value, dict) else ""
-            member = by_json.get((type(value), name)) if isinstance(name, str) else None
-            if member is None:
-                raise _refuse(value, place, wanted)
-            return member.decode(value, reader, place)
+    def spell(writer: Writer, value: Any, place: str) -> Any:
+        if type(value) not in by_type:
+            raise header.refusal(value, place, wanted)
+        return by_type[type(value)].spell(writer, value, place)
 
-        return Codec(object, object, encode, decode)
+    def decode(reader: Reader, value: Any, place: str) -> Any:
+        name = value.get(NAME) if isinstance(value, dict) else ""
+        if not isinstance(name, str) or (type(value), name) not in by_json:
+            raise header.refusal(value, place, wanted)
+        return by_json[type(value), name].decode(reader, value, place)
 
-    def _tuple(self, arguments: tuple[Any, ...]) -> Codec:
-        if arguments[-1] is Ellipsis:
-            items, size = [self.codec(arguments[0])], None
-        else:
-            items, size = [self.codec(argument) for argument in arguments], len(arguments)
+    return Codec(object, object, spell, decode)
 
-        def paired(value: Any, place: str, kind: Any) -> Iterator[tuple[Codec, Any, str]]:
-            if not isinstance(value, kind) or size not in (None, len(value)):
-                raise _refuse(value, place, "a list" if size is None else f"a list of {size} items")
-            for k, item in enumerate(value):
-                yield items[k % len(items)], item, _at(place, k)
 
-        return Codec(
-            tuple,
-            list,
-            lambda value, writer, place: [
-                codec.encode(item, writer, at) for codec, item, at in paired(value, place, tuple)
-            ],
-            lambda value, reader, place: tuple(
-                codec.decode(item, reader, at) for codec, item, at in paired(value, place, list)
-            ),
-        )
+def _tuple(items: list[Codec], size: int | None) -> Codec:
+    """Return the codec of a tuple of ``size`` items, each of its own type, or of any number of one."""
+
+    def paired(value: Any, place: str) -> Iterator[tuple[Codec, Any, str]]:
+        if size is not None and len(value) != size:
+            raise FileFormatError(f"{place} has {len(value):,} items, not {size}")
+        for k, item in enumerate(value):
+            yield items[k % len(items)], item, _at(place, k)
+
+    def spell(writer: Writer, value: Any, place: str) -> Any:
+        return [codec.encode(writer, item, at) for codec, item, at in paired(value, place)]
+
+    def decode(reader: Reader, value: Any, place: str) -> Any:
+        if not isinstance(value, list):
+            raise header.refusal(value, place, "a list")
+        return tuple(codec.decode(reader, item, at) for codec, item, at in paired(value, place))
+
+    return Codec(tuple, list, spell, decode)
 
 
 def _at(place: str, name: object) -> str:

@@ -1,9 +1,9 @@
 """Sealed files: one safetensors format for the blueprints of every family.
 
-A file holds tensors (:mod:`exactformer.core.codec`) and four texts: the format, the kind of model, the
-content as JSON, and a SHA-256 over these three, the seal. The content has a digest of every matrix, so that a
-damaged file says where it is damaged. Seals protect against accidents; certificates against everything
-else.
+A file holds tensors (:mod:`exactformer.core.pool`) and four texts: the format, the kind of model, the
+content as JSON (:mod:`exactformer.core.codec`), and the seal, a SHA-256 over these three. The content
+has a digest of every matrix, so that the error about a damaged file names the matrix. Seals protect
+against accidents; certificates against everything else.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from exactformer.core import header
-from exactformer.core.codec import Reader, Schema, Tensors, Writer, content_digest
+from exactformer.core.codec import Schema
 from exactformer.core.idleness import check_idleness
+from exactformer.core.pool import Reader, Tensors, Writer, digest_of
 from exactformer.errors import ExactformerError, FileFormatError
 
 Stored = TypeVar("Stored")
@@ -72,19 +73,18 @@ class FileKind(Generic[Stored]):
 
     def _encoded(self, value: Stored) -> tuple[Writer, dict[str, str]]:
         writer = Writer()
-        model = self._codec.encode(value, writer, "")
-        content = json.dumps({"model": model, **writer.parts()}, sort_keys=True)
+        model = self._codec.encode(writer, value, "")
+        content = json.dumps({"model": model, **writer.description()}, sort_keys=True)
         return writer, sealed(self.name, content)
 
     def _decoded(self, tensors: Tensors, metadata: dict[str, str], verify: bool) -> Stored:
         if not {"seal", "content"} <= metadata.keys():
             raise FileFormatError("the file has a damaged header; save the model again")
-        content = metadata["content"]
-        if verify and metadata["seal"] != sealed(self.name, content)["seal"]:
+        if verify and metadata != sealed(self.name, metadata["content"]):
             raise FileFormatError("the description is not what was saved: its seal is broken")
-        parts = header.mapping(header.parse(content), "the content")
-        reader = Reader(parts, tensors, verify)
-        value: Stored = self._codec.decode(header.entry(parts, "model"), reader, "")
+        content = header.mapping(header.parse(metadata["content"]), "the content")
+        reader = Reader(content, tensors, verify)
+        value: Stored = self._codec.decode(reader, header.entry(content, "model"), "")
         reader.check_all_used()
         check_idleness(reader.parts)
         return value
@@ -92,7 +92,7 @@ class FileKind(Generic[Stored]):
 
 def sealed(kind: str, content: str) -> dict[str, str]:
     """Return the texts of a file's header."""
-    seal = content_digest(f"{FORMAT}\n{kind}\n{content}".encode())
+    seal = digest_of(f"{FORMAT}\n{kind}\n{content}".encode())
     return {"format": FORMAT, "kind": kind, "content": content, "seal": seal}
 
 
