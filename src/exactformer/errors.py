@@ -61,6 +61,10 @@ class FileFormatError(ExactformerError):
     """A file is missing, truncated, altered or not one of ours."""
 
 
+class AlteredFileError(FileFormatError):
+    """Weights in a file are not those that were saved; the message names the matrix."""
+
+
 class CertificationError(ExactformerError):
     """A claim could not be proven. Nothing that raises this is handed out as certified."""
 

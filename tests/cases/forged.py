@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
-from exactformer.core import files as sealing
-from exactformer.polynomials import files as storing
+from exactformer.core.files import sealed
+from exactformer.core.pool import digest_of
 
 Tensors = dict[str, NDArray[Any]]
 Place = tuple[Any, ...]
@@ -61,31 +61,63 @@ DTYPES = ("int64", "uint8", "float64", "float32", "int32", "bool", "float16", "u
 class File:
     """The parts of a saved model."""
 
-    format: str
-    description: Any
+    kind: str
+    content: Any
     tensors: Tensors
 
     @classmethod
     def read(cls, path: Path) -> File:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata()
-        return cls(metadata["format"], json.loads(metadata["blueprint"]), load_file(path))
+        return cls(metadata["kind"], json.loads(metadata["content"]), load_file(path))
 
     def written(self, path: Path, text: str | None = None) -> None:
-        """Write with a seal that fits; ``text`` in place of the description's JSON."""
+        """Write with digests and a seal that fit; ``text`` in place of the content's JSON."""
         path.write_bytes(save(self.tensors, metadata=self.header(text)))
 
     def header(self, text: str | None = None) -> dict[str, str]:
-        text = json.dumps(self.description, sort_keys=True) if text is None else text
-        if self.format != storing.FORMAT:
-            seal = sealing._seal(self.format, text, self.tensors)
-            return {"format": self.format, "blueprint": text, "seal": seal}
-        names = [n.removesuffix(".place") for n in self.tensors if n.endswith(".place")]
-        known = [n for n in names if f"{n}.value" in self.tensors]
-        digests = {n: storing._digest(self.tensors, n) for n in known}
-        seal = storing._seal(text, digests)
-        sums = json.dumps(digests, sort_keys=True)
-        return {"format": self.format, "blueprint": text, "digests": sums, "seal": seal}
+        if text is None:
+            text = json.dumps(self._with_digests(), sort_keys=True)
+        return sealed(self.kind, text)
+
+    def values(self, place: str) -> bytes:
+        """Return the values of a matrix by its place, e.g. ``readouts.0.beta``."""
+        return self.tensors["values"][self._span(self.number(place))[1]].tobytes()
+
+    def number(self, place: str) -> int:
+        """Return the number of a matrix by its place."""
+        found = self.content["model"]
+        for key in place.split("."):
+            found = found[int(key) if key.isdigit() else key]
+        return found
+
+    def damaged(self, path: Path, values: dict[str, bytes]) -> None:
+        """Write matrices with other values of the same length, under the old digests and seal."""
+        content = self.tensors["values"].copy()
+        for place, text in values.items():
+            content[self._span(self.number(place))[1]] = np.frombuffer(text, dtype=np.uint8)
+        path.write_bytes(save({**self.tensors, "values": content}, metadata=self.header()))
+
+    def _span(self, number: int) -> tuple[slice, slice]:
+        """Return what a matrix has of the places and of the values."""
+        sizes = [span[2:4] for span in self.content["matrices"]]
+        entry, byte = (sum(column) for column in zip((0, 0), *sizes[:number], strict=True))
+        entries, length = sizes[number]
+        return slice(entry, entry + entries), slice(byte, byte + length)
+
+    def _with_digests(self) -> Any:
+        """Return the content, with the digests of the matrices and tables that are there."""
+        content = copy.deepcopy(self.content)
+        try:
+            for k, span in enumerate(content["matrices"]):
+                places, values = self._span(k)
+                parts = self.tensors["places"][places], self.tensors["values"][values]
+                span[4] = digest_of(*(part.tobytes() for part in parts))
+            for k in range(len(content["tables"])):
+                content["tables"][k] = digest_of(self.tensors[f"table.{k}"].tobytes())
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            pass  # a forgery went too deep for digests that fit
+        return content
 
 
 def places(value: Any, here: Place = ()) -> Iterator[Place]:
@@ -98,16 +130,24 @@ def places(value: Any, here: Place = ()) -> Iterator[Place]:
 
 def forged(file: File, rng: random.Random) -> File:
     """Return the file with one to three things changed, anything anywhere."""
-    description, tensors = copy.deepcopy(file.description), dict(file.tensors)
+    content, tensors = copy.deepcopy(file.content), dict(file.tensors)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         if rng.random() < 0.75:
-            description = _forged_header(description, rng)
+            content = _forged_content(content, rng)
         else:
             _forge_tensor(tensors, rng)
-    return File(file.format, description, tensors)
+    return File(file.kind, content, tensors)
+
+
+def _forged_content(content: Any, rng: random.Random) -> Any:
+    if isinstance(content, dict) and "model" in content and rng.random() < 0.8:
+        return {**content, "model": _forged_header(content["model"], rng)}
+    return _forged_header(content, rng)
 
 
 def _forged_header(description: Any, rng: random.Random) -> Any:
+    if isinstance(description, dict) and "blueprint" in description and rng.random() < 0.8:
+        return {**description, "blueprint": _forged_header(description["blueprint"], rng)}
     metadata = description.get("metadata") if isinstance(description, dict) else None
     if isinstance(metadata, dict) and rng.random() < 0.3:
         try:

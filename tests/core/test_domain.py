@@ -1,5 +1,6 @@
 """Balls and boxes: how far a linear form reaches, exactly."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import isqrt
 from typing import Any
@@ -13,6 +14,7 @@ import exactformer as ef
 from exactformer.core.domain import Ball, Box, as_domain, root_above
 from exactformer.errors import FileFormatError, InputError, OutsideDomainError
 from exactformer.polynomials.files import load_blueprint
+from tests.cases.forged import File
 
 numbers = st.fractions(-3, 3, max_denominator=8)
 
@@ -100,17 +102,19 @@ def test_bad_domains_are_refused(domain, words: str) -> None:
         ef.compile("x y", 2, domain=[(0, 1), (0, 1)])
 
 
-def test_a_file_with_an_impossible_domain_is_refused() -> None:
-    from exactformer.polynomials.files import _domain
-
-    for description in (
-        {"centre": [], "half_widths": ["1/1"]},
-        {"centre": ["0/1"], "half_widths": ["-1/1"]},
-        {"centre": ["0/1", "0/1"], "radius": "1/1"},
-        {"centre": ["0/1"], "half_widths": ["1/1", "1/1"]},
+def test_a_file_with_an_impossible_domain_is_refused(tmp_path) -> None:
+    ef.compile("x^2", radius=1).save(tmp_path / "model")
+    file = File.read(tmp_path / "model")
+    for domain in (
+        {"is": "Box", "centre": [], "half_widths": ["1/1"]},
+        {"is": "Box", "centre": ["0/1"], "half_widths": ["-1/1"]},
+        {"is": "Ball", "centre": ["0/1", "0/1"], "radius": "1/1"},
+        {"is": "Box", "centre": ["0/1"], "half_widths": ["1/1", "1/1"]},
     ):
+        content = {**file.content, "model": {**file.content["model"], "domain": domain}}
+        replace(file, content=content).written(tmp_path / "model")
         with pytest.raises(FileFormatError):
-            _domain(description, 1)
+            load_blueprint(tmp_path / "model")
 
 
 @pytest.mark.parametrize(

@@ -128,20 +128,20 @@ def test_a_file_sealed_again_without_a_change_loads(
 
 
 def altered(file: File, *place: Any, to: Any) -> File:
-    """Return the file with one value of its header replaced."""
-    description = json.loads(json.dumps(file.description))
-    holder = description
+    """Return the file with one value of its model replaced."""
+    content = json.loads(json.dumps(file.content))
+    holder = content["model"]
     for key in place[:-1]:
         holder = holder[key]
     holder[place[-1]] = to
-    return replace(file, description=description)
+    return replace(file, content=content)
 
 
 ROWS = 3 * 10**8
 CLAIMS = {
     "query and key": {
-        "blocks.0.heads.0.query": (ROWS, None),
-        "blocks.0.heads.0.key": (ROWS, None),
+        "blocks.0.attention.heads.0.query": (ROWS, None),
+        "blocks.0.attention.heads.0.key": (ROWS, None),
     },
     "units": {
         "blocks.0.feed_forward.w1": (ROWS, None),
@@ -153,10 +153,11 @@ CLAIMS = {
 
 
 def claiming(file: File, shapes: dict[str, tuple[int | None, int | None]]) -> File:
+    content = json.loads(json.dumps(file.content))
     for name, (rows, columns) in shapes.items():
-        old = file.description["shapes"][name]
-        file = altered(file, "shapes", name, to=[rows or old[0], columns or old[1]])
-    return file
+        span = content["matrices"][file.number(name)]
+        span[:2] = rows or span[0], columns or span[1]
+    return replace(file, content=content)
 
 
 @pytest.mark.parametrize("claim", sorted(CLAIMS))
@@ -177,14 +178,15 @@ def test_a_small_file_cannot_make_much_memory_be_allocated(saved: Saved, tmp_pat
         files.append(str(tmp_path / f"claim{number}"))
     for number, (name, place, value) in enumerate(
         [
-            ("compact", ("dim",), 2**70),
-            ("compact", ("dim",), 2**30),
-            ("compact", ("tokens",), 2**30),
-            ("compact", ("cells",), 2**30),
+            ("compact", ("blueprint", "dim"), 2**70),
+            ("compact", ("blueprint", "dim"), 2**30),
+            ("compact", ("blueprint", "tokens"), 2**30),
+            ("compact", ("grid", "cells"), 2**30),
+            ("compact", ("blueprint", "delta"), "1/40000000"),
             ("sines", ("tau",), 2**31 - 1),
-            ("sines", ("pieces",), 2**62),
-            ("paper", ("outputs",), 10**12),
-            ("paper", ("heads",), [10**9] * 2),
+            ("sines", ("features", "knots", "pieces"), 2**62),
+            ("plane", ("outer", "pieces"), 2**31 - 1),
+            ("plane", ("outer", "box"), [["0/1", "1/1"]] * 10**5),
         ]
     ):
         altered(saved[name], *place, to=value).written(tmp_path / f"count{number}")
@@ -249,45 +251,61 @@ def test_blocks_that_square_what_they_squared_are_refused(tmp_path: Path) -> Non
         ("scaled", ("metadata", "heads"), "1" + "0" * 12),
         ("softmax", ("metadata", "heads"), "1" + "0" * 8),
         ("softmax", ("metadata", "span"), "1e999999999"),
-        ("scaled", ("outputs",), 10**12),
-        ("scaled", ("outputs",), True),
+        ("scaled", ("readouts",), []),
+        ("scaled", ("readouts",), 3),
         ("scaled", ("vector",), 1),
-        ("scaled", ("heads",), [10**9]),
+        ("scaled", ("is",), "Block"),
+        ("scaled", ("is",), []),
+        ("scaled", ("domain", "is"), "Circle"),
+        ("scaled", ("other",), 1),
+        ("scaled", ("blocks", 0, "attention", "selection", "rule"), "none"),
+        ("scaled", ("blocks", 0, "attention", "selection", "temperature"), "0/1"),
+        ("scaled", ("blocks", 0, "feed_forward", "w1"), 10**9),
+        ("scaled", ("blocks", 0, "feed_forward", "w1"), True),
+        ("scaled", ("embedding", "dimension"), 10**6),
         ("scaled", ("degree",), 1.0),
         ("scaled", ("degree",), -1),
+        ("scaled", ("degree",), 2**31),
+        ("scaled", ("degree",), "1"),
         ("scaled", ("variables",), ["x", "x"]),
         ("scaled", ("variables",), ["x", "\ud800"]),
         ("scaled", ("dimensions",), []),
         ("scaled", ("domain", "radius"), "0/1"),
         ("scaled", ("domain", "radius"), "f" * 100_000 + "/1"),
-        ("compact", ("dim",), 2**70),
-        ("compact", ("tokens",), 2.0),
-        ("compact", ("tokens",), "2"),
-        ("compact", ("cells",), 0),
-        ("compact", ("cells",), 2**40),
-        ("compact", ("positional",), "false"),
-        ("compact", ("positional",), 0),
-        ("compact", ("repeats",), None),
-        ("compact", ("support",), ["1/1", "0/1"]),
-        ("compact", ("stages",), []),
-        ("compact", ("stages", 0, 1), []),
-        ("compact", ("stages", 0, 0), "values"),
-        ("compact", ("readout",), -1),
-        ("compact", ("largest_key",), "x"),
-        ("compact", ("form",), "other"),
-        ("softened", ("metadata", "sharpness"), "1e999999999"),
-        ("softened", ("metadata", "sharpness"), "0"),
-        ("softened", ("metadata", "ramp"), "9" * 4000),
+        ("compact", ("blueprint", "dim"), 2**70),
+        ("compact", ("blueprint", "tokens"), 2.0),
+        ("compact", ("blueprint", "tokens"), "2"),
+        ("compact", ("blueprint", "delta"), "0/1"),
+        ("compact", ("blueprint", "delta"), "1/10000000000"),
+        ("compact", ("grid", "cells"), 2**40),
+        ("compact", ("grid", "dim"), 2),
+        ("compact", ("blueprint", "positional"), "false"),
+        ("compact", ("blueprint", "positional"), 0),
+        ("compact", ("grid", "repeats"), None),
+        ("compact", ("grid", "repeats"), True),
+        ("compact", ("blueprint", "support"), ["1/1", "0/1"]),
+        ("compact", ("blueprint", "support"), ["0/1"]),
+        ("compact", ("blueprint", "stages"), []),
+        ("compact", ("blueprint", "stages", 0, "parts"), []),
+        ("compact", ("blueprint", "stages", 0, "name"), "values"),
+        ("compact", ("blueprint", "readout"), -1),
+        ("compact", ("blueprint", "largest_key"), "x"),
+        ("compact", ("blueprint", "largest_key"), "f" * 100_000),
+        ("compact", ("blueprint", "form"), "other"),
+        ("softened", ("blueprint", "metadata", "sharpness"), "1e999999999"),
+        ("softened", ("blueprint", "metadata", "sharpness"), "0"),
+        ("softened", ("blueprint", "metadata", "ramp"), "9" * 4000),
         ("sines", ("tau",), 0),
         ("sines", ("tau",), 2**70),
         ("sines", ("head_dim",), 0),
-        ("sines", ("pieces",), 2**70),
-        ("sines", ("intervals",), [["1/1", "0/1"]]),
-        ("sines", ("intervals",), [["0/1", "2/1"]]),
-        ("sines", ("domain",), [["0/1", "1" + "0" * 1000 + "/1"]]),
-        ("sines", ("outer_box",), [["0/1", "0/1"]]),
+        ("sines", ("features", "knots", "pieces"), 2**70),
+        ("sines", ("features", "knots", "intervals"), [["1/1", "0/1"]]),
+        ("sines", ("features", "knots", "intervals"), [["0/1", "2/1"]]),
+        ("sines", ("features", "values"), 1),
+        ("sines", ("domain",), ["0/1", "1" + "0" * 1000 + "/1"]),
+        ("sines", ("outer", "knots", "intervals"), [["0/1", "0/1"]]),
         ("places", ("positions",), ["0/1"] * 3),
-        ("plane", ("outer_box",), [["0/1", "1/1"]] * 9),
+        ("plane", ("outer", "box"), [["0/1", "1/1"]] * 9),
         ("sines", ("metadata", "bound"), "{"),
         ("sines", ("metadata", "bound"), "[" * 100_000),
     ],
@@ -314,7 +332,7 @@ def test_headers_that_are_not_plain_json_are_refused(
 
 
 @pytest.mark.parametrize("name", ["scaled", "compact", "sines"])
-@pytest.mark.parametrize("field", ["seal", "blueprint"])
+@pytest.mark.parametrize("field", ["seal", "content"])
 def test_headers_without_a_field_are_refused(
     saved: Saved, tmp_path: Path, name: str, field: str
 ) -> None:
@@ -409,7 +427,7 @@ def test_values_that_overflow_have_no_bound(saved: Saved, tmp_path: Path) -> Non
     """Steps from −10^308 to 10^308 are infinite; the slope of F̂ is no number then, and no bound."""
     for name in ("sines", "plane"):
         file = saved[name]
-        for tensor in ("outer", "features"):
+        for tensor in ("table.0", "table.1"):
             values = file.tensors[tensor].copy()
             values[1], values[2] = -1e308, 1e308
             forged = replace(file, tensors={**file.tensors, tensor: values})
@@ -422,7 +440,9 @@ def test_weights_beyond_the_names_of_their_columns_are_named_by_number(
     saved: Saved, tmp_path: Path
 ) -> None:
     file = altered(saved["scaled"], "variables", to=["x"])
-    altered(file, "domain", to={"centre": [], "radius": "2/1"}).written(tmp_path / "model")
+    altered(file, "domain", to={"is": "Ball", "centre": [], "radius": "2/1"}).written(
+        tmp_path / "model"
+    )
     with pytest.raises(CertificationError, match=r"embedding\.features is"):
         ef.certify(tmp_path / "model", "x^2")
     assert load_blueprint(tmp_path / "model").place("embedding.features", 0, 1).endswith("number 2")

@@ -5,11 +5,8 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
 
 import exactformer as ef
 from exactformer.core.domain import Ball
@@ -24,6 +21,7 @@ from exactformer.errors import (
 from exactformer.polynomials.files import save_blueprint
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.run.exact import run_exact
+from tests.cases.forged import File
 
 TARGET = "x^3 - 2 x y + 5"
 
@@ -186,13 +184,9 @@ def test_a_damaged_file_that_still_computes_the_target_is_refused_too(tmp_path: 
     path = tmp_path / "law.safetensors"
     model = ef.compile("x^2", radius=2)
     model.save(path)
-    with safe_open(path, "np") as file:
-        metadata = file.metadata()
-    tensors = load_file(path)
     # A wider offset in query and bias alike: another, equally right, model.
-    tensors["blocks.0.heads.0.query.value"] = np.frombuffer(b"1/1\n4/1", dtype=np.uint8)
-    tensors["blocks.0.feed_forward.b2.value"] = np.frombuffer(b"-4/1", dtype=np.uint8)
-    save_file(tensors, path, metadata=metadata)
+    wider = {"blocks.0.attention.heads.0.query": b"1/1\n4/1", "blocks.0.feed_forward.b2": b"-4/1"}
+    File.read(path).damaged(path, wider)
     with pytest.raises(WeightMismatchError, match=r"altered after it was saved.*block 1, query"):
         ef.certify(path)
 
@@ -200,13 +194,8 @@ def test_a_damaged_file_that_still_computes_the_target_is_refused_too(tmp_path: 
 def test_a_damaged_file_fails_with_its_place(model: ef.PolynomialModel, tmp_path: Path) -> None:
     path = tmp_path / "law.safetensors"
     model.save(path)
-    with safe_open(path, "np") as file:
-        metadata = file.metadata()
-    tensors = load_file(path)
-    key = "blocks.0.heads.0.value.value"
-    tensors[key] = np.frombuffer(b"3/2", dtype=np.uint8)
-    save_file(tensors, path, metadata=metadata)
-    with pytest.raises(FileFormatError, match=r"blocks\.0\.heads\.0\.value"):
+    File.read(path).damaged(path, {"blocks.0.attention.heads.0.value": b"3/2"})
+    with pytest.raises(FileFormatError, match=r"blocks\.0\.attention\.heads\.0\.value"):
         ef.load(path)
     with pytest.raises(CertificationError, match=r"block 1, value matrix, power \d ← one is 1\.5"):
         ef.certify(path)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from exactformer.algebra import Polynomial
 from exactformer.algebra.ridge import ridge_form
 from exactformer.core.layers import Rule, Selection
-from exactformer.errors import FileFormatError
+from exactformer.errors import AlteredFileError, FileFormatError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions import CONSTRUCTIONS
 from exactformer.polynomials.files import digest, load_blueprint, save_blueprint
+from tests.cases.forged import File
 
 
 @pytest.fixture(params=sorted(CONSTRUCTIONS))
@@ -80,12 +80,10 @@ def test_every_single_altered_byte_is_noticed(blueprint: Blueprint, tmp_path: Pa
 def test_an_altered_matrix_is_named(blueprint: Blueprint, tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     save_blueprint(blueprint, path)
-    with safe_open(path, "np") as file:
-        metadata = file.metadata()
-    tensors = load_file(path)
-    tensors["readouts.0.beta.value"] = np.frombuffer(b"1/1", dtype=np.uint8)
-    save_file(tensors, path, metadata=metadata)
-    with pytest.raises(FileFormatError, match=r"weights readouts\.0\.beta are not those"):
+    file = File.read(path)
+    size = len(file.values("readouts.0.beta"))
+    file.damaged(path, {"readouts.0.beta": b"1" * size})
+    with pytest.raises(AlteredFileError, match=r"weights readouts\.0\.beta are not those"):
         load_blueprint(path)
 
 

@@ -8,12 +8,11 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from exactformer.core.files import format_of
+from exactformer.core.files import kind_of
 from exactformer.core.layers import PiecewiseFeedForward
 from exactformer.errors import FileFormatError, InputError
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.files import (
-    FORMAT,
     load_sequence,
     save_sequence,
     sequence_digest,
@@ -29,7 +28,7 @@ def test_what_is_read_is_what_was_written(form: str, positional: bool, tmp_path:
     blueprint = SEQUENCE_FORMS[form](table)
     path = tmp_path / "map.safetensors"
     save_sequence(blueprint, table, path)
-    assert format_of(path) == FORMAT
+    assert kind_of(path) == "sequence"
     assert load_sequence(path) == (blueprint, table)
 
 
@@ -49,13 +48,14 @@ def test_a_file_with_another_description_is_refused(tmp_path: Path) -> None:
     save_sequence(SEQUENCE_FORMS["compact"](table), table, path)
     with safe_open(path, framework="np") as file:
         metadata = dict(file.metadata())
-    described = {**json.loads(metadata["blueprint"]), "tokens": 3}
-    altered = {**metadata, "blueprint": json.dumps(described, sort_keys=True)}
+    content = json.loads(metadata["content"])
+    content["model"]["blueprint"]["tokens"] = 3
+    altered = {**metadata, "content": json.dumps(content, sort_keys=True)}
     save_file(load_file(path), path, metadata=altered)
     with pytest.raises(FileFormatError, match="seal is broken"):
         load_sequence(path)
     save_file(load_file(path), path, metadata={"format": "other"})
-    assert format_of(path) != FORMAT
+    assert kind_of(path) is None
     with pytest.raises(FileFormatError, match="no sequence model"):
         load_sequence(path)
 

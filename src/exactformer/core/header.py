@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import inf
 from typing import Any, NoReturn, TypeVar
@@ -48,7 +48,7 @@ def parse(document: str, floats: bool = False) -> Any:
 def mapping(value: Any, name: str) -> dict[str, Any]:
     """Return a JSON object."""
     if not isinstance(value, dict):
-        _refuse(value, name, "an object")
+        raise refusal(value, name, "an object")
     return value
 
 
@@ -66,7 +66,7 @@ def integer(value: Any, name: str, low: int = 0, high: int = MOST) -> int:
     3
     """
     if type(value) is not int:
-        _refuse(value, name, "an integer")
+        raise refusal(value, name, "an integer")
     if not low <= value <= high:
         shown = f"{value:,}" if abs(value) < 2**64 else f"an integer of {value.bit_length():,} bits"
         raise FileFormatError(f"{name} is {shown}; it must lie between {low:,} and {high:,}")
@@ -76,7 +76,7 @@ def integer(value: Any, name: str, low: int = 0, high: int = MOST) -> int:
 def number(value: Any, name: str, low: float = 0.0, high: float = inf) -> float:
     """Return a float between ``low`` and ``high``; what is not a number lies nowhere."""
     if type(value) not in (int, float) or not (abs(value) < MOST_FLOAT or value == inf):
-        _refuse(value, name, "a number")
+        raise refusal(value, name, "a number")
     if not low <= value <= high:
         raise FileFormatError(f"{name} is {value!r}; it must lie between {low:g} and {high:g}")
     return float(value)
@@ -85,14 +85,14 @@ def number(value: Any, name: str, low: float = 0.0, high: float = inf) -> float:
 def flag(value: Any, name: str) -> bool:
     """Return true or false; 0, 1 and texts are neither."""
     if not isinstance(value, bool):
-        _refuse(value, name, "true or false")
+        raise refusal(value, name, "true or false")
     return value
 
 
 def text(value: Any, name: str) -> str:
     """Return a text that can be encoded, and so printed and saved again."""
     if not isinstance(value, str):
-        _refuse(value, name, "a text")
+        raise refusal(value, name, "a text")
     if any("\ud800" <= c <= "\udfff" for c in value):
         raise FileFormatError(f"{name} holds half of a character: {value[:40]!r}")
     return value
@@ -115,28 +115,18 @@ def list_of(
 ) -> tuple[Item, ...]:
     """Return a list of ``low`` to ``high`` items, each read by ``read``."""
     if not isinstance(value, list):
-        _refuse(value, name, "a list")
+        raise refusal(value, name, "a list")
     if not low <= len(value) <= high:
         wanted = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         raise FileFormatError(f"{name} has {len(value):,} items, not {wanted}")
     return tuple(read(item, f"item {k} of {name}") for k, item in enumerate(value, start=1))
 
 
-def shape(value: Any, name: str) -> tuple[int, int]:
-    """Return the rows and columns of a matrix."""
-    rows, columns = list_of(value, name, integer, 2, 2)
-    return rows, columns
-
-
-def names(value: Any, name: str, low: int = 0) -> tuple[str, ...]:
-    """Return texts that differ from each other."""
-    found = list_of(value, name, text, low)
-    known: set[str] = set()
-    for item in found:
-        if item in known:
-            raise FileFormatError(f"{name} has {item[:40]!r} twice")
-        known.add(item)
-    return found
+def check_names(names: Sequence[str], what: str) -> None:
+    """Raise where a name occurs twice."""
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise FileFormatError(f"{what} has {twice[:40]!r} twice")
 
 
 def texts(value: Any, name: str) -> dict[str, str]:
@@ -148,7 +138,7 @@ def texts(value: Any, name: str) -> dict[str, str]:
 def rational(value: Any, name: str = "a number") -> Fraction:
     """Return the rational that a text spells as hexadecimal ``numerator/denominator``."""
     if not isinstance(value, str) or not _RATIONAL.fullmatch(value):
-        _refuse(value, name, "a rational number, hexadecimal numerator/denominator")
+        raise refusal(value, name, "a rational number, hexadecimal numerator/denominator")
     above, below = value.split("/")
     if max(len(above), len(below)) > MOST_DIGITS:
         raise FileFormatError(
@@ -165,45 +155,14 @@ def rational_text(value: Fraction) -> str:
     return f"{value.numerator:x}/{value.denominator:x}"
 
 
-def tensor(
-    tensors: Mapping[str, NDArray[Any]], name: str, kind: Any, columns: int | None = None
-) -> NDArray[Any]:
-    """Return a tensor of a type, a table of ``columns`` where given and else a list of numbers."""
-    if name not in tensors:
-        raise FileFormatError(f"the tensor {name} is missing")
-    found = tensors[name]
-    wanted = (len(found) if found.ndim else 0,) + (() if columns is None else (columns,))
-    if found.dtype != np.dtype(kind) or found.shape != wanted:
-        shape = "(k,)" if columns is None else f"(k, {columns})"
+def tensor(value: NDArray[Any], name: str, kind: Any, sides: int) -> NDArray[Any]:
+    """Return a tensor of a type with so many sides."""
+    if value.dtype != np.dtype(kind) or value.ndim != sides:
         raise FileFormatError(
-            f"the tensor {name} is {found.dtype} of the shape {found.shape}, not {np.dtype(kind)} of "
-            f"the shape {shape}"
+            f"{name} is a tensor of {value.dtype} with {value.ndim} sides, not of {np.dtype(kind)} "
+            f"with {sides}"
         )
-    return found
-
-
-def table(tensors: Mapping[str, NDArray[Any]], name: str) -> NDArray[np.float64]:
-    """Return a table of float64."""
-    if name not in tensors:
-        raise FileFormatError(f"the tensor {name} is missing")
-    found = tensors[name]
-    if found.dtype != np.float64 or found.ndim != 2 or not found.size:
-        raise FileFormatError(
-            f"the tensor {name} is {found.dtype} of the shape {found.shape}, not a table of float64"
-        )
-    return found
-
-
-def rationals(tensors: Mapping[str, NDArray[Any]], name: str) -> list[Fraction]:
-    """Return the rationals that a tensor of bytes spells, one per line."""
-    content = tensor(tensors, name, np.uint8)
-    if not content.size:
-        return []
-    try:
-        lines = content.tobytes().decode("ascii").split("\n")
-    except UnicodeDecodeError:
-        raise FileFormatError(f"the tensor {name} is not a text of numbers") from None
-    return [rational(line, f"line {k} of {name}") for k, line in enumerate(lines, start=1)]
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -217,6 +176,7 @@ def _refuse_number(spelling: str) -> NoReturn:
     raise FileFormatError(f"the header holds {spelling[:40]}, which is not an integer")
 
 
-def _refuse(value: Any, name: str, wanted: str) -> NoReturn:
+def refusal(value: Any, name: str, wanted: str) -> FileFormatError:
+    """Return the error about a value that is not ``wanted``."""
     shown = repr(value if not isinstance(value, str) else value[:40])
-    raise FileFormatError(f"{name} must be {wanted}, not {shown[:60]}")
+    return FileFormatError(f"{name or 'the model'} must be {wanted}, not {shown[:60]}")

@@ -8,9 +8,9 @@ file can claim any number of them. Constructions use every one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from exactformer.core.layers import (
-    Attention,
     Embedding,
     FeedForward,
     Head,
@@ -22,15 +22,17 @@ from exactformer.errors import FileFormatError
 MOST_IDLE = 1024
 """Rows without an entry that are accepted: nothing forbids a few."""
 
-Layer = Attention | FeedForward | PiecewiseFeedForward
 Used = tuple[str, int, set[int]]
 """What has rows, how many it claims, and those that have an entry."""
 
 
-def check_idleness(layers: Iterable[tuple[str, Layer | Embedding]]) -> None:
-    """Raise where tokens, rows of a head or units are claimed that the weights do not use."""
-    for place, layer in layers:
-        for name, claimed, used in _claims(place, layer):
+def check_idleness(parts: Iterable[tuple[str, Any]]) -> None:
+    """Raise where tokens, rows of a head or units are claimed that the weights do not use.
+
+    Parts are layers, or dataclasses without rows of their own, each with its place in the blueprint.
+    """
+    for place, part in parts:
+        for name, claimed, used in _claims(place, part):
             if claimed - len(used) > MOST_IDLE:
                 raise FileFormatError(
                     f"{name} has {claimed:,} rows, of which {len(used):,} have an entry; at most "
@@ -38,20 +40,16 @@ def check_idleness(layers: Iterable[tuple[str, Layer | Embedding]]) -> None:
                 )
 
 
-def _claims(place: str, layer: Layer | Embedding) -> Iterator[Used]:
-    if isinstance(layer, Embedding):
-        tokens = _rows(layer.features) | _rows(layer.constant)
-        yield f"{place}.features", layer.features.rows, tokens
-    elif isinstance(layer, Attention):
-        for h, head in enumerate(layer.heads):
-            yield f"{place}.heads.{h}.query", max(head.query.rows, head.key.rows), _used(head)
-    else:
-        units = _rows(layer.w1) | _rows(layer.b1) | {j for _, j in layer.w2.entries}
-        yield f"{place}.feed_forward.w1", max(layer.w1.rows, layer.w2.columns), units
-
-
-def _used(head: Head) -> set[int]:
-    return _rows(head.query) | _rows(head.key)
+def _claims(place: str, part: Any) -> Iterator[Used]:
+    if isinstance(part, Embedding):
+        tokens = _rows(part.features) | _rows(part.constant)
+        yield f"{place}.features", part.features.rows, tokens
+    elif isinstance(part, Head):
+        rows = _rows(part.query) | _rows(part.key)
+        yield f"{place}.query", max(part.query.rows, part.key.rows), rows
+    elif isinstance(part, FeedForward | PiecewiseFeedForward):
+        units = _rows(part.w1) | _rows(part.b1) | {j for _, j in part.w2.entries}
+        yield f"{place}.w1", max(part.w1.rows, part.w2.columns), units
 
 
 def _rows(matrix: Matrix) -> set[int]:

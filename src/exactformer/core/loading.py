@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exactformer.core.files import format_of
+from exactformer.core.files import kind_of
 
 if TYPE_CHECKING:
     from exactformer.couplings.model import CouplingModel
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from exactformer.sequences.model import SequenceModel
 
 _LOADERS = {
-    "exactformer-sequence": ("sequences.compile", "load_sequence_model"),
-    "exactformer-coupling": ("couplings.check", "load_coupling_model"),
+    "polynomial": ("polynomials.check", "load"),
+    "sequence": ("sequences.compile", "load_sequence_model"),
+    "coupling": ("couplings.check", "load_coupling_model"),
 }
-_POLYNOMIALS = ("polynomials.check", "load")
 
 
 def load(path: str | Path, **options: Any) -> PolynomialModel | SequenceModel | CouplingModel:
@@ -35,8 +35,9 @@ def load(path: str | Path, **options: Any) -> PolynomialModel | SequenceModel | 
     Raises:
         ExactformerError: if the file is not a model, would not fit, or cannot be proven.
     """
-    kind = (format_of(path) or "").rpartition("-")[0]
-    module, function = _LOADERS.get(kind, _POLYNOMIALS)
+    kind = kind_of(path) or ""
+    # The reader of polynomials, like any other, says what is wrong with a file of none of these kinds.
+    module, function = _LOADERS.get(kind, _LOADERS["polynomial"])
     loader: Any = getattr(import_module(f"exactformer.{module}"), function)
     model: PolynomialModel | SequenceModel | CouplingModel = loader(path, **options)
     return model

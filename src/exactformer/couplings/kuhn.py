@@ -43,7 +43,12 @@ class KuhnInterpolant:
         if len(self.box) < 2 or self.pieces < 1 or any(low >= high for low, high in self.box):
             raise InputError("an interpolant on a box needs two intervals or more")
         check_visible(self.box)
-        if self.values.ndim != 2 or len(self.values) != (self.pieces + 1) ** len(self.box):
+        few = len(self.box) <= self.values.size.bit_length()  # before a power is written out
+        if (
+            self.values.ndim != 2
+            or not few
+            or len(self.values) != (self.pieces + 1) ** len(self.box)
+        ):
             raise InputError(
                 f"values of the shape {self.values.shape} do not fit {self.pieces + 1} knots a side "
                 f"in {len(self.box)} dimensions"

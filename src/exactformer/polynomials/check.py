@@ -12,6 +12,7 @@ from exactformer.algebra import Polynomial, Target
 from exactformer.core.integrity import check_against_blueprint
 from exactformer.core.options import MEMORY_LIMIT
 from exactformer.errors import (
+    AlteredFileError,
     CertificationError,
     ExactformerError,
     FileFormatError,
@@ -99,12 +100,10 @@ def certify(
 
 
 def _read_for_proof(path: str | Path) -> tuple[Blueprint, bool]:
-    """Read a file for re-certification; broken seals are noted, the proof decides what it is."""
+    """Read a file for re-certification; altered weights are noted, the proof decides what they are."""
     try:
         return load_blueprint(path), False
-    except FileFormatError as error:
-        if "not those that were saved" not in str(error):
-            raise
+    except AlteredFileError:
         return load_blueprint(path, verify=False), True
 
 

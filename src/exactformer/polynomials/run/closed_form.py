@@ -107,8 +107,7 @@ def fuse(run: SymbolicRun) -> FusedForm:
     """Read the closed form off a symbolic run; right wherever selection is proven."""
     blueprint, n = run.blueprint, run.blueprint.tokens
     degree = max(max(p.degree(), 0) for polynomials in run.readouts for p in polynomials)
-    # Such a construction keeps |t| ≤ 1, where Chebyshev polynomials are the better basis.
-    basis = Basis.CHEBYSHEV if blueprint.construction == "chebyshev" else Basis.POWER
+    basis = _basis(run)
     expand = _in_powers if basis is Basis.POWER else _in_chebyshev_polynomials
     coefficients, biases = [], []
     for readout, polynomials in zip(blueprint.readouts, run.readouts, strict=True):
@@ -125,6 +124,21 @@ def fuse(run: SymbolicRun) -> FusedForm:
         basis,
         blueprint.vector,
     )
+
+
+def _basis(run: SymbolicRun) -> Basis:
+    """Return the basis that the readouts use: that of the first polynomial they read that tells.
+
+    Weights decide, not the name of the construction: a fused form and its bound depend on them alone.
+    """
+    stream = run.blocks[-1].output if run.blocks else run.tokens
+    for readout in run.blueprint.readouts:
+        for i, dimension, _ in readout.beta:
+            polynomial = stream[i].get(dimension)
+            if polynomial is not None and sum(map(bool, polynomial.coeffs())) > 1:
+                single = sum(map(bool, _in_chebyshev_polynomials(polynomial))) == 1
+                return Basis.CHEBYSHEV if single else Basis.POWER
+    return Basis.POWER
 
 
 def _in_powers(polynomial: fmpq_poly) -> list[Fraction]:
