@@ -33,7 +33,9 @@ class Target:
         x^2; x y
         """
         if isinstance(target, Target):
-            return cls(tuple(p.on(variables or p.variables) for p in target), target.vector)
+            if not variables or tuple(variables) == target.variables:
+                return target
+            return cls(tuple(p.on(variables) for p in target), target.vector)
         if isinstance(target, str) and ";" in target:
             check_text(target)
             parts: Sequence[object] = target.removesuffix(";").split(";")

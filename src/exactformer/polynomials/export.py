@@ -19,7 +19,8 @@ import torch
 
 from exactformer.core.formats import float_format
 from exactformer.errors import ExecutionError, FileFormatError, SizeError
-from exactformer.polynomials.model import INSIDE, PolynomialModel, fused_form
+from exactformer.polynomials.model import INSIDE, PolynomialModel
+from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.run.literal import dense_bytes
 from exactformer.polynomials.run.numpy_weights import (
     Array,
@@ -27,6 +28,7 @@ from exactformer.polynomials.run.numpy_weights import (
     literal_arrays,
     numpy_dtype,
 )
+from exactformer.polynomials.transformer import closed_form
 from exactformer.version import __version__
 
 if TYPE_CHECKING:
@@ -91,8 +93,8 @@ def pt2_file(model: PolynomialModel, executor: str | None = None) -> bytes:
     executor = executor or model.executor
     words = about(model, executor) | {"outside": _outside(model)}
     if executor != model.executor:
-        blueprint, certificate = model.blueprint, model.certificate
-        model = PolynomialModel(blueprint, certificate, model.dtype, model.outside, executor)
+        proof = Proof(model.certificate)
+        model = PolynomialModel(model.blueprint, proof, model.dtype, model.outside, executor)
     file = BytesIO()
     torch.export.save(program(model), file, extra_files={"exactformer.json": json.dumps(words)})
     return file.getvalue()
@@ -132,7 +134,7 @@ def _weights(model: PolynomialModel, executor: str) -> dict[str, Array]:
     model.check_unchanged()
     if executor == "literal":
         return literal_arrays(model.blueprint, model.dtype)
-    return fused_arrays(fused_form(model.blueprint), model.dtype)
+    return fused_arrays(closed_form(model.blueprint), model.dtype)
 
 
 def _check_size(model: PolynomialModel) -> None:

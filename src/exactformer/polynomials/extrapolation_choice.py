@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import cache, partial
 from math import inf
 
+from exactformer.algebra import Target
 from exactformer.algebra.ridge import RidgeForm
 from exactformer.core.domain import Domain
 from exactformer.core.formats import FloatFormat
@@ -32,15 +33,15 @@ MOST_HEADS = 12
 _SPANS = tuple(Fraction(round(2 ** (j / 4) * 64), 64) for j in range(-16, 17))
 
 
-def fitted(
+def best_softmax_blueprint(
     forms: Sequence[RidgeForm],
     domain: Domain,
-    vector: bool,
+    polynomials: Target,
     target: FloatFormat,
     tolerance: float | None,
 ) -> Blueprint:
     """Return the softmax blueprint with the least error, or the fewest heads within ``tolerance``."""
-    draw = partial(construct, "softmax", forms, domain, vector)
+    draw = partial(construct, "softmax", forms, domain, polynomials)
     choices = [best_span(heads, target) for heads in range(1, MOST_HEADS + 1)]
     best = min(choices, key=lambda choice: estimate(choice, target))
     blueprint = draw(extrapolation=best)

@@ -20,54 +20,27 @@ from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel
 from exactformer.core.precision import check_products, full_precision
 from exactformer.core.trace import Trace
-from exactformer.errors import ExecutionError, InputError, OutsideDomainError
+from exactformer.errors import ExecutionError, InputError, OutsideDomainError, RoundingError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import save_blueprint
 from exactformer.polynomials.functions.report import Approximation
-from exactformer.polynomials.monomial_choice import proven_expansion
-from exactformer.polynomials.places import place_in_module
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
+from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.run import closed_form_module as fused
 from exactformer.polynomials.run import literal
 from exactformer.polynomials.run import monomial_run as expanded
 from exactformer.polynomials.run import softmax as softmax_module
-from exactformer.polynomials.run.closed_form import FusedForm, fuse
-from exactformer.polynomials.run.closed_form_module import FusedTransformer, is_plain
+from exactformer.polynomials.run.closed_form_module import is_plain
 from exactformer.polynomials.run.literal import LiteralTransformer
-from exactformer.polynomials.run.softmax import SoftmaxTransformer
 from exactformer.polynomials.threads import in_pieces, in_threads
+from exactformer.polynomials.transformer import place_in_module, transformer
 
 OUTSIDE = ("raise", "nan", "allow")
 INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
 _PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
 _PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**16  # fused: milliseconds of work, points in the cache
 _CHECKED = 2**13  # points at a time
-
-
-def fused_form(blueprint: Blueprint) -> FusedForm:
-    """Return the closed form of a certified blueprint."""
-    from exactformer.polynomials.proof.symbolic import run_symbolic
-
-    return fuse(run_symbolic(blueprint, blueprint.domain))
-
-
-def transformer(
-    blueprint: Blueprint,
-    executor: str | None,
-    dtype: torch.dtype,
-    certificate: PolynomialCertificate | None = None,
-) -> FusedTransformer | LiteralTransformer | SoftmaxTransformer:
-    """Return the module that runs a blueprint; selection must have been proven, or be about to be."""
-    if is_softmax(blueprint):
-        return SoftmaxTransformer(blueprint, dtype)
-    if executor == "literal":
-        return LiteralTransformer(blueprint, dtype)
-    form = fused_form(blueprint)
-    expansion = (
-        None if certificate is None else proven_expansion(blueprint, form, certificate, dtype)
-    )
-    return FusedTransformer(form, dtype, expansion)
 
 
 class PolynomialModel(CertifiedModel[PolynomialCertificate]):
@@ -90,20 +63,24 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def __init__(
         self,
         blueprint: Blueprint,
-        certificate: PolynomialCertificate,
+        proof: Proof,
         dtype: torch.dtype = torch.float64,
         outside: str = "raise",
         executor: str | None = None,
     ) -> None:
         super().__init__()
-        executor = executor or certificate.executors[0]
-        certificate.check_executor(executor)
+        if not isinstance(proof, Proof):
+            raise InputError(
+                "a model is built from a proof; give Proof(certificate) in place of a certificate"
+            )
+        executor = executor or proof.certificate.executors[0]
+        proof.certificate.check_executor(executor)
         self.outside = outside
         self.blueprint = blueprint
         self.executor = executor
         self._surface = _surface(blueprint)
-        self.transformer = transformer(blueprint, executor, dtype, certificate)
-        self._seal(certificate)
+        self.transformer = transformer(blueprint, executor, dtype, proof)
+        self._seal(proof.certificate)
 
     @property
     def outside(self) -> str:
@@ -223,9 +200,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         return twin
 
     def _rebuilt(self) -> PolynomialModel:
-        fresh = PolynomialModel(
-            self.blueprint, self._certificate, self.dtype, self.outside, self.executor
-        )
+        proof = Proof(self._certificate)  # no form: it is read anew, from the weights
+        fresh = PolynomialModel(self.blueprint, proof, self.dtype, self.outside, self.executor)
         return fresh.to(self.transformer.features.device)
 
     def _format(self) -> torch.dtype:
@@ -361,6 +337,29 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
             "the centre as the boundary. Compile for a larger domain, or with outside='nan' or "
             "'allow'"
         )
+
+
+def proven_model(
+    blueprint: Blueprint,
+    proof: Proof,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str | None = None,
+    executor: str | None = None,
+    outside: str = "raise",
+    tolerance: float | None = None,
+) -> PolynomialModel:
+    """Return the model of a proven blueprint.
+
+    Raises:
+        RoundingError: if the format admits no bound, or one above the tolerance.
+    """
+    model = PolynomialModel(blueprint, proof, dtype, outside, executor)
+    bound = proof.certificate.bound(dtype, model.executor)
+    if tolerance is not None and bound > tolerance:
+        raise RoundingError(
+            f"tolerance={tolerance:g} is not met: the certified error in {dtype} is {bound:.3g}"
+        )
+    return model if device is None else model.to(device)
 
 
 class _OutsideError(Exception):

@@ -27,8 +27,8 @@ from exactformer.polynomials.functions.report import Approximation
 from exactformer.polynomials.functions.ridges import direction_count, expansion_ridges
 from exactformer.polynomials.functions.sampled import BoxFunction
 from exactformer.polynomials.functions.search import Found, check_points, search
-from exactformer.polynomials.model import transformer
 from exactformer.polynomials.sizes import dense_entries
+from exactformer.polynomials.transformer import transformer
 
 MAX_DEGREE = 500
 """Exact arithmetic on coefficients of hundreds of digits takes its time beyond."""
@@ -64,7 +64,7 @@ def approximate(
     found = search(function, float(tolerance), limit)
     if not found.met:
         raise _refusal(function, domain, tolerance, found, limit)
-    blueprint, target = _draw(found.expansion, domain, variables, function.vector)
+    blueprint, target = _build_blueprint(found.expansion, domain, variables, function.vector)
     error, points = _measure(blueprint, function, executor, dtype)
     report = Approximation(
         function.name, tolerance, found.degree, error, points, found.expansion.points
@@ -80,15 +80,14 @@ def approximate(
     return replace(blueprint, metadata=metadata), target
 
 
-def _draw(
+def _build_blueprint(
     expansion: Expansion, domain: Box, variables: Sequence[str], vector: bool
 ) -> tuple[Blueprint, Target]:
     forms = expansion_ridges(expansion, variables)
     sides = list(zip(domain.centre, domain.half_widths, strict=True))
     shifts, scales = [-c / h for c, h in sides], [1 / h for _, h in sides]
     target = Target(tuple(form.to_polynomial().composed(shifts, scales) for form in forms), vector)
-    blueprint = construct("chebyshev", forms, domain, vector)
-    return replace(blueprint, metadata={**blueprint.metadata, "target": str(target)}), target
+    return construct("chebyshev", forms, domain, target), target
 
 
 def _measure(
