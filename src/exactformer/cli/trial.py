@@ -9,9 +9,9 @@ import numpy as np
 from exactformer.cli.evaluating import in_order, values
 from exactformer.cli.progress import progress
 from exactformer.errors import RoundingError
+from exactformer.polynomials.measure import points_in_domain
 from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certify import Proof
-from exactformer.polynomials.samples import points_in_domain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -31,9 +31,9 @@ from exactformer.polynomials.run import closed_form_module as fused
 from exactformer.polynomials.run import literal
 from exactformer.polynomials.run import monomial_run as expanded
 from exactformer.polynomials.run import softmax as softmax_module
+from exactformer.polynomials.run.closed_form_cpu import in_pieces, in_threads
 from exactformer.polynomials.run.closed_form_module import is_plain
 from exactformer.polynomials.run.literal import LiteralTransformer
-from exactformer.polynomials.threads import in_pieces, in_threads
 from exactformer.polynomials.transformer import place_in_module, transformer
 
 OUTSIDE = ("raise", "nan", "allow")
