@@ -83,7 +83,7 @@ def compile(
     >>> float(model([1.0, 1.0]))
     2.0
     """
-    _check_options(construction, executor, outside, tolerance, callable(target))
+    _check_options(construction, dtype, executor, outside, tolerance, callable(target))
     if callable(target):
         box, names = function_domain(radius, domain, variables)
         given = approximate(target, box, tolerance, names, executor, dtype, memory_limit)
@@ -108,14 +108,13 @@ def local_forms(
     Raises:
         SizeError: early, if the transformer along these directions would not fit.
     """
-    float_format(dtype)  # raises for what is not a float format
 
     def fits(width: int) -> None:
         check_size(target, width, dtype.itemsize, memory_limit)
 
+    fits(1)  # before the polynomial is moved to the domain
     axes = range(target.dimension)
     centre, units = [domain.offset(j) for j in axes], [domain.unit(j) for j in axes]
-    fits(1)  # before the polynomial is moved to the domain
     return ridge_forms([p.composed(centre, units) for p in target], directions, fits)
 
 
@@ -135,6 +134,7 @@ def build(
 
 def _check_options(
     construction: str | None,
+    dtype: torch.dtype,
     executor: str | None,
     outside: str,
     tolerance: float | None,
@@ -144,6 +144,7 @@ def _check_options(
     if executor is not None:
         choose("executor", executor, EXECUTORS)
     choose("outside", outside, OUTSIDE)
+    float_format(dtype)  # raises for what is not a float format
     if is_function:
         choose("construction", construction or "chebyshev", ("chebyshev",))
         return

@@ -87,10 +87,12 @@ def scaled_beta(form: RidgeForm, domain: Domain) -> dict[int, list[Fraction]]:
 
 
 def scaled_features(form: RidgeForm, domain: Domain) -> list[list[Fraction]]:
-    """Return F, one direction a row, with features t_k = ξ_k·u / B_k in [−1, 1]."""
+    """Return F, one direction per row, with features t_k = ξ_k·u / B_k in [−1, 1]."""
+    units = [domain.unit(j) for j in range(len(form.variables))]
+    reaches = [domain.local_reach(direction) for direction in form.directions]
     return [
-        [c / (domain.unit(j) * domain.local_reach(row)) for j, c in enumerate(row)]
-        for row in form.directions
+        [c / (unit * reach) for c, unit in zip(direction, units, strict=True)]
+        for direction, reach in zip(form.directions, reaches, strict=True)
     ]
 
 
