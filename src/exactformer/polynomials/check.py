@@ -1,4 +1,4 @@
-"""``load`` and ``certify``: nothing is believed because a file says so."""
+"""``load`` and ``certify``: proofs of a file or a model, whatever it says of itself."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def certify(
 
 
 def _read_for_proof(path: str | Path) -> tuple[Blueprint, bool]:
-    """Read a file for re-certification; broken seals are noted, the proof decides what it is."""
+    """Return the blueprint, and whether its digests failed; certification decides if that matters."""
     try:
         return load_blueprint(path), False
     except FileFormatError as error:

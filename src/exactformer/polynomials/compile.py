@@ -51,15 +51,14 @@ def compile(
     """Compile a polynomial into a transformer that equals it on a domain, and prove it.
 
     A continuous function is approximated to a tolerance first, on a box; the model is then proven to
-    equal the polynomial, and ``model.approximation`` says how far that was measured to be from the
-    function.
+    equal the polynomial, and ``model.approximation`` holds its measured distance from the function.
 
     Args:
         target: a polynomial as text (``"x^2 + 3 x y"``), SymPy expression or ``Polynomial``; a list
             of them (or text with semicolons) for a vector, whose components share their blocks. Or a
             function, ``f(x, y)`` or of points with coordinates on the last axis.
         radius: the ball ‖x‖ ≤ radius on which the model is certified, taken exactly; 1 by default.
-        domain: in place of the ball a box, ``[(lower, upper), …]``, one interval a variable.
+        domain: in place of the ball a box, ``[(lower, upper), …]``, one interval per variable.
         variables: the order of the coordinates; may name unused ones. Natural order by default.
         construction: ``"scaled"`` (default for polynomials); ``"doubling"`` for ⌈log₂ q⌉ blocks;
             ``"chebyshev"`` for high degree (default for functions); ``"softmax"`` for ordinary

@@ -1,9 +1,8 @@
 """A model in other formats: ONNX, plain arrays, a program of ``torch.export``.
 
-What leaves carries the certificate's words (target, domain, bound), so the weights that leave are those
-the certificate is about: a module that was trained or altered is refused. Where a model would raise
-for a point outside its domain a file cannot, and answers NaN instead; ``outside="allow"`` exports no
-check at all. Arrays never check: they are numbers, not a program.
+Exports embed the certificate's claims (target, domain, bound), so a model whose weights differ from its
+blueprint is refused. A file cannot raise for a point outside the domain, and returns NaN instead;
+``outside="allow"`` exports no check at all. Arrays never check: they are numbers, not a program.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ import torch
 
 from exactformer.core.formats import float_format
 from exactformer.errors import ExecutionError, FileFormatError, SizeError
-from exactformer.polynomials.model import INSIDE, PolynomialModel
+from exactformer.polynomials.model import BOUNDARY_SLACK, PolynomialModel
 from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.run.literal import dense_bytes
 from exactformer.polynomials.run.numpy_weights import (
-    Array,
+    AnyArray,
     fused_arrays,
     literal_arrays,
     numpy_dtype,
@@ -53,7 +52,7 @@ def about(model: PolynomialModel, executor: str) -> dict[str, str]:
     }
 
 
-def arrays(model: PolynomialModel, executor: str | None = None) -> dict[str, Array]:
+def arrays(model: PolynomialModel, executor: str | None = None) -> dict[str, AnyArray]:
     """Return the weights of one executor by name, and the words about them as arrays of text."""
     executor = executor or model.executor
     words = {name: np.array(text) for name, text in about(model, executor).items()}
@@ -83,7 +82,7 @@ def onnx_file(model: PolynomialModel, executor: str | None = None) -> bytes:
         graph, values = literal_graph(model.blueprint, weights)
     else:
         graph, values = fused_graph(weights, dtype)
-    inside = None if model.outside == "allow" else INSIDE
+    inside = None if model.outside == "allow" else BOUNDARY_SLACK
     file: bytes = onnx_model(graph, values, model.blueprint, words, inside).SerializeToString()
     return file
 
@@ -130,7 +129,7 @@ def _outside(model: PolynomialModel) -> str:
     return "allow" if model.outside == "allow" else "nan"
 
 
-def _weights(model: PolynomialModel, executor: str) -> dict[str, Array]:
+def _weights(model: PolynomialModel, executor: str) -> dict[str, AnyArray]:
     model.check_unchanged()
     if executor == "literal":
         return literal_arrays(model.blueprint, model.dtype)

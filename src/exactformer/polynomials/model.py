@@ -1,4 +1,4 @@
-"""The compiled model: a ``torch.nn.Module`` that knows its blueprint and its certificate."""
+"""The compiled model: a ``torch.nn.Module`` with its blueprint and its certificate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from exactformer.polynomials.run.literal import LiteralTransformer
 from exactformer.polynomials.transformer import place_in_module, transformer
 
 OUTSIDE = ("raise", "nan", "allow")
-INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
+BOUNDARY_SLACK = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
 _PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
 _PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**16  # fused: milliseconds of work, points in the cache
 _CHECKED = 2**13  # points at a time
@@ -106,17 +106,17 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def forward(self, x: Any) -> Tensor:
         """Evaluate at points given as tensor, array or nested list, coordinates last."""
         if self.outside == "raise" and is_recording():
-            raise self._no_values()
+            raise self._no_values_error()
         points = self._points(x)
-        if self._is_blind(points):
-            return self._unasked(points)
+        if self._is_symbolic(points):
+            return self._evaluate_unchecked(points)
         flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
         self._check_format()
         try:
             with full_precision(points.device):  # the test of the domain needs it as well
                 pieces = self._in_pieces(flat)
         except _OutsideError:
-            raise self._problem(flat) from None
+            raise self._outside_error(flat) from None
         values = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
         return values.reshape((*points.shape[:-1], *values.shape[1:]))
 
@@ -131,7 +131,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
             with full_precision(points.device):
                 self._check(points[None])
         except _OutsideError:
-            raise self._problem(points[None]) from None
+            raise self._outside_error(points[None]) from None
         seen: dict[str, Tensor] = {}
         literal = LiteralTransformer(self.blueprint, self.dtype).to(points.device)
         literal(points[None], record=lambda name, t: seen.__setitem__(name, t[0]))
@@ -214,33 +214,35 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         place = place_in_module(self.blueprint, self.executor, name, difference.entry)
         return f"{place}: {difference.problem}"
 
-    def _is_blind(self, points: Tensor) -> bool:
-        """Whether points have no values to ask: they are traced, vectorised or on the meta device.
+    def _is_symbolic(self, points: Tensor) -> bool:
+        """Whether points are symbolic (traced, vectorised, meta), so that no check of data can run.
 
-        A compiler steps aside where a model asks in order to raise; an exporter cannot, nor
-        ``torch.jit.trace``, which would keep the answer for these points as the answer for all.
+        ``torch.compile`` breaks the graph at such a check. ``torch.export`` fails there, and
+        ``torch.jit.trace`` would keep the outcome for these points as the outcome for all.
         """
         if torch.compiler.is_compiling():
             return self.outside != "raise" or is_exporting()
         if is_recording():
             return True
-        return points.is_meta or (torch._C._are_functorch_transforms_active() and _is_mute(points))
+        return points.is_meta or (
+            torch._C._are_functorch_transforms_active() and _has_no_values(points)
+        )
 
-    def _unasked(self, points: Tensor) -> Tensor:
+    def _evaluate_unchecked(self, points: Tensor) -> Tensor:
         """Evaluate without a branch on the data; NaN where the model would raise or mark."""
         if self.outside == "raise" and not is_exporting():
-            raise self._no_values()
+            raise self._no_values_error()
         self._check_format()
         flat = points.reshape(prod(points.shape[:-1]), points.shape[-1])
         with full_precision(points.device):
             values: Tensor = self.transformer(flat)
             if self.outside != "allow":
-                inside = self._distances(flat.detach().double()) <= INSIDE
+                inside = self._distances(flat.detach().double()) <= BOUNDARY_SLACK
                 inside = inside[:, None] if self.blueprint.vector else inside
                 values = values.where(inside, torch.nan)
         return values.reshape((*points.shape[:-1], *values.shape[1:]))
 
-    def _no_values(self) -> ExecutionError:
+    def _no_values_error(self) -> ExecutionError:
         return ExecutionError(
             "these points have no values to check: they are vectorised, traced by torch.jit, or on "
             "the meta device; compile with outside='nan' or 'allow'"
@@ -294,10 +296,10 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
     def _check(self, points: Tensor) -> Tensor | None:
         """Raise, or return which points are inside, by ``outside``; None is all of them."""
-        if self.outside == "allow" or _deep_inside(points.detach(), self.blueprint.domain):
+        if self.outside == "allow" or _clearly_inside(points.detach(), self.blueprint.domain):
             return None
         known = points.detach().double()
-        inside = self._distances(known) <= INSIDE
+        inside = self._distances(known) <= BOUNDARY_SLACK
         if not bool(known.isfinite().all()) or (self.outside == "raise" and not bool(inside.all())):
             raise _OutsideError
         return inside if self.outside == "nan" else None
@@ -323,14 +325,14 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         distances: Tensor = torch.linalg.vector_norm(away, ord=order, dim=-1)
         return distances
 
-    def _problem(self, points: Tensor) -> InputError:
-        """Say what is wrong with points that are not all inside."""
+    def _outside_error(self, points: Tensor) -> InputError:
+        """Return the error for points that are not all inside."""
         known = points.detach().double()
         if not bool(known.isfinite().all()):
             row = int((~known.isfinite()).any(dim=-1).nonzero()[0])
             return InputError(f"point {row} is not finite: {known[row].tolist()}")
         norms = self._distances(known)
-        row, count = int(norms.argmax()), int((norms > INSIDE).sum())
+        row, count = int(norms.argmax()), int((norms > BOUNDARY_SLACK).sum())
         return OutsideDomainError(
             f"{count} of {len(points)} points lie outside {self.blueprint.domain}, where nothing "
             f"is proven; the farthest is point {row}, {float(norms[row]):.6g} times as far from "
@@ -366,7 +368,7 @@ class _OutsideError(Exception):
     """Some point of a piece is not in the domain."""
 
 
-def _deep_inside(points: Tensor, domain: Domain) -> bool:
+def _clearly_inside(points: Tensor, domain: Domain) -> bool:
     """Whether all points are in a ball round the origin, and not so near its boundary that rounding
     could hide it: a quick test that may fail for points that are inside.
     """
@@ -394,7 +396,7 @@ def _surface(blueprint: Blueprint) -> list[list[float]]:
     return [nearest, rest, [to_float(domain.extent(j)) for j in axes]] if nearest else []
 
 
-def _is_mute(points: Tensor) -> bool:
+def _has_no_values(points: Tensor) -> bool:
     try:
         bool((points.detach() == 0).any())
     except RuntimeError:  # what vmap says

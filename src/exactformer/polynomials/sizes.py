@@ -18,9 +18,9 @@ from exactformer.polynomials.blueprint import Blueprint
 
 AT_ONCE = 4
 """Tables of one shape that a proof holds together: sizes and errors of two factors."""
-SURPLUS = 4
+_SURPLUS = 4
 """How far degrees within a model may exceed that of its target; constructions reach it, no more."""
-LEAST_DEGREE = 256
+_LEAST_DEGREE = 256
 """A degree that costs nothing to follow, whatever the target."""
 
 
@@ -64,7 +64,7 @@ def check_stored_size(
             f"{name}: {size / 2**30:,.1f} GiB as dense tables, and the limit is "
             f"{memory_limit / 2**30:.1f} GiB. If this is your own model, raise memory_limit="
         )
-    degree, most = _largest_degree(blueprint), max(LEAST_DEGREE, SURPLUS * target.degree)
+    degree, most = _largest_degree(blueprint), max(_LEAST_DEGREE, _SURPLUS * target.degree)
     if degree > most:
         raise SizeError(
             f"the blocks multiply up to a degree of 2^{degree.bit_length() - 1} and more, and the "

@@ -18,7 +18,7 @@ from exactformer.polynomials.proof.symbolic import run_symbolic
 from exactformer.polynomials.run.closed_form import Basis, FusedForm, fuse
 from exactformer.polynomials.run.closed_form_module import FusedTransformer
 from exactformer.polynomials.run.literal import LiteralTransformer
-from exactformer.polynomials.run.monomial_plan import CHEAP, Expansion, expand
+from exactformer.polynomials.run.monomial_plan import MATMUL_DISCOUNT, Expansion, expand
 from exactformer.polynomials.run.softmax import SoftmaxTransformer, softmax_weights
 
 _MAX_TERMS = 20_000
@@ -68,7 +68,7 @@ def _proven_expansion(
 def _cost(form: FusedForm) -> float:
     """Return what evaluating the tokens costs, counted as :attr:`Expansion.cost` does."""
     n, d = form.features.shape
-    return n * (d / CHEAP + (form.coefficients[0].columns + 1) * len(form.coefficients))
+    return n * (d / MATMUL_DISCOUNT + (form.coefficients[0].columns + 1) * len(form.coefficients))
 
 
 def place_in_module(blueprint: Blueprint, executor: str, name: str, index: tuple[int, ...]) -> str:

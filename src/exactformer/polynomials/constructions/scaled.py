@@ -39,7 +39,7 @@ def scaled(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
 
 
 def power_layout(form: RidgeForm) -> TokenLayout:
-    """Return the token that stores powers 2 … q beside the feature."""
+    """Return the token that stores powers 2 … q next to the feature."""
     return TokenLayout(form.width, powers=tuple(range(2, form.degree + 1)))
 
 

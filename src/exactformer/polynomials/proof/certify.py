@@ -27,8 +27,6 @@ from exactformer.polynomials.run.closed_form import FusedForm, fuse
 SLACK = 1 + Fraction(1, 2**32)
 """Proofs cover a domain larger by this factor, so that x may be tested for it in floats."""
 
-CERTIFIED_FORMATS = tuple(FORMATS)
-
 
 @dataclass(frozen=True)
 class Proof:
@@ -57,7 +55,6 @@ def prove(blueprint: Blueprint, target: Target | Polynomial) -> Proof:
     selection = prove_selection(run)
     terms = prove_identity(run, target)
     form = fuse(run)
-    formats = [FORMATS[name] for name in CERTIFIED_FORMATS]
     certificate = PolynomialCertificate(
         target=str(target),
         variables=target.variables,
@@ -67,8 +64,8 @@ def prove(blueprint: Blueprint, target: Target | Polynomial) -> Proof:
         depth=blueprint.depth,
         margin=finite(selection.smallest),
         terms=terms,
-        rounding={f.name: rounding_bound(run, selection.margins, f) for f in formats},
-        fused={f.name: fused_bound(form, run.sizes.reach, run.domain, f) for f in formats},
+        rounding={f.name: rounding_bound(run, selection.margins, f) for f in FORMATS.values()},
+        fused={f.name: fused_bound(form, run.sizes.reach, run.domain, f) for f in FORMATS.values()},
         scale=_largest_value(form, blueprint.domain),
         blueprint_digest=digest(blueprint),
     )
@@ -80,7 +77,7 @@ def _prove_softmax(blueprint: Blueprint, target: Target) -> Proof:
     run = run_softmax(blueprint, blueprint.domain.enlarged(SLACK))
     terms = prove_identity(run, target)
     form = fuse(run)
-    errors = {name: softmax_bound(run, FORMATS[name]) for name in CERTIFIED_FORMATS}
+    errors = {f.name: softmax_bound(run, f) for f in FORMATS.values()}
     certificate = SoftmaxCertificate(
         target=str(target),
         variables=target.variables,

@@ -71,7 +71,7 @@ def evaluate(
                 for c, total in zip(columns, totals, strict=True):
                     step(t, c, value, spare, total, g == 0)
             for total, constant, row in zip(sums, bias, result, strict=True):
-                torch.add(sum_rows(total), constant, out=row)
+                torch.add(_sum_rows(total), constant, out=row)
     return values
 
 
@@ -116,7 +116,7 @@ def _clenshaw(
         total.sub_(spare.addcmul_(t, value, value=-1))
 
 
-def sum_rows(rows: Tensor) -> Tensor:
+def _sum_rows(rows: Tensor) -> Tensor:
     """Sum the first axis in place: halves are added until few rows are left."""
     while (size := len(rows)) > SHORT:
         half = size // 2
