@@ -90,7 +90,7 @@ def compile(
     polynomials = Target.coerce(target, variables)
     where = exact_domain(radius, domain, polynomials.variables)
     forms = local_forms(polynomials, where, directions, dtype, memory_limit)
-    blueprint = build(construction or "scaled", forms, where, polynomials, dtype, tolerance)
+    blueprint = _build(construction or "scaled", forms, where, polynomials, dtype, tolerance)
     proof = prove(blueprint, polynomials)
     return proven_model(blueprint, proof, dtype, device, executor, outside, tolerance)
 
@@ -117,7 +117,7 @@ def local_forms(
     return ridge_forms([p.composed(centre, units) for p in target], directions, fits)
 
 
-def build(
+def _build(
     construction: str,
     forms: Sequence[RidgeForm],
     domain: Domain,
