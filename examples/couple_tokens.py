@@ -20,7 +20,7 @@ print(decomposition)
 for head_dim in (1, 2, 3):
     model = ef.compile_coupling(target, head_dim, ff_width=1024, decomposition=decomposition)
     error = model.measure(samples=1000)
-    print(f"head_dim {head_dim}: measured {error.l1:.2e}, bound {model.bound.total:.2e}")
+    print(f"head_dim {head_dim}: measured {error.value:.2e}, bound {model.certificate.bound():.2e}")
 
 print()
 print(model)

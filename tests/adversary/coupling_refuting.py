@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from exactformer.couplings.blueprint import CouplingBlueprint
-from exactformer.couplings.proof.bound import CouplingBound
+from exactformer.couplings.proof.bound import ErrorTerms
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
 from tests.adversary.coupling_interpreter import (
@@ -48,11 +48,11 @@ def refutation(
     blueprint: CouplingBlueprint,
     target: Coupling,
     decomposition: Decomposition,
-    bound: CouplingBound,
+    bound: ErrorTerms,
 ) -> str | None:
     """Return what is false about a computed bound; ``None`` where nothing was found."""
-    if bound.source != "computed" or bound.kind != "numerical":
-        return f"a bound that was computed now is {bound.kind}, {bound.source}"
+    if bound.source != "computed":
+        return f"a bound that was computed now is {bound.source}"
     if not bound.total >= 0:
         return f"the bound is {bound.total}"
     with np.errstate(all="ignore"):
@@ -94,7 +94,7 @@ def _interpreter(blueprint: CouplingBlueprint) -> Interpreter:
 
 
 def _means(
-    rng: random.Random, blueprint: CouplingBlueprint, target: Coupling, bound: CouplingBound
+    rng: random.Random, blueprint: CouplingBlueprint, target: Coupling, bound: ErrorTerms
 ) -> Iterator[str]:
     """E Σ_t |H_t − Ĥ_t|, and for every t the mean and the root of the mean square."""
     run, seed = _interpreter(blueprint), rng.getrandbits(32)
@@ -126,7 +126,7 @@ def _means(
 
 
 def _suprema(
-    rng: random.Random, blueprint: CouplingBlueprint, target: Coupling, bound: CouplingBound
+    rng: random.Random, blueprint: CouplingBlueprint, target: Coupling, bound: ErrorTerms
 ) -> Iterator[str]:
     """K, R, ε_f and ε_F, at points that are not those of the samples."""
     run = _interpreter(blueprint)
@@ -163,7 +163,7 @@ def _scores(
     blueprint: CouplingBlueprint,
     target: Coupling,
     decomposition: Decomposition,
-    bound: CouplingBound,
+    bound: ErrorTerms,
 ) -> Iterator[str]:
     """ε_ρ, w, and the means T, D and B_t."""
     truncation = Truncation(target, decomposition, blueprint.head_dim)

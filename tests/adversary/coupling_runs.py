@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import tempfile
 from fractions import Fraction
@@ -13,10 +12,11 @@ import numpy as np
 import torch
 
 import exactformer
+from exactformer.core.certificate import Kind
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.files import STATED, save_coupling
 from exactformer.couplings.model import CouplingModel
-from exactformer.couplings.proof.bound import CouplingBound
+from exactformer.couplings.proof.bound import ErrorTerms
 from exactformer.couplings.proof.rounding import rounding_bound
 from exactformer.errors import ExactformerError, WeightMismatchError
 from exactformer.targets import Coupling
@@ -42,19 +42,21 @@ def false_mark(model: CouplingModel, target: Coupling | None) -> str | None:
     """Return where a loaded model's bound is not marked as what it is."""
     wanted = STATED if target is None else "computed"
     try:
-        bound = model.bound
+        certificate = model.certificate
     except WeightMismatchError:
-        if target is not None or "bound" in model.blueprint.metadata:
-            return "there is no bound, where one was stated or computed"
+        if target is not None:
+            return "there is no bound, where one was computed"
         return None if "no bound" in str(model) else "a model without bound prints one"
-    texts = {"the bound": str(bound), "the model": str(model), "the data": str(bound.to_dict())}
-    texts["the metadata"] = json.loads(model.blueprint.metadata["bound"])["source"]
+    bound = certificate.rounded()
+    texts = {"the certificate": str(certificate), "the model": str(model)}
+    texts["the data"] = str(bound.to_dict())
     for place, text in texts.items():
         if wanted not in text or (target is None and "computed" in text):
             return f"{place} does not say that the bound is {wanted}: {text}"
-    if (bound.source, bound.kind) != (wanted, "numerical"):
-        return f"the bound is {bound.kind}, {bound.source}, not numerical, {wanted}"
-    again = CouplingBound.of_dict(bound.to_dict())
+    kind = Kind.STATED if target is None else Kind.NUMERICAL
+    if (bound.source, certificate.bound().kind, certificate.kind) != (wanted, kind, kind):
+        return f"the bound is {certificate.bound().kind}, {bound.source}, not {kind}, {wanted}"
+    again = ErrorTerms.of_dict(bound.to_dict())
     if again.source != wanted:
         return f"read again from its data the bound is {again.source}, not {wanted}"
     if not bound.total >= 0:
@@ -66,7 +68,7 @@ def false_mark(model: CouplingModel, target: Coupling | None) -> str | None:
             copy = exactformer.load(path)
         except ExactformerError:
             return None
-    source = copy.bound.source  # type: ignore[union-attr]
+    source = copy.certificate.rounded().source  # type: ignore[union-attr]
     return None if source == STATED else f"saved and loaded again, the bound is {source}"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.model import CouplingModel
-from exactformer.couplings.proof.bound import CouplingBound, bound_coupling
+from exactformer.couplings.proof.bound import ErrorTerms, bound_coupling
 from exactformer.targets import Coupling
 from exactformer.theory import Decomposition
 from tests.adversary.coupling_bases import BASES, Draft, honest_draft, is_cheap
@@ -38,7 +38,7 @@ class Bounded:
     blueprint: CouplingBlueprint
     target: Coupling
     decomposition: Decomposition
-    bound: CouplingBound
+    bound: ErrorTerms
 
 
 class Couplings:
@@ -82,7 +82,9 @@ class Couplings:
             return false_mark(found, None) or false_outputs(rng, found)
         return (
             false_mark(found, draft.target)
-            or refutation(rng, found.blueprint, found.target, found.decomposition, found.bound)
+            or refutation(
+                rng, found.blueprint, found.target, found.decomposition, found.certificate.rounded()
+            )
             or false_outputs(rng, found)
         )
 

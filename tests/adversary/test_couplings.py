@@ -9,6 +9,7 @@ import pytest
 import exactformer.errors
 from exactformer.couplings.model import CouplingModel
 from exactformer.couplings.proof.bound import bound_coupling
+from exactformer.couplings.proof.certificate import certify_terms
 from tests.adversary.coupling_bases import BASES, honest_draft
 from tests.adversary.coupling_interpreter import Interpreter, target_outputs
 from tests.adversary.coupling_mutations import MUTATIONS, mutate
@@ -101,7 +102,9 @@ def test_the_search_notices_a_mark_that_is_wrong() -> None:
     draft = honest_draft(0)
     blueprint = draft.blueprint()
     assert false_mark(loaded(blueprint), None) is None
-    assert false_mark(CouplingModel(blueprint), None) is not None
+    terms = bound_coupling(blueprint, draft.target, draft.decomposition)
+    passed_off = CouplingModel(blueprint, certify_terms(blueprint, terms))
+    assert false_mark(passed_off, None) is not None
     assert false_mark(loaded(blueprint), draft.target) is not None
 
 

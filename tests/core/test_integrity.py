@@ -64,7 +64,7 @@ def model(request: pytest.FixtureRequest) -> ProvenModule:
 
 
 def statement(model: Any) -> Any:
-    return model.bound if isinstance(model, ef.CouplingModel) else model.certificate
+    return model.certificate
 
 
 def example(model: ProvenModule) -> Tensor:

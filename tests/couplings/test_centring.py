@@ -36,8 +36,8 @@ def test_the_squared_distance_has_rank_three_and_centred_two():
     assert pod(near.rho).rank == 3
     assert pod(centred(near).rho).rank == 2
     plain, smaller = (ef.compile_coupling(near, 2, 512, centre=c) for c in (False, True))
-    assert plain.measure(200).l1 > 0.01
-    assert smaller.measure(200).l1 <= smaller.bound.total < 0.001
+    assert plain.measure(samples=200).value > 0.01
+    assert smaller.measure(samples=200).value <= smaller.certificate.bound() < 0.001
 
 
 def test_products_stay_products():

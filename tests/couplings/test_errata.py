@@ -13,11 +13,11 @@ def test_a_model_of_a_small_coupling_violates_the_printed_inequality(scale, hold
     """(50) adds Σσ² to an L¹ error: of a coupling times c, the error is like c, the bound like c²."""
     target = sine_family(scale / np.arange(1, 5.0), tau=4)
     model = ef.compile_coupling(target, 2, 4096)
-    error = model.measure(2000)
+    error = model.measure(samples=2000)
     printed = bound(target, 2, 4096).printed.squares
-    assert (error.l1 + 5 * error.l1_error < printed) is holds
-    assert (error.l1 - 5 * error.l1_error > printed) is not holds
-    assert error.l1 <= model.bound.total
+    assert (error.value + 5 * error.standard_error < printed) is holds
+    assert (error.value - 5 * error.standard_error > printed) is not holds
+    assert error.value <= model.certificate.bound()
 
 
 def test_the_diagonal_can_be_all_of_the_error():
@@ -30,11 +30,11 @@ def test_the_diagonal_can_be_all_of_the_error():
     )
     found = pod(target.rho, measure="probability", max_nodes=512)
     model = ef.compile_coupling(target, 1, 4096, decomposition=found)
-    error, limit = model.measure(2000), model.bound
+    error, limit = model.measure(samples=2000), model.certificate.rounded()
     without = target.tau * limit.lipschitz * limit.radius * (target.tau * limit.tail**2) ** 0.5
-    interpolation = sum(v for name, v in limit.terms.items() if "interpolation" in name)
-    assert error.l1 - 5 * error.l1_error > without + interpolation
-    assert error.l1 <= limit.total
+    interpolation = sum(v for name, v in limit.parts.items() if "interpolation" in name)
+    assert error.value - 5 * error.standard_error > without + interpolation
+    assert error.value <= limit.total
 
 
 def test_the_printed_row_of_w_k_reads_the_value_in_place_of_a_key():

@@ -68,9 +68,9 @@ def test_the_coupling_of_a_superposition_compiles_into_a_transformer():
     errors = []
     for side in (8, 16, 32):
         model = ef.compile_coupling(target, head_dim=2, ff_width=side**3)
-        errors.append(model.measure(200).l1)
-        assert errors[-1] <= model.bound.total
-        assert model.bound.terms["truncation"] < 1e-12
+        errors.append(model.measure(samples=200).value)
+        assert errors[-1] <= model.certificate.bound()
+        assert model.certificate.rounded().parts["truncation"] < 1e-12
     assert errors[2] < 0.3 * errors[1] < 0.1 * errors[0]
     assert errors[2] < 0.01
 

@@ -22,7 +22,7 @@ from exactformer.errors import (
     WeightMismatchError,
 )
 from exactformer.polynomials import export as exporting
-from exactformer.polynomials.model import OUTSIDE
+from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.run.literal import dense_bytes
 from tests.cases.exports import FUSED, inner_points, model_of, session, worst_error
 
@@ -153,7 +153,8 @@ def test_literal_arrays_are_every_matrix_by_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("executor", "outside"), [*(("fused", o) for o in OUTSIDE), ("literal", "raise")]
+    ("executor", "outside"),
+    [*(("fused", o) for o in PolynomialModel.OUTSIDE), ("literal", "raise")],
 )
 def test_exported_programs_agree_on_any_batch(executor: str, outside: str) -> None:
     model = model_of("vector", executor=executor, outside=outside)

@@ -22,6 +22,8 @@ class Kind(StrEnum):
     """From samples of functions; what lies between them was not seen."""
     ESTIMATED = "estimated"
     """From a number that was itself extrapolated or met in samples."""
+    STATED = "stated"
+    """By a file, and not contradicted by its weights; nothing else was checked."""
 
     @classmethod
     def weakest(cls, kinds: Iterable[Kind]) -> Kind:

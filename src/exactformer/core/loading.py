@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LOADERS = {
     "exactformer-sequence": ("sequences.compile", "load_sequence_model"),
-    "exactformer-coupling": ("couplings.compile", "load_coupling_model"),
+    "exactformer-coupling": ("couplings.check", "load_coupling_model"),
 }
 _POLYNOMIALS = ("polynomials.check", "load")
 
@@ -26,7 +26,7 @@ def load(path: str | Path, **options: Any) -> PolynomialModel | SequenceModel | 
     Models of polynomials and of sequence maps are proven anew, against the polynomial or the table
     that their file names. The file of a coupling holds no functions: its bound is the one that the
     file states, checked against the weights as far as these determine it, and marked so
-    (``model.bound.source``). Give the functions, ``target=``, to have it computed anew.
+    (kind *stated*). Give the functions, ``target=``, to have it computed anew.
 
     Options of polynomials are ``dtype``, ``device``, ``executor``, ``outside`` and ``memory_limit``;
     those of sequence maps ``device``, ``executor`` and ``memory_limit``; those of couplings ``target``,

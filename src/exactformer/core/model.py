@@ -13,6 +13,7 @@ from torch import Tensor
 from exactformer.core.certificate import Certificate, Measured
 from exactformer.core.formats import float_format
 from exactformer.core.integrity import ProvenModule
+from exactformer.core.options import choose
 from exactformer.core.trace import Trace
 from exactformer.errors import ExecutionError
 
@@ -25,6 +26,8 @@ class CertifiedModel(ProvenModule, Generic[AnyCertificate]):
     executor: str
     """How the blueprint is run."""
     blueprint: Any
+    OUTSIDE: tuple[str, ...] = ("raise", "nan", "allow")
+    """What may be done with inputs outside the domain."""
 
     @property
     def certificate(self) -> AnyCertificate:
@@ -40,6 +43,16 @@ class CertifiedModel(ProvenModule, Generic[AnyCertificate]):
     def dtype(self) -> torch.dtype:
         """The number format the model computes in."""
         return self._format()
+
+    @property
+    def outside(self) -> str:
+        """What is done with inputs outside the domain, where nothing is known: :attr:`OUTSIDE`."""
+        return self._outside
+
+    @outside.setter
+    def outside(self, outside: str) -> None:
+        choose("outside", outside, self.OUTSIDE)
+        self._outside = outside
 
     @property
     @abstractmethod

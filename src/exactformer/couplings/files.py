@@ -31,6 +31,15 @@ STATED = "stated by the file"
 
 def save_coupling(blueprint: CouplingBlueprint, path: str | Path) -> None:
     """Write a blueprint; an existing file is replaced only once all is written."""
+    write_tensors(*_encode(blueprint), path)
+
+
+def coupling_digest(blueprint: CouplingBlueprint) -> str:
+    """Return a SHA-256 over every number and name: equal for equal blueprints only."""
+    return _encode(blueprint)[1]["seal"]
+
+
+def _encode(blueprint: CouplingBlueprint) -> tuple[Tensors, dict[str, str]]:
     tensors = {
         "features": np.ascontiguousarray(blueprint.features.values),
         "outer": np.ascontiguousarray(blueprint.outer.values),
@@ -49,7 +58,7 @@ def save_coupling(blueprint: CouplingBlueprint, path: str | Path) -> None:
         "outer_pieces": pieces,
         "metadata": dict(blueprint.metadata),
     }
-    write_tensors(tensors, sealed(FORMAT, description, tensors), path)
+    return tensors, sealed(FORMAT, description, tensors)
 
 
 def load_coupling(path: str | Path) -> CouplingBlueprint:

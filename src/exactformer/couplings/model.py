@@ -12,13 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.core.inputs import as_tensor, converted, is_recording
-from exactformer.core.integrity import ProvenModule, differences, remember
+from exactformer.core.integrity import differences, remember
+from exactformer.core.model import CertifiedModel
+from exactformer.core.options import choose
 from exactformer.core.precision import check_products
+from exactformer.core.trace import Trace
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.files import save_coupling
-from exactformer.couplings.measure import Floats, Function, MeasuredCouplingError, measure_error
-from exactformer.couplings.proof.bound import CouplingBound
-from exactformer.couplings.proof.rounding import check_format, rounding_bound
+from exactformer.couplings.measure import Floats, Function, MeasuredCoupling, measure_error
+from exactformer.couplings.proof.certificate import EXECUTORS, CouplingCertificate
+from exactformer.couplings.proof.rounding import check_format
 from exactformer.couplings.run import fused as coupling_fused
 from exactformer.couplings.run import kuhn_tables as coupling_kuhn
 from exactformer.couplings.run import literal as coupling_literal
@@ -26,15 +29,19 @@ from exactformer.couplings.run import tables as coupling_table
 from exactformer.couplings.run.fused import FusedCoupling
 from exactformer.couplings.run.literal import LiteralCoupling
 from exactformer.couplings.target import Coupling
-from exactformer.errors import ExecutionError, InputError, WeightMismatchError
+from exactformer.errors import (
+    ExecutionError,
+    InputError,
+    OutsideDomainError,
+    WeightMismatchError,
+)
 from exactformer.theory import Decomposition
 
-EXECUTORS = ("fused", "literal")
 SAMPLES = 2048
 _PIECE_NUMBERS = 2**24  # that a literal module keeps at a time
 
 
-class CouplingModel(ProvenModule):
+class CouplingModel(CertifiedModel[CouplingCertificate]):
     """Sequences ``(..., τ)`` to ``(..., τ)``.
 
     ``executor="fused"`` reads the feed-forward networks from tables, ``"literal"`` carries out every
@@ -44,61 +51,92 @@ class CouplingModel(ProvenModule):
     :attr:`network`, which promises nothing, where they are wanted.
     """
 
-    FIXED = ("blueprint", "target", "decomposition", "executor")
+    FIXED = ("blueprint", "_target", "decomposition", "executor")
+    blueprint: CouplingBlueprint
 
     def __init__(
         self,
         blueprint: CouplingBlueprint,
+        certificate: CouplingCertificate | None = None,
         target: Coupling | None = None,
         decomposition: Decomposition | None = None,
-        executor: str = EXECUTORS[0],
+        executor: str | None = None,
         dtype: torch.dtype = torch.float64,
+        outside: str = "raise",
     ) -> None:
         super().__init__()
-        if executor not in EXECUTORS:
-            raise InputError(f"executor={executor!r}; choose one of {', '.join(EXECUTORS)}")
+        executor = executor or EXECUTORS[0]
+        choose("executor", executor, EXECUTORS)
         check_format(blueprint, dtype, executor)
+        self.outside = outside
         self.blueprint = blueprint
-        self.target = target
+        self._target = target
         self.decomposition = decomposition
         self.executor = executor
         self.network = _network(blueprint, executor, dtype)
-        self._seal(None)
-
-    def forward(self, x: Any) -> Tensor:
-        """Evaluate sequences given as tensor, array or nested list, of numbers of the domain."""
-        output: Tensor = self.network(self._sequences(x))
-        return output
-
-    def attention(self, x: Any) -> Tensor:
-        """Return the attention matrices, ``(..., τ, τ)``, one row a query."""
-        return self.network.attention(self._sequences(x))
+        self._seal(certificate)
 
     @property
-    def bound(self) -> CouplingBound:
-        """The bound on E Σ_t |H_t − Ĥ_t|, in the number format that the model has now."""
+    def certificate(self) -> CouplingCertificate:
+        """How far the model can be from its target, in its number format and as it is run.
+
+        Raises:
+            WeightMismatchError: if the weights were trained, now or before they were saved.
+        """
         if self.is_trained():
             raise WeightMismatchError(
                 "the weights have been trained: the bound was that of the constructed ones; "
                 "measure() says how good these are"
             )
-        self.check_unchanged()
-        stored = self.blueprint.metadata.get("bound")
-        if stored is None:
+        if self._record.statement is None:
             raise WeightMismatchError("these weights were trained before they were saved: no bound")
-        rounding = rounding_bound(self.blueprint, self._home().dtype, self.executor)
-        return replace(CouplingBound.of_dict(json.loads(stored)), rounding=rounding)
+        return super().certificate
+
+    @property
+    def target(self) -> Coupling | None:
+        """The coupling that was compiled; None for a file, which holds no functions."""
+        return self._target
+
+    def forward(self, x: Any) -> Tensor:
+        """Evaluate sequences given as tensor, array or nested list, of numbers of the domain."""
+        sequences = self._sequences(x)
+        inside = self._inside(sequences)
+        output: Tensor = self.network(sequences)
+        return output if inside is None else output.where(inside, torch.nan)
+
+    def attention(self, x: Any) -> Tensor:
+        """Return the attention matrices, ``(..., τ, τ)``, one row a query."""
+        sequences = self._sequences(x)
+        inside, weights = self._inside(sequences), self.network.attention(sequences)
+        return weights if inside is None else weights.where(inside[..., None], torch.nan)
+
+    def trace(self, x: Any) -> Trace:
+        """Return the stream ĥ, scores, attention, what it averages, and outputs of one sequence."""
+        sequences = self._sequences(x)
+        if sequences.dim() != 1:
+            raise InputError(f"trace takes one sequence of {self.blueprint.tau} numbers at a time")
+        self._inside(sequences)
+        seen: dict[str, Tensor] = {}
+        with torch.no_grad():
+            seen["output"] = self.network(sequences, record=seen.__setitem__)
+        return Trace(seen, self.blueprint.dimensions)
+
+    def exact(self, x: Any) -> Any:
+        """Softmax is not rational: there is nothing exact to run."""
+        raise ExecutionError("softmax is not rational: a coupling's model has nothing exact to run")
 
     def measure(
-        self, samples: int = SAMPLES, seed: int = 0, target: Coupling | None = None
-    ) -> MeasuredCouplingError:
+        self, target: Coupling | None = None, *, samples: int = SAMPLES, seed: int = 0
+    ) -> MeasuredCoupling:
         """Measure the distance to the target, and its parts, on random inputs.
 
         A loaded model knows no target: give one. Parts need the decomposition of the construction.
         """
         target = target or self.target
         if target is None:
-            raise InputError("a file holds no functions: give the target, measure(target=…)")
+            raise InputError("a file holds no functions: give the target, measure(target)")
+        if not isinstance(target, Coupling):
+            raise InputError(f"the target is an exactformer.targets.Coupling, not {type(target)}")
         if samples < 2:
             raise InputError(f"samples={samples} must be at least 2")
         low, high = (float(end) for end in self.blueprint.domain)
@@ -139,15 +177,17 @@ class CouplingModel(ProvenModule):
         """
         if not self.is_trained():
             self.check_unchanged()
-            return save_coupling(self.blueprint, path)
+            known = self._record.statement
+            stated = {} if known is None else {"bound": json.dumps(known.terms.to_dict())}
+            metadata = {**self.blueprint.metadata, **stated}
+            return save_coupling(replace(self.blueprint, metadata=metadata), path)
         if not isinstance(self.network, FusedCoupling):
             raise WeightMismatchError(
                 "trained layers are not interpolants any more; save model.network.state_dict()"
             )
         features = replace(self.blueprint.features, values=_numbers(self.network.features.values))
         outer = replace(self.blueprint.outer, values=_numbers(self._outer_values()))
-        metadata = {k: v for k, v in self.blueprint.metadata.items() if k != "bound"}
-        trained = replace(self.blueprint, features=features, outer=outer, metadata=metadata)
+        trained = replace(self.blueprint, features=features, outer=outer)
         again = _network(trained, self.executor, self._format())
         if difference := next(differences(self.network, again), None):
             raise WeightMismatchError(
@@ -173,13 +213,14 @@ class CouplingModel(ProvenModule):
             f"  attention: one head of dimension {b.head_dim}, {b.value_dim} value row(s)\n"
             f"  F̂: {_widths(b.value_dim, *counts.outer_hidden, 1)}\n"
         )
-        if "bound" not in b.metadata or self.is_trained():
+        if self._record.statement is None or self.is_trained():
             return text + "trained: no bound holds"
-        return text + (self._warning().removeprefix("; ") or str(self.bound))
+        return text + (self._warning().removeprefix("; ") or self.certificate.explained())
 
     def _rebuilt(self) -> CouplingModel:
-        parts = (self.blueprint, self.target, self.decomposition, self.executor, self._format())
-        return CouplingModel(*parts).to(self._home().device)
+        parts = (self._record.statement, self._target, self.decomposition, self.executor)
+        fresh = CouplingModel(self.blueprint, *parts, self._format(), self.outside)
+        return fresh.to(self._home().device)
 
     def _format(self) -> torch.dtype:
         return self._home().dtype
@@ -217,16 +258,26 @@ class CouplingModel(ProvenModule):
                 f"shape is {tuple(sequences.shape)}"
             )
         sequences = converted(sequences, home.dtype, "sequences").to(home.device)
-        low, high = (float(end) for end in self.blueprint.domain)
-        room = torch.finfo(home.dtype).eps * max(abs(low), abs(high))
-        inside = (sequences >= low - room) & (sequences <= high + room)
-        if not bool(inside.all()):
-            wrong = sequences.detach()[~inside].flatten()[0].item()
-            raise InputError(
-                f"the model holds on [{low:g}, {high:g}] only, and {wrong:g} is outside; compile the "
-                "target on a larger domain"
-            )
+        if not bool(sequences.isfinite().all()):
+            raise InputError("sequences must be finite")
         return sequences
+
+    def _inside(self, sequences: Tensor) -> Tensor | None:
+        """Raise, or return which sequences lie in the domain, ``(..., 1)``; None is all of them."""
+        if self.outside == "allow":
+            return None
+        low, high = (float(end) for end in self.blueprint.domain)
+        room = torch.finfo(sequences.dtype).eps * max(abs(low), abs(high))
+        inside = (sequences >= low - room) & (sequences <= high + room)
+        if bool(inside.all()):
+            return None
+        if self.outside == "nan":
+            return inside.all(dim=-1, keepdim=True)
+        wrong = sequences.detach()[~inside].flatten()[0].item()
+        raise OutsideDomainError(
+            f"the model holds on [{low:g}, {high:g}] only, and {wrong:g} is outside; compile the "
+            "target on a larger domain, or with outside='nan' or 'allow'"
+        )
 
 
 def _network(

@@ -20,7 +20,7 @@ from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS, construct
 from exactformer.polynomials.extrapolation_choice import best_softmax_blueprint
 from exactformer.polynomials.functions.compile import approximate
-from exactformer.polynomials.model import OUTSIDE, PolynomialModel, proven_model
+from exactformer.polynomials.model import PolynomialModel, proven_model
 from exactformer.polynomials.proof.certificate import EXECUTORS
 from exactformer.polynomials.proof.certify import prove
 from exactformer.polynomials.sizes import check_size
@@ -142,7 +142,7 @@ def _check_options(
     """Raise for options that no model has, before any work is done."""
     if executor is not None:
         choose("executor", executor, EXECUTORS)
-    choose("outside", outside, OUTSIDE)
+    choose("outside", outside, PolynomialModel.OUTSIDE)
     float_format(dtype)  # raises for what is not a float format
     if is_function:
         choose("construction", construction or "chebyshev", ("chebyshev",))

@@ -36,7 +36,6 @@ from exactformer.polynomials.run.closed_form_module import is_plain
 from exactformer.polynomials.run.literal import LiteralTransformer
 from exactformer.polynomials.transformer import place_in_module, transformer
 
-OUTSIDE = ("raise", "nan", "allow")
 BOUNDARY_SLACK = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
 _PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
 _PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**16  # fused: milliseconds of work, points in the cache
@@ -59,6 +58,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     """
 
     FIXED = ("blueprint", "executor", "certificate")
+    blueprint: Blueprint
 
     def __init__(
         self,
@@ -81,17 +81,6 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         self._surface = _surface(blueprint)
         self.transformer = transformer(blueprint, executor, dtype, proof)
         self._seal(proof.certificate)
-
-    @property
-    def outside(self) -> str:
-        """What is done with points outside the domain: ``"raise"``, ``"nan"`` or ``"allow"``."""
-        return self._outside
-
-    @outside.setter
-    def outside(self, outside: str) -> None:
-        if outside not in OUTSIDE:
-            raise InputError(f"outside={outside!r}; choose one of {', '.join(OUTSIDE)}")
-        self._outside = outside
 
     @property
     def target(self) -> str:

@@ -12,7 +12,7 @@ import pytest
 import exactformer as ef
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.construction import draw_coupling
-from exactformer.couplings.proof.bound import CouplingBound
+from exactformer.couplings.proof.bound import ErrorTerms
 from exactformer.couplings.proof.slopes import lipschitz
 from exactformer.couplings.proof.stated import check_stated
 from exactformer.errors import CertificationError
@@ -37,7 +37,7 @@ def values_of(blueprint: CouplingBlueprint) -> Any:
 
 
 @pytest.fixture(params=CASES)
-def stated(request: pytest.FixtureRequest) -> tuple[CouplingBound, CouplingBlueprint]:
+def stated(request: pytest.FixtureRequest) -> tuple[ErrorTerms, CouplingBlueprint]:
     """Return a blueprint, and a bound that agrees with it."""
     f, outer, positions = CASES[request.param]
     blueprint = draw_coupling(
@@ -50,7 +50,7 @@ def stated(request: pytest.FixtureRequest) -> tuple[CouplingBound, CouplingBluep
         ff_width=16,
         positions=positions,
     )
-    bound = CouplingBound(
+    bound = ErrorTerms(
         tail=0.5,
         diagonal=0.75,
         lipschitz=lipschitz(blueprint.outer),
@@ -70,7 +70,7 @@ SIX = 1e-6
 """Numbers are compared to six digits."""
 
 
-def agrees(bound: CouplingBound, blueprint: CouplingBlueprint) -> bool:
+def agrees(bound: ErrorTerms, blueprint: CouplingBlueprint) -> bool:
     try:
         check_stated(bound, blueprint)
     except CertificationError:
@@ -123,7 +123,7 @@ def test_a_map_that_is_zero_may_say_so(positions) -> None:
     """Of f = 0 and ρ = 0 all of R, ε_f, T, D and √B_t are 0, and nothing is left for six digits."""
     target = Coupling(np.tanh, lambda u: 0 * u, lambda u, v: 0 * u * v, 4, positions=positions)
     model = ef.compile_coupling(target, 1, 8)
-    bound = model.bound
+    bound = model.certificate.rounded()
     assert (bound.radius, bound.value_error, bound.tail, bound.diagonal) == (0, 0, 0, 0)
     assert bound.root_sums == (0,) * 4
     assert agrees(bound, model.blueprint)

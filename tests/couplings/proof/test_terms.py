@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import exactformer as ef
-from exactformer.couplings.proof.bound import CouplingBound, bound_coupling
+from exactformer.couplings.proof.bound import ErrorTerms, bound_coupling
 from exactformer.errors import CertificationError
 from exactformer.targets import Coupling
 from exactformer.theory import pod
 
 
-def made_of(**numbers: float) -> CouplingBound:
+def made_of(**numbers: float) -> ErrorTerms:
     known = {
         "tail": 0.5,
         "diagonal": 0.7,
@@ -28,7 +28,7 @@ def made_of(**numbers: float) -> CouplingBound:
         "root_sums": (0.4, 0.6, 100.0),
         "rounding": 0.001,
     }
-    return CouplingBound(**{**known, **numbers})  # type: ignore[arg-type]
+    return ErrorTerms(**{**known, **numbers})  # type: ignore[arg-type]
 
 
 def test_the_bound_is_the_sum_over_the_tokens_of_what_each_can_be_off() -> None:
@@ -40,7 +40,7 @@ def test_the_bound_is_the_sum_over_the_tokens_of_what_each_can_be_off() -> None:
     assert bound.total == pytest.approx(each.sum())
     assert bound.mean_squared == pytest.approx((each**2).mean())
     parts = [3 * 15 * 0.011, 9 * 0.013, 3 * 0.017, 0.003]
-    assert list(bound.terms.values()) == pytest.approx([15 * moved.sum(), *parts])
+    assert list(bound.parts.values()) == pytest.approx([15 * moved.sum(), *parts])
 
 
 @pytest.mark.parametrize("value", [-1e-300, float("nan")])
@@ -94,7 +94,7 @@ def test_truncation_is_measured_pair_by_pair_and_on_the_diagonal(places) -> None
 
 def test_one_token_gives_all_weight_to_itself() -> None:
     target = Coupling(lambda h: h, lambda u: u, lambda u, v: np.cos(9 * u * v), 1)
-    bound = ef.compile_coupling(target, 1, 16).bound
+    bound = ef.compile_coupling(target, 1, 16).certificate.rounded()
     assert bound.concentration == 1
     assert bound.root_sums == (pytest.approx(bound.diagonal),)
 
@@ -107,6 +107,6 @@ def test_k_and_r_are_those_of_the_model_and_the_target() -> None:
         lambda u, v: u * v,
         3,
     )
-    bound = ef.compile_coupling(target, 1, 32).bound
+    bound = ef.compile_coupling(target, 1, 32).certificate.rounded()
     assert bound.lipschitz == pytest.approx(5)
     assert bound.radius == pytest.approx(2)

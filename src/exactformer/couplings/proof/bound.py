@@ -67,8 +67,8 @@ DIAGONAL = 4099
 
 
 @dataclass(frozen=True)
-class CouplingBound:
-    """A bound on E Σ_t |H_t − Ĥ_t|, by its terms."""
+class ErrorTerms:
+    """What a bound on E Σ_t |H_t − Ĥ_t| is made of."""
 
     tail: float
     """T: how far ρ_m is from ρ, in L²."""
@@ -105,17 +105,12 @@ class CouplingBound:
                 )
 
     @property
-    def kind(self) -> str:
-        """Suprema and means are sampled; no bound of a coupling is proven."""
-        return "numerical"
-
-    @property
     def weight_errors(self) -> Floats:
         """What truncation may do to the weights of each token, in ‖·‖₁."""
         return np.asarray(np.minimum(self.concentration**0.5 * np.array(self.root_sums), 2.0))
 
     @property
-    def terms(self) -> Mapping[str, float]:
+    def parts(self) -> Mapping[str, float]:
         """The parts of the bound, which add up to it."""
         steep, tau = self.lipschitz, len(self.root_sums)
         return {
@@ -129,21 +124,21 @@ class CouplingBound:
     @property
     def total(self) -> float:
         """The bound."""
-        return sum(self.terms.values())
+        return sum(self.parts.values())
 
     @property
     def mean_squared(self) -> float:
         """A bound on the mean of |H_t − Ĥ_t|² over tokens and inputs."""
-        rest = sum(v for k, v in self.terms.items() if k != "truncation") / len(self.root_sums)
+        rest = sum(v for k, v in self.parts.items() if k != "truncation") / len(self.root_sums)
         each = self.lipschitz * self.radius * self.weight_errors + rest
         return float((each**2).mean())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {**asdict(self), "kind": self.kind}
+        return asdict(self)
 
     @classmethod
-    def of_dict(cls, data: Mapping[str, Any]) -> CouplingBound:
+    def of_dict(cls, data: Mapping[str, Any]) -> ErrorTerms:
         """Read what :meth:`to_dict` gave."""
         numbers = {
             part.name: header.number(header.entry(data, part.name), part.name)
@@ -157,18 +152,6 @@ class CouplingBound:
         source = header.text(data.get("source", COMPUTED), "source")
         return cls(**numbers, root_sums=sums, source=source)
 
-    def __str__(self) -> str:
-        """Return a line for each term."""
-        lines = [
-            f"E Σ_t |H_t − Ĥ_t| ≤ {self.total:.4g} ({self.kind}, {self.source}), of which",
-        ]
-        lines += [f"  {value:10.4g}  {name}" for name, value in self.terms.items()]
-        lines.append(
-            f"with K = {self.lipschitz:.4g}, R = {self.radius:.4g}, tail T = {self.tail:.4g}, "
-            f"diagonal D = {self.diagonal:.4g}, w = {self.concentration:.4g}"
-        )
-        return "\n".join(lines)
-
 
 @np.errstate(over="ignore", invalid="ignore")
 def bound_coupling(
@@ -176,7 +159,7 @@ def bound_coupling(
     target: Coupling,
     decomposition: Decomposition,
     turned: bool = False,
-) -> CouplingBound:
+) -> ErrorTerms:
     """Bound the error of a model by its weights and its target, rounding left out.
 
     ``decomposition`` is that of the target's ρ; ``turned`` allows for another one of the same ρ.
@@ -191,7 +174,7 @@ def bound_coupling(
             "not the target that it was made for"
         )
     spread = values.max(axis=0) - values.min(axis=0)
-    return CouplingBound(
+    return ErrorTerms(
         **truncation,
         lipschitz=lipschitz(blueprint.outer),
         radius=float(spread.max()) / 2,

@@ -72,14 +72,14 @@ from exactformer.couplings.proof.slopes import largest_slopes, largest_steps, li
 from exactformer.errors import RoundingError
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 ROOM = 4
 """Of a format's largest number over those of a model: for steps in tables, differences of scores."""
 
 
 @lru_cache(maxsize=8)
-def rounding_bound(blueprint: CouplingBlueprint, dtype: torch.dtype, executor: str) -> float:
+def rounding_bound(blueprint: CouplingBlueprint, dtype: object, executor: str) -> float:
     """Return the bound for a format and a way of running.
 
     Raises:
@@ -100,7 +100,7 @@ def rounding_bound(blueprint: CouplingBlueprint, dtype: torch.dtype, executor: s
 
 
 @np.errstate(over="ignore")
-def check_format(blueprint: CouplingBlueprint, dtype: torch.dtype, executor: str) -> None:
+def check_format(blueprint: CouplingBlueprint, dtype: object, executor: str) -> None:
     """Raise where a number of a model may overflow; tables also need ends that stay apart."""
     target, m = float_format(dtype), blueprint.head_dim
     features, outer = blueprint.features, blueprint.outer

@@ -12,7 +12,7 @@ from math import hypot, isclose
 import numpy as np
 
 from exactformer.couplings.blueprint import CouplingBlueprint
-from exactformer.couplings.proof.bound import CouplingBound
+from exactformer.couplings.proof.bound import ErrorTerms
 from exactformer.couplings.proof.slopes import lipschitz
 from exactformer.errors import CertificationError
 
@@ -21,7 +21,7 @@ ROOM = 1e-6
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def check_stated(bound: CouplingBound, blueprint: CouplingBlueprint) -> None:
+def check_stated(bound: ErrorTerms, blueprint: CouplingBlueprint) -> None:
     """Raise where a stated bound contradicts the weights that it is stated for."""
     tau = blueprint.tau
     steep = lipschitz(blueprint.outer)
@@ -41,7 +41,7 @@ def check_stated(bound: CouplingBound, blueprint: CouplingBlueprint) -> None:
     _check_sums(bound, blueprint.positions is not None)
 
 
-def _check_sums(bound: CouplingBound, positions: bool) -> None:
+def _check_sums(bound: ErrorTerms, positions: bool) -> None:
     """B_t is (τ − 1)T² + D² for every t; with positions so on the mean, but for a token's own block."""
     tau = len(bound.root_sums)
     diagonal = bound.diagonal

@@ -11,7 +11,7 @@ other, hence zero, and they stay as small as they were.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +25,10 @@ from exactformer.couplings.kuhn import KuhnInterpolant
 from exactformer.couplings.run.kuhn_tables import KuhnTable
 from exactformer.couplings.run.tables import KnotTable
 from exactformer.errors import InputError
+
+Record = Callable[[str, Tensor], None]
+STEPS = ("stream", "scores", "attention", "means")
+"""What happens on the way, by name: ĥ; ⟨φ̂, ψ̂⟩; softmax of it; averages of values."""
 
 
 class FusedCoupling(nn.Module):
@@ -81,11 +85,19 @@ class FusedCoupling(nn.Module):
         """The number M of models, or None without such an axis."""
         return self.features.models
 
-    def forward(self, x: Tensor, per_model: bool = False) -> Tensor:
-        """Evaluate; with ``per_model`` x has the leading axis M, each model reads its own."""
+    def forward(self, x: Tensor, per_model: bool = False, record: Record | None = None) -> Tensor:
+        """Evaluate; with ``per_model`` x has the leading axis M, each model reads its own.
+
+        ``record`` is given the name and the tensor of everything on the way.
+        """
         with full_precision(x.device):
-            scores, values = self._scores_and_values(x, per_model)
-            mixed = torch.softmax(scores, dim=-1) @ values
+            hidden = self._hidden(x, per_model)
+            scores, values = self._scores_and_values(hidden)
+            weights = torch.softmax(scores, dim=-1)
+            mixed = weights @ values
+            if record is not None:
+                for name, tensor in zip(STEPS, (hidden, scores, weights, mixed), strict=True):
+                    record(name, tensor)
             if self.outer is None:
                 return mixed[..., 0]
             read = mixed[..., 0] if isinstance(self.outer, KnotTable) else mixed
@@ -94,11 +106,15 @@ class FusedCoupling(nn.Module):
     def attention(self, x: Tensor, per_model: bool = False) -> Tensor:
         """Return the attention matrices, ``(..., τ, τ)``, one row a query."""
         with full_precision(x.device):
-            return torch.softmax(self._scores_and_values(x, per_model)[0], dim=-1)
+            scores, _ = self._scores_and_values(self._hidden(x, per_model))
+            return torch.softmax(scores, dim=-1)
 
-    def _scores_and_values(self, x: Tensor, per_model: bool) -> tuple[Tensor, Tensor]:
+    def _hidden(self, x: Tensor, per_model: bool) -> Tensor:
         segment = torch.arange(x.shape[-1], device=x.device) if self.segmented else None
-        hidden = self.features(x, segment, per_model)
+        hidden: Tensor = self.features(x, segment, per_model)
+        return hidden
+
+    def _scores_and_values(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         m = self.head_dim
         query, key, values = hidden[..., :m], hidden[..., m : 2 * m], hidden[..., 2 * m :]
         return query @ key.transpose(-1, -2), values

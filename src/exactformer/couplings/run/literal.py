@@ -14,6 +14,7 @@ from exactformer.core.precision import full_precision
 from exactformer.core.weights import dense
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.interpolant import Affine
+from exactformer.couplings.run.fused import STEPS, Record
 from exactformer.errors import SizeError
 
 MOST_BYTES = 1 << 30
@@ -37,11 +38,16 @@ class LiteralCoupling(nn.Module):
         self.value = _linear(blueprint.value, None, "W_V", dtype)
         self.outer = _network(blueprint.outer.layers(), "F", dtype)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Evaluate."""
+    def forward(self, x: Tensor, record: Record | None = None) -> Tensor:
+        """Evaluate; ``record`` is given the name and the tensor of everything on the way."""
         with full_precision(x.device):
             hidden = self.hidden(x)
-            mixed = self._weights(hidden) @ self.value(hidden)
+            scores = self._scores(hidden)
+            weights = torch.softmax(scores, dim=-1)
+            mixed = weights @ self.value(hidden)
+            if record is not None:
+                for name, tensor in zip(STEPS, (hidden, scores, weights, mixed), strict=True):
+                    record(name, tensor)
             return cast(Tensor, self.outer(mixed)[..., 0])
 
     def hidden(self, x: Tensor) -> Tensor:
@@ -51,11 +57,11 @@ class LiteralCoupling(nn.Module):
     def attention(self, x: Tensor) -> Tensor:
         """Return the attention matrices, ``(..., τ, τ)``, one row a query."""
         with full_precision(x.device):
-            return self._weights(self.hidden(x))
+            return torch.softmax(self._scores(self.hidden(x)), dim=-1)
 
-    def _weights(self, hidden: Tensor) -> Tensor:
-        scores = self.query(hidden) @ self.key(hidden).transpose(-1, -2)
-        return torch.softmax(scores, dim=-1)
+    def _scores(self, hidden: Tensor) -> Tensor:
+        scores: Tensor = self.query(hidden) @ self.key(hidden).transpose(-1, -2)
+        return scores
 
 
 def check_layers(widths: Sequence[int], dtype: torch.dtype) -> None:
