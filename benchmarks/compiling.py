@@ -25,13 +25,15 @@ CONSTRUCTIONS = ("scaled", "paper")
 def compile_one(case: str, construction: str) -> dict[str, Any]:
     from exactformer.algebra import Target
     from exactformer.core.domain import Ball
-    from exactformer.polynomials.compile import draw
+    from exactformer.polynomials.compile import local_forms
+    from exactformer.polynomials.constructions import construct
     from exactformer.polynomials.proof.certify import certify_blueprint
 
     polynomial = Case(case).target
     target = Target.coerce(polynomial)
     start = time.perf_counter()
-    blueprint = draw(target, Ball(Fraction(RADIUS)), construction)
+    ball = Ball(Fraction(RADIUS))
+    blueprint = construct(construction, local_forms(target, ball), ball, target)
     drawn = time.perf_counter()
     certificate = certify_blueprint(blueprint, target)
     done = time.perf_counter()

@@ -53,9 +53,9 @@ def forms() -> dict[str, Any]:
 
 def _form(model: Any) -> dict[str, Any]:
     from exactformer.algebra import Target
-    from exactformer.polynomials.model import fused_form
+    from exactformer.polynomials.transformer import closed_form
 
-    form = fused_form(model.blueprint)
+    form = closed_form(model.blueprint)
     target = Target.coerce(model.target, model.blueprint.variables)
     points = [[Fraction(v) for v in p] for p in _points(model.blueprint.domain, form)]
     return {

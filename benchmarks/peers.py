@@ -44,10 +44,11 @@ def exactformer(case: Case, dtype: str, executor: str = "fused") -> Evaluate:
     import torch
 
     from exactformer.polynomials.model import PolynomialModel
+    from exactformer.polynomials.proof.certify import Proof
 
     proven = compiled(case)
     model = PolynomialModel(
-        proven.blueprint, proven.certificate, getattr(torch, dtype), executor=executor
+        proven.blueprint, Proof(proven.certificate), getattr(torch, dtype), executor=executor
     )
     return lambda points: model(torch.from_numpy(points)).numpy()
 

@@ -80,15 +80,20 @@ def costs(case: Case) -> Row:
 
     from exactformer.algebra import Target
     from exactformer.core.domain import Ball
-    from exactformer.polynomials.compile import draw
+    from exactformer.polynomials.compile import local_forms
+    from exactformer.polynomials.constructions import construct
     from exactformer.polynomials.model import PolynomialModel
-    from exactformer.polynomials.proof.certify import certify_blueprint
+    from exactformer.polynomials.proof.certify import prove
 
     target, points = Target.coerce(case.target), torch.from_numpy(case.points(POINTS))
     ball = Ball(Fraction(case.radius))
-    blueprint, compiling = _stage("compile", lambda: draw(target, ball))
-    certificate, certifying = _stage("certify", lambda: certify_blueprint(blueprint, target))
-    model = PolynomialModel(blueprint, certificate)
+
+    def build() -> Any:
+        return construct("scaled", local_forms(target, ball), ball, target)
+
+    blueprint, compiling = _stage("compile", build)
+    proof, certifying = _stage("certify", lambda: prove(blueprint, target))
+    model = PolynomialModel(blueprint, proof)
     _, evaluating = _stage("evaluate", lambda: model(points))
     again = [_stage("evaluate", lambda: model(points))[1]["evaluate s"] for _ in range(ROUNDS)]
     return compiling | certifying | evaluating | {"evaluate s": min(again)}

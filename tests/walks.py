@@ -3,6 +3,8 @@
     python -m tests.walks
 
 Functions are taken in the order of their first call. A package is a folder directly inside the library.
+The last column leaves out methods: arithmetic on upper bounds, properties of a domain or a matrix are
+words of a sentence, not places that a reader goes to.
 The second table counts imports among the families and the core that stay inside one of them or lead to
 the core.
 """
@@ -35,17 +37,17 @@ WALKS: dict[str, Callable[[], Any]] = {
 }
 
 
-def files_along(call: Callable[[], Any]) -> list[Path]:
-    """Return the file of every function of the library, in the order of first calls."""
+def functions_along(call: Callable[[], Any]) -> list[tuple[Path, str]]:
+    """Return file and name of every function of the library, in the order of first calls."""
     seen: set[Any] = set()
-    order: list[Path] = []
+    order: list[tuple[Path, str]] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if event == "call" and code not in seen and code.co_filename.startswith(str(ROOT)):
             seen.add(code)
             if not code.co_name.startswith("<"):
-                order.append(Path(code.co_filename).relative_to(ROOT))
+                order.append((Path(code.co_filename).relative_to(ROOT), code.co_qualname))
 
     call()  # what is imported on the way is not part of it
     sys.setprofile(note)
@@ -56,9 +58,14 @@ def files_along(call: Callable[[], Any]) -> list[Path]:
     return order
 
 
-def changes(names: list[str]) -> int:
-    """Return how often neighbours differ."""
-    return sum(a != b for a, b in pairwise(names))
+def changes(files: list[Path]) -> int:
+    """Return how often neighbours are in different packages."""
+    return sum(a.parts[0] != b.parts[0] for a, b in pairwise(files))
+
+
+def is_method(name: str) -> bool:
+    """Whether a qualified name is that of a method."""
+    return "." in name.replace(".<locals>.", "")
 
 
 def local_imports() -> tuple[int, int]:
@@ -78,11 +85,13 @@ def local_imports() -> tuple[int, int]:
 
 def main() -> None:
     """Print both tables."""
-    print(f"{'functions':>9} {'files':>6} {'package changes':>16}")
+    print(f"{'functions':>9} {'files':>6} {'package changes':>16} {'without methods':>16}")
     for name, call in WALKS.items():
-        files = files_along(call)
-        packages = [path.parts[0] for path in files]
-        print(f"{len(files):>9} {len(set(files)):>6} {changes(packages):>16}  {name}")
+        order = functions_along(call)
+        files = [path for path, _ in order]
+        plain = [path for path, function in order if not is_method(function)]
+        counts = f"{changes(files):>16} {changes(plain):>16}"
+        print(f"{len(files):>9} {len(set(files)):>6} {counts}  {name}")
     inside, total = local_imports()
     print(
         f"\n{inside} of {total} imports ({inside / total:.0%}) stay in a family or lead to the core"

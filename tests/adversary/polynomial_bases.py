@@ -22,8 +22,8 @@ from exactformer.core.layers import (
 from exactformer.core.matrix import Matrix
 from exactformer.errors import ExactformerError
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.compile import draw
-from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS
+from exactformer.polynomials.compile import local_forms
+from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS, construct
 from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
 
 BASES = 600
@@ -53,13 +53,11 @@ def base(index: int) -> tuple[Blueprint, Target | None, str]:
         target = Target(tuple(found), count > 1 or rng.random() < 0.1)
         extrapolation = Extrapolation(heads=rng.randint(1, 3), span=Fraction(13, 8))
         try:
-            blueprint = draw(
-                target,
-                domain(rng, d),
-                construction,
-                rng.choice(("auto", "auto", "lattice", "spread", "tailored")),
-                extrapolation=extrapolation if softmax else None,
-            )
+            where = domain(rng, d)
+            directions = rng.choice(("auto", "auto", "lattice", "spread", "tailored"))
+            forms = local_forms(target, where, directions)
+            options = {"extrapolation": extrapolation} if softmax else {}
+            blueprint = construct(construction, forms, where, target, **options)
         except ExactformerError:
             continue  # such as a degree that this family of directions cannot have
         if blueprint.tokens <= _MOST_TOKENS:

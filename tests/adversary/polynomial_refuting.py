@@ -18,7 +18,7 @@ from exactformer.errors import OutsideDomainError, RoundingError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
-from exactformer.polynomials.proof.certify import SLACK
+from exactformer.polynomials.proof.certify import SLACK, Proof
 from exactformer.polynomials.proof.selection import prove_selection
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.proof.symbolic import run_symbolic
@@ -134,7 +134,7 @@ def _in_floats(
         bound = certificate.bound(dtype, executor)
     except RoundingError:
         return None
-    model = PolynomialModel(blueprint, certificate, dtype, executor=executor)
+    model = PolynomialModel(blueprint, Proof(certificate), dtype, executor=executor)
     rounded = torch.from_numpy(at(offsets[:_EVALUATED], blueprint)).to(dtype)
     exact = [[Fraction(c) for c in point] for point in rounded.double().tolist()]
     inside = [k for k, point in enumerate(exact) if is_inside(blueprint.domain, point)]

@@ -15,7 +15,8 @@ import exactformer.errors
 from exactformer.algebra import Target
 from exactformer.core.domain import Ball
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.compile import draw
+from exactformer.polynomials.compile import local_forms
+from exactformer.polynomials.constructions import construct
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.polynomials.proof.literal_rounding import RoundingBound
@@ -56,7 +57,8 @@ def test_no_certificate_of_many_mutated_blueprints_is_false() -> None:
 def model() -> tuple[Blueprint, Target, PolynomialCertificate]:
     """A small honest model."""
     target = Target.coerce("x1^3 + 2 x1 x2")
-    blueprint = draw(target, Ball(Fraction(2)), "doubling")
+    ball = Ball(Fraction(2))
+    blueprint = construct("doubling", local_forms(target, ball), ball, target)
     return blueprint, target, certify_blueprint(blueprint, target)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import exactformer as ef
 from exactformer.cli.matrices import MOST_ENTRIES
-from exactformer.polynomials.constructions.counts import TheoremCounts
+from exactformer.polynomials.constructions.paper import TheoremCounts
 from exactformer.polynomials.files import load_blueprint
 
 

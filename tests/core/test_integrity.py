@@ -19,6 +19,7 @@ import exactformer as ef
 from exactformer.core import precision
 from exactformer.core.integrity import ProvenModule, check_against_blueprint
 from exactformer.errors import ExecutionError, InputError, WeightMismatchError
+from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.run.closed_form import Basis
 from exactformer.polynomials.run.closed_form_module import FusedTransformer
 from exactformer.polynomials.run.literal import LiteralHead
@@ -210,7 +211,8 @@ def test_hooks_that_see_registrations_count_where_they_change_something(
     assert harmless.certificate.zero_error
     handle = register(doubled)
     try:
-        altered = ef.PolynomialModel(harmless.blueprint, harmless.certificate, executor="literal")
+        proof = Proof(harmless.certificate)
+        altered = ef.PolynomialModel(harmless.blueprint, proof, executor="literal")
     finally:
         handle.remove()
     with pytest.raises(WeightMismatchError):
@@ -696,6 +698,6 @@ def test_subclasses_are_not_what_was_proven() -> None:
             return super().forward(x) + 1
 
     model = polynomial()
-    shifted = Shifted(model.blueprint, model.certificate)
+    shifted = Shifted(model.blueprint, Proof(model.certificate))
     with pytest.raises(WeightMismatchError, match="Shifted"):
         ef.certify(shifted)

@@ -14,7 +14,7 @@ from exactformer.figures import (
     save_figure,
 )
 from exactformer.figures.panels import signed_root
-from exactformer.polynomials.samples import points_in_ball
+from exactformer.polynomials.measure import points_in_ball
 
 CASES = {
     "quadratic": ("x^2 + y^2", {}),

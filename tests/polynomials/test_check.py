@@ -20,6 +20,7 @@ from exactformer.errors import (
 )
 from exactformer.polynomials.files import save_blueprint
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
+from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.run.exact import run_exact
 from tests.cases.forged import File
 
@@ -211,6 +212,6 @@ def test_a_file_without_a_target_needs_one(model: ef.PolynomialModel, tmp_path: 
 
 def test_a_larger_radius_than_constructed_is_proven_or_refused(model: ef.PolynomialModel) -> None:
     wider = replace(model.blueprint, domain=Ball(Fraction(40)))
-    forged = ef.PolynomialModel(wider, model.certificate, torch.float64, executor="literal")
+    forged = ef.PolynomialModel(wider, Proof(model.certificate), torch.float64, executor="literal")
     with pytest.raises(CertificationError, match=r"block 1.*not shown"):
         ef.certify(forged)

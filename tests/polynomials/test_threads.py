@@ -13,6 +13,7 @@ import exactformer as ef
 from exactformer.core.domain import Ball
 from exactformer.errors import InputError, OutsideDomainError
 from exactformer.polynomials import model as compiled
+from exactformer.polynomials.proof.certify import Proof
 
 PIECE = 7
 
@@ -97,7 +98,7 @@ def test_a_point_outside_is_named_by_its_place_among_all(model: ef.PolynomialMod
 def test_points_outside_are_marked_piece_by_piece(model: ef.PolynomialModel) -> None:
     x = points(4 * PIECE)
     x[PIECE + 1] *= 2
-    marking = compiled.PolynomialModel(model.blueprint, model.certificate, outside="nan")
+    marking = compiled.PolynomialModel(model.blueprint, Proof(model.certificate), outside="nan")
     values = marking(x)
     missing = values.isnan().any(dim=1)
     assert missing.nonzero().flatten().tolist() == [PIECE + 1]
@@ -105,7 +106,7 @@ def test_points_outside_are_marked_piece_by_piece(model: ef.PolynomialModel) -> 
 
 
 def compiled_values(model: ef.PolynomialModel, x: Tensor) -> Tensor:
-    return compiled.PolynomialModel(model.blueprint, model.certificate, outside="allow")(x)
+    return compiled.PolynomialModel(model.blueprint, Proof(model.certificate), outside="allow")(x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -134,11 +135,11 @@ def test_the_quick_test_allows_for_its_own_rounding(dtype: torch.dtype) -> None:
     for point in sphere[:, None]:
         outside = sum(Fraction(v) ** 2 for v in point[0].tolist()) > 9
         deceived += outside and float((point * point).sum()) <= 9
-        assert not (outside and compiled._deep_inside(point, ball))
+        assert not (outside and compiled._clearly_inside(point, ball))
     assert deceived  # by a test that did not allow for it
-    assert compiled._deep_inside(0.99 * sphere, ball)
-    assert not compiled._deep_inside(sphere * torch.nan, ball)
-    assert not compiled._deep_inside(sphere, Ball(Fraction(10) ** 30))  # its square overflows
+    assert compiled._clearly_inside(0.99 * sphere, ball)
+    assert not compiled._clearly_inside(sphere * torch.nan, ball)
+    assert not compiled._clearly_inside(sphere, Ball(Fraction(10) ** 30))  # its square overflows
 
 
 @pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from exactformer.algebra.limits import Work
 from exactformer.algebra.parsing import check_text
@@ -33,7 +34,9 @@ class Target:
         x^2; x y
         """
         if isinstance(target, Target):
-            return cls(tuple(p.on(variables or p.variables) for p in target), target.vector)
+            if not variables or tuple(variables) == target.variables:
+                return target
+            return cls(tuple(p.on(variables) for p in target), target.vector)
         if isinstance(target, str) and ";" in target:
             check_text(target)
             parts: Sequence[object] = target.removesuffix(";").split(";")
@@ -71,5 +74,9 @@ class Target:
     def __len__(self) -> int:
         return len(self.polynomials)
 
-    def __str__(self) -> str:
+    @cached_property
+    def _text(self) -> str:
         return "; ".join(map(str, self)) + (";" if self.vector and len(self) == 1 else "")
+
+    def __str__(self) -> str:
+        return self._text

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from exactformer.core.layers import Block, Head
     from exactformer.core.matrix import Matrix
     from exactformer.polynomials.blueprint import Blueprint
-    from exactformer.polynomials.constructions.counts import TheoremCounts
+    from exactformer.polynomials.constructions.paper import TheoremCounts
 
 
 def inspect(
@@ -62,7 +62,7 @@ def inspect(
 def _plot(file: Path, plot: Path, at: str | None) -> dict[str, Any]:
     from exactformer.figures import architecture_figure, save_figure
     from exactformer.polynomials.check import load
-    from exactformer.polynomials.samples import points_in_domain
+    from exactformer.polynomials.measure import points_in_domain
 
     model = load(file)
     point = points_in_domain(1, model.blueprint)[0].tolist() if at is None else coordinates(at)
@@ -96,7 +96,7 @@ def _data(blueprint: Blueprint, matrices: bool, drawn: dict[str, Any] | None) ->
 
 
 def _theorem(blueprint: Blueprint) -> TheoremCounts:
-    from exactformer.polynomials.constructions.counts import TheoremCounts
+    from exactformer.polynomials.constructions.paper import TheoremCounts
 
     return TheoremCounts(blueprint.tokens, len(blueprint.variables), blueprint.degree)
 

@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from exactformer.polynomials.naming import labels, title
+from exactformer.polynomials.blueprint import labels, title
 
 if TYPE_CHECKING:
     from exactformer.core.matrix import Matrix

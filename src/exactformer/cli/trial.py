@@ -9,8 +9,9 @@ import numpy as np
 from exactformer.cli.evaluating import in_order, values
 from exactformer.cli.progress import progress
 from exactformer.errors import RoundingError
+from exactformer.polynomials.measure import points_in_domain
 from exactformer.polynomials.model import PolynomialModel
-from exactformer.polynomials.samples import points_in_domain
+from exactformer.polynomials.proof.certify import Proof
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +30,7 @@ def observed_errors(
     """Return |transformer − polynomial| at random points of the ball, by executor."""
     models = {
         executor: PolynomialModel(
-            model.blueprint, model.certificate, model.dtype, executor=executor
+            model.blueprint, Proof(model.certificate), model.dtype, executor=executor
         )
         for executor in ("literal", "fused")
     }

@@ -1,4 +1,4 @@
-"""One formula for NumPy and PyTorch: which of the two an array belongs to."""
+"""Arrays of float64, and one formula for NumPy and PyTorch: which of the two an array belongs to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import sys
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
 
 
 def namespace(array: Any) -> Any:

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exactformer.algebra.rational import to_float
+from exactformer.core.arrays import Array
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)

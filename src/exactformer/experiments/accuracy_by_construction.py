@@ -74,6 +74,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, float]:
     from exactformer.errors import RoundingError
     from exactformer.polynomials.compile import compile
     from exactformer.polynomials.model import PolynomialModel
+    from exactformer.polynomials.proof.certify import Proof
 
     radius, dtype = Fraction(parameters["radius"]), getattr(torch, parameters["format"])
     polynomial = target(parameters["target"], parameters["degree"], radius)
@@ -84,7 +85,8 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, float]:
             bound = certificate.bound(dtype, executor)
         except RoundingError:
             continue
-        twin = PolynomialModel(model.blueprint, certificate, dtype, executor=executor).to(device)
+        proof = Proof(certificate)
+        twin = PolynomialModel(model.blueprint, proof, dtype, executor=executor).to(device)
         error = _largest_error(twin, polynomial, parameters)
         measured[executor] = error / certificate.scale
         measured[f"{executor} bound"] = bound / certificate.scale

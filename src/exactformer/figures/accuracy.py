@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from exactformer.figures.architecture import dense
 from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, diverging, exactformer_style
-from exactformer.polynomials.samples import points_in_ball
+from exactformer.polynomials.measure import points_in_ball
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -49,20 +48,17 @@ def as_ridge_form(law: RidgeLaw, variables: list[str]) -> RidgeForm:
 
 
 def _compile_form(form: RidgeForm, radius: Fraction) -> PolynomialModel:
-    import torch
-
     from exactformer.algebra import Target
-    from exactformer.core.options import MEMORY_LIMIT
-    from exactformer.polynomials.constructions.scaled import scaled
-    from exactformer.polynomials.model import PolynomialModel
-    from exactformer.polynomials.proof.certify import certify_blueprint
+    from exactformer.core.options import FLOAT, MEMORY_LIMIT
+    from exactformer.polynomials.constructions import construct
+    from exactformer.polynomials.model import proven_model
+    from exactformer.polynomials.proof.certify import prove
     from exactformer.polynomials.sizes import check_size
 
-    polynomial = form.to_polynomial()
-    check_size(Target.coerce(polynomial), form.width, torch.float64.itemsize, MEMORY_LIMIT)
-    drawn = scaled(form, radius)
-    blueprint = replace(drawn, metadata={**drawn.metadata, "target": str(polynomial)})
-    return PolynomialModel(blueprint, certify_blueprint(blueprint, polynomial))
+    target = Target.coerce(form.to_polynomial())
+    check_size(target, form.width, FLOAT, MEMORY_LIMIT)
+    blueprint = construct("scaled", [form], radius, target)
+    return proven_model(blueprint, prove(blueprint, target))
 
 
 def _power_of_two_above(row: Array) -> Fraction:

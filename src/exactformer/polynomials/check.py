@@ -1,4 +1,4 @@
-"""``load`` and ``certify``: nothing is believed because a file says so."""
+"""``load`` and ``certify``: proofs of a file or a model, whatever it says of itself."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from exactformer.errors import (
     WeightMismatchError,
 )
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.compile import draw
+from exactformer.polynomials.compile import local_forms
+from exactformer.polynomials.constructions import APPROXIMATIONS, construct
 from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
 from exactformer.polynomials.files import load_blueprint
-from exactformer.polynomials.model import PolynomialModel
+from exactformer.polynomials.model import PolynomialModel, proven_model
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
-from exactformer.polynomials.proof.certify import certify_blueprint
+from exactformer.polynomials.proof.certify import certify_blueprint, prove
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.sizes import check_size, check_stored_size
 
@@ -46,10 +47,8 @@ def load(
     check_size(target, blueprint.tokens, dtype.itemsize, memory_limit)
     by_matrices = executor == "literal" or is_softmax(blueprint)
     check_stored_size(blueprint, target, memory_limit, dtype.itemsize if by_matrices else 0)
-    certificate = certify_blueprint(blueprint, target)
-    model = PolynomialModel(blueprint, certificate, dtype, outside, executor)
-    certificate.bound(dtype, model.executor)
-    return model if device is None else model.to(device)
+    proof = prove(blueprint, target)
+    return proven_model(blueprint, proof, dtype, device, executor, outside)
 
 
 def certify(
@@ -100,7 +99,7 @@ def certify(
 
 
 def _read_for_proof(path: str | Path) -> tuple[Blueprint, bool]:
-    """Read a file for re-certification; altered weights are noted, the proof decides what they are."""
+    """Return the blueprint, and whether its digests failed; certification decides if that matters."""
     try:
         return load_blueprint(path), False
     except AlteredFileError:
@@ -116,17 +115,12 @@ def _own_target(blueprint: Blueprint, source: object) -> Target:
 def _explain(blueprint: Blueprint) -> str:
     """Name the weights in which a blueprint differs from a fresh construction of its own target."""
     try:
-        fresh = draw(
-            _own_target(blueprint, "the model"),
-            blueprint.domain,
-            blueprint.construction,
-            blueprint.metadata.get("directions", "auto"),
-            extrapolation=(
-                Extrapolation.from_metadata(blueprint.metadata)
-                if blueprint.construction == "softmax"
-                else None
-            ),
-        )
+        target, domain = _own_target(blueprint, "the model"), blueprint.domain
+        forms = local_forms(target, domain, blueprint.metadata.get("directions", "auto"))
+        options = {}
+        if blueprint.construction in APPROXIMATIONS:
+            options["extrapolation"] = Extrapolation.from_metadata(blueprint.metadata)
+        fresh = construct(blueprint.construction, forms, domain, target, **options)
     except ExactformerError:
         return ""
     places = list(_differences(blueprint, fresh))

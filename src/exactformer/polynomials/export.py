@@ -1,9 +1,8 @@
 """A model in other formats: ONNX, plain arrays, a program of ``torch.export``.
 
-What leaves carries the certificate's words (target, domain, bound), so the weights that leave are those
-the certificate is about: a module that was trained or altered is refused. Where a model would raise
-for a point outside its domain a file cannot, and answers NaN instead; ``outside="allow"`` exports no
-check at all. Arrays never check: they are numbers, not a program.
+Exports embed the certificate's claims (target, domain, bound), so a model whose weights differ from its
+blueprint is refused. A file cannot raise for a point outside the domain, and returns NaN instead;
+``outside="allow"`` exports no check at all. Arrays never check: they are numbers, not a program.
 """
 
 from __future__ import annotations
@@ -19,14 +18,16 @@ import torch
 
 from exactformer.core.formats import float_format
 from exactformer.errors import ExecutionError, FileFormatError, SizeError
-from exactformer.polynomials.model import INSIDE, PolynomialModel, fused_form
+from exactformer.polynomials.model import BOUNDARY_SLACK, PolynomialModel
+from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.run.literal import dense_bytes
 from exactformer.polynomials.run.numpy_weights import (
-    Array,
+    AnyArray,
     fused_arrays,
     literal_arrays,
     numpy_dtype,
 )
+from exactformer.polynomials.transformer import closed_form
 from exactformer.version import __version__
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def about(model: PolynomialModel, executor: str) -> dict[str, str]:
     }
 
 
-def arrays(model: PolynomialModel, executor: str | None = None) -> dict[str, Array]:
+def arrays(model: PolynomialModel, executor: str | None = None) -> dict[str, AnyArray]:
     """Return the weights of one executor by name, and the words about them as arrays of text."""
     executor = executor or model.executor
     words = {name: np.array(text) for name, text in about(model, executor).items()}
@@ -81,7 +82,7 @@ def onnx_file(model: PolynomialModel, executor: str | None = None) -> bytes:
         graph, values = literal_graph(model.blueprint, weights)
     else:
         graph, values = fused_graph(weights, dtype)
-    inside = None if model.outside == "allow" else INSIDE
+    inside = None if model.outside == "allow" else BOUNDARY_SLACK
     file: bytes = onnx_model(graph, values, model.blueprint, words, inside).SerializeToString()
     return file
 
@@ -91,8 +92,8 @@ def pt2_file(model: PolynomialModel, executor: str | None = None) -> bytes:
     executor = executor or model.executor
     words = about(model, executor) | {"outside": _outside(model)}
     if executor != model.executor:
-        blueprint, certificate = model.blueprint, model.certificate
-        model = PolynomialModel(blueprint, certificate, model.dtype, model.outside, executor)
+        proof = Proof(model.certificate)
+        model = PolynomialModel(model.blueprint, proof, model.dtype, model.outside, executor)
     file = BytesIO()
     torch.export.save(program(model), file, extra_files={"exactformer.json": json.dumps(words)})
     return file.getvalue()
@@ -128,11 +129,11 @@ def _outside(model: PolynomialModel) -> str:
     return "allow" if model.outside == "allow" else "nan"
 
 
-def _weights(model: PolynomialModel, executor: str) -> dict[str, Array]:
+def _weights(model: PolynomialModel, executor: str) -> dict[str, AnyArray]:
     model.check_unchanged()
     if executor == "literal":
         return literal_arrays(model.blueprint, model.dtype)
-    return fused_arrays(fused_form(model.blueprint), model.dtype)
+    return fused_arrays(closed_form(model.blueprint), model.dtype)
 
 
 def _check_size(model: PolynomialModel) -> None:

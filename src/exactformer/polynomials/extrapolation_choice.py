@@ -1,5 +1,6 @@
-"""How many softmaxes a product needs, and how wide their ε: the least certified error, or the cheapest
-that meets a tolerance.
+"""The choice of an extrapolation: how many softmaxes a product takes, and how wide their ε.
+
+It has the least certified error, or is the cheapest that meets a tolerance.
 
 Candidates are ranked by the leading order of a product's error,
 
@@ -15,6 +16,7 @@ from fractions import Fraction
 from functools import cache, partial
 from math import inf
 
+from exactformer.algebra import Target
 from exactformer.algebra.ridge import RidgeForm
 from exactformer.core.domain import Domain
 from exactformer.core.formats import FloatFormat
@@ -27,31 +29,31 @@ from exactformer.polynomials.proof.softmax_error import roundings_of_a_weight, s
 from exactformer.polynomials.proof.softmax_symbolic import run_softmax
 
 MOST_HEADS = 12
-"""More heads a product gain less than a twentieth each, in any format."""
+"""More heads per product gain less than a twentieth each, in any format."""
 
 _SPANS = tuple(Fraction(round(2 ** (j / 4) * 64), 64) for j in range(-16, 17))
 
 
-def fitted(
+def best_softmax_blueprint(
     forms: Sequence[RidgeForm],
     domain: Domain,
-    vector: bool,
+    polynomials: Target,
     target: FloatFormat,
     tolerance: float | None,
 ) -> Blueprint:
     """Return the softmax blueprint with the least error, or the fewest heads within ``tolerance``."""
-    draw = partial(construct, "softmax", forms, domain, vector)
+    draw = partial(construct, "softmax", forms, domain, polynomials)
     choices = [best_span(heads, target) for heads in range(1, MOST_HEADS + 1)]
     best = min(choices, key=lambda choice: estimate(choice, target))
     blueprint = draw(extrapolation=best)
     if tolerance is None or not blueprint.blocks:
         return blueprint
-    least = certified_error(blueprint, target)
+    least = _certified_error(blueprint, target)
     if least is None or least > tolerance:
         shown = "no bound at all" if least is None else f"{least:.3g}"
         raise RoundingError(
             f"tolerance={tolerance:g} is out of reach in {target.name}: the least certified error of "
-            f"a softmax model here is {shown}, with {best.heads} heads a product. Raise the "
+            f"a softmax model here is {shown}, with {best.heads} heads per product. Raise the "
             "tolerance, use a wider format or a smaller domain, or an exact construction"
         )
     return _cheapest(choices, best, least, tolerance, target, draw)
@@ -70,20 +72,20 @@ def _cheapest(
     for choice in choices:
         if choice.heads < best.heads and estimate(choice, target) * scale < 4 * tolerance:
             blueprint = draw(extrapolation=choice)
-            error = certified_error(blueprint, target)
+            error = _certified_error(blueprint, target)
             if error is not None and error <= tolerance:
                 return blueprint
     return draw(extrapolation=best)
 
 
-def certified_error(blueprint: Blueprint, target: FloatFormat) -> float | None:
+def _certified_error(blueprint: Blueprint, target: FloatFormat) -> float | None:
     """Return the bound a certificate will state for one format."""
     return softmax_bound(run_softmax(blueprint, blueprint.domain.enlarged(SLACK)), target).total
 
 
 @cache
 def best_span(heads: int, target: FloatFormat) -> Extrapolation:
-    """Return so many heads with the span of least estimated error."""
+    """Return the extrapolation of that many heads with the span of least estimated error."""
     choices = (Extrapolation(heads, span) for span in _SPANS)
     return min(choices, key=lambda choice: estimate(choice, target))
 

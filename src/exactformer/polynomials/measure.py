@@ -1,4 +1,4 @@
-"""How far a model of a polynomial or a function is from it, on random points of the domain.
+"""Measured error of a model of a polynomial or a function, on random points of the domain.
 
 The polynomial is evaluated in rational arithmetic, so that what is measured of a polynomial is the
 model's own error. Of a function there are two parts: ``approximation``, from the function to the
@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from exactformer.algebra import Target
 from exactformer.algebra.rational import to_float
+from exactformer.core.arrays import Array
 from exactformer.core.certificate import Measured
+from exactformer.core.domain import Ball
 from exactformer.errors import InputError
+from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.functions.sampled import BoxFunction
 from exactformer.polynomials.model import PolynomialModel
-from exactformer.polynomials.samples import points_in_domain
 
 NORM = "E max |computed − target| over the outputs, x uniform on the domain"
-Floats = NDArray[np.float64]
 
 
 def measure(model: PolynomialModel, target: Any, samples: int, seed: int) -> Measured:
@@ -37,7 +37,7 @@ def measure(model: PolynomialModel, target: Any, samples: int, seed: int) -> Mea
     own = _values(Target.coerce(model.target, blueprint.variables), points)
     found = computed.reshape(own.shape)
 
-    def measured(here: Floats, there: Floats, **parts: Measured) -> Measured:
+    def measured(here: Array, there: Array, **parts: Measured) -> Measured:
         if here.shape != there.shape:
             raise InputError(
                 f"the model has {here.shape[1]} outputs and the target {there.shape[1]}"
@@ -61,7 +61,26 @@ def measure(model: PolynomialModel, target: Any, samples: int, seed: int) -> Mea
     return measured(found, wanted, **parts)
 
 
-def _values(target: Target, points: Floats) -> Floats:
+def _values(target: Target, points: Array) -> Array:
     """Return the values of polynomials, rounded once, (points, outputs)."""
     exact = [[to_float(polynomial.at(point)) for polynomial in target] for point in points.tolist()]
     return np.array(exact, dtype=np.float64).reshape(len(points), len(target))
+
+
+def points_in_ball(count: int, dimension: int, radius: float, seed: int = 0) -> Array:
+    """Return points ``(count, dimension)`` uniform in the ball, the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(count, dimension))
+    norms = np.linalg.norm(points, axis=1, keepdims=True)
+    distance = rng.random((count, 1)) ** (1 / max(dimension, 1))
+    return np.asarray(points * (radius * distance / np.where(norms > 0, norms, 1)))
+
+
+def points_in_domain(count: int, blueprint: Blueprint, seed: int = 0) -> Array:
+    """Return points uniform in the ball or box a blueprint is for, the same for the same seed."""
+    domain, axes = blueprint.domain, range(len(blueprint.variables))
+    centre = np.array([float(domain.offset(j)) for j in axes])
+    if isinstance(domain, Ball):
+        return centre + points_in_ball(count, len(axes), float(domain.radius), seed)
+    extent = np.array([float(h) for h in domain.half_widths])
+    return centre + np.random.default_rng(seed).uniform(-extent, extent, (count, len(axes)))

@@ -1,4 +1,4 @@
-"""The compiled model: a ``torch.nn.Module`` that knows its blueprint and its certificate."""
+"""The compiled model: a ``torch.nn.Module`` with its blueprint and its certificate."""
 
 from __future__ import annotations
 
@@ -20,53 +20,26 @@ from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel
 from exactformer.core.precision import check_products, full_precision
 from exactformer.core.trace import Trace
-from exactformer.errors import ExecutionError, InputError, OutsideDomainError
+from exactformer.errors import ExecutionError, InputError, OutsideDomainError, RoundingError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import save_blueprint
 from exactformer.polynomials.functions.report import Approximation
-from exactformer.polynomials.monomial_choice import proven_expansion
-from exactformer.polynomials.places import place_in_module
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
+from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.run import closed_form_module as fused
 from exactformer.polynomials.run import literal
 from exactformer.polynomials.run import monomial_run as expanded
 from exactformer.polynomials.run import softmax as softmax_module
-from exactformer.polynomials.run.closed_form import FusedForm, fuse
-from exactformer.polynomials.run.closed_form_module import FusedTransformer, is_plain
+from exactformer.polynomials.run.closed_form_cpu import in_pieces, in_threads
+from exactformer.polynomials.run.closed_form_module import is_plain
 from exactformer.polynomials.run.literal import LiteralTransformer
-from exactformer.polynomials.run.softmax import SoftmaxTransformer
-from exactformer.polynomials.threads import in_pieces, in_threads
+from exactformer.polynomials.transformer import place_in_module, transformer
 
-INSIDE = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
+BOUNDARY_SLACK = 1 + 2.0**-33  # half the slack of the proofs: room for rounding in the norm itself
 _PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
 _PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**16  # fused: milliseconds of work, points in the cache
 _CHECKED = 2**13  # points at a time
-
-
-def fused_form(blueprint: Blueprint) -> FusedForm:
-    """Return the closed form of a certified blueprint."""
-    from exactformer.polynomials.proof.symbolic import run_symbolic
-
-    return fuse(run_symbolic(blueprint, blueprint.domain))
-
-
-def transformer(
-    blueprint: Blueprint,
-    executor: str | None,
-    dtype: torch.dtype,
-    certificate: PolynomialCertificate | None = None,
-) -> FusedTransformer | LiteralTransformer | SoftmaxTransformer:
-    """Return the module that runs a blueprint; selection must have been proven, or be about to be."""
-    if is_softmax(blueprint):
-        return SoftmaxTransformer(blueprint, dtype)
-    if executor == "literal":
-        return LiteralTransformer(blueprint, dtype)
-    form = fused_form(blueprint)
-    expansion = (
-        None if certificate is None else proven_expansion(blueprint, form, certificate, dtype)
-    )
-    return FusedTransformer(form, dtype, expansion)
 
 
 class PolynomialModel(CertifiedModel[PolynomialCertificate]):
@@ -90,20 +63,24 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def __init__(
         self,
         blueprint: Blueprint,
-        certificate: PolynomialCertificate,
+        proof: Proof,
         dtype: torch.dtype = torch.float64,
         outside: str = "raise",
         executor: str | None = None,
     ) -> None:
         super().__init__()
-        executor = executor or certificate.executors[0]
-        certificate.check_executor(executor)
+        if not isinstance(proof, Proof):
+            raise InputError(
+                "a model is built from a proof; give Proof(certificate) in place of a certificate"
+            )
+        executor = executor or proof.certificate.executors[0]
+        proof.certificate.check_executor(executor)
         self.outside = outside
         self.blueprint = blueprint
         self.executor = executor
         self._surface = _surface(blueprint)
-        self.transformer = transformer(blueprint, executor, dtype, certificate)
-        self._seal(certificate)
+        self.transformer = transformer(blueprint, executor, dtype, proof)
+        self._seal(proof.certificate)
 
     @property
     def target(self) -> str:
@@ -118,17 +95,17 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def forward(self, x: Any) -> Tensor:
         """Evaluate at points given as tensor, array or nested list, coordinates last."""
         if self.outside == "raise" and is_recording():
-            raise self._no_values()
+            raise self._no_values_error()
         points = self._points(x)
-        if self._is_blind(points):
-            return self._unasked(points)
+        if self._is_symbolic(points):
+            return self._evaluate_unchecked(points)
         flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
         self._check_format()
         try:
             with full_precision(points.device):  # the test of the domain needs it as well
                 pieces = self._in_pieces(flat)
         except _OutsideError:
-            raise self._problem(flat) from None
+            raise self._outside_error(flat) from None
         values = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
         return values.reshape((*points.shape[:-1], *values.shape[1:]))
 
@@ -143,7 +120,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
             with full_precision(points.device):
                 self._check(points[None])
         except _OutsideError:
-            raise self._problem(points[None]) from None
+            raise self._outside_error(points[None]) from None
         seen: dict[str, Tensor] = {}
         literal = LiteralTransformer(self.blueprint, self.dtype).to(points.device)
         literal(points[None], record=lambda name, t: seen.__setitem__(name, t[0]))
@@ -212,9 +189,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         return twin
 
     def _rebuilt(self) -> PolynomialModel:
-        fresh = PolynomialModel(
-            self.blueprint, self._certificate, self.dtype, self.outside, self.executor
-        )
+        proof = Proof(self._certificate)  # no form: it is read anew, from the weights
+        fresh = PolynomialModel(self.blueprint, proof, self.dtype, self.outside, self.executor)
         return fresh.to(self.transformer.features.device)
 
     def _format(self) -> torch.dtype:
@@ -227,33 +203,35 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         place = place_in_module(self.blueprint, self.executor, name, difference.entry)
         return f"{place}: {difference.problem}"
 
-    def _is_blind(self, points: Tensor) -> bool:
-        """Whether points have no values to ask: they are traced, vectorised or on the meta device.
+    def _is_symbolic(self, points: Tensor) -> bool:
+        """Whether points are symbolic (traced, vectorised, meta), so that no check of data can run.
 
-        A compiler steps aside where a model asks in order to raise; an exporter cannot, nor
-        ``torch.jit.trace``, which would keep the answer for these points as the answer for all.
+        ``torch.compile`` breaks the graph at such a check. ``torch.export`` fails there, and
+        ``torch.jit.trace`` would keep the outcome for these points as the outcome for all.
         """
         if torch.compiler.is_compiling():
             return self.outside != "raise" or is_exporting()
         if is_recording():
             return True
-        return points.is_meta or (torch._C._are_functorch_transforms_active() and _is_mute(points))
+        return points.is_meta or (
+            torch._C._are_functorch_transforms_active() and _has_no_values(points)
+        )
 
-    def _unasked(self, points: Tensor) -> Tensor:
+    def _evaluate_unchecked(self, points: Tensor) -> Tensor:
         """Evaluate without a branch on the data; NaN where the model would raise or mark."""
         if self.outside == "raise" and not is_exporting():
-            raise self._no_values()
+            raise self._no_values_error()
         self._check_format()
         flat = points.reshape(prod(points.shape[:-1]), points.shape[-1])
         with full_precision(points.device):
             values: Tensor = self.transformer(flat)
             if self.outside != "allow":
-                inside = self._distances(flat.detach().double()) <= INSIDE
+                inside = self._distances(flat.detach().double()) <= BOUNDARY_SLACK
                 inside = inside[:, None] if self.blueprint.vector else inside
                 values = values.where(inside, torch.nan)
         return values.reshape((*points.shape[:-1], *values.shape[1:]))
 
-    def _no_values(self) -> ExecutionError:
+    def _no_values_error(self) -> ExecutionError:
         return ExecutionError(
             "these points have no values to check: they are vectorised, traced by torch.jit, or on "
             "the meta device; compile with outside='nan' or 'allow'"
@@ -307,10 +285,10 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
     def _check(self, points: Tensor) -> Tensor | None:
         """Raise, or return which points are inside, by ``outside``; None is all of them."""
-        if self.outside == "allow" or _deep_inside(points.detach(), self.blueprint.domain):
+        if self.outside == "allow" or _clearly_inside(points.detach(), self.blueprint.domain):
             return None
         known = points.detach().double()
-        inside = self._distances(known) <= INSIDE
+        inside = self._distances(known) <= BOUNDARY_SLACK
         if not bool(known.isfinite().all()) or (self.outside == "raise" and not bool(inside.all())):
             raise _OutsideError
         return inside if self.outside == "nan" else None
@@ -336,14 +314,14 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         distances: Tensor = torch.linalg.vector_norm(away, ord=order, dim=-1)
         return distances
 
-    def _problem(self, points: Tensor) -> InputError:
-        """Say what is wrong with points that are not all inside."""
+    def _outside_error(self, points: Tensor) -> InputError:
+        """Return the error for points that are not all inside."""
         known = points.detach().double()
         if not bool(known.isfinite().all()):
             row = int((~known.isfinite()).any(dim=-1).nonzero()[0])
             return InputError(f"point {row} is not finite: {known[row].tolist()}")
         norms = self._distances(known)
-        row, count = int(norms.argmax()), int((norms > INSIDE).sum())
+        row, count = int(norms.argmax()), int((norms > BOUNDARY_SLACK).sum())
         return OutsideDomainError(
             f"{count} of {len(points)} points lie outside {self.blueprint.domain}, where nothing "
             f"is proven; the farthest is point {row}, {float(norms[row]):.6g} times as far from "
@@ -352,11 +330,34 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         )
 
 
+def proven_model(
+    blueprint: Blueprint,
+    proof: Proof,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str | None = None,
+    executor: str | None = None,
+    outside: str = "raise",
+    tolerance: float | None = None,
+) -> PolynomialModel:
+    """Return the model of a proven blueprint.
+
+    Raises:
+        RoundingError: if the format admits no bound, or one above the tolerance.
+    """
+    model = PolynomialModel(blueprint, proof, dtype, outside, executor)
+    bound = proof.certificate.bound(dtype, model.executor)
+    if tolerance is not None and bound > tolerance:
+        raise RoundingError(
+            f"tolerance={tolerance:g} is not met: the certified error in {dtype} is {bound:.3g}"
+        )
+    return model if device is None else model.to(device)
+
+
 class _OutsideError(Exception):
     """Some point of a piece is not in the domain."""
 
 
-def _deep_inside(points: Tensor, domain: Domain) -> bool:
+def _clearly_inside(points: Tensor, domain: Domain) -> bool:
     """Whether all points are in a ball round the origin, and not so near its boundary that rounding
     could hide it: a quick test that may fail for points that are inside.
     """
@@ -384,7 +385,7 @@ def _surface(blueprint: Blueprint) -> list[list[float]]:
     return [nearest, rest, [to_float(domain.extent(j)) for j in axes]] if nearest else []
 
 
-def _is_mute(points: Tensor) -> bool:
+def _has_no_values(points: Tensor) -> bool:
     try:
         bool((points.detach() == 0).any())
     except RuntimeError:  # what vmap says

@@ -28,7 +28,7 @@ from exactformer.core.domain import Ball, Domain
 from exactformer.core.layers import Activation, Block, Rule, Selection
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.run.closed_form import Basis
-from exactformer.polynomials.run.numpy_weights import Array
+from exactformer.polynomials.run.numpy_weights import AnyArray
 
 if TYPE_CHECKING:
     import onnx
@@ -45,7 +45,7 @@ class Graph:
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
 
-    def weight(self, name: str, array: Array | Sequence[int] | float) -> str:
+    def weight(self, name: str, array: AnyArray | Sequence[int] | float) -> str:
         """Add a constant tensor; integers stay integers, numbers take the graph's format."""
         from onnx import numpy_helper
 
@@ -69,18 +69,18 @@ class Graph:
         kind = helper.np_dtype_to_tensor_dtype(self.dtype if back else dtype)
         return self.node(name, "Cast", value, to=kind)
 
-    def linear(self, name: str, value: str, matrix: Array) -> str:
+    def linear(self, name: str, value: str, matrix: AnyArray) -> str:
         """Multiply every token by a matrix, given as the theorem writes it: on the left."""
         return self.node(name, "MatMul", value, self.weight(f"{name}/weight", matrix.T))
 
-    def plus(self, name: str, value: str, constant: Array) -> str:
+    def plus(self, name: str, value: str, constant: AnyArray) -> str:
         """Add a constant, unless it is zero."""
         if not constant.any():
             return value
         return self.node(name, "Add", value, self.weight(f"{name}/weight", constant))
 
 
-def literal_graph(blueprint: Blueprint, arrays: Mapping[str, Array]) -> tuple[Graph, str]:
+def literal_graph(blueprint: Blueprint, arrays: Mapping[str, AnyArray]) -> tuple[Graph, str]:
     """Return every matrix of a blueprint at work, and the name of its values (N, outputs)."""
     graph = Graph(arrays["embedding.features"].dtype)
     stream = _embedding(graph, blueprint.embedding.dimension, arrays)
@@ -96,7 +96,7 @@ def literal_graph(blueprint: Blueprint, arrays: Mapping[str, Array]) -> tuple[Gr
     return graph, graph.plus("readout/bias", graph.linear("readout/beta", flat, beta), bias)
 
 
-def _embedding(graph: Graph, dimension: int, arrays: Mapping[str, Array]) -> str:
+def _embedding(graph: Graph, dimension: int, arrays: Mapping[str, AnyArray]) -> str:
     constant = arrays["embedding.constant"]
     after = constant.shape[1] - 1 - dimension
     t = graph.linear("embedding/features", INPUT, arrays["embedding.features"])
@@ -106,7 +106,7 @@ def _embedding(graph: Graph, dimension: int, arrays: Mapping[str, Array]) -> str
 
 
 def _attention(
-    graph: Graph, name: str, block: Block, stream: str, weights: Mapping[str, Array], n: int
+    graph: Graph, name: str, block: Block, stream: str, weights: Mapping[str, AnyArray], n: int
 ) -> str:
     attended = stream
     for h in range(len(block.attention.heads)):
@@ -142,7 +142,7 @@ def _select(graph: Graph, name: str, scores: str, selection: Selection, n: int) 
 
 
 def _feed_forward(
-    graph: Graph, name: str, block: Block, stream: str, weights: Mapping[str, Array]
+    graph: Graph, name: str, block: Block, stream: str, weights: Mapping[str, AnyArray]
 ) -> str:
     w1, b1, w2, b2 = (weights[f"feed_forward.{part}"] for part in ("w1", "b1", "w2", "b2"))
     output = stream
@@ -155,7 +155,7 @@ def _feed_forward(
     return graph.plus(f"{name}/b2", output, b2.T)
 
 
-def fused_graph(arrays: Mapping[str, Array], dtype: np.dtype[Any]) -> tuple[Graph, str]:
+def fused_graph(arrays: Mapping[str, AnyArray], dtype: np.dtype[Any]) -> tuple[Graph, str]:
     """Return the closed form for points of ``dtype``, and the name of its values (N, outputs)."""
     features, coefficients = arrays["features"], arrays["coefficients"]
     graph, wide = Graph(dtype), features.dtype
@@ -172,7 +172,7 @@ def fused_graph(arrays: Mapping[str, Array], dtype: np.dtype[Any]) -> tuple[Grap
     return graph, graph.cast("rounded", values, wide, back=True)
 
 
-def _horner(graph: Graph, t: str, coefficients: Array) -> str:
+def _horner(graph: Graph, t: str, coefficients: AnyArray) -> str:
     """t (c_1 + t (c_2 + …))."""
     value = ""
     for s in range(len(coefficients), 0, -1):
@@ -182,7 +182,7 @@ def _horner(graph: Graph, t: str, coefficients: Array) -> str:
     return value
 
 
-def _clenshaw(graph: Graph, t: str, coefficients: Array) -> str:
+def _clenshaw(graph: Graph, t: str, coefficients: AnyArray) -> str:
     """b_s = c_s + 2t·b_(s+1) − b_(s+2), then t·b_1 − b_2."""
     twice = graph.node("features/2t", "Add", t, t)
     current = above = ""

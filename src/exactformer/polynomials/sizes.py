@@ -1,20 +1,26 @@
-"""What a transformer's dense tables occupy, known before any of them is made."""
+"""Sizes of a transformer, known before anything is made: bytes of dense tables, degrees of streams.
+
+Every entry of a token's stream is a polynomial in the token's feature. A score multiplies two of them
+and may multiply a third, so a block can triple degrees and a small file can reach any of them. Degrees
+are followed as integers, by dimension: a sum has the largest degree of its terms.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from exactformer.algebra import Target
+from exactformer.core.layers import Rule
+from exactformer.core.matrix import Matrix
 from exactformer.core.options import FLOAT
 from exactformer.errors import SizeError
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.degrees import largest_degree
 
 AT_ONCE = 4
 """Tables of one shape that a proof holds together: sizes and errors of two factors."""
-SURPLUS = 4
+_SURPLUS = 4
 """How far degrees within a model may exceed that of its target; constructions reach it, no more."""
-LEAST_DEGREE = 256
+_LEAST_DEGREE = 256
 """A degree that costs nothing to follow, whatever the target."""
 
 
@@ -58,7 +64,7 @@ def check_stored_size(
             f"{name}: {size / 2**30:,.1f} GiB as dense tables, and the limit is "
             f"{memory_limit / 2**30:.1f} GiB. If this is your own model, raise memory_limit="
         )
-    degree, most = largest_degree(blueprint), max(LEAST_DEGREE, SURPLUS * target.degree)
+    degree, most = _largest_degree(blueprint), max(_LEAST_DEGREE, _SURPLUS * target.degree)
     if degree > most:
         raise SizeError(
             f"the blocks multiply up to a degree of 2^{degree.bit_length() - 1} and more, and the "
@@ -81,3 +87,42 @@ def _tables(blueprint: Blueprint) -> Iterator[tuple[str, int]]:
         units = max(block.feed_forward.w1.rows, block.feed_forward.w2.columns)
         table = f"blocks.{b}.feed_forward.w1 of {units:,} units for {n:,} tokens"
         yield table, n * w * units * FLOAT
+
+
+_Degrees = dict[int, int]
+"""By dimension; those that are zero for every token are left out."""
+
+
+def _largest_degree(blueprint: Blueprint) -> int:
+    """Return a bound of the degree of every entry of the stream, of every query and of every score."""
+    stream: _Degrees = {dimension: 0 for _, dimension in blueprint.embedding.constant.entries}
+    stream[blueprint.embedding.dimension] = 1
+    largest = 1
+    for block in blueprint.blocks:
+        attended = dict(stream)
+        for head in block.attention.heads:
+            queries, keys = _applied(head.query, stream), _applied(head.key, stream)
+            score = max((queries[r] + keys[r] for r in queries.keys() & keys.keys()), default=0)
+            weight = 0 if block.attention.selection.rule is Rule.HARD_MAX else score
+            largest = max(largest, score)
+            for dimension, degree in _applied(head.value, stream).items():
+                attended[dimension] = max(attended.get(dimension, 0), weight + degree)
+        layer = block.feed_forward
+        units = _applied(layer.w1, attended)
+        for unit, _ in layer.b1.entries:
+            units.setdefault(unit, 0)
+        stream = attended
+        for dimension, degree in _applied(layer.w2, units).items():
+            stream[dimension] = max(stream.get(dimension, 0), degree)
+        for dimension, _ in layer.b2.entries:
+            stream.setdefault(dimension, 0)
+        largest = max(largest, *stream.values())
+    return largest
+
+
+def _applied(matrix: Matrix, degrees: _Degrees) -> _Degrees:
+    found: _Degrees = {}
+    for row, column in matrix.entries:
+        if column in degrees:
+            found[row] = max(found.get(row, 0), degrees[column])
+    return found

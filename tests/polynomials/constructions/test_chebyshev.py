@@ -18,6 +18,7 @@ from exactformer.algebra.rational import to_fmpq
 from exactformer.algebra.ridge import ridge_form
 from exactformer.polynomials.constructions.chebyshev import chebyshev
 from exactformer.polynomials.model import PolynomialModel
+from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.proof.symbolic import run_symbolic
 
 fractions = st.fractions(-5, 5, max_denominator=12)
@@ -64,7 +65,7 @@ def test_degree_60_keeps_thirteen_digits_where_powers_keep_eight() -> None:
     for name in ("chebyshev", "scaled"):
         model = ef.compile(target, construction=name)
         for executor in ("fused", "literal"):
-            module = PolynomialModel(model.blueprint, model.certificate, executor=executor)
+            module = PolynomialModel(model.blueprint, Proof(model.certificate), executor=executor)
             errors = [
                 abs(Fraction(v) - e)
                 for v, e in zip(module(x[:, None]).tolist(), exact, strict=True)

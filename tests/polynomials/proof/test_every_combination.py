@@ -13,6 +13,7 @@ from exactformer.errors import ExactformerError
 from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS
 from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certificate import EXECUTORS
+from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.run.exact import run_exact
 from tests.cases.targets import CASES, Case, points
 
@@ -41,7 +42,7 @@ def test_all_agree_within_their_certificates(
             try:
                 bound = model.certificate.bound(dtype, executor)
                 module = PolynomialModel(
-                    model.blueprint, model.certificate, dtype, executor=executor
+                    model.blueprint, Proof(model.certificate), dtype, executor=executor
                 )
             except ExactformerError:  # a format too small for this target
                 assert dtype != torch.float64

@@ -13,11 +13,12 @@ from math import inf, isqrt
 import numpy as np
 import pytest
 
+from exactformer.core.arrays import Array
 from exactformer.core.domain import Ball, Box, Domain
 from exactformer.core.formats import FORMATS, FloatFormat
 from exactformer.core.layers import Activation, Readout
 from exactformer.core.matrix import Matrix
-from exactformer.core.upper import Array, Upper, above, below
+from exactformer.core.upper import Upper, above, below
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.proof.literal_rounding import (
     Analysis,

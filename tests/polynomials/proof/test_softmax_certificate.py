@@ -23,7 +23,7 @@ from exactformer.polynomials.constructions.softmax import softmax
 from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
 from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
-from exactformer.polynomials.proof.certify import certify_blueprint
+from exactformer.polynomials.proof.certify import Proof, certify_blueprint
 from exactformer.polynomials.proof.softmax_certificate import SoftmaxCertificate
 from exactformer.polynomials.run.softmax import SoftmaxTransformer
 from tests.cases.adversary import worst_error
@@ -140,7 +140,7 @@ def test_degenerate_models_are_within_their_bounds(
 
 def test_a_vector_is_certified_component_by_component() -> None:
     target = Target.coerce(["x^2 + y^2", "x y"])
-    blueprint = construct("softmax", ridge_forms(list(target), "lattice"), Fraction(1), vector=True)
+    blueprint = construct("softmax", ridge_forms(list(target), "lattice"), Fraction(1), target)
     certificate = certify_blueprint(blueprint, target)
     single = certify_blueprint(
         replace(blueprint, readouts=blueprint.readouts[:1], vector=False), target.polynomials[0]
@@ -199,7 +199,7 @@ def test_a_value_inherits_the_errors_of_what_it_reads() -> None:
     certificate = certify_blueprint(blueprint, Target.coerce("5/4", ["x1"]))
     assert isinstance(certificate, SoftmaxCertificate)
     value = 1 / (1 + math.exp(-1)) + 0.5  # what two tokens with the logits 1 and 0 give in the end
-    assert float(PolynomialModel(blueprint, certificate)([0.5])) == pytest.approx(value)
+    assert float(PolynomialModel(blueprint, Proof(certificate))([0.5])) == pytest.approx(value)
     bound = certificate.bound("float64")
     assert 1.25 - value < bound < 3 * (1.25 - value)
     assert certificate.errors["float64"].truncation > certificate.errors["float64"].rounding

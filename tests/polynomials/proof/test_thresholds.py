@@ -13,11 +13,14 @@ from exactformer.algebra import Target
 from exactformer.core.domain import Ball, Box, Domain
 from exactformer.errors import CertificationError, IdentityError, SelectionError
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.compile import draw
+from exactformer.polynomials.compile import local_forms
+from exactformer.polynomials.constructions import construct
+from exactformer.polynomials.proof import certify
 from exactformer.polynomials.proof.certify import SLACK, certify_blueprint
 from exactformer.polynomials.proof.identity import prove_identity
 from exactformer.polynomials.proof.selection import SelectionProof, prove_selection
 from exactformer.polynomials.proof.symbolic import run_symbolic
+from exactformer.polynomials.transformer import closed_form
 from tests.cases.blueprints import Entries, attention_block, hand_made
 
 CENTRED: list[Domain] = [
@@ -35,7 +38,7 @@ def prove(blueprint: Blueprint, target: Target) -> int:
 def test_a_model_is_the_target_whatever_the_centre(domain: Domain, construction: str) -> None:
     """F·x = F·(x − c) + F·c: every entry of F meets the coordinate of c that belongs to it."""
     target = Target.coerce("3 x1^3 + 2 x1 x2 - 7 x2^2 + 5")
-    blueprint = draw(target, domain, construction)
+    blueprint = construct(construction, local_forms(target, domain), domain, target)
     moved = replace(domain, centre=tuple(c + Fraction(1, 7) for c in domain.centre))
     for round_it in (domain, moved):
         run = run_symbolic(blueprint, round_it)
@@ -48,7 +51,8 @@ def test_a_model_is_the_target_whatever_the_centre(domain: Domain, construction:
 def test_a_model_with_another_number_of_outputs_is_not_the_target() -> None:
     """A vector that begins with the target is not the target, nor is the beginning of it."""
     one, two = Target.coerce(["x1^2 + x2"]), Target.coerce(["x1^2 + x2", "x1 x2"])
-    pair = draw(two, Ball(Fraction(1)), "doubling")
+    ball = Ball(Fraction(1))
+    pair = construct("doubling", local_forms(two, ball), ball, two)
     assert prove(pair, two) == 3
     with pytest.raises(IdentityError, match="2 outputs, the target 1"):
         prove(pair, one)
@@ -118,7 +122,9 @@ def test_proofs_cover_the_domain_and_a_little_more() -> None:
     for bias in (Fraction(1), SLACK - Fraction(1, 2**80)):
         with pytest.raises(CertificationError, match="changes sign"):
             certify_blueprint(with_relu(bias), Target.coerce(f"x1 + {bias}"))
-    assert certify_blueprint(with_relu(SLACK), Target.coerce(f"x1 + {SLACK}")).terms == 2
+    proof = certify.prove(with_relu(SLACK), Target.coerce(f"x1 + {SLACK}"))
+    assert proof.certificate.terms == 2
+    assert proof.form == closed_form(with_relu(SLACK))  # read on the domain itself
 
 
 def test_outputs_and_their_place_are_checked() -> None:

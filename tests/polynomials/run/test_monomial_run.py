@@ -17,6 +17,7 @@ from exactformer.core.domain import Ball, Box, Domain
 from exactformer.core.formats import FORMATS, FloatFormat, float_format
 from exactformer.core.matrix import Matrix
 from exactformer.polynomials.model import PolynomialModel
+from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.proof.closed_form_rounding import arithmetic_format
 from exactformer.polynomials.proof.monomial_rounding import (
     _additions,
@@ -148,7 +149,7 @@ def test_models_use_it_only_within_their_certificate(case: Case) -> None:
             bound = model.certificate.bound(dtype, "fused")
         except ef.errors.RoundingError:
             continue
-        module = PolynomialModel(model.blueprint, model.certificate, dtype)
+        module = PolynomialModel(model.blueprint, Proof(model.certificate), dtype)
         inputs = torch.as_tensor(x).to(dtype)
         values = module(inputs).double().reshape(len(x), -1).tolist()
         for row, exact in zip(values, exact_values(target, inputs), strict=True):

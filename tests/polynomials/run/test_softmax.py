@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from exactformer.algebra import Polynomial
+from exactformer.algebra import Polynomial, Target
 from exactformer.algebra.ridge import ridge_form
 from exactformer.errors import ExecutionError
 from exactformer.polynomials.constructions import construct
@@ -43,8 +43,9 @@ def test_weights_are_frozen_and_named_as_in_the_module() -> None:
 
 
 def test_a_vector_has_an_output_each() -> None:
-    forms = [ridge_form(Polynomial.parse(text, ["x"]), "lattice") for text in ("x^2", "3 x^2")]
-    blueprint = construct("softmax", forms, Fraction(1), vector=True)
+    target = Target.coerce(["x^2", "3 x^2"])
+    forms = [ridge_form(polynomial, "lattice") for polynomial in target]
+    blueprint = construct("softmax", forms, Fraction(1), target)
     values = SoftmaxTransformer(blueprint)(torch.tensor([[0.5]], dtype=torch.float64))
     assert values.shape == (1, 2)
     assert torch.allclose(values, torch.tensor([[0.25, 0.75]]).double(), rtol=0, atol=1e-12)

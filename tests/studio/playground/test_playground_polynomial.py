@@ -19,7 +19,7 @@ from exactformer.core.formats import FORMATS
 from exactformer.errors import ExactformerError, OutsideDomainError, SizeError
 from exactformer.polynomials.constructions import APPROXIMATIONS
 from exactformer.polynomials.constructions import CONSTRUCTIONS as EXACT
-from exactformer.polynomials.constructions.counts import TheoremCounts
+from exactformer.polynomials.constructions.paper import TheoremCounts
 from exactformer.polynomials.files import digest
 from exactformer.studio.playground import polynomial
 from exactformer.studio.playground.descriptions import describe, model_file

@@ -58,7 +58,7 @@ class TokenLayout:
         return ("feature", *positions, *(f"{self.basis} {s}" for s in self.powers), "one")
 
     def embedding(self, directions: Sequence[Sequence[Fraction]], domain: Domain) -> Embedding:
-        """Return F·(x − c) with one direction a row, beside positions and ones."""
+        """Return F·(x − c) with one direction per row, next to positions and ones."""
         features: dict[tuple[int, int], Fraction] = {}
         constant: dict[tuple[int, int], Fraction | int] = {}
         for i, row in enumerate(directions):

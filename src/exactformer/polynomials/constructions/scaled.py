@@ -39,7 +39,7 @@ def scaled(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
 
 
 def power_layout(form: RidgeForm) -> TokenLayout:
-    """Return the token that stores powers 2 … q beside the feature."""
+    """Return the token that stores powers 2 … q next to the feature."""
     return TokenLayout(form.width, powers=tuple(range(2, form.degree + 1)))
 
 
@@ -87,10 +87,12 @@ def scaled_beta(form: RidgeForm, domain: Domain) -> dict[int, list[Fraction]]:
 
 
 def scaled_features(form: RidgeForm, domain: Domain) -> list[list[Fraction]]:
-    """Return F, one direction a row, with features t_k = ξ_k·u / B_k in [−1, 1]."""
+    """Return F, one direction per row, with features t_k = ξ_k·u / B_k in [−1, 1]."""
+    units = [domain.unit(j) for j in range(len(form.variables))]
+    reaches = [domain.local_reach(direction) for direction in form.directions]
     return [
-        [c / (domain.unit(j) * domain.local_reach(row)) for j, c in enumerate(row)]
-        for row in form.directions
+        [c / (unit * reach) for c, unit in zip(direction, units, strict=True)]
+        for direction, reach in zip(form.directions, reaches, strict=True)
     ]
 
 

@@ -54,7 +54,7 @@ DEFAULT = Extrapolation(heads=12, span=Fraction(13, 8))
 
 
 @dataclass(frozen=True)
-class SharedLayout:
+class _SharedLayout:
     """Places of the named dimensions, for ``tokens`` ordinary tokens and degree ``degree``."""
 
     tokens: int
@@ -164,7 +164,7 @@ def softmax(
 ) -> Blueprint:
     """Return a softmax transformer of ⌈log₂ q⌉ blocks that approximates the ridge form."""
     domain = as_domain(domain)
-    layout = SharedLayout(form.width, form.degree)
+    layout = _SharedLayout(form.width, form.degree)
     blocks = []
     known = 1
     while known < form.degree:

@@ -79,4 +79,6 @@ class Extrapolation:
         try:
             return cls(int(metadata["heads"]), Fraction(metadata["span"]))
         except (KeyError, ValueError, ZeroDivisionError):
-            raise InputError("the model does not say what its products extrapolate") from None
+            raise InputError(
+                "the file lacks the extrapolation settings 'heads' and 'span', or they are not numbers"
+            ) from None

@@ -15,7 +15,8 @@ from numpy.polynomial.chebyshev import chebvander
 from numpy.typing import NDArray
 from scipy.fft import dctn
 
-from exactformer.polynomials.functions.sampled import Array, BoxFunction
+from exactformer.core.arrays import Array
+from exactformer.polynomials.functions.sampled import BoxFunction
 
 _ROWS = 4096
 _NOISE = 4 * float(np.finfo(np.float64).eps)

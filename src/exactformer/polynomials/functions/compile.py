@@ -1,4 +1,4 @@
-"""Continuous functions (Fang et al., Corollary 3.7): approximate, compile, measure, say so.
+"""Continuous functions (Fang et al., Corollary 3.7), approximated by polynomials and measured.
 
 The polynomial is found in floating point, but once found it is an exact object: the transformer
 computes *it* with zero error, and that is proven as for every polynomial. How far the polynomial is
@@ -27,16 +27,16 @@ from exactformer.polynomials.functions.report import Approximation
 from exactformer.polynomials.functions.ridges import direction_count, expansion_ridges
 from exactformer.polynomials.functions.sampled import BoxFunction
 from exactformer.polynomials.functions.search import Found, check_points, search
-from exactformer.polynomials.model import transformer
 from exactformer.polynomials.sizes import dense_entries
+from exactformer.polynomials.transformer import transformer
 
-MAX_DEGREE = 500
+_MAX_DEGREE = 500
 """Exact arithmetic on coefficients of hundreds of digits takes its time beyond."""
 
-MAX_TERMS = 3000
+_MAX_TERMS = 3000
 """Polynomials of a total degree, in the linear algebra that finds the ridges."""
 
-SMALLEST_TOLERANCE = 1e-15
+_SMALLEST_TOLERANCE = 1e-15
 _BATCH = 4096
 
 
@@ -51,12 +51,13 @@ def approximate(
 ) -> tuple[Blueprint, Target]:
     """Return a blueprint that approximates f on a box to a tolerance, and the polynomial it computes.
 
-    Refuses, with the best that was found, what was not measured to be met.
+    Raises:
+        ToleranceError: with the best approximation found, if the measured error exceeds the tolerance.
     """
-    if not (isinstance(tolerance, int | float) and SMALLEST_TOLERANCE <= tolerance < np.inf):
+    if not (isinstance(tolerance, int | float) and _SMALLEST_TOLERANCE <= tolerance < np.inf):
         raise InputError(
             "tolerance= is the largest error accepted, a finite number of at least "
-            f"{SMALLEST_TOLERANCE:g}, not {tolerance!r}"
+            f"{_SMALLEST_TOLERANCE:g}, not {tolerance!r}"
         )
     centre, widths = ([float(v) for v in part] for part in (domain.centre, domain.half_widths))
     function = BoxFunction(f, centre, widths)
@@ -64,7 +65,7 @@ def approximate(
     found = search(function, float(tolerance), limit)
     if not found.met:
         raise _refusal(function, domain, tolerance, found, limit)
-    blueprint, target = _draw(found.expansion, domain, variables, function.vector)
+    blueprint, target = _build_blueprint(found.expansion, domain, variables, function.vector)
     error, points = _measure(blueprint, function, executor, dtype)
     report = Approximation(
         function.name, tolerance, found.degree, error, points, found.expansion.points
@@ -80,15 +81,14 @@ def approximate(
     return replace(blueprint, metadata=metadata), target
 
 
-def _draw(
+def _build_blueprint(
     expansion: Expansion, domain: Box, variables: Sequence[str], vector: bool
 ) -> tuple[Blueprint, Target]:
     forms = expansion_ridges(expansion, variables)
     sides = list(zip(domain.centre, domain.half_widths, strict=True))
     shifts, scales = [-c / h for c, h in sides], [1 / h for _, h in sides]
     target = Target(tuple(form.to_polynomial().composed(shifts, scales) for form in forms), vector)
-    blueprint = construct("chebyshev", forms, domain, vector)
-    return replace(blueprint, metadata={**blueprint.metadata, "target": str(target)}), target
+    return construct("chebyshev", forms, domain, target), target
 
 
 def _measure(
@@ -111,7 +111,7 @@ def _refusal(
     if found.needed is not None and found.needed > found.degree:
         degree = float(f"{found.needed:.2g}")  # an estimate: two digits
         needed = f"; its coefficients fall so that about degree {degree:,.0f} would be needed"
-    more = ", raise memory_limit=," if limit < MAX_DEGREE else ""
+    more = ", raise memory_limit=," if limit < _MAX_DEGREE else ""
     return ToleranceError(
         f"{function.name} on {domain} is not approximated to {tolerance:g}: the best found is "
         f"degree {found.degree} with an error of {found.error:.2g}{needed}. The limit here is degree "
@@ -128,10 +128,10 @@ def largest_degree(dimension: int, itemsize: int, memory_limit: int) -> int:
     def fits(q: int) -> bool:
         tokens = direction_count(dimension, q)
         bytes_needed = dense_entries(tokens, q, dimension) * itemsize
-        return comb(dimension + q, q) <= MAX_TERMS and bytes_needed <= memory_limit
+        return comb(dimension + q, q) <= _MAX_TERMS and bytes_needed <= memory_limit
 
     degree = 0
-    while degree < MAX_DEGREE and fits(degree + 1):
+    while degree < _MAX_DEGREE and fits(degree + 1):
         degree += 1
     if degree == 0:
         raise SizeError(f"not even degree 1 in {dimension} variables fits; raise memory_limit=")

@@ -1,4 +1,4 @@
-"""How the error falls with the degree (Corollary 3.7, measured)."""
+"""Error against degree (Corollary 3.7), measured."""
 
 from __future__ import annotations
 

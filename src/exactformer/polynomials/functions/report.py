@@ -32,9 +32,9 @@ class Approximation:
 
     @classmethod
     def of(cls, metadata: Mapping[str, str]) -> Approximation | None:
-        """Read what a blueprint's metadata says, if it says anything."""
+        """Read the report from a blueprint's metadata, if there is one."""
         text = metadata.get("approximation")
         try:
             return None if text is None else cls(**json.loads(text))
         except (TypeError, ValueError):
-            raise FileFormatError("what is said about the approximation is damaged") from None
+            raise FileFormatError("the approximation report in this file is corrupt") from None

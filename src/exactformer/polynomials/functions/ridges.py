@@ -16,8 +16,8 @@ import numpy as np
 
 from exactformer.algebra.chebyshev import to_powers
 from exactformer.algebra.ridge.form import Direction, RidgeForm, norm_bound
+from exactformer.core.arrays import Array
 from exactformer.polynomials.functions.chebyshev_expansion import Expansion
-from exactformer.polynomials.functions.sampled import Array
 
 _STEPS = 256  # directions are rounded to this grid
 _BITS = 64  # and coefficients to so many bits below the largest

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from exactformer.core.arrays import Array
 from exactformer.errors import InputError
-
-Array = NDArray[np.float64]
 
 
 class BoxFunction:

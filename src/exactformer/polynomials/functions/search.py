@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from exactformer.core.arrays import Array
 from exactformer.polynomials.functions.chebyshev_expansion import Expansion, expand
-from exactformer.polynomials.functions.sampled import Array, BoxFunction
+from exactformer.polynomials.functions.sampled import BoxFunction
 
 MAX_SAMPLES = 2**20
 _FINEST = 2**14

@@ -128,7 +128,7 @@ class PolynomialCertificate(Certificate):
         )
 
     def describe(self, name: str) -> str:
-        """Say in a line what is guaranteed in one float format."""
+        """Return in a line what is guaranteed in one float format."""
         fused, literal = self.fused[name].executed, self.rounding[name].executed
         if fused is None:
             return f"no guarantee: {self.fused[name].reason}"

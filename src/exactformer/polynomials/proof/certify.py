@@ -1,7 +1,8 @@
-"""From blueprint and target to certificate, from scratch."""
+"""Proofs of a blueprint, from scratch: selection, identity with the target, rounding."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,20 +27,35 @@ from exactformer.polynomials.run.closed_form import FusedForm, fuse
 SLACK = 1 + Fraction(1, 2**32)
 """Proofs cover a domain larger by this factor, so that x may be tested for it in floats."""
 
-CERTIFIED_FORMATS = tuple(FORMATS)
+
+@dataclass(frozen=True)
+class Proof:
+    """A certificate, with the closed form and the target that it was proven for.
+
+    A model is built from it. Where form or target are missing, the model reads them again: the form
+    from its blueprint, the target from the certificate's text.
+    """
+
+    certificate: PolynomialCertificate
+    form: FusedForm | None = None
+    target: Target | None = None
 
 
 def certify_blueprint(blueprint: Blueprint, target: Target | Polynomial) -> PolynomialCertificate:
+    """Return the certificate of a proof alone; raise what cannot be proven."""
+    return prove(blueprint, target).certificate
+
+
+def prove(blueprint: Blueprint, target: Target | Polynomial) -> Proof:
     """Prove selection, identity and rounding; raise what cannot be proven."""
     target = Target.coerce(target)
     if is_softmax(blueprint):
-        return _certify_softmax(blueprint, target)
+        return _prove_softmax(blueprint, target)
     run = run_symbolic(blueprint, blueprint.domain.enlarged(SLACK))
     selection = prove_selection(run)
     terms = prove_identity(run, target)
     form = fuse(run)
-    formats = [FORMATS[name] for name in CERTIFIED_FORMATS]
-    return PolynomialCertificate(
+    certificate = PolynomialCertificate(
         target=str(target),
         variables=target.variables,
         domain=str(blueprint.domain),
@@ -48,19 +64,21 @@ def certify_blueprint(blueprint: Blueprint, target: Target | Polynomial) -> Poly
         depth=blueprint.depth,
         margin=finite(selection.smallest),
         terms=terms,
-        rounding={f.name: rounding_bound(run, selection.margins, f) for f in formats},
-        fused={f.name: fused_bound(form, run.sizes.reach, run.domain, f) for f in formats},
+        rounding={f.name: rounding_bound(run, selection.margins, f) for f in FORMATS.values()},
+        fused={f.name: fused_bound(form, run.sizes.reach, run.domain, f) for f in FORMATS.values()},
         scale=_largest_value(form, blueprint.domain),
         blueprint_digest=digest(blueprint),
     )
+    return Proof(certificate, form, target)
 
 
-def _certify_softmax(blueprint: Blueprint, target: Target) -> SoftmaxCertificate:
+def _prove_softmax(blueprint: Blueprint, target: Target) -> Proof:
     """Prove attention and the identity of the linear parts; bound all that is left."""
     run = run_softmax(blueprint, blueprint.domain.enlarged(SLACK))
     terms = prove_identity(run, target)
-    errors = {name: softmax_bound(run, FORMATS[name]) for name in CERTIFIED_FORMATS}
-    return SoftmaxCertificate(
+    form = fuse(run)
+    errors = {f.name: softmax_bound(run, f) for f in FORMATS.values()}
+    certificate = SoftmaxCertificate(
         target=str(target),
         variables=target.variables,
         domain=str(blueprint.domain),
@@ -71,10 +89,11 @@ def _certify_softmax(blueprint: Blueprint, target: Target) -> SoftmaxCertificate
         terms=terms,
         rounding={n: RoundingBound(e.total, e.any_order, e.reason) for n, e in errors.items()},
         fused={},
-        scale=_largest_value(fuse(run), blueprint.domain),
+        scale=_largest_value(form, blueprint.domain),
         blueprint_digest=digest(blueprint),
         errors=errors,
     )
+    return Proof(certificate, form, target)
 
 
 def _largest_value(form: FusedForm, domain: Domain, samples: int = 256) -> float:

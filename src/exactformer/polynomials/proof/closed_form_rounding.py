@@ -1,4 +1,4 @@
-"""How far rounding can take a fused form from exact arithmetic, in any float format.
+"""Bounds of the rounding errors of a fused form, in any float format.
 
 Let |t̂ − t| ≤ E and |t| ≤ T, and let coefficients ĉ be rounded from c. Horner's rule gives
 

@@ -1,4 +1,4 @@
-"""How far rounding can take a blueprint's module from exact arithmetic, in any float format.
+"""Bounds of the rounding errors of a blueprint's literal module, in any float format.
 
 Standard model: fl(a ∘ b) = (a ∘ b)(1 + δ) with |δ| ≤ u. A sum of m terms in *any* order, with or
 without fused multiply-add, errs by at most γ_{m−1}·Σ|terms| with γ_k = ku/(1 − ku); a sum of two by
@@ -22,10 +22,11 @@ from math import ceil, isfinite, log2
 import numpy as np
 from numpy.typing import ArrayLike
 
+from exactformer.core.arrays import Array
 from exactformer.core.formats import FloatFormat
 from exactformer.core.layers import Activation, FeedForward, Readout
 from exactformer.core.matrix import Matrix
-from exactformer.core.upper import Array, Mask, Upper, above, below, gamma
+from exactformer.core.upper import Mask, Upper, above, below, gamma
 from exactformer.polynomials.proof.magnitudes import CoordinateSizes
 from exactformer.polynomials.proof.symbolic import BlockRun, SymbolicRun, Token, value_range
 

@@ -1,4 +1,4 @@
-"""How large polynomials and sums of coordinates get on a domain."""
+"""Sizes of polynomials and of sums of coordinates on a domain."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from flint import fmpq, fmpq_poly
 
 from exactformer.algebra.chebyshev import absolute_sum
 from exactformer.algebra.rational import to_float, to_fraction
+from exactformer.core.arrays import Array
 from exactformer.core.domain import Ball, Domain
-from exactformer.core.upper import Array, Upper, above
+from exactformer.core.upper import Upper, above
 
 Token = Mapping[int, fmpq_poly]
 

@@ -1,8 +1,8 @@
-"""How far rounding can take an expansion from exact arithmetic.
+"""Bounds of the rounding errors of an expansion.
 
-A term a·y^α meets few roundings: its coefficient's, one a variable where a centre is subtracted, one a
-product, and the additions of its sum. So the error is at most Σ_s γ_{K_s} Σ|a_α||y^α|, the inner sum
-over the terms of degree s, K_s the largest count of any of them. In a ball of radius R that sum is
+A term a·y^α meets few roundings: its coefficient's, one per variable where a centre is subtracted, one
+per product, and the additions of its sum. So the error is at most Σ_s γ_{K_s} Σ|a_α||y^α|, the inner
+sum over the terms of degree s, K_s the largest count of any of them. In a ball of radius R that sum is
 bounded by Cauchy and Schwarz:
 
     Σ|a_α||y^α| ≤ (Σ a_α²/w_α)^(1/2) (Σ w_α y^(2α))^(1/2) ≤ R^s (Σ a_α²/w_α)^(1/2),    w_α = s!/α!,

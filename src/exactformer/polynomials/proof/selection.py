@@ -26,8 +26,9 @@ import numpy as np
 from flint import fmpq_poly
 
 from exactformer.algebra.rational import to_float
+from exactformer.core.arrays import Array
 from exactformer.core.domain import Ball
-from exactformer.core.upper import Array, Upper, above, below
+from exactformer.core.upper import Upper, above, below
 from exactformer.errors import SelectionError
 from exactformer.polynomials.proof.magnitudes import Sizes, slope_bound
 from exactformer.polynomials.proof.symbolic import HeadRun, SymbolicRun, Token, value_range

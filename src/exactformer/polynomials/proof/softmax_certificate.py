@@ -65,7 +65,7 @@ class SoftmaxCertificate(PolynomialCertificate):
         )
 
     def describe(self, name: str) -> str:
-        """Say in a line what is guaranteed in one float format."""
+        """Return in a line what is guaranteed in one float format."""
         bound = self.errors[name]
         if bound.total is None:
             return f"no guarantee: {bound.reason}"

@@ -1,4 +1,4 @@
-"""How far a softmax transformer can be from its polynomial: truncation, leakage and rounding.
+"""Bounds of the error of a softmax transformer: truncation, leakage and rounding.
 
 For every entry of the stream three errors are carried apart, each a bound over the whole domain:
 
@@ -48,7 +48,7 @@ from exactformer.polynomials.proof.softmax_symbolic import (
 )
 from exactformer.polynomials.proof.symbolic import Token
 
-Indices = NDArray[np.int64]
+_Indices = NDArray[np.int64]
 T = TypeVar("T", float, Upper)
 
 _RESCALING_ULPS = 2
@@ -66,8 +66,8 @@ _SMALLEST = float(np.finfo(np.float64).tiny)
 """What an exponential that underflows can be."""
 
 _ZERO = Fraction(0)
-PARTS = ("truncation", "leakage", "rounding")
-_TRUNCATION, _LEAKAGE, _ROUNDING = range(len(PARTS))
+_PARTS = ("truncation", "leakage", "rounding")
+_TRUNCATION, _LEAKAGE, _ROUNDING = range(len(_PARTS))
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class ErrorBound:
     @classmethod
     def worst(cls, bounds: Sequence[ErrorBound]) -> ErrorBound:
         """Return what holds for every output, cause by cause."""
-        causes = (*PARTS, "reordering")
+        causes = (*_PARTS, "reordering")
         found = {cause: [getattr(bound, cause) for bound in bounds] for cause in causes}
         most = {cause: None if None in values else max(values) for cause, values in found.items()}
         return cls(**most, reason=next((b.reason for b in bounds if b.reason), ""))
@@ -187,7 +187,7 @@ class _SharedAttention(Analysis):
     def bound(self) -> ErrorBound:
         """Follow the stream to the outputs; return what holds for the worst of them."""
         embedded = self.embedding()
-        errors = Upper.zeros((len(PARTS), *embedded.size.shape))
+        errors = Upper.zeros((len(_PARTS), *embedded.size.shape))
         errors[_ROUNDING] = embedded.error
         stream = _Stream(embedded, errors)
         for b, block in enumerate(self.run.shared):
@@ -229,13 +229,13 @@ class _SharedAttention(Analysis):
 
     def combinations(
         self, product: Product, heads: Sequence[SoftmaxHead]
-    ) -> dict[int, list[tuple[_Combination, Indices]]]:
+    ) -> dict[int, list[tuple[_Combination, _Indices]]]:
         """Return, by dimension, which tokens see which combination of the heads' values."""
         members = [heads[h] for h in product.heads]
         scales = [head.scale for head in members]
         partner = members[0].partner
         own = np.flatnonzero(partner != ALONE)
-        found: dict[int, list[tuple[_Combination, Indices]]] = {}
+        found: dict[int, list[tuple[_Combination, _Indices]]] = {}
         for rows, values in _alike(members, own, partner[own]):
             for dimension in {d for pair in values for side in pair for d in side}:
                 pairs = [(v.get(dimension, _ZERO), o.get(dimension, _ZERO)) for v, o in values]
@@ -291,7 +291,7 @@ class _SharedAttention(Analysis):
         return self.entries(tokens, brought + arising), arising
 
     def logit_noise(
-        self, queries: Entries, from_queries: Upper, keys: Entries, from_keys: Upper, j: Indices
+        self, queries: Entries, from_queries: Upper, keys: Entries, from_keys: Upper, j: _Indices
     ) -> tuple[Upper, Upper]:
         """Bound the arithmetic of each token's logit with token j[i], inputs taken as given.
 
@@ -358,7 +358,7 @@ class _SharedAttention(Analysis):
         return self.run.sizes.table([{0: p} for p in polynomials], 1)[:, 0]
 
     def _values(
-        self, head: SoftmaxHead, first: Indices, second: Indices
+        self, head: SoftmaxHead, first: _Indices, second: _Indices
     ) -> tuple[Upper, Upper, Upper]:
         """Bound |v + v'|/2 and |v − v'|/4 for the values of every two tokens, and |v| of each token."""
         half, spread, size = np.zeros((3, len(head.values), self.width))
@@ -373,7 +373,7 @@ class _SharedAttention(Analysis):
 
 
 def _alike(
-    heads: Sequence[SoftmaxHead], first: Indices, second: Indices
+    heads: Sequence[SoftmaxHead], first: _Indices, second: _Indices
 ) -> list[tuple[list[int], list[tuple[Values, Values]]]]:
     """Return groups of pairs of tokens that offer the same values in every head, with these values."""
     # Tokens that offer the same values share these objects.

@@ -23,10 +23,11 @@ from flint import fmpq, fmpq_poly
 from numpy.typing import NDArray
 
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
+from exactformer.core.arrays import Array
 from exactformer.core.domain import Domain
 from exactformer.core.layers import Block, Head, Rule
 from exactformer.core.matrix import Matrix
-from exactformer.core.upper import Array, Upper, gamma
+from exactformer.core.upper import Upper, gamma
 from exactformer.errors import CertificationError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.proof.magnitudes import Sizes

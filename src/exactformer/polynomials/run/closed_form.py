@@ -5,7 +5,7 @@ Once every token is proven to select itself, nothing of the n × n attention is 
     output = b + Σ_i P_i(t_i),      t_i = F_i·(x − c),  deg P_i ≤ q,
 
 with P_i known exactly from the run on polynomials. A fused form is these numbers: what a matrix
-product and a pass of Horner's rule need, O(n(d + q)) work a point instead of O(n³). Which basis the
+product and a pass of Horner's rule need, O(n(d + q)) work per point instead of O(n³). Which basis the
 P_i are written in is a matter of accuracy, not of truth: powers, or Chebyshev polynomials, which
 Clenshaw's recurrence adds up.
 """
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import NDArray
 
+from exactformer.core.arrays import Array
 from exactformer.core.matrix import Matrix
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class FusedForm:
     basis: Basis = Basis.POWER
     vector: bool = False
 
-    def at_offsets(self, offsets: NDArray[np.float64]) -> NDArray[np.float64]:
+    def at_offsets(self, offsets: Array) -> Array:
         """Evaluate at x − c in float64, without guarantee: (N, d) gives (N, m)."""
         t = _floats(self.features) @ offsets.T
         add_up = polyval if self.basis is Basis.POWER else chebval
@@ -86,7 +86,7 @@ class FusedForm:
         return max(on_the_cpu, on_the_gpu)
 
 
-def _floats(matrix: Matrix) -> NDArray[np.float64]:
+def _floats(matrix: Matrix) -> Array:
     from exactformer.algebra.rational import to_float
 
     table = np.zeros(matrix.shape)

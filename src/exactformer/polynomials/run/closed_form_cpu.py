@@ -6,12 +6,16 @@ the sum over tokens fit the second-level cache, each step overwrites them, and n
 Terms are added group by group of tokens, entry by entry, and the rows of what is left by halving.
 
 It all happens in the calling thread: torch's own wait for each other after every one of these short
-steps. Blocks of points are independent, so that callers can share them out.
+steps. Blocks of points are independent, so that callers can share them out: points are cut into pieces,
+which keep memory constant, however many points there are, and are still in the cache when they are
+evaluated after they were checked. Pieces are the same for any number of threads, and independent of
+each other: values depend on neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import torch
@@ -67,7 +71,7 @@ def evaluate(
                 for c, total in zip(columns, totals, strict=True):
                     step(t, c, value, spare, total, g == 0)
             for total, constant, row in zip(sums, bias, result, strict=True):
-                torch.add(sum_rows(total), constant, out=row)
+                torch.add(_sum_rows(total), constant, out=row)
     return values
 
 
@@ -112,10 +116,31 @@ def _clenshaw(
         total.sub_(spare.addcmul_(t, value, value=-1))
 
 
-def sum_rows(rows: Tensor) -> Tensor:
+def _sum_rows(rows: Tensor) -> Tensor:
     """Sum the first axis in place: halves are added until few rows are left."""
     while (size := len(rows)) > SHORT:
         half = size // 2
         rows[:half] += rows[size - half :]
         rows = rows[: size - half]
     return rows.sum(dim=0)
+
+
+def in_pieces(work: Callable[[Tensor], Tensor], points: Tensor, size: int) -> list[Tensor]:
+    """Return the results for pieces of at most ``size`` points, one after the other."""
+    if len(points) <= size:  # of one point, cutting would take as long as checking it
+        return [work(points)]
+    return [work(piece) for piece in torch.split(points, size)]
+
+
+def in_threads(work: Callable[[Tensor], Tensor], points: Tensor, size: int) -> list[Tensor]:
+    """Return the same from as many threads as torch may use, without gradients.
+
+    Torch's own threads meet after every operation; ours only at the end.
+    """
+    if len(points) <= size or torch.get_num_threads() < 2:
+        return in_pieces(work, points, size)
+    with (
+        one_thread() as threads,
+        ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+    ):
+        return list(pool.map(torch.no_grad()(work), torch.split(points, size)))

@@ -37,10 +37,10 @@ Terms = Mapping[tuple[int, ...], Fraction]
 Step = tuple[int, int, int]
 """(j, first, last): append the rows ``first`` to ``last``, each times row j."""
 
-CHEAP = 10
+MATMUL_DISCOUNT = 10
 """Multiply-adds of a matrix product that cost about as much as one operation entry by entry."""
 
-CALL = 2
+_CALL_COST = 2
 """What starting an operation on a row of a block costs, in operations entry by entry."""
 
 _MOST_ROWS = 5000
@@ -68,7 +68,8 @@ class Reading:
         """What it takes beside reading each of its rows once."""
         sums, columns = self.weights[0].shape
         return (
-            len(self.weights) * (sums * columns / CHEAP + 2 * sums + CALL * 3 * len(self.runs))
+            len(self.weights)
+            * (sums * columns / MATMUL_DISCOUNT + 2 * sums + _CALL_COST * 3 * len(self.runs))
             + columns / 2
         )
 
@@ -88,7 +89,7 @@ class Expansion:
     def cost(self) -> float:
         """Operations entry by entry, with those of matrix products counted for what they take."""
         readings = sum(reading.cost for reading in self.readings)
-        return len(self.monomials) + CALL * len(self.steps) + readings
+        return len(self.monomials) + _CALL_COST * len(self.steps) + readings
 
 
 def expand(

@@ -23,10 +23,10 @@ from exactformer.polynomials.run.closed_form import FusedForm
 from exactformer.polynomials.run.closed_form_module import fused_weights
 from exactformer.polynomials.run.literal import rounded_weights
 
-Array = NDArray[Any]
+AnyArray = NDArray[Any]
 
 
-def fused_arrays(form: FusedForm, dtype: torch.dtype) -> dict[str, Array]:
+def fused_arrays(form: FusedForm, dtype: torch.dtype) -> dict[str, AnyArray]:
     """Return ``features``, ``centre``, ``coefficients``, ``bias`` and ``basis``.
 
     Numbers of the half formats come as float32, for arithmetic in float32.
@@ -44,7 +44,7 @@ def fused_arrays(form: FusedForm, dtype: torch.dtype) -> dict[str, Array]:
     }
 
 
-def literal_arrays(blueprint: Blueprint, dtype: torch.dtype) -> dict[str, Array]:
+def literal_arrays(blueprint: Blueprint, dtype: torch.dtype) -> dict[str, AnyArray]:
     """Return every matrix by path, the feature's column, and each block's rule and activation."""
     numpy_dtype(dtype)
     arrays = {path: tensor.numpy() for path, tensor in rounded_weights(blueprint, dtype).items()}

@@ -54,7 +54,7 @@ def model_file(request: PolynomialRequest) -> dict[str, str]:
 
 def counts(blueprint: Blueprint) -> list[dict[str, Any]]:
     """Return what the model has, what the theorem's formula gives, and its bound, row by row."""
-    from exactformer.polynomials.constructions.counts import TheoremCounts
+    from exactformer.polynomials.constructions.paper import TheoremCounts
 
     here = blueprint.counts()
     theorem = TheoremCounts(here.tokens, len(blueprint.variables), blueprint.degree)

@@ -48,7 +48,7 @@ def matrix_panel(blueprint: Blueprint, path: str, matrix: Matrix) -> dict[str, A
     """Return a matrix of a blueprint with its symbol, names and exact entries."""
     from exactformer.algebra.rational import to_float
     from exactformer.figures.architecture import dense
-    from exactformer.polynomials.naming import labels, title
+    from exactformer.polynomials.blueprint import labels, title
 
     rows, columns = labels(blueprint, path)
     panel = {"path": path, "title": title(blueprint, path), "nonzeros": matrix.nonzeros}

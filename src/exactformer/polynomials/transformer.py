@@ -1,0 +1,95 @@
+"""The module that runs a blueprint, and the places of its entries in the blueprint's words.
+
+A blueprint runs by its matrices, or in closed form. Once the identity is proven, a closed form may be
+evaluated by the terms of the polynomial, where that is quicker and its rounding within the same bound.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from exactformer.algebra import Target
+from exactformer.core.formats import float_format
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.proof.certify import SLACK, Proof
+from exactformer.polynomials.proof.monomial_rounding import expanded_bound
+from exactformer.polynomials.proof.softmax_symbolic import is_softmax
+from exactformer.polynomials.proof.symbolic import run_symbolic
+from exactformer.polynomials.run.closed_form import Basis, FusedForm, fuse
+from exactformer.polynomials.run.closed_form_module import FusedTransformer
+from exactformer.polynomials.run.literal import LiteralTransformer
+from exactformer.polynomials.run.monomial_plan import MATMUL_DISCOUNT, Expansion, expand
+from exactformer.polynomials.run.softmax import SoftmaxTransformer, softmax_weights
+
+_MAX_TERMS = 20_000
+
+Transformer = FusedTransformer | LiteralTransformer | SoftmaxTransformer
+
+
+def transformer(
+    blueprint: Blueprint, executor: str | None, dtype: torch.dtype, proof: Proof | None = None
+) -> Transformer:
+    """Return the module that runs a blueprint; selection must have been proven, or be about to be."""
+    if is_softmax(blueprint):
+        return SoftmaxTransformer(blueprint, dtype)
+    if executor == "literal":
+        return LiteralTransformer(blueprint, dtype)
+    if proof is None:
+        return FusedTransformer(closed_form(blueprint), dtype)
+    form = proof.form or closed_form(blueprint)
+    return FusedTransformer(form, dtype, _proven_expansion(blueprint, form, proof, dtype))
+
+
+def closed_form(blueprint: Blueprint) -> FusedForm:
+    """Read the closed form of a certified blueprint from its weights."""
+    return fuse(run_symbolic(blueprint, blueprint.domain))
+
+
+def _proven_expansion(
+    blueprint: Blueprint, form: FusedForm, proof: Proof, dtype: torch.dtype
+) -> Expansion | None:
+    """Return the quicker expansion of the proven polynomial, if its rounding is within the bound.
+
+    Chebyshev polynomials are there because powers are not accurate enough; they stay.
+    """
+    certificate, number_format = proof.certificate, float_format(dtype)
+    bound = certificate.fused[number_format.name].executed
+    if bound is None or form.basis is not Basis.POWER or certificate.terms > _MAX_TERMS:
+        return None
+    target = proof.target or Target.coerce(certificate.target, blueprint.variables)
+    d, domain = target.dimension, blueprint.domain.enlarged(SLACK)
+    centre = [domain.offset(j) for j in range(d)]
+    plan = expand([p.composed(centre, [1] * d).terms() for p in target], d, centre)
+    if plan is None or plan.cost > _cost(form):
+        return None
+    return plan if expanded_bound(plan, domain, number_format) <= bound else None
+
+
+def _cost(form: FusedForm) -> float:
+    """Return what evaluating the tokens costs, counted as :attr:`Expansion.cost` does."""
+    n, d = form.features.shape
+    return n * (d / MATMUL_DISCOUNT + (form.coefficients[0].columns + 1) * len(form.coefficients))
+
+
+def place_in_module(blueprint: Blueprint, executor: str, name: str, index: tuple[int, ...]) -> str:
+    """Return where an entry of a tensor stands; ``name`` is the tensor's in the transformer."""
+    if is_softmax(blueprint):
+        weights = softmax_weights(blueprint, torch.float64)
+        return weights[name][1](*index) if name in weights else name
+    if executor == "literal":
+        path = _paths(blueprint).get(name)
+        return name if path is None else blueprint.place(path, *index)
+    if name == "features":
+        return blueprint.place("embedding.features", *index)
+    if name == "coefficients":
+        _, s, i = index
+        return f"readout β, token {i + 1}, power {s + 1}"
+    if name == "centre":
+        return f"centre of the domain, {blueprint.variables[index[0]]}"
+    return "readout bias b" if name == "bias" else name
+
+
+def _paths(blueprint: Blueprint) -> dict[str, str]:
+    """Return the blueprint's path of every tensor of the literal module."""
+    paths = [path for path, _ in blueprint.matrices()]
+    return {p.replace("embedding.", "").replace("feed_forward.", ""): p for p in paths}
