@@ -12,10 +12,11 @@ import pytest
 
 from exactformer.core.layers import Attention, FeedForward, Head, PiecewiseLinear, Rule, Selection
 from exactformer.core.matrix import Matrix
+from exactformer.core.run_exact import apply_layer, to_column
 from exactformer.errors import CertificationError
 from exactformer.sequences.blueprint import SequenceBlueprint, SequenceEmbedding, Stage, Successive
 from exactformer.sequences.proof.cells import cell_edges, quantised, visits
-from exactformer.sequences.run.exact import apply_layer, embed
+from exactformer.sequences.run.exact import embed
 from tests.cases.forged_sequences import units
 
 ONE = Fraction(1)
@@ -53,7 +54,7 @@ def stream_after(blueprint: SequenceBlueprint, tokens: Any) -> list[list[Fractio
     stream = embed(blueprint.embedding, tokens)
     for layer in blueprint.stages[0].layers():
         stream = apply_layer(layer, stream)
-    return stream
+    return [to_column(token, blueprint.width) for token in stream]
 
 
 def agrees(blueprint: SequenceBlueprint, rng: random.Random) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from exactformer.algebra.rational import to_float
 from exactformer.core.layers import Attention, PiecewiseFeedForward
 from exactformer.core.matrix import Matrix
+from exactformer.core.run_exact import apply_layer, to_column, to_token
 from exactformer.errors import CertificationError, IdentityError
 from exactformer.sequences.blueprint import Layer, SequenceBlueprint, Successive
 from exactformer.sequences.grid import Class, Columns, Grid, GridTable
@@ -31,7 +32,6 @@ from exactformer.sequences.proof.integers import (
     whole,
 )
 from exactformer.sequences.proof.outside import outside_goes_to_zero, starts_at_zero
-from exactformer.sequences.run.exact import apply_layer
 from exactformer.sequences.shapes import check_sequence_shapes
 
 PLAIN = ["quantise", "contextual mapping", "values"]
@@ -253,8 +253,10 @@ def _compare(
         for j, (column, code) in enumerate(zip(columns, named, strict=True)):
             current = [v * unit for v in column]
             if reject:
+                token = [to_token(current)]
                 for layer in reject:
-                    (current,) = apply_layer(layer, [current])
+                    token = apply_layer(layer, token)
+                current = to_column(token[0], blueprint.width)
                 code = _read(blueprint.code, current)
                 if code.denominator != 1:
                     raise CertificationError(
