@@ -9,20 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from exactformer.core.layers import (
-    Attention,
-    Embedding,
-    FeedForward,
-    Head,
-    PiecewiseFeedForward,
-)
+from exactformer.core.layers import Attention, Embedding, Head, Layer
 from exactformer.core.matrix import Matrix
 from exactformer.errors import FileFormatError
 
 MOST_IDLE = 1024
 """Rows without an entry that are accepted: nothing forbids a few."""
 
-Layer = Attention | FeedForward | PiecewiseFeedForward
 Used = tuple[str, int, set[int]]
 """What has rows, how many it claims, and those that have an entry."""
 

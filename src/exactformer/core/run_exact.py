@@ -10,11 +10,10 @@ from flint import fmpq
 
 from exactformer.algebra.rational import to_fraction
 from exactformer.core.layers import (
-    Activation,
     Attention,
     BiasedHead,
     FeedForward,
-    PiecewiseFeedForward,
+    Layer,
     PiecewiseLinear,
     Rule,
     Selection,
@@ -26,13 +25,13 @@ Token = dict[int, fmpq]
 """A token as its dimensions; those that are missing are zero."""
 
 
-def apply_layer(
-    layer: Attention | FeedForward | PiecewiseFeedForward, stream: list[Token]
-) -> list[Token]:
-    """Return the stream after one layer."""
+def apply_layer(layer: Layer, stream: list[Token]) -> list[Token]:
+    """Return the stream after a layer, or after all of a run."""
     if isinstance(layer, Attention):
         return _attention(layer, stream)
-    return _feed_forward(layer, stream)
+    for one in layer.layers():
+        stream = _feed_forward(one, stream)
+    return stream
 
 
 def multiply(matrix: Matrix, stream: list[Token]) -> list[Token]:
@@ -93,7 +92,7 @@ def _select(scores: list[fmpq], selection: Selection) -> dict[int, fmpq]:
     raise ExecutionError(f"{selection.rule} is not rational; run it with executor='literal'")
 
 
-def _feed_forward(layer: FeedForward | PiecewiseFeedForward, stream: list[Token]) -> list[Token]:
+def _feed_forward(layer: FeedForward, stream: list[Token]) -> list[Token]:
     hidden = multiply(layer.w1, stream)
     add_vector(layer.b1, hidden)
     change = multiply(layer.w2, _activated(layer.activation, layer.w1.rows, hidden))
@@ -105,14 +104,7 @@ def _feed_forward(layer: FeedForward | PiecewiseFeedForward, stream: list[Token]
     return result
 
 
-def _activated(
-    function: Activation | PiecewiseLinear, units: int, hidden: list[Token]
-) -> list[Token]:
-    if function is Activation.IDENTITY:
-        return hidden
-    if function is Activation.RELU:
-        return [{unit: t for unit, t in token.items() if t > 0} for token in hidden]
-    assert isinstance(function, PiecewiseLinear)
+def _activated(function: PiecewiseLinear, units: int, hidden: list[Token]) -> list[Token]:
     breaks = [_rational(b) for b in function.breaks]
     pieces = [(_rational(slope), _rational(rest)) for slope, rest in function.pieces]
     zero, result = fmpq(0), []

@@ -25,15 +25,16 @@ from exactformer.core.files import read_tensors, rebuilt, write_tensors
 from exactformer.core.header import rational_text
 from exactformer.core.idleness import check_idleness
 from exactformer.core.layers import (
-    Activation,
     Attention,
     Block,
     Embedding,
     FeedForward,
     Head,
+    PiecewiseLinear,
     Readout,
     Rule,
     Selection,
+    activation_called,
 )
 from exactformer.core.matrix import Matrix
 from exactformer.errors import FileFormatError
@@ -103,7 +104,7 @@ def _describe(blueprint: Blueprint) -> dict[str, Any]:
             [b.attention.selection.rule.value, rational_text(b.attention.selection.temperature)]
             for b in blueprint.blocks
         ],
-        "activations": [b.feed_forward.activation.value for b in blueprint.blocks],
+        "activations": [b.feed_forward.activation.name for b in blueprint.blocks],
         "heads": [len(b.attention.heads) for b in blueprint.blocks],
         "shapes": {name: matrix.shape for name, matrix in blueprint.matrices()},
     }
@@ -139,13 +140,13 @@ def _rebuild(
             raise FileFormatError(f"{name} has the temperature {found.temperature}")
         return found
 
-    def activation(value: Any, name: str) -> Activation:
-        return header.choice(value, name, Activation)
+    def activation(value: Any, name: str) -> PiecewiseLinear:
+        return header.choice(value, name, activation_called)
 
     def count(value: Any, name: str) -> int:
         return header.integer(value, name, 0, most)
 
-    def block(b: int, heads: int, selection: Selection, activation: Activation) -> Block:
+    def block(b: int, heads: int, selection: Selection, activation: PiecewiseLinear) -> Block:
         def head(h: int) -> Head:
             return Head(*(matrix(f"blocks.{b}.heads.{h}.{m}") for m in ("query", "key", "value")))
 

@@ -23,25 +23,20 @@ from exactformer.core.files import Tensors, read_sealed, sealed, write_tensors
 from exactformer.core.header import rational_text
 from exactformer.core.idleness import check_idleness
 from exactformer.core.layers import (
-    Activation,
+    ACTIVATIONS,
     Attention,
     BiasedHead,
     FeedForward,
     Head,
-    PiecewiseFeedForward,
+    Layer,
     PiecewiseLinear,
     Rule,
     Selection,
+    activation_called,
 )
 from exactformer.core.matrix import Matrix
 from exactformer.errors import FileFormatError
-from exactformer.sequences.blueprint import (
-    Part,
-    SequenceBlueprint,
-    SequenceEmbedding,
-    Stage,
-    Successive,
-)
+from exactformer.sequences.blueprint import SequenceBlueprint, SequenceEmbedding, Stage
 from exactformer.sequences.grid import Grid, GridTable
 from exactformer.sequences.shapes import check_sequence_shapes
 
@@ -124,25 +119,25 @@ def _encode(blueprint: SequenceBlueprint, table: GridTable) -> tuple[Tensors, di
     return tensors, sealed(FORMAT, description, tensors)
 
 
-def _describe(part: Part, pool: _Pool) -> dict[str, Any]:
-    if isinstance(part, Successive):
-        several = {} if part.hidden == 1 else {"hidden": part.hidden}
-        return {"successive": _describe(part.units, pool), **several}
+def _describe(part: Layer, pool: _Pool) -> dict[str, Any]:
     if isinstance(part, Attention):
         names = ("query", "key", "value", "bias")
         heads = [[pool.number(getattr(h, n)) for n in names if hasattr(h, n)] for h in part.heads]
         rule, temperature = part.selection.rule.value, part.selection.temperature
         return {"heads": heads, "selection": [rule, rational_text(temperature)]}
-    activation: Any = part.activation
-    if isinstance(activation, PiecewiseLinear):
-        activation = [
-            [rational_text(b) for b in activation.breaks],
-            [[rational_text(v) for v in piece] for piece in activation.pieces],
-        ]
-    return {
+    function = part.activation
+    units = {
         "weights": [pool.number(getattr(part, name)) for name in _FEED_FORWARD],
-        "activation": activation,
+        "activation": function.name
+        if function in ACTIVATIONS.values()
+        else [
+            [rational_text(b) for b in function.breaks],
+            [[rational_text(v) for v in piece] for piece in function.pieces],
+        ],
     }
+    if part.successive is None:
+        return units
+    return {"successive": units, **({} if part.successive == 1 else {"hidden": part.successive})}
 
 
 def _rebuild(fields: Any, tensors: Tensors) -> tuple[SequenceBlueprint, GridTable]:
@@ -180,7 +175,7 @@ def _rebuild(fields: Any, tensors: Tensors) -> tuple[SequenceBlueprint, GridTabl
     )
     check_sequence_shapes(blueprint)
     check_idleness(
-        (f"{stage.name}, part {k}", part.units if isinstance(part, Successive) else part)
+        (f"{stage.name}, part {k}", part)
         for stage in blueprint.stages
         for k, part in enumerate(stage.parts, start=1)
     )
@@ -200,13 +195,11 @@ class _Layers:
         title, parts = header.list_of(value, name, _anything, 2, 2)
         return Stage(header.text(title, name), header.list_of(parts, name, self.part, 1))
 
-    def part(self, value: Any, name: str) -> Part:
+    def part(self, value: Any, name: str) -> Layer:
         fields = header.mapping(value, name)
         if "successive" in fields:
-            units = self.feed_forward(header.mapping(fields["successive"], name), name)
-            return Successive(
-                units, header.integer(fields.get("hidden", 1), f"hidden of {name}", 1)
-            )
+            several = header.integer(fields.get("hidden", 1), f"hidden of {name}", 1)
+            return self.feed_forward(header.mapping(fields["successive"], name), name, several)
         return (
             self.attention(fields, name) if "heads" in fields else self.feed_forward(fields, name)
         )
@@ -223,18 +216,19 @@ class _Layers:
         return BiasedHead(query, key, values, *bias) if bias else Head(query, key, values)
 
     def feed_forward(
-        self, fields: Mapping[str, Any], name: str
-    ) -> FeedForward | PiecewiseFeedForward:
+        self, fields: Mapping[str, Any], name: str, successive: int | None = None
+    ) -> FeedForward:
         w1, b1, w2, b2 = header.list_of(header.entry(fields, "weights"), name, self.matrix, 4, 4)
         activation = header.entry(fields, "activation")
         if isinstance(activation, str):
-            return FeedForward(w1, b1, w2, b2, header.choice(activation, name, Activation))
+            function = header.choice(activation, name, activation_called)
+            return FeedForward(w1, b1, w2, b2, function, successive)
         breaks, pieces = header.list_of(activation, f"activation of {name}", _anything, 2, 2)
         function = PiecewiseLinear(
             header.list_of(breaks, f"breaks of {name}", header.rational),
             header.list_of(pieces, f"pieces of {name}", _line, 1),
         )
-        return PiecewiseFeedForward(w1, b1, w2, b2, function)
+        return FeedForward(w1, b1, w2, b2, function, successive)
 
 
 def _anything(value: Any, name: str) -> Any:

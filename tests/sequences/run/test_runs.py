@@ -186,16 +186,16 @@ def test_a_blueprint_with_a_broken_key_has_no_sweeps() -> None:
     from dataclasses import replace
 
     from exactformer.core.matrix import Matrix
-    from exactformer.sequences.blueprint import Stage, Successive
+    from exactformer.sequences.blueprint import Stage
 
     plan = blueprint((1, 2, 2), "compact")
-    units = plan.stage("values").parts[0].units  # type: ignore[union-attr]
+    units = plan.stage("values").parts[0]  # type: ignore[union-attr]
     biases = Matrix.of(
         *units.b1.shape, {p: v + Fraction(1, 3) for p, v in units.b1.entries.items()}
     )
     *rest, _ = plan.stages
     broken = replace(
-        plan, stages=(*rest, Stage("values", (Successive(replace(units, b1=biases)),)))
+        plan, stages=(*rest, Stage("values", (replace(units, b1=biases, successive=1),)))
     )
     with pytest.raises(ExecutionError, match="integer"):
         read_sweeps(broken)

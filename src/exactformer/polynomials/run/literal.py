@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from exactformer.core.attention import select
 from exactformer.core.formats import FloatFormat, float_format
-from exactformer.core.layers import Activation, Block, Selection
+from exactformer.core.layers import RELU, Block, Selection
 from exactformer.core.precision import full_precision
 from exactformer.core.weights import dense
 from exactformer.errors import RoundingError
@@ -108,7 +108,7 @@ class LiteralBlock(nn.Module):
             )
         keep("after attention", attended)
         hidden = attended @ self.w1.T + self.b1.T
-        if self.activation is Activation.RELU:
+        if self.activation == RELU:
             hidden = hidden.relu()
         output = attended + hidden @ self.w2.T + self.b2.T
         keep("output", output)

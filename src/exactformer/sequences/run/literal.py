@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from exactformer.core.attention import select
 from exactformer.core.layers import (
-    Activation,
+    IDENTITY,
+    RELU,
     Attention,
     BiasedHead,
     FeedForward,
-    PiecewiseFeedForward,
+    Layer,
     PiecewiseLinear,
     Rule,
     Selection,
@@ -23,7 +24,7 @@ from exactformer.core.layers import (
 from exactformer.core.matrix import Matrix
 from exactformer.core.precision import full_precision
 from exactformer.core.weights import dense
-from exactformer.sequences.blueprint import Part, SequenceBlueprint, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint
 
 Record = Callable[[str, Tensor], None]
 
@@ -72,12 +73,10 @@ class LiteralSequence(nn.Module):
 Maker = Callable[[Matrix, str], Tensor]
 
 
-def _module(part: Part, place: str, tensor: Maker) -> nn.Module:
+def _module(part: Layer, place: str, tensor: Maker) -> nn.Module:
     if isinstance(part, Attention):
         return LiteralAttention(part, place, tensor)
-    if isinstance(part, Successive):
-        return LiteralUnits(part.units, part.hidden, place, tensor)
-    return LiteralUnits(part, None, place, tensor)
+    return LiteralUnits(part, place, tensor)
 
 
 class LiteralAttention(nn.Module):
@@ -126,23 +125,17 @@ class LiteralUnits(nn.Module):
     w2: Tensor
     b2: Tensor
 
-    def __init__(
-        self,
-        layer: FeedForward | PiecewiseFeedForward,
-        hidden: int | None,
-        place: str,
-        tensor: Maker,
-    ) -> None:
+    def __init__(self, layer: FeedForward, place: str, tensor: Maker) -> None:
         super().__init__()
-        self.hidden = hidden
+        self.hidden = layer.successive
         for name in ("w1", "b1", "w2", "b2"):
             self.register_buffer(name, tensor(getattr(layer, name), f"{place}, {name}"))
         self.activation = (
-            Piecewise(layer.activation, self.w1.dtype)
-            if isinstance(layer.activation, PiecewiseLinear)
-            else nn.ReLU()
-            if layer.activation is Activation.RELU
+            nn.ReLU()
+            if layer.activation == RELU
             else nn.Identity()
+            if layer.activation == IDENTITY
+            else Piecewise(layer.activation, self.w1.dtype)
         )
 
     def forward(self, stream: Tensor) -> Iterator[Tensor]:
