@@ -400,9 +400,8 @@ def scaled(scale: Fraction) -> tuple[SequenceBlueprint, GridTable]:
         if isinstance(old, Attention):
             heads = (replace(head, bias=times(head.bias)) for head in old.heads)  # type: ignore[attr-defined]
             return replace(old, heads=tuple(heads))
-        layer = old
-        shape = stretched(layer.activation, name != "values")
-        return replace(old, units=replace(layer, b1=times(layer.b1), activation=shape))
+        shape = stretched(old.activation, name != "values")
+        return replace(old, b1=times(old.b1), activation=shape)
 
     embedding = honest.embedding
     return (

@@ -361,9 +361,9 @@ def test_a_quantised_coordinate_lies_on_no_ramp() -> None:
     wide = 9 * QUARTER  # from 5/4 below the cell's own edge, in place of within the cell
 
     def wider(parts: list[Any]) -> list[Any]:
-        part = parts[0]
-        units: FeedForward = part
-        h = part.successive
+        units: FeedForward = parts[0]
+        h = units.successive
+        assert h is not None
         bias, write = dict(units.b1.entries), dict(units.w2.entries)
         for m in range(0, units.w1.rows, h):
             for k in range(h):
@@ -376,7 +376,7 @@ def test_a_quantised_coordinate_lies_on_no_ramp() -> None:
         new = replace(
             units, b1=Matrix.of(*units.b1.shape, bias), w2=Matrix.of(*units.w2.shape, write)
         )
-        return [replace(part, units=new), *parts[1:]]
+        return [new, *parts[1:]]
 
     with pytest.raises(CertificationError):
         check_softened(with_parts(soft, "quantise", wider), limit, table)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from exactformer.core.layers import ACTIVATIONS, Attention, FeedForward, Layer, PiecewiseLinear
+from exactformer.core.layers import RELU, Attention, FeedForward, Layer, PiecewiseLinear
 from exactformer.errors import CertificationError
 from exactformer.sequences.blueprint import SequenceBlueprint
 
@@ -265,7 +265,7 @@ def _layers(
 
 
 def _split(part: Layer) -> Iterator[FeedForward]:
-    if isinstance(part, Attention) or part.activation in ACTIVATIONS.values():
+    if isinstance(part, Attention) or part.activation == RELU:
         kind = "attention" if isinstance(part, Attention) else "ReLU"
         raise CertificationError(f"{kind} layers do not quantise exactly")
     yield from part.layers()

@@ -22,7 +22,6 @@ from math import ceil, inf, log2, prod
 from typing import Any
 
 from exactformer.core.layers import (
-    ACTIVATIONS,
     RELU,
     Attention,
     FeedForward,
@@ -325,7 +324,6 @@ def _softened(units: Layer, hard: Layer, stage: str) -> tuple[FeedForward, FeedF
     if (
         isinstance(units, Attention)
         or isinstance(hard, Attention)
-        or hard.activation in ACTIVATIONS.values()
         or units.activation != RELU
         or units.b2 != hard.b2
     ):
