@@ -35,8 +35,9 @@ Maker = Callable[[Matrix, str], Tensor]
 
 def literal_layer(layer: Layer, tensor: Maker) -> LiteralAttention | LiteralFeedForward:
     """Return a layer, or a run of layers, as a module."""
-    kind = LiteralAttention if isinstance(layer, Attention) else LiteralFeedForward
-    return kind(layer, tensor)  # type: ignore[arg-type]
+    if isinstance(layer, Attention):
+        return LiteralAttention(layer, tensor)
+    return LiteralFeedForward(layer, tensor)
 
 
 class LiteralAttention(nn.Module):
