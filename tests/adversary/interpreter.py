@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from exactformer.algebra import Polynomial, Target
 from exactformer.algebra.ring import ring
 from exactformer.core.domain import Domain
-from exactformer.core.layers import Activation, Head, Rule
+from exactformer.core.layers import RELU, Head, Rule
 from exactformer.core.matrix import Matrix
 from exactformer.polynomials.blueprint import Blueprint
 
@@ -171,7 +171,7 @@ def _feed_forward(
     for i, token in enumerate(stream):
         hidden = _product(layer.w1, token)
         _accumulate(hidden, b1, fmpq(1))
-        if layer.activation is Activation.RELU:
+        if layer.activation == RELU:
             units = {u for u, z in hidden.items() if z > 0} if live is None else live[i]
         else:
             units = set(hidden)
@@ -242,7 +242,7 @@ class FloatBlueprint:
                 attended = attended + weights @ (stream @ value.T)
             w1, b1, w2, b2 = (arrays[f"blocks.{b}.feed_forward.{m}"] for m in _FEED_FORWARD)
             hidden = attended @ w1.T + b1.T
-            is_relu = block.feed_forward.activation is Activation.RELU
+            is_relu = block.feed_forward.activation == RELU
             entering.append(hidden if is_relu and hidden.shape[2] else None)
             hidden = np.maximum(hidden, 0) if is_relu else hidden
             stream = attended + hidden @ w2.T + b2.T

@@ -16,11 +16,13 @@ import numpy as np
 from flint import fmpq, fmpq_poly
 
 from exactformer.core.layers import (
-    Activation,
+    IDENTITY,
+    RELU,
     Attention,
     Block,
     FeedForward,
     Head,
+    PiecewiseLinear,
     Readout,
     Rule,
     Selection,
@@ -227,7 +229,7 @@ def _block(
 def layer(
     width: int,
     units: int = 0,
-    activation: Activation = Activation.RELU,
+    activation: PiecewiseLinear = RELU,
     **entries: dict[tuple[int, int], Fraction],
 ) -> FeedForward:
     """Return a feed-forward layer of some units from the entries of w1, b1, w2, b2."""
@@ -258,7 +260,7 @@ def _mixing(
     scaled = layer(
         blueprint.width,
         units,
-        Activation.IDENTITY,
+        IDENTITY,
         w1={(u, d): Fraction(1) for u, d in enumerate(dimensions)},
         w2={(d, u): undone - 1 for u, d in enumerate(dimensions)},
     )

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from exactformer.core.domain import Ball, Box
-from exactformer.core.layers import Activation, Block, Head, Readout, Rule, Selection
+from exactformer.core.layers import IDENTITY, RELU, Block, Head, Readout, Rule, Selection
 from exactformer.core.matrix import Matrix
 from exactformer.polynomials.blueprint import Blueprint
 from tests.adversary.interpreter import FloatBlueprint
@@ -378,7 +378,7 @@ def _change_temperature(rng: random.Random, blueprint: Blueprint) -> Blueprint |
 def _exchange_activation(rng: random.Random, blueprint: Blueprint) -> Blueprint | None:
     def change(block: Block) -> Block:
         ff = block.feed_forward
-        other = {Activation.RELU: Activation.IDENTITY, Activation.IDENTITY: Activation.RELU}
+        other = {RELU: IDENTITY, IDENTITY: RELU}
         return replace(block, feed_forward=replace(ff, activation=other[ff.activation]))
 
     return _at_block(rng, blueprint, change)

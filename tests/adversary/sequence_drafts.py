@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from exactformer.core.layers import Attention, FeedForward, PiecewiseFeedForward, PiecewiseLinear
+from exactformer.core.layers import IDENTITY, RELU, Attention, FeedForward, Layer, PiecewiseLinear
 from exactformer.core.matrix import Matrix
 from exactformer.errors import ExactformerError
-from exactformer.sequences.blueprint import Part, SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.grid import Class, Columns, Grid, GridTable
 from tests.adversary.sequence_interpreter import Interpreter
 
-Units = FeedForward | PiecewiseFeedForward
+Units = FeedForward
 Entries = Mapping[tuple[int, int], Fraction | int]
 
 UNIT = (Fraction(0), Fraction(1))
@@ -100,7 +100,7 @@ class Draft:
             raise NotApplicableError
         return self.rng.choice(places)
 
-    def any_part(self, kind: Callable[[Part], bool] = lambda part: True) -> tuple[int, int]:
+    def any_part(self, kind: Callable[[Layer], bool] = lambda part: True) -> tuple[int, int]:
         """Return a part, first a stage of those that have one, so that short stages are met too."""
         stages = [
             [(s, p) for p, part in enumerate(stage.parts) if kind(part)]
@@ -111,51 +111,49 @@ class Draft:
             raise NotApplicableError
         return self.rng.choice(self.rng.choice(found))
 
-    def part(self, place: tuple[int, int]) -> Part:
+    def part(self, place: tuple[int, int]) -> Layer:
         return self.blueprint.stages[place[0]].parts[place[1]]
 
-    def put_parts(self, s: int, parts: tuple[Part, ...], name: str | None = None) -> None:
+    def put_parts(self, s: int, parts: tuple[Layer, ...], name: str | None = None) -> None:
         stages = list(self.blueprint.stages)
         stages[s] = Stage(stages[s].name if name is None else name, parts)
         self.alter(stages=tuple(stages))
 
-    def put(self, place: tuple[int, int], *parts: Part) -> None:
+    def put(self, place: tuple[int, int], *parts: Layer) -> None:
         """Replace one part by others."""
         s, p = place
         old = self.blueprint.stages[s].parts
         self.put_parts(s, (*old[:p], *parts, *old[p + 1 :]))
 
-    def insert(self, s: int, *parts: Part) -> None:
+    def insert(self, s: int, *parts: Layer) -> None:
         """Insert parts somewhere into a stage, at its ends more often than between."""
         old = self.blueprint.stages[s].parts
         p = self.rng.choice([0, len(old), len(old), self.rng.randint(0, len(old))])
         self.put_parts(s, (*old[:p], *parts, *old[p:]))
 
 
-def units_of(part: Part) -> Units:
+def units_of(part: Layer) -> Units:
     """Return the units of a feed-forward part."""
-    units = part.units if isinstance(part, Successive) else part
-    if isinstance(units, Attention):
+    if isinstance(part, Attention):
         raise NotApplicableError
-    return units
+    return part
 
 
-def with_units(part: Part, units: Units) -> Part:
+def with_units(part: Layer, units: Units) -> Layer:
     """Return a part with other units, one after another where the old ones were."""
-    return replace(part, units=units) if isinstance(part, Successive) else units
+    return replace(units, successive=units_of(part).successive)
 
 
-def is_attention(part: Part) -> bool:
+def is_attention(part: Layer) -> bool:
     return isinstance(part, Attention)
 
 
-def has_units(part: Part) -> bool:
+def has_units(part: Layer) -> bool:
     return not isinstance(part, Attention)
 
 
-def is_piecewise(part: Part) -> bool:
-    units = part.units if isinstance(part, Successive) else part
-    return isinstance(units, PiecewiseFeedForward)
+def is_piecewise(part: Layer) -> bool:
+    return isinstance(part, FeedForward) and part.activation not in (RELU, IDENTITY)
 
 
 def changed(matrix: Matrix, entries: Entries) -> Matrix:

@@ -11,16 +11,9 @@ from typing import Any
 
 from flint import fmpq
 
-from exactformer.core.layers import (
-    Activation,
-    Attention,
-    BiasedHead,
-    FeedForward,
-    PiecewiseFeedForward,
-    Rule,
-)
+from exactformer.core.layers import Attention, BiasedHead, FeedForward, Layer, Rule
 from exactformer.core.matrix import Matrix
-from exactformer.sequences.blueprint import Part, SequenceBlueprint, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint
 
 Column = list[Any]
 Stream = list[Column]
@@ -97,17 +90,17 @@ def _times(entries: Entries, rows: int, column: Sequence[Any]) -> Column:
     return result
 
 
-def _steps(part: Part) -> list[Step]:
+def _steps(part: Layer) -> list[Step]:
     if isinstance(part, Attention):
         return [_attention(part)]
-    if not isinstance(part, Successive):
+    if part.successive is None:
         return [_units(part, range(part.w1.rows), True)]
-    h = part.hidden
-    count = part.units.w1.rows // h
-    return [_units(part.units, range(m * h, (m + 1) * h), m == 0) for m in range(count)]
+    h = part.successive
+    count = part.w1.rows // h
+    return [_units(part, range(m * h, (m + 1) * h), m == 0) for m in range(count)]
 
 
-def _units(layer: FeedForward | PiecewiseFeedForward, own: range, first: bool) -> Step:
+def _units(layer: FeedForward, own: range, first: bool) -> Step:
     units = [
         (
             [(j, rational(v)) for j, v in layer.w1.by_row.get(m, ())],
@@ -140,19 +133,15 @@ def _units(layer: FeedForward | PiecewiseFeedForward, own: range, first: bool) -
     return step
 
 
-def _activation(layer: FeedForward | PiecewiseFeedForward) -> Callable[[Any], Any]:
-    if isinstance(layer, PiecewiseFeedForward):
-        breaks = [rational(b) for b in layer.activation.breaks]
-        pieces = [(rational(a), rational(b)) for a, b in layer.activation.pieces]
+def _activation(layer: FeedForward) -> Callable[[Any], Any]:
+    breaks = [rational(b) for b in layer.activation.breaks]
+    pieces = [(rational(a), rational(b)) for a, b in layer.activation.pieces]
 
-        def piecewise(t: Any) -> Any:
-            slope, intercept = pieces[bisect_right(breaks, t)]
-            return slope * t + intercept
+    def piecewise(t: Any) -> Any:
+        slope, intercept = pieces[bisect_right(breaks, t)]
+        return slope * t + intercept
 
-        return piecewise
-    if layer.activation is Activation.RELU:
-        return lambda t: t if t > 0 else ZERO
-    return lambda t: t
+    return piecewise
 
 
 def _attention(layer: Attention) -> Step:

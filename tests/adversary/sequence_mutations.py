@@ -6,18 +6,19 @@ from dataclasses import replace
 from fractions import Fraction
 
 from exactformer.core.layers import (
-    Activation,
+    IDENTITY,
+    RELU,
     Attention,
     BiasedHead,
     FeedForward,
     Head,
-    PiecewiseFeedForward,
+    Layer,
     PiecewiseLinear,
     Rule,
     Selection,
 )
 from exactformer.core.matrix import Matrix
-from exactformer.sequences.blueprint import Part, SequenceEmbedding, Stage, Successive
+from exactformer.sequences.blueprint import SequenceEmbedding, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.grid import GridTable
 from tests.adversary.sequence_drafts import (
@@ -133,10 +134,10 @@ def random_activation(draft: Draft) -> PiecewiseLinear:
     """Return a function of the blueprint, a usual one, or one made of random pieces."""
     rng, unit = draft.rng, draft.unit()
     own = [
-        units.activation
+        units_of(part).activation
         for stage in draft.blueprint.stages
         for part in stage.parts[:2]
-        if has_units(part) and isinstance((units := units_of(part)), PiecewiseFeedForward)
+        if is_piecewise(part)
     ]
     goal = rng.choice(known_codes(draft))
     usual = [
@@ -157,7 +158,7 @@ def random_activation(draft: Draft) -> PiecewiseLinear:
     return rng.choice([*own, *usual, PiecewiseLinear.of(breaks, pieces)])
 
 
-def random_units(draft: Draft) -> PiecewiseFeedForward:
+def random_units(draft: Draft) -> FeedForward:
     """Return one to three units that read the code or a row and write to few rows, or to none."""
     rng, w = draft.rng, draft.blueprint.width
     count = rng.randint(1, 3)
@@ -171,7 +172,7 @@ def random_units(draft: Draft) -> PiecewiseFeedForward:
         b1[m, 0] = -rng.choice([Fraction(0), *known_codes(draft)])
         for _ in range(rng.choice([0, 1, 1, 2])):
             w2[random_row(draft), m] = small(rng)
-    return PiecewiseFeedForward(
+    return FeedForward(
         Matrix.of(count, w, w1),
         Matrix.of(count, 1, b1),
         Matrix.of(w, count, w2),
@@ -180,7 +181,7 @@ def random_units(draft: Draft) -> PiecewiseFeedForward:
     )
 
 
-def at_keys(draft: Draft, moves: dict[Fraction, Fraction]) -> PiecewiseFeedForward:
+def at_keys(draft: Draft, moves: dict[Fraction, Fraction]) -> FeedForward:
     """Return units that add so much to a row of the code at certain codes."""
     code, w, unit = draft.blueprint.code, draft.blueprint.width, draft.unit()
     row = next((r for _, r, v in code if v * unit == 1), None)
@@ -188,7 +189,7 @@ def at_keys(draft: Draft, moves: dict[Fraction, Fraction]) -> PiecewiseFeedForwa
         raise NotApplicableError
     keys = list(moves)
     reads = {(m, r): v * unit for m in range(len(keys)) for _, r, v in code}
-    return PiecewiseFeedForward(
+    return FeedForward(
         Matrix.of(len(keys), w, reads),
         Matrix.of(len(keys), 1, {(m, 0): -key for m, key in enumerate(keys)}),
         Matrix.of(w, len(keys), {(row, m): moves[key] for m, key in enumerate(keys)}),
@@ -197,7 +198,7 @@ def at_keys(draft: Draft, moves: dict[Fraction, Fraction]) -> PiecewiseFeedForwa
     )
 
 
-def permutation(draft: Draft) -> tuple[PiecewiseFeedForward, PiecewiseFeedForward]:
+def permutation(draft: Draft) -> tuple[FeedForward, FeedForward]:
     """Return look-ups that permute a few codes, and the inverse."""
     codes = sorted(set(known_codes(draft)))
     size = min(len(codes), draft.rng.randint(2, 3))
@@ -207,8 +208,8 @@ def permutation(draft: Draft) -> tuple[PiecewiseFeedForward, PiecewiseFeedForwar
     return at_keys(draft, there), at_keys(draft, back)
 
 
-def in_turn(draft: Draft, units: Units, share: float = 0.5) -> Part:
-    return Successive(units) if draft.rng.random() < share else units
+def in_turn(draft: Draft, units: Units, share: float = 0.5) -> Layer:
+    return replace(units, successive=1) if draft.rng.random() < share else units
 
 
 # Stages
@@ -261,10 +262,10 @@ def drop_a_stage(draft: Draft) -> None:
 def add_a_stage(draft: Draft) -> None:
     """Add a stage of few layers, mostly a reject stage where it belongs."""
     rng, stages = draft.rng, draft.blueprint.stages
-    parts: list[Part] = []
+    parts: list[Layer] = []
     for _ in range(rng.choice([0, 1, 1, 2])):
         layer = rng.choice([random_attention, random_units])(draft)
-        if isinstance(layer, PiecewiseFeedForward):
+        if isinstance(layer, FeedForward):
             parts.append(in_turn(draft, layer))
         else:
             parts.append(layer)
@@ -335,7 +336,7 @@ def insert_attention_and_its_inverse_for_one_token(draft: Draft) -> None:
         Matrix.of(len(rows), 1, {}),
         Matrix.of(w, len(rows), {(r, m): -factor / (1 + factor) for m, r in enumerate(rows)}),
         Matrix.of(w, 1, {}),
-        Activation.IDENTITY,
+        IDENTITY,
     )
     attention = Attention((replace(head, value=value),), Selection(Rule.HARD_MAX))
     draft.insert(draft.any_stage(), attention, back)
@@ -352,7 +353,7 @@ def insert_units_that_read_a_coordinate(draft: Draft) -> None:
     rng, w = draft.rng, draft.blueprint.width
     row = rng.randrange(draft.blueprint.dim)
     writes = {(random_row(draft), 0): small(rng)} if rng.random() < 0.5 else {}
-    units = PiecewiseFeedForward(
+    units = FeedForward(
         Matrix.of(1, w, {(0, row): 1}),
         Matrix.of(1, 1, {(0, 0): -rng.choice([Fraction(0), *known_codes(draft)])}),
         Matrix.of(w, 1, writes),
@@ -378,7 +379,7 @@ def insert_layers_that_undo_each_other(draft: Draft) -> None:
     rng, w, row = draft.rng, draft.blueprint.width, random_row(draft)
     amount = small(rng) * rng.choice([1, draft.unit(), 10**6])
     nothing = Matrix.of(0, w, {}), Matrix.of(0, 1, {}), Matrix.of(w, 0, {})
-    parts: tuple[Part, ...]
+    parts: tuple[Layer, ...]
     if rng.random() < 0.5:
         parts = tuple(
             FeedForward(*nothing, Matrix.of(w, 1, {(row, 0): v})) for v in (amount, -amount)
@@ -386,7 +387,7 @@ def insert_layers_that_undo_each_other(draft: Draft) -> None:
     else:
         read = Matrix.of(1, w, {(0, row): 1}), Matrix.of(1, 1, {})
         parts = tuple(
-            PiecewiseFeedForward(
+            FeedForward(
                 *read,
                 Matrix.of(w, 1, {(row, 0): v}),
                 Matrix.of(w, 1, {}),
@@ -401,7 +402,7 @@ def insert_layers_that_undo_each_other(draft: Draft) -> None:
 def insert_a_layer_that_writes_nothing(draft: Draft) -> None:
     rng, w = draft.rng, draft.blueprint.width
     if rng.random() < 0.3:
-        layer: Part = replace(
+        layer: Layer = replace(
             random_attention(draft), heads=(replace(random_head(draft), value=Matrix.of(w, w, {})),)
         )
     else:
@@ -419,7 +420,7 @@ def insert_units_for_negative_codes(draft: Draft) -> None:
     if row is None:
         raise NotApplicableError
     goal = rng.choice(known_codes(draft))
-    units = PiecewiseFeedForward(
+    units = FeedForward(
         read,
         Matrix.of(1, 1, {}),
         Matrix.of(w, 1, {(row, 0): 1}),
@@ -463,16 +464,15 @@ def act_one_after_another_or_together(draft: Draft) -> None:
     place = draft.any_part(has_units)
     part = draft.part(place)
     units = units_of(part)
-    draft.put(place, units if isinstance(part, Successive) else Successive(units))
+    draft.put(place, replace(units, successive=None if units.successive else 1))
 
 
 @mutation
 def change_hidden(draft: Draft) -> None:
-    place = draft.any_part(lambda part: isinstance(part, Successive))
-    part = draft.part(place)
-    assert isinstance(part, Successive)
-    hidden = draft.rng.choice([2, 2, 3, 4, part.units.w1.rows or 1, 10**3, 0])
-    draft.put(place, replace(part, hidden=hidden))
+    place = draft.any_part(lambda part: has_units(part) and units_of(part).successive is not None)
+    part = units_of(draft.part(place))
+    hidden = draft.rng.choice([2, 2, 3, 4, part.w1.rows or 1, 10**3, 0])
+    draft.put(place, replace(part, successive=hidden))
 
 
 @mutation
@@ -539,9 +539,9 @@ def exchange_an_activation(draft: Draft) -> None:
     units = units_of(draft.part(place))
     w = units.w1, units.b1, units.w2, units.b2
     activation = random_activation(draft)
-    fitted: Units = PiecewiseFeedForward(*w, activation)
+    fitted: Units = FeedForward(*w, activation)
     if draft.rng.random() < 0.2:
-        fitted = FeedForward(*w, draft.rng.choice(list(Activation)))
+        fitted = FeedForward(*w, draft.rng.choice([RELU, IDENTITY]))
     draft.put(place, with_units(draft.part(place), fitted))
 
 
@@ -549,7 +549,6 @@ def exchange_an_activation(draft: Draft) -> None:
 def move_a_break(draft: Draft) -> None:
     place = draft.any_part(is_piecewise)
     units = units_of(draft.part(place))
-    assert isinstance(units, PiecewiseFeedForward)
     breaks = list(units.activation.breaks)
     if not breaks:
         raise NotApplicableError
@@ -569,7 +568,6 @@ def add_a_piece(draft: Draft) -> None:
     rng = draft.rng
     place = draft.any_part(is_piecewise)
     units = units_of(draft.part(place))
-    assert isinstance(units, PiecewiseFeedForward)
     breaks, pieces = list(units.activation.breaks), list(units.activation.pieces)
     new = rng.choice([Fraction(0), *breaks, *known_codes(draft)]) + small(rng) * draft.unit()
     k = sum(b < new for b in breaks)
@@ -590,7 +588,6 @@ def change_a_piece(draft: Draft) -> None:
     rng = draft.rng
     place = draft.any_part(is_piecewise)
     units = units_of(draft.part(place))
-    assert isinstance(units, PiecewiseFeedForward)
     pieces = list(units.activation.pieces)
     k = rng.randrange(len(pieces))
     slope, intercept = pieces[k]
@@ -917,9 +914,7 @@ def _by_rows(draft: Draft, place: list[int], width: int, scale: list[Fraction]) 
     def writing(m: Matrix) -> Matrix:
         return Matrix.of(width, m.columns, {(place[i], j): v * scale[i] for i, j, v in m})
 
-    def part(old: Part) -> Part:
-        if isinstance(old, Successive):
-            return replace(old, units=part(old.units))
+    def part(old: Layer) -> Layer:
         if isinstance(old, Attention):
             heads = tuple(
                 replace(

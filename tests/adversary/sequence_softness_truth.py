@@ -16,7 +16,7 @@ import torch
 from mpmath import mp
 from torch import Tensor
 
-from exactformer.core.layers import Activation, Attention, BiasedHead, PiecewiseFeedForward
+from exactformer.core.layers import IDENTITY, RELU, Attention, BiasedHead
 from exactformer.core.matrix import Matrix
 from exactformer.errors import ExactformerError
 from exactformer.sequences.blueprint import Layer, SequenceBlueprint
@@ -190,13 +190,13 @@ def _apply(layer: Layer, stream: list[Column]) -> list[Column]:
     if isinstance(layer, Attention):
         return _attend(layer, stream)
     activation: Callable[[Number], Number]
-    if isinstance(layer, PiecewiseFeedForward):
+    if layer.activation == RELU:
+        activation = lambda t: max(t, mpf(0))  # noqa: E731
+    elif layer.activation == IDENTITY:
+        activation = lambda t: t  # noqa: E731
+    else:
         pieces = layer.activation
         activation = lambda t: _number(pieces(_rational(t)))  # noqa: E731
-    elif layer.activation is Activation.RELU:
-        activation = lambda t: max(t, mpf(0))  # noqa: E731
-    else:
-        activation = lambda t: t  # noqa: E731
     result = []
     for column in stream:
         hidden = _times(layer.w1, column)

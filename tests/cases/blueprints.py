@@ -10,12 +10,13 @@ from fractions import Fraction
 from exactformer.algebra.ridge import RidgeForm
 from exactformer.core.domain import Ball
 from exactformer.core.layers import (
-    Activation,
+    RELU,
     Attention,
     Block,
     Embedding,
     FeedForward,
     Head,
+    PiecewiseLinear,
     Readout,
     Rule,
     Selection,
@@ -93,7 +94,7 @@ def attention_block(
     w2: Entries | None = None,
     b2: Entries | None = None,
     units: int = 0,
-    activation: Activation = Activation.RELU,
+    activation: PiecewiseLinear = RELU,
 ) -> Block:
     """A block from entries; each head is (rows, query, key, value)."""
     attention = Attention(

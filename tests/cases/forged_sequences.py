@@ -13,14 +13,14 @@ import pytest
 from exactformer.core.layers import (
     Attention,
     BiasedHead,
-    PiecewiseFeedForward,
+    FeedForward,
     PiecewiseLinear,
     Rule,
     Selection,
 )
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.grid import GridTable
 from exactformer.sequences.proof.certify import certify_sequence
@@ -55,9 +55,9 @@ def units(
     biases: list[Fraction | int],
     writes: list[dict[int, Fraction | int]],
     activation: PiecewiseLinear = INDICATOR,
-) -> PiecewiseFeedForward:
+) -> FeedForward:
     m = len(reads)
-    return PiecewiseFeedForward(
+    return FeedForward(
         Matrix.of(m, width, {(k, r): v for k, row in enumerate(reads) for r, v in row.items()}),
         Matrix.of(m, 1, {(k, 0): b for k, b in enumerate(biases)}),
         Matrix.of(width, m, {(r, k): v for k, row in enumerate(writes) for r, v in row.items()}),
@@ -94,8 +94,6 @@ def with_units(blueprint: SequenceBlueprint, name: str, **changes: Any) -> Seque
 
     def changed(parts: list[Any]) -> list[Any]:
         first, *rest = parts
-        if isinstance(first, Successive):
-            return [replace(first, units=replace(first.units, **changes)), *rest]
         return [replace(first, **changes), *rest]
 
     return with_parts(blueprint, name, changed)
@@ -103,8 +101,7 @@ def with_units(blueprint: SequenceBlueprint, name: str, **changes: Any) -> Seque
 
 def units_of(blueprint: SequenceBlueprint, name: str) -> Any:
     """Return the units of the first part of a stage."""
-    part = blueprint.stage(name).parts[0]
-    return part.units if isinstance(part, Successive) else part
+    return blueprint.stage(name).parts[0]
 
 
 def shifts_of(
@@ -131,8 +128,6 @@ def widened(blueprint: SequenceBlueprint) -> SequenceBlueprint:
         return Matrix.of(rows, columns, matrix.entries)
 
     def part(old: Any) -> Any:
-        if isinstance(old, Successive):
-            return replace(old, units=part(old.units))
         if isinstance(old, Attention):
             heads = (
                 replace(

@@ -12,7 +12,7 @@ import random
 import torch
 from torch import Tensor
 
-from exactformer.core.layers import Activation, Rule
+from exactformer.core.layers import RELU, Rule
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.run.literal import rounded_weights
 
@@ -58,7 +58,7 @@ def run_shuffled(blueprint: Blueprint, x: Tensor, rng: random.Random) -> Tensor:
         stream = _plus(stream, added, x, rng)
         layer = f"{path}.feed_forward"
         hidden = _linear(weights[f"{layer}.w1"], stream, rng, weights[f"{layer}.b1"][:, 0])
-        if block.feed_forward.activation is Activation.RELU:
+        if block.feed_forward.activation == RELU:
             hidden = hidden.relu()
         w2, b2 = weights[f"{layer}.w2"], weights[f"{layer}.b2"][:, 0]
         added = [

@@ -16,7 +16,7 @@ from flint import fmpq
 
 from exactformer.algebra.rational import to_fmpq, to_fraction
 from exactformer.core.formats import FloatFormat
-from exactformer.core.layers import Activation, Rule
+from exactformer.core.layers import RELU, Rule
 from exactformer.core.matrix import Matrix
 from exactformer.polynomials.blueprint import Blueprint
 
@@ -148,7 +148,7 @@ def run_in(
         added = []
         for token in stream:
             hidden = linear(on, layer.w1, token, b1)
-            if layer.activation is Activation.RELU:
+            if layer.activation == RELU:
                 hidden = [max(unit, ZERO) for unit in hidden]
             products = [
                 [on.times(on.weight(v), hidden[u]) for u, v in layer.w2.by_row.get(r, [])]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 import exactformer as ef
-from exactformer.core.layers import Activation, Attention, Block, FeedForward, Head, Rule, Selection
+from exactformer.core.layers import RELU, Attention, Block, FeedForward, Head, Rule, Selection
 from exactformer.core.matrix import Matrix
 from exactformer.errors import (
     CertificationError,
@@ -234,9 +234,7 @@ def test_blocks_that_square_what_they_squared_are_refused(tmp_path: Path) -> Non
     one = Matrix.of(1, w, {(0, t): 1})
     square = Block(
         Attention((Head(one, one, Matrix.of(w, w, {(t, t): 1})),), Selection(Rule.ONE_HOT_MAX)),
-        FeedForward(
-            Matrix(0, w, {}), Matrix(0, 1, {}), Matrix(w, 0, {}), Matrix(w, 1, {}), Activation.RELU
-        ),
+        FeedForward(Matrix(0, w, {}), Matrix(0, 1, {}), Matrix(w, 0, {}), Matrix(w, 1, {}), RELU),
     )
     save_blueprint(replace(blueprint, blocks=(square,) * 60), tmp_path / "model")
     for read in (ef.load, ef.certify):
@@ -404,16 +402,14 @@ def test_every_shape_of_a_sequence_blueprint_is_checked(
 
 
 def _wrong_parts(part: Any, wrong: Matrix) -> list[Any]:
-    if hasattr(part, "hidden"):
-        units = [replace(part, units=layer) for layer in _wrong_parts(part.units, wrong)]
-        return [*units, replace(part, hidden=0), replace(part, hidden=part.units.w1.rows + 1)]
     if isinstance(part, Attention):
         head, rest = part.heads[0], part.heads[1:]
         names = [n for n in ("query", "key", "value", "bias") if hasattr(head, n)]
         heads = [replace(part, heads=(replace(head, **{n: wrong}), *rest)) for n in names]
         cold = replace(part, selection=replace(part.selection, temperature=Fraction(0)))
         return [*heads, replace(part, heads=()), cold]
-    return [replace(part, **{name: wrong}) for name in ("w1", "b1", "w2", "b2")]
+    units = [replace(part, **{name: wrong}) for name in ("w1", "b1", "w2", "b2")]
+    return [*units, replace(part, successive=0), replace(part, successive=part.w1.rows + 1)]
 
 
 def test_positions_in_a_model_without_positions_are_refused(saved: Saved, tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ from torch.nn.utils import parametrize
 import exactformer as ef
 from exactformer.core import precision
 from exactformer.core.integrity import ProvenModule, check_against_blueprint
+from exactformer.core.run_literal import LiteralHead
 from exactformer.errors import ExecutionError, InputError, WeightMismatchError
 from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.run.closed_form import Basis
 from exactformer.polynomials.run.closed_form_module import FusedTransformer
-from exactformer.polynomials.run.literal import LiteralHead
 from exactformer.targets import sine_family
 
 POLYNOMIAL = "x^3 + x y - 1/3"
@@ -677,7 +677,7 @@ def test_a_single_head_may_not_be_exchanged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     model = polynomial(executor="literal")
-    monkeypatch.setattr(LiteralHead, "forward", lambda self, stream, selection, keep: stream)
+    monkeypatch.setattr(LiteralHead, "forward", lambda self, stream, selection, record: stream)
     assert_refused(model, "methods of LiteralHead", tmp_path)
 
 

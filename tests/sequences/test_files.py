@@ -9,7 +9,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from exactformer.core.files import kind_of
-from exactformer.core.layers import PiecewiseFeedForward
+from exactformer.core.layers import FeedForward
 from exactformer.errors import FileFormatError, InputError
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.files import (
@@ -67,7 +67,7 @@ def test_units_in_succession_are_the_columns_of_the_wide_layer() -> None:
     layers = list(stage.layers())
     assert len(layers) == len(stage) == wide.w1.rows
     for m, layer in enumerate(layers):
-        assert isinstance(layer, PiecewiseFeedForward)
+        assert isinstance(layer, FeedForward)
         assert layer.b1[0, 0] == wide.b1[m, 0]
         assert {i: v for i, _, v in layer.w2} == dict(wide.w2.by_column.get(m, ()))
 
@@ -77,7 +77,7 @@ def test_weights_are_counted_layer_by_layer() -> None:
     names = ("w1", "b1", "w2", "b2")
     weights = sum(
         sum(getattr(layer, name).nonzeros for name in names)
-        if isinstance(layer, PiecewiseFeedForward)
+        if isinstance(layer, FeedForward)
         else sum(
             matrix.nonzeros
             for head in layer.heads  # type: ignore[union-attr]

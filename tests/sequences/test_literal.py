@@ -15,7 +15,7 @@ import exactformer as ef
 from exactformer.core.layers import Attention, FeedForward, Rule, Selection
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError, SizeError
-from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions.softening import soften
 from exactformer.sequences.files import save_sequence
@@ -49,7 +49,7 @@ def with_cancelling_pairs(
     """Put copies of the first of every ``size`` ReLUs before and after them, moved: h and −h."""
 
     def changed(part: Any) -> Any:
-        units: FeedForward = part.units if isinstance(part, Successive) else part
+        units: FeedForward = part
         w1, b1, w2 = {}, {}, {}
         groups = range(0, units.w1.rows, size)
         order = [
@@ -64,7 +64,7 @@ def with_cancelling_pairs(
         layer = FeedForward(
             Matrix.of(rows, width, w1), Matrix.of(rows, 1, b1), Matrix.of(width, rows, w2), units.b2
         )
-        return Successive(layer, size + 2) if isinstance(part, Successive) else layer
+        return replace(layer, successive=part.successive and size + 2)
 
     return with_parts(model.blueprint, stage, lambda parts: [changed(parts[0]), *parts[1:]])
 
@@ -234,8 +234,8 @@ def test_rounding_is_that_of_all_relus_that_may_be_active(
     }
     found = [Fraction(0)] * blueprint.width
     for part in blueprint.stages[0].parts:
-        units: Any = part.units if isinstance(part, Successive) else part
-        together = part.hidden if isinstance(part, Successive) else units.w1.rows
+        units: Any = part
+        together = units.successive or units.w1.rows
         for (m, row), v in units.w1.entries.items():
             o = units.b1[m, 0]
             if any(v * t + o > 0 for t in read[row]):
@@ -250,5 +250,7 @@ def test_rounding_is_that_of_all_relus_that_may_be_active(
 def test_one_part_side_by_side_is_enough_to_round() -> None:
     blueprint = softened("compact", 2, dim=2).blueprint
     assert is_exact(blueprint)
-    mixed = with_parts(blueprint, "quantise", lambda parts: [*parts[:-1], parts[-1].units])
+    mixed = with_parts(
+        blueprint, "quantise", lambda parts: [*parts[:-1], replace(parts[-1], successive=None)]
+    )
     assert not is_exact(mixed)

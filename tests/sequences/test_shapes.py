@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from exactformer.core.layers import Activation, Attention, BiasedHead, FeedForward
+from exactformer.core.layers import Attention, BiasedHead
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.shapes import check_sequence_shapes
 from tests.cases.forged_sequences import made, with_parts
 
@@ -58,10 +58,8 @@ def test_every_matrix_has_the_shape_that_the_sizes_give_it(
                 tall = replace(part, heads=(*part.heads[:-1], wrong(head, "query")))
                 refused(_last(honest, stage, tall), "key is")
             continue
-        layer = part.units if isinstance(part, Successive) else part
         for field in ("b1", "w2", "b2", *(("w1",) if columns else ())):
-            new = wrong(layer, field)
-            new = replace(part, units=new) if isinstance(part, Successive) else new
+            new = wrong(part, field)
             refused(_last(honest, stage, new), f"{stage.name}, part {len(stage.parts)}, {field} is")
 
 
@@ -70,7 +68,7 @@ def _last(blueprint: SequenceBlueprint, stage: Stage, part: Any) -> SequenceBlue
 
 
 def _empty_units(parts: list[Any]) -> list[Any]:
-    units = parts[0].units
+    units = parts[0]
     w = units.w1.columns
     none = replace(
         units,
@@ -78,17 +76,11 @@ def _empty_units(parts: list[Any]) -> list[Any]:
         b1=Matrix.of(0, 1, {}),
         w2=Matrix.of(w, 0, {}),
     )
-    return [Successive(none)]
+    return [replace(none, successive=1)]
 
 
 def _other_kind(parts: list[Any]) -> list[Any]:
-    units = parts[0].units
-    return [Successive(replace(units, activation=Activation.RELU))]
-
-
-def _piecewise_relus(parts: list[Any]) -> list[Any]:
-    units = parts[0].units
-    return [FeedForward(units.w1, units.b1, units.w2, units.b2, units.activation)]
+    return [replace(parts[0], activation="relu")]
 
 
 def _headless(parts: list[Any]) -> list[Any]:
@@ -129,13 +121,12 @@ WRONG: dict[str, tuple[Change, str]] = {
     "no unit": (lambda b: with_parts(b, "values", _empty_units), "layers of"),
     **{
         f"layers of {hidden}": (
-            lambda b, h=hidden: with_parts(b, "values", lambda p: [Successive(p[0].units, h)]),
+            lambda b, h=hidden: with_parts(b, "values", lambda p: [replace(p[0], successive=h)]),
             "layers of",
         )
         for hidden in (0, -1, 5, 1000)
     },
-    "another kind": (lambda b: with_parts(b, "values", _other_kind), "kind of layer"),
-    "one more kind": (lambda b: with_parts(b, "values", _piecewise_relus), "kind of layer"),
+    "another kind": (lambda b: with_parts(b, "values", _other_kind), "piecewise-linear"),
     "no head": (lambda b: with_parts(b, "contextual mapping", _headless), "needs a head"),
     "no row in a head": (lambda b: with_parts(b, "contextual mapping", _rowless), "needs a head"),
     "zero temperature": (lambda b: with_parts(b, "contextual mapping", _warm(0)), "temperature"),

@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from exactformer.core.layers import (
-    Embedding,
-    FeedForward,
-    Head,
-    PiecewiseFeedForward,
-)
+from exactformer.core.layers import Embedding, FeedForward, Head
 from exactformer.core.matrix import Matrix
 from exactformer.errors import FileFormatError
 
@@ -47,7 +42,7 @@ def _claims(place: str, part: Any) -> Iterator[Used]:
     elif isinstance(part, Head):
         rows = _rows(part.query) | _rows(part.key)
         yield f"{place}.query", max(part.query.rows, part.key.rows), rows
-    elif isinstance(part, FeedForward | PiecewiseFeedForward):
+    elif isinstance(part, FeedForward):
         units = _rows(part.w1) | _rows(part.b1) | {j for _, j in part.w2.entries}
         yield f"{place}.w1", max(part.w1.rows, part.w2.columns), units
 

@@ -7,7 +7,7 @@ adds to the stream (residual), nothing is normalised.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -26,13 +26,6 @@ class Rule(StrEnum):
     """Weight 1 on the largest score; equals share it (softmax at temperature 0)."""
     SOFTMAX = "softmax"
     """exp(score / temperature), normalised."""
-
-
-class Activation(StrEnum):
-    """What a feed-forward unit does to its input."""
-
-    RELU = "relu"
-    IDENTITY = "identity"
 
 
 @dataclass(frozen=True)
@@ -87,6 +80,27 @@ class PiecewiseLinear:
         slope, intercept = self.pieces[bisect_right(self.breaks, t)]
         return slope * t + intercept
 
+    @property
+    def name(self) -> str:
+        """The name of a function that has one: ``relu`` or ``identity``."""
+        for name, function in ACTIVATIONS.items():
+            if function == self:
+                return name
+        raise InputError(f"{self} has no name; {' and '.join(ACTIVATIONS)} have")
+
+
+RELU = PiecewiseLinear.of((0,), ((0, 0), (1, 0)))
+IDENTITY = PiecewiseLinear.of((), ((1, 0),))
+ACTIVATIONS = {"relu": RELU, "identity": IDENTITY}
+"""Functions that files and other programs know by name."""
+
+
+def activation_called(name: str) -> PiecewiseLinear:
+    """Return a function by its name; a name that is not known raises ``ValueError``."""
+    if name not in ACTIVATIONS:
+        raise ValueError(f"there is no activation {name!r}")
+    return ACTIVATIONS[name]
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -133,24 +147,43 @@ class Attention:
 
 @dataclass(frozen=True)
 class FeedForward:
-    """z + W_2 σ(W_1 z + b_1) + b_2; biases are one-column matrices."""
+    """z + W_2 φ(W_1 z + b_1) + b_2 with any piecewise-linear φ, jumps included.
+
+    Biases are one-column matrices. A run of layers with few units each may be kept as one of all of
+    them: its first units act first, and b_2 belongs to the first layer.
+    """
 
     w1: Matrix
     b1: Matrix
     w2: Matrix
     b2: Matrix
-    activation: Activation = Activation.RELU
+    activation: PiecewiseLinear = RELU
+    successive: int | None = None
+    """Units of each layer of a run; ``None`` where this is one layer."""
+
+    @property
+    def depth(self) -> int:
+        """The number of layers."""
+        return self.w1.rows // self.successive if self.successive else 1
+
+    def layers(self) -> Iterator[FeedForward]:
+        """Yield the layers of a run in order, each by itself."""
+        if self.successive is None:
+            yield self
+            return
+        h, w = self.successive, self.w1.columns
+        for m in range(self.depth):
+            own = list(enumerate(range(m * h, (m + 1) * h)))
+            yield FeedForward(
+                Matrix(h, w, {(k, j): v for k, s in own for j, v in self.w1.by_row.get(s, ())}),
+                Matrix.of(h, 1, {(k, 0): self.b1[s, 0] for k, s in own}),
+                Matrix(w, h, {(i, k): v for k, s in own for i, v in self.w2.by_column.get(s, ())}),
+                Matrix(w, 1, {}) if m else self.b2,
+                self.activation,
+            )
 
 
-@dataclass(frozen=True)
-class PiecewiseFeedForward:
-    """z + W_2 φ(W_1 z + b_1) + b_2 with any piecewise-linear φ, jumps included."""
-
-    w1: Matrix
-    b1: Matrix
-    w2: Matrix
-    b2: Matrix
-    activation: PiecewiseLinear
+Layer = Attention | FeedForward
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ import numpy as np
 
 from exactformer.algebra.rational import to_float
 from exactformer.core.domain import Ball, Domain
-from exactformer.core.layers import Activation, Block, Rule, Selection
+from exactformer.core.layers import RELU, Block, Rule, Selection
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.run.closed_form import Basis
 from exactformer.polynomials.run.numpy_weights import AnyArray
@@ -148,7 +148,7 @@ def _feed_forward(
     output = stream
     if len(w1):
         hidden = graph.plus(f"{name}/b1", graph.linear(f"{name}/w1", stream, w1), b1.T)
-        if block.feed_forward.activation is Activation.RELU:
+        if block.feed_forward.activation == RELU:
             hidden = graph.node(f"{name}/relu", "Relu", hidden)
         change = graph.linear(f"{name}/w2", hidden, w2)
         output = graph.node(f"{name}/residual", "Add", stream, change)

@@ -92,4 +92,4 @@ def place_in_module(blueprint: Blueprint, executor: str, name: str, index: tuple
 def _paths(blueprint: Blueprint) -> dict[str, str]:
     """Return the blueprint's path of every tensor of the literal module."""
     paths = [path for path, _ in blueprint.matrices()]
-    return {p.replace("embedding.", "").replace("feed_forward.", ""): p for p in paths}
+    return {p.replace("embedding.", "").replace("heads.", "attention.heads."): p for p in paths}

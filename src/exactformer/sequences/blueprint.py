@@ -2,7 +2,7 @@
 
 A sibling of :class:`Blueprint`. The theorem of Yun et al. has thousands of layers that differ in one
 bias, so a stage may hold them as one wide layer whose units act one after another
-(:class:`Successive`); :meth:`SequenceBlueprint.layers` yields every layer of the theorem.
+(:attr:`FeedForward.successive`); :meth:`SequenceBlueprint.layers` yields every layer of the theorem.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from exactformer.core.layers import Attention, BiasedHead, FeedForward, PiecewiseFeedForward
+from exactformer.core.layers import Attention, BiasedHead, Layer
 from exactformer.core.matrix import Matrix
 from exactformer.errors import InputError
-
-Layer = Attention | FeedForward | PiecewiseFeedForward
 
 
 @dataclass(frozen=True)
@@ -31,67 +29,23 @@ class SequenceEmbedding:
 
 
 @dataclass(frozen=True)
-class Successive:
-    """m layers of few units, kept as one layer of all of them: its first units act first."""
-
-    units: FeedForward | PiecewiseFeedForward
-    hidden: int = 1
-    """Units of each layer; where a function is made of ReLUs, it takes several."""
-
-    def __len__(self) -> int:
-        return self.units.w1.rows // self.hidden
-
-    def layers(self) -> Iterator[FeedForward | PiecewiseFeedForward]:
-        """Yield the layers in order; b₂, where there is one, belongs to the first."""
-        units, h = self.units, self.hidden
-        w = units.w1.columns
-        nothing = Matrix(w, 1, {})
-        for m in range(len(self)):
-            own = range(m * h, (m + 1) * h)
-            parts = (
-                Matrix(h, w, {(k, j): v for k, s in enumerate(own) for j, v in _row(units.w1, s)}),
-                Matrix.of(h, 1, {(k, 0): units.b1[s, 0] for k, s in enumerate(own)}),
-                Matrix(
-                    w,
-                    h,
-                    {
-                        (i, k): v
-                        for k, s in enumerate(own)
-                        for i, v in units.w2.by_column.get(s, ())
-                    },
-                ),
-                nothing if m else units.b2,
-            )
-            if isinstance(units, PiecewiseFeedForward):
-                yield PiecewiseFeedForward(*parts, units.activation)
-            else:
-                yield FeedForward(*parts, units.activation)
-
-
-def _row(matrix: Matrix, row: int) -> list[tuple[int, Fraction]]:
-    return matrix.by_row.get(row, [])
-
-
-Part = Layer | Successive
-
-
-@dataclass(frozen=True)
 class Stage:
     """A named run of layers: quantise, contextual mapping, reject, values."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[Layer, ...]
+    """Layers, or runs of them kept as one."""
 
     def __len__(self) -> int:
-        return sum(len(part) if isinstance(part, Successive) else 1 for part in self.parts)
+        return sum(1 if isinstance(part, Attention) else part.depth for part in self.parts)
 
     def layers(self) -> Iterator[Layer]:
         """Yield the stage's layers in order."""
         for part in self.parts:
-            if isinstance(part, Successive):
-                yield from part.layers()
-            else:
+            if isinstance(part, Attention):
                 yield part
+            else:
+                yield from part.layers()
 
 
 @dataclass(frozen=True)
@@ -171,7 +125,7 @@ class SequenceBlueprint:
         yield from _matrices(self.embedding)
         for stage in self.stages:
             for part in stage.parts:
-                yield from _matrices(part.units if isinstance(part, Successive) else part)
+                yield from _matrices(part)
         yield self.readout
 
     def counts(self) -> SequenceCounts:

@@ -12,12 +12,12 @@ from exactformer.core.layers import (
     Attention,
     BiasedHead,
     FeedForward,
-    PiecewiseFeedForward,
+    Layer,
     PiecewiseLinear,
 )
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.sequences.blueprint import Part, SequenceBlueprint, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint
 
 Expected = tuple[str, Matrix, tuple[int, int]]
 
@@ -58,21 +58,20 @@ def _check_stages(blueprint: SequenceBlueprint) -> None:
             _check_part(f"{stage.name}, part {k}", part)
 
 
-def _check_part(place: str, part: Part) -> None:
+def _check_part(place: str, part: Layer) -> None:
     if isinstance(part, Attention):
         if not part.heads or any(head.query.rows < 1 for head in part.heads):
             raise CertificationError(f"{place}: attention needs a head, and every head a row")
         if part.selection.temperature <= 0:
             raise CertificationError(f"{place}: the temperature is {part.selection.temperature}")
         return
-    layer = part.units if isinstance(part, Successive) else part
-    hidden = part.hidden if isinstance(part, Successive) else 1
-    if layer.w1.rows < 1 or hidden < 1 or layer.w1.rows % hidden:
+    units, together = part.w1.rows, 1 if part.successive is None else part.successive
+    if units < 1 or together < 1 or units % together:
         raise CertificationError(
-            f"{place}: {layer.w1.rows:,} units do not make layers of {hidden:,} each"
+            f"{place}: {units:,} units do not make layers of {together:,} each"
         )
-    if isinstance(layer, PiecewiseFeedForward) != isinstance(layer.activation, PiecewiseLinear):
-        raise CertificationError(f"{place}: the activation is not that of its kind of layer")
+    if not isinstance(part.activation, PiecewiseLinear):
+        raise CertificationError(f"{place}: the activation is not a piecewise-linear function")
 
 
 def _expected(blueprint: SequenceBlueprint) -> Iterator[Expected]:
@@ -89,7 +88,7 @@ def _expected(blueprint: SequenceBlueprint) -> Iterator[Expected]:
             if isinstance(part, Attention):
                 yield from _heads(place, part, w)
             else:
-                yield from _units(place, part.units if isinstance(part, Successive) else part, w)
+                yield from _units(place, part, w)
 
 
 def _heads(place: str, layer: Attention, width: int) -> Iterator[Expected]:
@@ -102,7 +101,7 @@ def _heads(place: str, layer: Attention, width: int) -> Iterator[Expected]:
             yield f"{place}, head {h}, bias", head.bias, (rows, 1)
 
 
-def _units(place: str, layer: FeedForward | PiecewiseFeedForward, width: int) -> Iterator[Expected]:
+def _units(place: str, layer: FeedForward, width: int) -> Iterator[Expected]:
     units = layer.w1.rows
     yield f"{place}, w1", layer.w1, (units, width)
     yield f"{place}, b1", layer.b1, (units, 1)

@@ -19,8 +19,9 @@ from typing import Any
 from torch import Tensor
 
 from exactformer.core.integrity import remember
+from exactformer.core.layers import FeedForward
 from exactformer.errors import CertificationError, ExecutionError, InputError, SizeError
-from exactformer.sequences.blueprint import SequenceBlueprint, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.constructions.softening import cell, soften
 from exactformer.sequences.grid import GridTable
 from exactformer.sequences.model import SequenceModel
@@ -256,7 +257,8 @@ def _rounded(soft: SequenceBlueprint, limit: SequenceBlueprint, softness: Softne
         return softness
     low, high = soft.support
     moved = quantiser_rounding(soft, low, high)
-    in_turn = isinstance(soft.stages[0].parts[0], Successive)
+    first = soft.stages[0].parts[0]
+    in_turn = isinstance(first, FeedForward) and first.successive is not None
     away = low - soft.tokens * (high - low)
     lost = quantiser_rounding(soft, away, away) if in_turn else moved
     allowed = reject_margin(limit) if in_turn else softness.clearance

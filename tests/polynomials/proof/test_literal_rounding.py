@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from exactformer.algebra import Polynomial
 from exactformer.algebra.ridge import ridge_form
 from exactformer.core.formats import FORMATS, float_format
-from exactformer.core.layers import Activation, Block, Rule
+from exactformer.core.layers import IDENTITY, RELU, Block, Rule
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
 from exactformer.polynomials.blueprint import Blueprint
@@ -97,9 +97,9 @@ def random_blueprint(rng: random.Random) -> Blueprint:
             key |= {(2 + i, 1 + i): Fraction(1) for i in range(n)}
             heads.append((2 + n, query, key, sparse(width, width, rng.randint(1, 3))))
         units = rng.randint(0, 2)
-        activation = rng.choice([Activation.IDENTITY, Activation.RELU])
+        activation = rng.choice([IDENTITY, RELU])
         b1 = sparse(units, 1, units)
-        if activation is Activation.RELU:
+        if activation == RELU:
             b1 = {
                 (u, 0): Fraction(rng.choice([-1, 1]) * 10 ** rng.randint(1, 4))
                 for u in range(units)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from exactformer.algebra.rational import to_fmpq, to_fraction
 from exactformer.algebra.ridge import ridge_form
-from exactformer.core.layers import Activation, Rule
+from exactformer.core.layers import IDENTITY, RELU, BiasedHead, PiecewiseLinear, Rule
+from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError, ExecutionError, InputError, SelectionError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions import CONSTRUCTIONS
@@ -51,7 +53,7 @@ WIDTH = 3  # feature, a second dimension, one
 def one_token(
     b1: Fraction | int,
     w1: Fraction | int = 1,
-    activation: Activation = Activation.RELU,
+    activation: PiecewiseLinear = RELU,
     radius: Fraction | int = 1,
 ) -> Blueprint:
     """dimension 1 becomes σ(w1·t + b1)."""
@@ -96,7 +98,7 @@ def test_relu_is_followed_where_its_sign_is_certain(b1: int, w1: int, expected: 
 def test_relu_is_refused_where_the_sign_changes(b1: Fraction | int, w1: int, radius: int) -> None:
     with pytest.raises(CertificationError, match=r"block 1, token 1, unit 1: .*changes sign"):
         run_symbolic(one_token(b1, w1, radius=radius), Fraction(radius))
-    run_symbolic(one_token(b1, w1, Activation.IDENTITY, radius), Fraction(radius))
+    run_symbolic(one_token(b1, w1, IDENTITY, radius), Fraction(radius))
 
 
 def looks_elsewhere(rule: Rule, value_dimension: int = 0) -> Blueprint:
@@ -193,3 +195,20 @@ def test_a_point_has_as_many_coordinates_as_variables() -> None:
         run_exact(one_token(1), [1, 2])
     with pytest.raises(InputError, match="finite"):
         run_exact(one_token(1), [float("nan")])
+
+
+def test_layers_of_other_families_are_refused() -> None:
+    """What the symbolic run would pass over: other activations, units in turn, biased queries."""
+    honest = one_token(2)
+    (block,) = honest.blocks
+    run_symbolic(honest, Fraction(1))
+    row, square = Matrix.of(1, WIDTH, {}), Matrix.of(WIDTH, WIDTH, {})
+    biased = BiasedHead(row, row, square, Matrix.of(1, 1, {(0, 0): 1}))
+    step = PiecewiseLinear.of((0,), ((0, 0), (0, 1)))
+    for other in (
+        replace(block, feed_forward=replace(block.feed_forward, activation=step)),
+        replace(block, feed_forward=replace(block.feed_forward, successive=1)),
+        replace(block, attention=replace(block.attention, heads=(biased,))),
+    ):
+        with pytest.raises(CertificationError, match="block 1"):
+            run_symbolic(replace(honest, blocks=(other,)), Fraction(1))

@@ -14,7 +14,7 @@ import torch
 from exactformer.algebra import Polynomial
 from exactformer.algebra.ridge import ridge_form
 from exactformer.core.domain import Ball
-from exactformer.core.layers import Activation, Rule, Selection
+from exactformer.core.layers import IDENTITY, Rule, Selection
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
 from exactformer.polynomials.blueprint import Blueprint
@@ -133,7 +133,7 @@ def test_another_rule_or_activation_is_refused(construction: str) -> None:
         with pytest.raises(CertificationError):
             certify_blueprint(replace(blueprint, blocks=blocks), p)
     if block.feed_forward.w1.nonzeros:
-        layer = replace(block.feed_forward, activation=Activation.IDENTITY)
+        layer = replace(block.feed_forward, activation=IDENTITY)
         blocks = (*blueprint.blocks[:-1], replace(block, feed_forward=layer))
         with pytest.raises(CertificationError):
             certify_blueprint(replace(blueprint, blocks=blocks), p)

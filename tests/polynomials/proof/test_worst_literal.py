@@ -14,7 +14,7 @@ import pytest
 
 from exactformer.core.domain import Box
 from exactformer.core.formats import FORMATS
-from exactformer.core.layers import Activation, Block, Rule
+from exactformer.core.layers import IDENTITY, RELU, Block, PiecewiseLinear, Rule
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.proof.literal_rounding import RoundingBound, rounding_bound
 from exactformer.polynomials.proof.selection import prove_selection
@@ -40,7 +40,7 @@ def single(*blocks: Block, beta: Entries, bias: Fraction | int = 0) -> Blueprint
     return hand_made({(0, 0): 1}, 1, 1, WIDTH, {(0, 3): 1}, blocks, beta, bias, radius=3)
 
 
-def layer(activation: Activation = Activation.IDENTITY, **matrices: Entries) -> Block:
+def layer(activation: PiecewiseLinear = IDENTITY, **matrices: Entries) -> Block:
     places = [*matrices.get("w1", ()), *matrices.get("b1", ())]
     units = 1 + max((unit for unit, _ in places), default=-1)
     return attention_block(WIDTH, [], units=units, activation=activation, **matrices)  # type: ignore[arg-type]
@@ -138,13 +138,13 @@ def layers() -> dict[str, tuple[Blueprint, Point]]:
             beta={(0, 1): 1},
         ),
         "a ReLU that is open": single(
-            layer(Activation.RELU, w1={(0, 0): THIRD}, b1={(0, 0): 2}, w2={(1, 0): 64}),
-            layer(Activation.RELU, w1={(0, 1): 64}, b1={(0, 0): 1}, w2={(2, 0): 64}),
+            layer(RELU, w1={(0, 0): THIRD}, b1={(0, 0): 2}, w2={(1, 0): 64}),
+            layer(RELU, w1={(0, 1): 64}, b1={(0, 0): 1}, w2={(2, 0): 64}),
             beta={(0, 2): 1},
         ),
         "a ReLU that is barely shut": single(
             layer(
-                Activation.RELU,
+                RELU,
                 w1={(0, 0): THIRD},
                 b1={(0, 0): -1 - Fraction(1, 2**56)},
                 w2={(1, 0): 64},
@@ -152,8 +152,8 @@ def layers() -> dict[str, tuple[Blueprint, Point]]:
             beta={(0, 1): 1},
         ),
         "a ReLU that is barely open": single(
-            layer(Activation.RELU, w1={(0, 0): THIRD}, b1={(0, 0): 1}, w2={(1, 0): 64}),
-            layer(Activation.RELU, w1={(0, 1): 64}, w2={(2, 0): 64}),
+            layer(RELU, w1={(0, 0): THIRD}, b1={(0, 0): 1}, w2={(1, 0): 64}),
+            layer(RELU, w1={(0, 1): 64}, w2={(2, 0): 64}),
             beta={(0, 2): 1},
         ),
     }

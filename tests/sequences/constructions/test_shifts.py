@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from exactformer.core.layers import Attention, BiasedHead, PiecewiseFeedForward
+from exactformer.core.layers import Attention, BiasedHead, FeedForward
 from exactformer.errors import InputError
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions.keys import keys, largest_key, shifted, smallest_key
@@ -140,7 +140,7 @@ def test_layers_of_the_papers_form_are_as_small_as_the_theorem_says() -> None:
             assert len(layer.heads) <= 2
             assert all(isinstance(h, BiasedHead) and h.query.rows == 1 for h in layer.heads)
         else:
-            assert isinstance(layer, PiecewiseFeedForward)
+            assert isinstance(layer, FeedForward)
             assert layer.w1.shape == (1, 2)
             constant = [slope == 0 for slope, _ in layer.activation.pieces]
             assert len(constant) <= 3
@@ -151,7 +151,7 @@ def test_four_layers_are_four() -> None:
     blueprint = SEQUENCE_FORMS["four-layer"](random_table(grid((2, 2, 3), "four-layer")))
     D, n = 9, 2
     assert blueprint.counts().depth == 4
-    units = [x.w1.rows for _, x in blueprint.layers() if isinstance(x, PiecewiseFeedForward)]
+    units = [x.w1.rows for _, x in blueprint.layers() if isinstance(x, FeedForward)]
     assert units == [2 * (3 + 1), D, D * comb(D + n - 2, n - 1)]
 
 
@@ -183,7 +183,7 @@ def test_the_first_and_the_last_key(size: tuple[int, int, int], low: int, high: 
     assert smallest_key(n, D, D ** (n + 1)) == low
     assert largest_key(n, D, D ** (n + 1)) == high
     units = SEQUENCE_FORMS["compact"](random_table(grid(size, "compact"))).stage("values").parts[0]
-    biases = [-b for _, _, b in units.units.b1]  # type: ignore[union-attr]
+    biases = [-b for _, _, b in units.b1]  # type: ignore[union-attr]
     assert (min(biases), max(biases)) == (low, high)
 
 
@@ -193,7 +193,7 @@ def test_codes_after_the_contextual_mapping_are_the_keys(form: str, positional: 
     """What the layers leave in uᵀz is the integer that the value layers wait for."""
     table = random_table(grid((1, 2, 3), form, positional))
     blueprint = SEQUENCE_FORMS[form](table)
-    units = blueprint.stage("values").parts[0].units  # type: ignore[union-attr]
+    units = blueprint.stage("values").parts[0]  # type: ignore[union-attr]
     waiting = {-b * blueprint.code[0, 0] for _, _, b in units.b1}
     found = set()
     last = f"contextual mapping {len(blueprint.stage('contextual mapping'))}"

@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import exactformer as ef
-from exactformer.core.layers import (
-    Activation,
-    Attention,
-    FeedForward,
-    PiecewiseFeedForward,
-    Rule,
-    Selection,
-)
+from exactformer.core.layers import RELU, Attention, FeedForward, Rule, Selection
 from exactformer.errors import ExecutionError, InputError, SizeError
-from exactformer.sequences.blueprint import Stage, Successive
+from exactformer.sequences.blueprint import Stage
 from exactformer.sequences.constructions.softening import MOST_RELUS, ramps, relu_sum, soften
 from exactformer.sequences.proof.leakage import Leakage
 from exactformer.sequences.proof.softness import literal_rounding
@@ -52,9 +45,8 @@ def functions():
     """Every activation of the three forms, with the stage that it belongs to."""
     found = {}
     for form in FORMS:
-        for name, part in parts(hard(form).blueprint):
-            units = part.units if isinstance(part, Successive) else part
-            if isinstance(units, PiecewiseFeedForward):
+        for name, units in parts(hard(form).blueprint):
+            if isinstance(units, FeedForward):
                 found[units.activation, name == "quantise"] = None
     return list(found)
 
@@ -98,10 +90,10 @@ def test_all_that_is_left_is_softmax_and_relu(form):
         if isinstance(part, Attention):
             assert part.selection.rule is Rule.SOFTMAX
         else:
-            units = part.units if isinstance(part, Successive) else part
+            units = part
             assert isinstance(units, FeedForward)
-            assert units.activation is Activation.RELU
-            assert not isinstance(part, Successive) or part.hidden <= MOST_RELUS
+            assert units.activation == RELU
+            assert (units.successive or 0) <= MOST_RELUS
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from exactformer.core.layers import Attention, BiasedHead, PiecewiseFeedForward, PiecewiseLinear
+from exactformer.core.layers import Attention, BiasedHead, FeedForward, PiecewiseLinear
 from exactformer.core.matrix import Matrix
-from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import shifts as sequences
 from exactformer.sequences.constructions.keys import keys, largest_key, smallest_key
 from exactformer.sequences.constructions.shifts import sequence_layers
@@ -17,7 +17,7 @@ from exactformer.sequences.grid import Grid, GridTable
 from exactformer.sequences.run.exact import run_sequence
 from tests.cases.sequences import expected, grid, random_table
 
-Part = Attention | PiecewiseFeedForward | Successive
+Part = Attention | FeedForward
 OUTSIDE = Fraction(-3)
 GRID = grid((1, 2, 4), "paper")
 TABLE = random_table(GRID)
@@ -50,10 +50,10 @@ def codes(blueprint: SequenceBlueprint, x: list[list[Fraction]]) -> list[Fractio
 
 def test_the_slides_value_outside_lets_rejected_columns_land_among_the_keys() -> None:
     def printed(parts: list[Part]) -> list[Part]:
-        units = parts[-1].units  # type: ignore[union-attr]
+        units = parts[-1]  # type: ignore[union-attr]
         away = (-1, -(Fraction(1, 4) ** 2))  # −δ^(nd) for −δ^(−nd)
         phi = PiecewiseLinear.of((0, 1), (away, (0, 0), away))
-        return [*parts[:-1], Successive(replace(units, activation=phi))]
+        return [*parts[:-1], replace(units, activation=phi, successive=1)]
 
     ours = sequence_layers(TABLE, "paper")
     slides = with_stage(ours, "quantise", printed)
@@ -107,7 +107,7 @@ def test_values_that_swap_two_pairs_of_keys_are_taken_for_keys(
     table = GridTable.of(GRID, {**zeros, **swap})
 
     def turned(parts: list[Part]) -> list[Part]:
-        units = parts[0].units  # type: ignore[union-attr]
+        units = parts[0]  # type: ignore[union-attr]
         m = units.w1.rows
 
         def flipped(matrix: Matrix, axis: int) -> Matrix:
@@ -118,13 +118,12 @@ def test_values_that_swap_two_pairs_of_keys_are_taken_for_keys(
             return Matrix.of(*matrix.shape, places)
 
         return [
-            Successive(
-                replace(
-                    units,
-                    w1=flipped(units.w1, 0),
-                    b1=flipped(units.b1, 0),
-                    w2=flipped(units.w2, 1),
-                )
+            replace(
+                units,
+                w1=flipped(units.w1, 0),
+                b1=flipped(units.b1, 0),
+                w2=flipped(units.w2, 1),
+                successive=1,
             )
         ]
 

@@ -12,10 +12,11 @@ import pytest
 
 from exactformer.core.layers import Attention, FeedForward, Head, PiecewiseLinear, Rule, Selection
 from exactformer.core.matrix import Matrix
+from exactformer.core.run_exact import apply_layer, to_column
 from exactformer.errors import CertificationError
-from exactformer.sequences.blueprint import SequenceBlueprint, SequenceEmbedding, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, SequenceEmbedding, Stage
 from exactformer.sequences.proof.cells import cell_edges, quantised, visits
-from exactformer.sequences.run.exact import apply_layer, embed
+from exactformer.sequences.run.exact import embed
 from tests.cases.forged_sequences import units
 
 ONE = Fraction(1)
@@ -53,7 +54,7 @@ def stream_after(blueprint: SequenceBlueprint, tokens: Any) -> list[list[Fractio
     stream = embed(blueprint.embedding, tokens)
     for layer in blueprint.stages[0].layers():
         stream = apply_layer(layer, stream)
-    return stream
+    return [to_column(token, blueprint.width) for token in stream]
 
 
 def agrees(blueprint: SequenceBlueprint, rng: random.Random) -> bool:
@@ -108,13 +109,13 @@ def anything(rng: random.Random) -> SequenceBlueprint:
         )
         if rng.random() < 0.2:
             layer = replace(layer, b2=Matrix.of(width, 1, {(width - 1, 0): rng.randint(-3, 3)}))
-        parts.append(Successive(layer) if rng.random() < 0.5 else layer)
+        parts.append(replace(layer, successive=1) if rng.random() < 0.5 else layer)
     for r in range(dim):
         edges = list(range(cells))
         if rng.random() < 0.2:
             rng.shuffle(edges)
         layer = units(width, [{r: 1}] * cells, [-k for k in edges], [{r: 1}] * cells, COLLAPSE)
-        parts.insert(rng.randint(0, len(parts)), Successive(layer))
+        parts.insert(rng.randint(0, len(parts)), replace(layer, successive=1))
         if rng.random() < 0.7:
             away = PiecewiseLinear.of((0, cells), ((-1, -9), (0, 0), (-1, -9)))
             parts.append(units(width, [{r: 1}], [0], [{r: 1}], away))
@@ -140,11 +141,11 @@ def test_what_is_said_of_a_cell_holds_at_its_points() -> None:
     assert 60 < sum(followed) < 400
 
 
-def collapsing(cells: int = 2, width: int = 2, row: int = 0) -> Successive:
+def collapsing(cells: int = 2, width: int = 2, row: int = 0) -> FeedForward:
     layer = units(
         width, [{row: 1}] * cells, [-k for k in range(cells)], [{row: 1}] * cells, COLLAPSE
     )
-    return Successive(layer)
+    return replace(layer, successive=1)
 
 
 def test_both_sides_of_an_edge_are_told_apart() -> None:
@@ -333,7 +334,7 @@ def test_outside_is_known_where_it_is_for_every_coordinate() -> None:
 def test_edges_are_those_of_the_row_not_of_the_coordinate() -> None:
     """Rows hold 2x, cells of 2. A step at 2 is an edge, one at 1 lies inside the first cell."""
     wide = PiecewiseLinear.of((0, 2), ((0, 0), (-1, 0), (0, 0)))
-    both = Successive(units(2, [{0: 1}] * 2, [0, -2], [{0: 1}] * 2, wide))
+    both = replace(units(2, [{0: 1}] * 2, [0, -2], [{0: 1}] * 2, wide), successive=1)
     edge, inside = (units(2, [{0: 1}], [-at], [{1: 1}], STEP) for at in (2, 1))
     after = quantised(quantiser(edge, both, features={(0, 0): 2}), ONE)
     assert after.cells == ((([0, 0], [2, 1]),),) * 2
@@ -351,7 +352,7 @@ def test_the_base_is_all_that_a_token_is_given() -> None:
     after = quantised(
         quantiser(
             *gifts,
-            Successive(collapse),
+            replace(collapse, successive=1),
             constant={(0, 0): 2, (1, 0): 50},
             positions={(1, 1): 100},
         ),

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from exactformer.core.layers import Attention, BiasedHead, PiecewiseFeedForward, PiecewiseLinear
+from exactformer.core.layers import Attention, BiasedHead, FeedForward, PiecewiseLinear
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions import keys as sequence_keys
 from exactformer.sequences.constructions import shifts as sequences
@@ -32,7 +32,7 @@ def test_every_form_is_certified_by_both_methods(size: tuple[int, int, int], for
         every = certify_sequence(blueprint, table, exhaustive_work=10**6)
         assert every == replace(by_keys, method="exhaustive")
     units = blueprint.stage("values").parts[0]
-    layer = units.units if isinstance(units, Successive) else units
+    layer = units
     biases = [-layer.b1[m, 0] for m in range(layer.w1.rows)]  # type: ignore[union-attr]
     unit = 1 / blueprint.code[0, min(r for _, r, _ in blueprint.code)]
     assert by_keys.smallest_key == min(biases) / unit
@@ -77,10 +77,10 @@ def nudged(matrix: Matrix, by: Fraction | int, place: tuple[int, int] | None = N
 def units_changed(name: str, index: int, field: str, by: Fraction | int) -> Change:
     def change(parts: list[object]) -> list[object]:
         part = parts[index]
-        units = part.units if isinstance(part, Successive) else part
-        assert isinstance(units, PiecewiseFeedForward)
+        units = part
+        assert isinstance(units, FeedForward)
         new = replace(units, **{field: nudged(getattr(units, field), by)})  # type: ignore[arg-type]
-        parts[index] = Successive(new) if isinstance(part, Successive) else new
+        parts[index] = new
         return parts
 
     return staged(name, change)
@@ -99,9 +99,9 @@ def head_changed(layer: int, field: str, by: Fraction | int) -> Change:
 
 
 def wrong_activation(parts: list[object]) -> list[object]:
-    units = parts[-1].units  # type: ignore[attr-defined]
+    units = parts[-1]  # type: ignore[attr-defined]
     phi = PiecewiseLinear.of((0, 1), ((0, 0), (0, 0), (0, 0)))
-    return [*parts[:-1], Successive(replace(units, activation=phi))]
+    return [*parts[:-1], replace(units, activation=phi, successive=1)]
 
 
 TAMPERED: dict[str, Change] = {
@@ -169,8 +169,11 @@ def test_a_reject_layer_that_is_too_weak_is_not_certified() -> None:
 
     def weakened(strength: Fraction) -> SequenceBlueprint:
         def weaken(parts: list[object]) -> list[object]:
-            units = parts[0].units  # type: ignore[attr-defined]
-            return [Successive(replace(units, w2=Matrix.of(1, 1, {(0, 0): -strength}))), *parts[1:]]
+            units = parts[0]  # type: ignore[attr-defined]
+            return [
+                replace(units, w2=Matrix.of(1, 1, {(0, 0): -strength}), successive=1),
+                *parts[1:],
+            ]
 
         return staged("reject", weaken)(SEQUENCE_FORMS["paper"](table))
 
@@ -193,7 +196,7 @@ def test_numbers_of_outsiders_must_make_every_sum_negative() -> None:
 
     def nearer(parts: list[object]) -> list[object]:
         number = parts[0]
-        assert isinstance(number, PiecewiseFeedForward)
+        assert isinstance(number, FeedForward)
         far = -number.b2[2, 0] - 1
         write = Matrix.of(*number.w2.shape, {p: v - far for p, v in number.w2.entries.items()})
         return [replace(number, w2=write, b2=nudged(number.b2, far)), *parts[1:]]
@@ -226,8 +229,8 @@ def test_two_units_with_one_key_are_refused() -> None:
     table = random_table(grid((1, 2, 4), "compact"))
 
     def doubled(parts: list[object]) -> list[object]:
-        units = parts[0].units  # type: ignore[attr-defined]
-        return [Successive(replace(units, b1=nudged(units.b1, units.b1[1, 0] - units.b1[0, 0])))]
+        units = parts[0]  # type: ignore[attr-defined]
+        return [replace(units, b1=nudged(units.b1, units.b1[1, 0] - units.b1[0, 0]), successive=1)]
 
     with pytest.raises(CertificationError, match="two units fire"):
         certify_sequence(staged("values", doubled)(SEQUENCE_FORMS["compact"](table)), table)
@@ -253,7 +256,7 @@ def test_a_count_of_cells_that_slopes_is_refused() -> None:
 
     def sloping(parts: list[object]) -> list[object]:
         count = parts[0]
-        assert isinstance(count, PiecewiseFeedForward)
+        assert isinstance(count, FeedForward)
         return [replace(count, activation=PiecewiseLinear.of((0,), ((0, 0), (1, 1))))]
 
     with pytest.raises(CertificationError, match="whole cell"):

@@ -15,15 +15,15 @@ import exactformer as ef
 from exactformer.core.layers import (
     Attention,
     BiasedHead,
+    FeedForward,
     Head,
-    PiecewiseFeedForward,
     PiecewiseLinear,
     Rule,
     Selection,
 )
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.compile import prove_sequence
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions import shifts as sequences
@@ -53,7 +53,7 @@ def test_positions_are_seen_whatever_the_flag_says() -> None:
     placed, known = made("compact", (1, 2, 3), positional=True)
     where = grid((1, 2, 3), "compact")
     table = GridTable(where, {ids: known.values[ids] for ids in where.classes()})
-    value = placed.stage("values").parts[0].units  # type: ignore[union-attr]
+    value = placed.stage("values").parts[0]  # type: ignore[union-attr]
     kept = [m for m, ids in enumerate(known.values) for _ in range(2) if ids in table.values]
     rows = [2 * m + j for m in dict.fromkeys(kept) for j in range(2)]
     look_up = units(
@@ -65,7 +65,7 @@ def test_positions_are_seen_whatever_the_flag_says() -> None:
     )
     largest = int(max(-b for _, _, b in look_up.b1))
     forged = replace(
-        with_parts(placed, "values", lambda _: [Successive(look_up)]),
+        with_parts(placed, "values", lambda _: [replace(look_up, successive=1)]),
         positional=False,
         largest_key=largest,
     )
@@ -94,7 +94,9 @@ def test_units_in_turn_are_not_read_as_units_side_by_side() -> None:
     honest, table = made("compact", (1, 2, 8))
     swap = units(honest.width, [{0: 1}, {0: 1}], [-3, -7], [{0: 4}, {0: -4}])
     forged = with_parts(
-        honest, "contextual mapping", lambda parts: [Successive(swap), Successive(swap), *parts]
+        honest,
+        "contextual mapping",
+        lambda parts: [replace(swap, successive=1), replace(swap, successive=1), *parts],
     )
     assert is_wrong(forged, table)
     refused(forged, table, "one after another")
@@ -107,7 +109,7 @@ def test_units_in_turn_are_not_read_as_units_side_by_side() -> None:
 def test_what_lies_outside_is_zero_in_every_executor(executor: str) -> None:
     """A last unit that writes nothing tells nothing about where the layers send outsiders."""
     honest, table = made("compact")
-    idle = Successive(units(honest.width, [{0: 1}], [0], [{}], NOTHING))
+    idle = replace(units(honest.width, [{0: 1}], [0], [{}], NOTHING), successive=1)
     forged = with_parts(honest, "quantise", lambda parts: [*parts, idle])
     model = prove_sequence(forged, table, executor)
     x = [[[-7.0], [0.9]], [[0.1], [1.0]], [[1e300], [0.3]], [[0.1], [0.9]]]
@@ -128,7 +130,7 @@ def test_a_wide_unit_may_fire_at_a_value_just_below_the_smallest_key(
     honest = SEQUENCE_FORMS["paper"](table)
 
     def last_first(parts: list[Any], reach: Fraction) -> list[Any]:
-        layer = parts[0].units
+        layer = parts[0]
         rows = range(layer.w1.rows - 1, -1, -1)
         fires = PiecewiseLinear.of((-reach, Fraction(1, 8)), ((0, 0), (0, 1), (0, 0)))
         turned = units(
@@ -138,7 +140,7 @@ def test_a_wide_unit_may_fire_at_a_value_just_below_the_smallest_key(
             [dict(layer.w2.by_column.get(m, ())) for m in rows],
             fires,
         )
-        return [Successive(turned)]
+        return [replace(turned, successive=1)]
 
     plain = with_parts(honest, "values", lambda parts: last_first(parts, Fraction(1, 8)))
     assert certify_sequence(plain, table, exhaustive_work=0).smallest_key == smallest
@@ -194,7 +196,7 @@ def test_numbers_that_cancel_are_not_called_exact_in_floats() -> None:
             prove_sequence(forged, table, executor)
 
 
-def sums(change: Callable[[PiecewiseFeedForward, Attention], list[Any]]) -> tuple[Any, Any]:
+def sums(change: Callable[[FeedForward, Attention], list[Any]]) -> tuple[Any, Any]:
     honest, table = made("four-layer")
     return with_parts(honest, "contextual mapping", lambda parts: change(*parts)), table
 
@@ -202,7 +204,7 @@ def sums(change: Callable[[PiecewiseFeedForward, Attention], list[Any]]) -> tupl
 def test_a_biased_head_does_not_average() -> None:
     """Scores b·k_j are not equal: a head without query rows has to be without bias as well."""
 
-    def biased(number: PiecewiseFeedForward, mean: Attention) -> list[Any]:
+    def biased(number: FeedForward, mean: Attention) -> list[Any]:
         (head,) = mean.heads
         w = head.query.columns
         key = Matrix.of(1, w, {(0, w - 1): 1})
@@ -219,7 +221,7 @@ def test_outsiders_may_not_bring_a_number_of_their_own() -> None:
     """A quantiser that writes to the row of the numbers makes up for the negative one."""
     honest, table = made("four-layer")
     count = honest.stage("quantise").parts[0]
-    assert isinstance(count, PiecewiseFeedForward)
+    assert isinstance(count, FeedForward)
     source = 2
     raised = dict(count.w2.entries)
     raised[source, count.w1.rows - 1] = Fraction(
@@ -240,9 +242,9 @@ def test_a_reject_layer_with_another_unit_is_not_the_theorems() -> None:
     honest, table = made("paper")
 
     def with_a_bias(parts: list[Any]) -> list[Any]:
-        band = parts[0].units
+        band = parts[0]
         gift = replace(band, b2=Matrix.of(1, 1, {(0, 0): Fraction(10**9)}))
-        return [Successive(gift), *parts[1:]]
+        return [replace(gift, successive=1), *parts[1:]]
 
     forged = with_parts(honest, "reject", with_a_bias)
     with pytest.raises(CertificationError):
@@ -280,7 +282,7 @@ def test_hidden_units_that_do_not_make_whole_layers_are_refused() -> None:
         forged = with_parts(
             honest,
             "values",
-            lambda parts, hidden=hidden: [Successive(parts[0].units, hidden)],  # type: ignore[misc]
+            lambda parts, hidden=hidden: [replace(parts[0], successive=hidden)],  # type: ignore[misc]
         )
         refused(forged, table, "layers of")
 
@@ -398,9 +400,8 @@ def scaled(scale: Fraction) -> tuple[SequenceBlueprint, GridTable]:
         if isinstance(old, Attention):
             heads = (replace(head, bias=times(head.bias)) for head in old.heads)  # type: ignore[attr-defined]
             return replace(old, heads=tuple(heads))
-        layer = old.units
-        shape = stretched(layer.activation, name != "values")
-        return replace(old, units=replace(layer, b1=times(layer.b1), activation=shape))
+        shape = stretched(old.activation, name != "values")
+        return replace(old, b1=times(old.b1), activation=shape)
 
     embedding = honest.embedding
     return (

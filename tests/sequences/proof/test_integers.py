@@ -13,6 +13,7 @@ import pytest
 
 from exactformer.core.layers import Attention, BiasedHead, Head, Rule, Selection
 from exactformer.core.matrix import Matrix
+from exactformer.core.run_exact import apply_layer, to_column, to_token
 from exactformer.errors import CertificationError
 from exactformer.sequences.proof.certify import certify_sequence
 from exactformer.sequences.proof.integers import (
@@ -23,7 +24,6 @@ from exactformer.sequences.proof.integers import (
     looked_up,
     read_off,
 )
-from exactformer.sequences.run.exact import apply_layer
 from tests.cases.forged_sequences import INDICATOR, added, made, units, widened, with_parts
 
 HARD = Selection(Rule.HARD_MAX)
@@ -62,8 +62,14 @@ def heads(rng: random.Random, unit: Fraction) -> Iterator[Head]:
 
 
 def in_rationals(layer: Any, streams: Streams, unit: Fraction) -> list[Any]:
-    scaled = [[[int(v) * unit for v in c] for c in s] for s in streams.entries.tolist()]
-    return [[[v / unit for v in c] for c in apply_layer(layer, s)] for s in scaled]
+    scaled = [
+        [to_token(int(v) * unit for v in column) for column in stream]
+        for stream in streams.entries.tolist()
+    ]
+    return [
+        [[v / unit for v in to_column(token, WIDTH)] for token in apply_layer(layer, stream)]
+        for stream in scaled
+    ]
 
 
 @pytest.mark.parametrize("size", SIZES)

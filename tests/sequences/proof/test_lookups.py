@@ -12,7 +12,7 @@ import pytest
 from exactformer.core.layers import Attention, FeedForward, Head, PiecewiseLinear, Rule, Selection
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions.softening import soften
 from exactformer.sequences.grid import GridTable
@@ -110,8 +110,8 @@ def test_a_look_up_is_made_of_piecewise_units() -> None:
     layer = units(2, [{0: 1}], [0], [{1: 1}])
     relus = FeedForward(layer.w1, layer.b1, layer.w2, layer.b2)
     attention = Attention((Head(layer.w1, layer.w1, Matrix.of(2, 2, {})),), HARD)
-    for part in (relus, Successive(relus), attention):
-        with pytest.raises(CertificationError, match="piecewise"):
+    for part in (relus, replace(relus, successive=1), attention):
+        with pytest.raises(CertificationError, match=r"piecewise-linear|single integers"):
             read_lookup(part, ONE)
 
 
@@ -130,9 +130,9 @@ def test_what_a_look_up_adds_is_counted_in_cells() -> None:
 def test_units_act_in_turn_where_they_write_what_they_read(field: str) -> None:
     layer = units(2, [{0: 1}], [0], [{1: 1}])
     own = replace(layer, **{field: added(getattr(layer, field), {(0, 0): 1})})
-    assert read_lookup(Successive(own), ONE).in_turn
+    assert read_lookup(replace(own, successive=1), ONE).in_turn
     assert not read_lookup(own, ONE).in_turn
-    assert not read_lookup(Successive(layer), ONE).in_turn
+    assert not read_lookup(replace(layer, successive=1), ONE).in_turn
 
 
 def test_a_cell_is_what_the_smallest_weight_of_the_code_counts() -> None:

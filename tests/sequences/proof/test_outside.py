@@ -25,7 +25,7 @@ from exactformer.core.layers import (
 )
 from exactformer.core.matrix import Matrix
 from exactformer.errors import ExactformerError
-from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions import shifts as sequences
 from exactformer.sequences.grid import GridTable
@@ -114,7 +114,7 @@ def shifting(
         d = honest.dim
         return [
             *parts[:d],
-            *(replace(p, units=replace(p.units, activation=away)) for p in parts[d:]),
+            *(replace(p, activation=away) for p in parts[d:]),
         ]
 
     return with_parts(moved, "quantise", quantise)
@@ -547,7 +547,7 @@ def test_a_number_and_a_mean_are_read_letter_for_letter() -> None:
         assert found(number, other) is None
     for parts in ((number,), (number, mean, mean), (mean, number), (number, number), (mean, mean)):
         assert found(*parts) is None
-    assert found(Successive(number), mean) is None
+    assert found(replace(number, successive=1), mean) is None
 
 
 def test_an_id_that_no_layer_meets_keeps_its_code_beside_an_outsider() -> None:
@@ -688,8 +688,8 @@ def test_a_reject_stage_is_read_letter_for_letter() -> None:
         return rejects([replace(stage, parts=parts)], honest, after, unit, lifted)
 
     band, first, second = stage.parts
-    assert isinstance(band, Successive)
-    assert isinstance(first, Successive)
+    assert isinstance(band, FeedForward)
+    assert isinstance(first, FeedForward)
     assert holds(band, first, second)
     halves = [replace(stage, parts=(band,)), replace(stage, parts=(first, second))]
     assert rejects(halves, honest, after, unit, lifted)
@@ -701,19 +701,19 @@ def test_a_reject_stage_is_read_letter_for_letter() -> None:
         (first,),
     ]
     for part, others in ((band, (first, second)), (first, (second,))):
-        units = part.units
+        units = part
         for field in ("w1", "b1", "w2", "b2"):
             matrix = getattr(units, field)
             new = replace(
                 units, **{field: added(matrix, {(matrix.rows - 1, matrix.columns - 1): 1})}
             )
-            changed = Successive(new)
+            changed = replace(new, successive=1)
             wrong.append((changed, *others) if part is band else (band, changed, *others))
     flat = PiecewiseLinear.of((), ((0, 0),))
-    bent = PiecewiseLinear.of(band.units.activation.breaks, ((-1, 0), (0, 0), (1, 0)))  # type: ignore[union-attr]
-    wrong += [(Successive(replace(band.units, activation=a)), first, second) for a in (flat, bent)]
-    wrong.append((band, Successive(replace(first.units, activation=flat)), second))
-    relus = FeedForward(band.units.w1, band.units.b1, band.units.w2, band.units.b2)
+    bent = PiecewiseLinear.of(band.activation.breaks, ((-1, 0), (0, 0), (1, 0)))  # type: ignore[union-attr]
+    wrong += [(replace(band, activation=a, successive=1), first, second) for a in (flat, bent)]
+    wrong.append((band, replace(first, activation=flat, successive=1), second))
+    relus = FeedForward(band.w1, band.b1, band.w2, band.b2)
     wrong.append((relus, first, second))
     assert not any(holds(*parts) for parts in wrong)
     assert not rejects([], honest, after, unit, lifted)
@@ -727,7 +727,7 @@ def test_every_way_to_write_to_the_output_is_seen() -> None:
     layer = units(w, [{0: 1}], [0], [{row: 1}])
     gift = replace(units(w, [{0: 1}], [0], [{0: 1}]), b2=Matrix.of(w, 1, {(row, 0): 1}))
     for stage in ("quantise", "contextual mapping"):
-        for part in (Attention((head,), HARD), layer, Successive(layer), gift):
+        for part in (Attention((head,), HARD), layer, replace(layer, successive=1), gift):
             forged = with_parts(honest, stage, lambda parts, p=part: [*parts, p])  # type: ignore[misc]
             assert not starts_at_zero(forged)
     for name in ("features", "constant", "positions"):

@@ -11,17 +11,10 @@ from typing import Any
 
 import pytest
 
-from exactformer.core.layers import (
-    Activation,
-    Attention,
-    FeedForward,
-    PiecewiseFeedForward,
-    PiecewiseLinear,
-    Rule,
-)
+from exactformer.core.layers import IDENTITY, RELU, Attention, FeedForward, PiecewiseLinear, Rule
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions import shifts as sequences
 from exactformer.sequences.constructions import softening as softening
@@ -199,28 +192,28 @@ Parts = Callable[[list[Any]], list[Any]]
 def units_replaced(**changes: Any) -> Parts:
     def change(parts: list[Any]) -> list[Any]:
         part = parts[0]
-        units = part.units if isinstance(part, Successive) else part
+        units = part
         new = replace(units, **{k: v(units) for k, v in changes.items()})
-        return [replace(part, units=new) if isinstance(part, Successive) else new, *parts[1:]]
+        return [new, *parts[1:]]
 
     return change
 
 
 def identity(parts: list[Any]) -> list[Any]:
-    return units_replaced(activation=lambda _: Activation.IDENTITY)(parts)
+    return units_replaced(activation=lambda _: IDENTITY)(parts)
 
 
 def one_by_one(parts: list[Any]) -> list[Any]:
-    return [Successive(parts[0].units, 1), *parts[1:]]
+    return [replace(parts[0], successive=1), *parts[1:]]
 
 
 def together(parts: list[Any]) -> list[Any]:
-    return [parts[0].units, *parts[1:]]
+    return [replace(parts[0], successive=None), *parts[1:]]
 
 
 def fewer(parts: list[Any]) -> list[Any]:
     """Leave out the last ReLU: groups no longer have one size."""
-    units = parts[0].units
+    units = parts[0]
     m = units.w1.rows - 1
     w = units.w1.columns
     less = FeedForward(
@@ -229,7 +222,7 @@ def fewer(parts: list[Any]) -> list[Any]:
         Matrix.of(w, m, {p: v for p, v in units.w2.entries.items() if p[1] < m}),
         units.b2,
     )
-    return [Successive(less, 1), *parts[1:]]
+    return [replace(less, successive=1), *parts[1:]]
 
 
 GROUPS: dict[str, Parts] = {
@@ -345,7 +338,7 @@ def test_rejecting_takes_codes_nearer_than_values_do() -> None:
 def test_values_of_the_papers_form_stay_a_cell_below_the_keys() -> None:
     """u·v + δ ≤ smallest key, exactly; a softened unit reaches no farther."""
     honest, table = made("paper")
-    look_up = honest.stage("values").parts[0].units  # type: ignore[union-attr]
+    look_up = honest.stage("values").parts[0]  # type: ignore[union-attr]
     smallest = min(-v for _, _, v in look_up.b1)
     for largest, good in (
         (smallest - QUARTER, True),
@@ -368,9 +361,9 @@ def test_a_quantised_coordinate_lies_on_no_ramp() -> None:
     wide = 9 * QUARTER  # from 5/4 below the cell's own edge, in place of within the cell
 
     def wider(parts: list[Any]) -> list[Any]:
-        part = parts[0]
-        units: FeedForward = part.units
-        h = part.hidden
+        units: FeedForward = parts[0]
+        h = units.successive
+        assert h is not None
         bias, write = dict(units.b1.entries), dict(units.w2.entries)
         for m in range(0, units.w1.rows, h):
             for k in range(h):
@@ -383,7 +376,7 @@ def test_a_quantised_coordinate_lies_on_no_ramp() -> None:
         new = replace(
             units, b1=Matrix.of(*units.b1.shape, bias), w2=Matrix.of(*units.w2.shape, write)
         )
-        return [replace(part, units=new), *parts[1:]]
+        return [new, *parts[1:]]
 
     with pytest.raises(CertificationError):
         check_softened(with_parts(soft, "quantise", wider), limit, table)
@@ -401,7 +394,7 @@ def test_relus_and_the_function_they_are_have_the_same_layers() -> None:
         plain = without_relus(soft, limit)
         assert [len(s) for s in plain.stages] == [len(s) for s in soft.stages]
         assert not any(
-            isinstance(p.units if isinstance(p, Successive) else p, FeedForward)
+            isinstance(p, FeedForward) and p.activation == RELU
             for s in plain.stages
             for p in s.parts
         )
@@ -410,18 +403,18 @@ def test_relus_and_the_function_they_are_have_the_same_layers() -> None:
 def test_rounding_of_cancelling_relus_grows_with_units_weights_and_keys() -> None:
     soft, _, _ = pair("compact")
     units: Any = soft.stage("values").parts[0]
-    largest = max(abs(float(v)) for _, _, v in units.units.w2)
-    assert literal_rounding(soft) == units.units.w1.rows * largest * soft.largest_key * 2.0**-53
+    largest = max(abs(float(v)) for _, _, v in units.w2)
+    assert literal_rounding(soft) == units.w1.rows * largest * soft.largest_key * 2.0**-53
     double = with_units(
         soft,
         "values",
-        w2=Matrix.of(*units.units.w2.shape, {p: -2 * v for p, v in units.units.w2.entries.items()}),
+        w2=Matrix.of(*units.w2.shape, {p: -2 * v for p, v in units.w2.entries.items()}),
     )
     assert literal_rounding(double) == 2 * literal_rounding(soft)
     paper, _, _ = pair("paper")
     layer: Any = paper.stage("values").parts[0]
-    most = max(abs(float(v)) for _, _, v in layer.units.w2)
-    assert literal_rounding(paper) == layer.units.w1.rows * most * paper.largest_key / 4 * 2.0**-53
+    most = max(abs(float(v)) for _, _, v in layer.w2)
+    assert literal_rounding(paper) == layer.w1.rows * most * paper.largest_key / 4 * 2.0**-53
 
 
 def test_codes_need_three_bits_more_and_those_of_a_sum() -> None:
@@ -588,7 +581,7 @@ def test_ramps_are_a_part_of_the_support_wherever_it_lies() -> None:
     assert found.ramp_mass == 1 - (15 / 16) ** 2
 
 
-def standing_for(hard: PiecewiseFeedForward, group: list[softness.Relu]) -> FeedForward:
+def standing_for(hard: FeedForward, group: list[softness.Relu]) -> FeedForward:
     """Return c·relu(σt + o) for every (σ, o, c) in place of each unit, t being what it reads."""
     m, w, h = hard.w1.rows, hard.w1.columns, len(group)
     each = [(s, k, *group[k]) for s in range(m) for k in range(h)]
@@ -628,12 +621,12 @@ def test_relus_act_together_where_units_do() -> None:
     """Two units a layer are six ReLUs a layer."""
     soft = standing_for(STEPS, FALLING)
     for hidden, together in ((3, 1), (6, 2)):
-        checked_group(Successive(soft, hidden), Successive(STEPS, together))
+        checked_group(replace(soft, successive=hidden), replace(STEPS, successive=together))
     for part, other in (
-        (Successive(soft, 3), Successive(STEPS, 2)),
-        (Successive(soft, 6), Successive(STEPS, 1)),
-        (Successive(soft, 3), STEPS),
-        (soft, Successive(STEPS, 1)),
+        (replace(soft, successive=3), replace(STEPS, successive=2)),
+        (replace(soft, successive=6), replace(STEPS, successive=1)),
+        (replace(soft, successive=3), STEPS),
+        (soft, replace(STEPS, successive=1)),
     ):
         with pytest.raises(CertificationError, match="act together"):
             checked_group(part, other)
@@ -642,7 +635,7 @@ def test_relus_act_together_where_units_do() -> None:
 def test_only_relus_stand_for_units() -> None:
     soft = standing_for(STEPS, FALLING)
     attention = made("compact")[0].stage("contextual mapping").parts[0]
-    other = replace(soft, activation=Activation.IDENTITY)
+    other = replace(soft, activation=IDENTITY)
     for part, limit in ((attention, STEPS), (soft, attention), (STEPS, STEPS), (other, STEPS)):
         with pytest.raises(CertificationError, match="not the ReLU form"):
             checked_group(part, limit)
@@ -726,7 +719,7 @@ def test_clipping_layers_are_one_for_every_coordinate() -> None:
     limit, table = made("paper", (2, 2, 2))
     soft = soften(limit, table, Fraction(10**4), 4)
     found = check_softened(soft, limit, table)
-    plain = with_parts(soft, "clip", lambda parts: [p.units for p in parts])
+    plain = with_parts(soft, "clip", lambda parts: [replace(p, successive=None) for p in parts])
     assert check_softened(plain, limit, table) == found
     assert without_relus(plain, limit) == without_relus(soft, limit)
     for r, (low, high) in enumerate(softness._ends(table)):
@@ -735,7 +728,7 @@ def test_clipping_layers_are_one_for_every_coordinate() -> None:
         assert without_relus(soft, limit).stage("clip").parts[r] == one
 
     def merged(parts: list[Any]) -> list[Any]:
-        both = [p.units for p in parts]
+        both = [replace(p, successive=None) for p in parts]
         rows, w = both[0].w1.rows, both[0].w1.columns
 
         def down(name: str) -> dict[tuple[int, int], Fraction]:
@@ -749,7 +742,7 @@ def test_clipping_layers_are_one_for_every_coordinate() -> None:
             Matrix.of(w, 2 * rows, write),
             both[0].b2,
         )
-        return [Successive(layer, rows)]
+        return [replace(layer, successive=rows)]
 
     attention = soft.stage("contextual mapping").parts[0]
     for change, words in (
@@ -808,10 +801,7 @@ def test_the_narrowest_ramp_is_the_narrowest_of_all(monkeypatch: pytest.MonkeyPa
 
     def silent(blueprint: SequenceBlueprint) -> SequenceBlueprint:
         def change(parts: list[Any]) -> list[Any]:
-            return [
-                replace(p, units=replace(p.units, w2=Matrix.of(*p.units.w2.shape, {})))
-                for p in parts
-            ]
+            return [replace(p, w2=Matrix.of(*p.w2.shape, {})) for p in parts]
 
         return with_parts(blueprint, "quantise", change)
 

@@ -11,7 +11,7 @@ import exactformer as ef
 from exactformer.core.layers import Attention, PiecewiseLinear, Rule, Selection
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.sequences.blueprint import Stage, Successive
+from exactformer.sequences.blueprint import Stage
 from exactformer.sequences.constructions import softening as softening
 from exactformer.sequences.constructions.softening import cell, soften
 from exactformer.sequences.proof.certify import certify_softened
@@ -90,11 +90,9 @@ def nudge(name, row, column, amount=Fraction(1, 1000)):
     """Return a change of one weight."""
 
     def change(part):
-        units = part.units if isinstance(part, Successive) else part
-        matrix = getattr(units, name)
+        matrix = getattr(part, name)
         entries = {**matrix.entries, (row, column): matrix[row, column] + amount}
-        units = replace(units, **{name: Matrix.of(matrix.rows, matrix.columns, entries)})
-        return replace(part, units=units) if isinstance(part, Successive) else units
+        return replace(part, **{name: Matrix.of(matrix.rows, matrix.columns, entries)})
 
     return change
 
@@ -184,9 +182,7 @@ def test_relus_that_write_nothing_are_no_limit_that_writes(form, stage):
         pytest.skip("this form has no such feed-forward layers")
 
     def emptied(part):
-        units = part.units if isinstance(part, Successive) else part
-        units = replace(units, w2=Matrix.of(units.w2.rows, units.w2.columns, {}))
-        return replace(part, units=units) if isinstance(part, Successive) else units
+        return replace(part, w2=Matrix.of(part.w2.rows, part.w2.columns, {}))
 
     wrong = changed(soft, (stage, 0), emptied)
     if stage == "quantise" and form != "four-layer":  # cells are not collapsed: all is ramp
@@ -205,7 +201,7 @@ def test_ramps_that_overlap_take_no_more_than_every_input():
 
     def humped(part):
         """Add relu(t - 1) - 2 relu(t - 2) + relu(t - 3) to what stands for each unit."""
-        units, h, more = part.units, part.hidden, ((1, 1), (2, -2), (3, 1))
+        units, h, more = part, part.successive, ((1, 1), (2, -2), (3, 1))
         m, w = units.w1.rows // h, units.w1.columns
         first, bias, second = {}, {}, {}
         for s in range(m):
@@ -224,7 +220,7 @@ def test_ramps_that_overlap_take_no_more_than_every_input():
             b1=Matrix.of(size, 1, bias),
             w2=Matrix.of(w, size, second),
         )
-        return Successive(layer, h + 3)
+        return replace(layer, successive=h + 3)
 
     found = check_softened(changed(soft, ("quantise", 0), humped), model.blueprint, model.table)
     plain = check_softened(soft, model.blueprint, model.table)

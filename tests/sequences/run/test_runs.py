@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from exactformer.core.layers import FeedForward, PiecewiseLinear, Rule, Selection
 from exactformer.core.matrix import Matrix
+from exactformer.core.run_literal import LiteralFeedForward, Piecewise, mixed
 from exactformer.core.weights import dense
 from exactformer.errors import ExecutionError, InputError
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.run.exact import run_sequence
 from exactformer.sequences.run.fused import Quantiser, SequenceSweeps, float_above, read_sweeps
-from exactformer.sequences.run.literal import LiteralSequence, LiteralUnits, Piecewise, mixed
+from exactformer.sequences.run.literal import LiteralSequence
 from tests.cases.sequences import FORMS, SIZES, every_class, grid, random_table, symbols
 
 rng = random.Random(1)
@@ -186,16 +187,16 @@ def test_a_blueprint_with_a_broken_key_has_no_sweeps() -> None:
     from dataclasses import replace
 
     from exactformer.core.matrix import Matrix
-    from exactformer.sequences.blueprint import Stage, Successive
+    from exactformer.sequences.blueprint import Stage
 
     plan = blueprint((1, 2, 2), "compact")
-    units = plan.stage("values").parts[0].units  # type: ignore[union-attr]
+    units = plan.stage("values").parts[0]  # type: ignore[union-attr]
     biases = Matrix.of(
         *units.b1.shape, {p: v + Fraction(1, 3) for p, v in units.b1.entries.items()}
     )
     *rest, _ = plan.stages
     broken = replace(
-        plan, stages=(*rest, Stage("values", (Successive(replace(units, b1=biases)),)))
+        plan, stages=(*rest, Stage("values", (replace(units, b1=biases, successive=1),)))
     )
     with pytest.raises(ExecutionError, match="integer"):
         read_sweeps(broken)
@@ -213,11 +214,12 @@ def test_units_of_a_layer_in_turn_are_added_in_their_order(
         b1=Matrix(3, 1, {(k, 0): Fraction(b) for k, b in enumerate(offsets) if b}),
         w2=Matrix(2, 3, {(1, k): Fraction(s) for k, s in enumerate(signs)}),
         b2=Matrix(2, 1, {}),
+        successive=3,
     )
-    layer = LiteralUnits(units, 3, "layer", lambda m, place: dense(m, torch.float64, place))
+    layer = LiteralFeedForward(units, lambda m, name: dense(m, torch.float64, lambda i, j: name))
     stream = torch.zeros(count, 2, dtype=torch.float64)
     stream[:, 0] = 1.5
-    (after,) = layer(stream)
+    after = layer(stream)
     wanted = 0.0
     for b, s in zip(offsets, signs, strict=True):
         wanted += s * max(0.0, 1.5 + b)

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from exactformer.core.arrays import Array
 from exactformer.core.formats import FloatFormat
-from exactformer.core.layers import Activation, FeedForward, Readout
+from exactformer.core.layers import RELU, FeedForward, Readout
 from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Mask, Upper, above, below, gamma
 from exactformer.polynomials.proof.magnitudes import CoordinateSizes
@@ -296,7 +296,7 @@ class Analysis:
 
     def _activate(self, layer: FeedForward, block: BlockRun, error: Upper) -> Upper:
         """σ does not enlarge errors; a unit that stays below zero outputs an exact zero."""
-        if layer.activation is not Activation.RELU:
+        if layer.activation != RELU:
             return error
         error = error.copy()
         for i, token in enumerate(block.raw):
@@ -308,7 +308,7 @@ class Analysis:
 
     def _follows(self, layer: FeedForward, block: BlockRun, error: Upper) -> Mask:
         """Return which units are σ(s) = s for sure, in exact arithmetic and as computed."""
-        if layer.activation is not Activation.RELU:
+        if layer.activation != RELU:
             return np.ones(error.shape, dtype=bool)
         follows = np.zeros(error.shape, dtype=bool)
         for i, token in enumerate(block.hidden):

@@ -18,7 +18,7 @@ from flint import fmpq, fmpq_poly
 from exactformer.algebra.chebyshev import absolute_sum
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.core.domain import Domain, as_domain
-from exactformer.core.layers import Activation, FeedForward, Head, Rule
+from exactformer.core.layers import ACTIVATIONS, RELU, BiasedHead, FeedForward, Head, Rule
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
 from exactformer.polynomials.blueprint import Blueprint
@@ -122,6 +122,14 @@ def check_shapes(blueprint: Blueprint) -> None:
                 f"{path} is {matrix.rows}×{matrix.columns}, but {n} tokens of {w} dimensions need "
                 f"{expected[path][0]}×{expected[path][1]}"
             )
+    for b, block in enumerate(blueprint.blocks, start=1):
+        layer = block.feed_forward
+        if layer.activation not in ACTIVATIONS.values() or layer.successive is not None:
+            raise CertificationError(
+                f"block {b}: the feed-forward layer is not a single one of {' or '.join(ACTIVATIONS)}"
+            )
+        if any(isinstance(head, BiasedHead) for head in block.attention.heads):
+            raise CertificationError(f"block {b}: a query has a bias, of which nothing is known")
     if not blueprint.readouts or (len(blueprint.readouts) > 1 and not blueprint.vector):
         raise CertificationError(
             f"{len(blueprint.readouts)} outputs do not make a "
@@ -177,7 +185,7 @@ def _run_feed_forward(
         for unit, bias in b1.items():
             _add(before, unit, bias)
         after = before
-        if layer.activation is Activation.RELU:
+        if layer.activation == RELU:
             after = {
                 unit: entry
                 for unit, entry in before.items()

@@ -2,69 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from exactformer.core.attention import select
 from exactformer.core.formats import FloatFormat, float_format
-from exactformer.core.layers import Activation, Block, Selection
+from exactformer.core.layers import Block
 from exactformer.core.precision import full_precision
+from exactformer.core.run_literal import (
+    LiteralAttention,
+    LiteralFeedForward,
+    Maker,
+    Record,
+    prefixed,
+)
 from exactformer.core.weights import dense
 from exactformer.errors import RoundingError
 from exactformer.polynomials.blueprint import Blueprint
 
-Record = Callable[[str, Tensor], None]
 
+class PointTransformer(nn.Module):
+    """Points ``(N, d)`` to tokens, and the stream after all blocks to values.
 
-class LiteralTransformer(nn.Module):
-    """Points ``(N, d)`` to values through all scores, selections and sums of the blueprint.
-
-    Values are ``(N,)``, or ``(N, m)`` for a vector.
-
-    The theorem's free parameters (F, β, b) are parameters, frozen until ``requires_grad_()``; the
-    encoder blocks are buffers. Weights are the blueprint's, rounded once to the module's format.
+    Values are ``(N,)``, or ``(N, m)`` for a vector. The theorem's free parameters (F, β, b) are
+    parameters, frozen until ``requires_grad_()``.
     """
 
-    def __init__(self, blueprint: Blueprint, dtype: torch.dtype = torch.float64) -> None:
+    constant: Tensor
+
+    def __init__(
+        self, blueprint: Blueprint, tensors: Mapping[str, Tensor], blocks: Iterable[nn.Module]
+    ) -> None:
         super().__init__()
-        tensors = rounded_weights(blueprint, dtype)
 
-        def parameter(path: str) -> nn.Parameter:
-            return nn.Parameter(tensors[path], requires_grad=False)
+        def parameter(name: str) -> nn.Parameter:
+            return nn.Parameter(tensors[name], requires_grad=False)
 
-        self.features = parameter("embedding.features")
-        self.register_buffer("constant", tensors["embedding.constant"])
+        self.features = parameter("features")
+        self.register_buffer("constant", tensors["constant"])
         self.feature = blueprint.embedding.dimension
         self.vector = blueprint.vector
-        self.blocks = nn.ModuleList(
-            LiteralBlock(block, f"blocks.{b}", tensors) for b, block in enumerate(blueprint.blocks)
-        )
+        self.blocks = nn.ModuleList(blocks)
         self.readouts = nn.ModuleList(
             LiteralReadout(parameter(f"readouts.{k}.beta"), parameter(f"readouts.{k}.bias"))
             for k in range(len(blueprint.readouts))
         )
 
-    constant: Tensor
+    def embedded(self, x: Tensor) -> Tensor:
+        """Return the tokens of points."""
+        t = (x @ self.features.T).unsqueeze(-1)
+        after = self.constant.shape[1] - 1 - self.feature
+        return self.constant + nn.functional.pad(t, (self.feature, after))
+
+    def read(self, stream: Tensor) -> Tensor:
+        """Return the values of a stream."""
+        outputs = [readout(stream) for readout in self.readouts]
+        return torch.stack(outputs, dim=-1) if self.vector else outputs[0]
+
+
+class LiteralTransformer(PointTransformer):
+    """Points to values through all scores, selections and sums of the blueprint.
+
+    The encoder blocks are buffers. Weights are the blueprint's, rounded once to the module's format.
+    """
+
+    def __init__(self, blueprint: Blueprint, dtype: torch.dtype = torch.float64) -> None:
+        weights = rounded_weights(blueprint, dtype)
+        tensors = {path.removeprefix("embedding."): tensor for path, tensor in weights.items()}
+        blocks = [
+            LiteralBlock(block, lambda _, name, b=b: tensors[f"blocks.{b}.{name}"])  # type: ignore[misc]
+            for b, block in enumerate(blueprint.blocks)
+        ]
+        super().__init__(blueprint, tensors, blocks)
 
     def forward(self, x: Tensor, record: Record | None = None) -> Tensor:
         """Run; ``record(name, tensor)`` is shown every intermediate."""
         with full_precision(x.device):
-            return self._run(x, record or _ignore)
+            stream = self.embedded(x)
+            if record:
+                record("tokens", stream)
+            for b, block in enumerate(self.blocks, start=1):
+                stream = block(stream, record and prefixed(record, f"block {b} "))
+            output = self.read(stream)
+            if record:
+                record("output", output)
+            return output
 
-    def _run(self, x: Tensor, keep: Record) -> Tensor:
-        t = (x @ self.features.T).unsqueeze(-1)
-        after = self.constant.shape[1] - 1 - self.feature
-        stream = self.constant + nn.functional.pad(t, (self.feature, after))
-        keep("tokens", stream)
-        for b, block in enumerate(self.blocks, start=1):
-            stream = block(stream, lambda name, tensor, b=b: keep(f"block {b} {name}", tensor))
-        outputs = [readout(stream) for readout in self.readouts]
-        output = torch.stack(outputs, dim=-1) if self.vector else outputs[0]
-        keep("output", output)
+
+class LiteralBlock(nn.Module):
+    """Attention with residual, then feed-forward with residual."""
+
+    def __init__(self, block: Block, tensor: Maker) -> None:
+        super().__init__()
+        self.attention = LiteralAttention(block.attention, tensor)
+        self.feed_forward = LiteralFeedForward(
+            block.feed_forward, lambda m, name: tensor(m, f"feed_forward.{name}")
+        )
+
+    def forward(self, stream: Tensor, record: Record | None = None) -> Tensor:
+        """Return the stream after this block."""
+        output: Tensor = self.feed_forward(self.attention(stream, record), record)
         return output
 
 
@@ -78,62 +118,6 @@ class LiteralReadout(nn.Module):
     def forward(self, stream: Tensor) -> Tensor:
         """Sum by a fixed tree: log₂ roundings instead of n·w, in an order the certificate knows."""
         return tree_sum(tree_sum(stream * self.beta)) + self.bias.reshape(())
-
-
-class LiteralBlock(nn.Module):
-    """Attention with residual, then feed-forward with residual."""
-
-    w1: Tensor
-    b1: Tensor
-    w2: Tensor
-    b2: Tensor
-
-    def __init__(self, block: Block, path: str, tensors: dict[str, Tensor]) -> None:
-        super().__init__()
-        self.selection = block.attention.selection
-        self.activation = block.feed_forward.activation
-        self.heads = nn.ModuleList(
-            LiteralHead(f"{path}.heads.{h}", tensors) for h in range(len(block.attention.heads))
-        )
-        for name in ("w1", "b1", "w2", "b2"):
-            self.register_buffer(name, tensors[f"{path}.feed_forward.{name}"])
-
-    def forward(self, stream: Tensor, keep: Record) -> Tensor:
-        """Return the stream after this block."""
-        attended = stream
-        for h, head in enumerate(self.heads, start=1):
-            prefix = f"head {h} " if len(self.heads) > 1 else ""
-            attended = attended + head(
-                stream, self.selection, lambda name, tensor, p=prefix: keep(p + name, tensor)
-            )
-        keep("after attention", attended)
-        hidden = attended @ self.w1.T + self.b1.T
-        if self.activation is Activation.RELU:
-            hidden = hidden.relu()
-        output = attended + hidden @ self.w2.T + self.b2.T
-        keep("output", output)
-        return output
-
-
-class LiteralHead(nn.Module):
-    """One attention head; the value matrix includes the output projection."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-
-    def __init__(self, path: str, tensors: dict[str, Tensor]) -> None:
-        super().__init__()
-        for name in ("query", "key", "value"):
-            self.register_buffer(name, tensors[f"{path}.{name}"])
-
-    def forward(self, stream: Tensor, selection: Selection, keep: Record) -> Tensor:
-        """Return what this head adds to the stream."""
-        scores = (stream @ self.query.T) @ (stream @ self.key.T).transpose(-1, -2)
-        keep("scores", scores)
-        weights = select(scores, selection)
-        keep("selection", weights)
-        return weights @ (stream @ self.value.T)
 
 
 def tree_sum(terms: Tensor) -> Tensor:
@@ -169,7 +153,3 @@ def _way_out(target: FloatFormat, blueprint: Blueprint) -> str:
     if target.name != "float64":
         return "use dtype=torch.float64, or a smaller radius"
     return "use a smaller radius: the polynomial itself leaves float64's range on this ball"
-
-
-def _ignore(name: str, tensor: Tensor) -> None:
-    pass

@@ -53,7 +53,7 @@ def literal_arrays(blueprint: Blueprint, dtype: torch.dtype) -> dict[str, AnyArr
         selection = block.attention.selection
         arrays[f"blocks.{b}.selection"] = np.array(selection.rule.value)
         arrays[f"blocks.{b}.temperature"] = np.array(float(selection.temperature))
-        arrays[f"blocks.{b}.activation"] = np.array(block.feed_forward.activation.value)
+        arrays[f"blocks.{b}.activation"] = np.array(block.feed_forward.activation.name)
     return arrays
 
 

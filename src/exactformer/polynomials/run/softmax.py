@@ -18,53 +18,36 @@ from exactformer.core.layers import Block, Rule
 from exactformer.core.precision import full_precision
 from exactformer.errors import ExecutionError
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.run.literal import LiteralReadout, rounded_weights
+from exactformer.polynomials.run.literal import PointTransformer, rounded_weights
 
 Weights = dict[str, tuple[Tensor, Callable[..., str]]]
 """Tensors by their names in the module, each with a way to name its places."""
 
 
-class SoftmaxTransformer(nn.Module):
-    """Points ``(N, d)`` to values ``(N,)``, or ``(N, m)``, by ordinary attention with residuals.
+class SoftmaxTransformer(PointTransformer):
+    """Points to values by ordinary attention with residuals.
 
     Weights are the blueprint's, rounded once to the module's format, and frozen.
     """
 
-    constant: Tensor
-
     def __init__(self, blueprint: Blueprint, dtype: torch.dtype = torch.float64) -> None:
-        super().__init__()
-        weights = softmax_weights(blueprint, dtype)
-
-        def parameter(name: str) -> nn.Parameter:
-            return nn.Parameter(weights[name][0], requires_grad=False)
-
-        self.features = parameter("features")
-        self.register_buffer("constant", weights["constant"][0])
-        self.feature = blueprint.embedding.dimension
-        self.vector = blueprint.vector
-        self.blocks = nn.ModuleList(
+        tensors = {name: w for name, (w, _) in softmax_weights(blueprint, dtype).items()}
+        blocks = [
             SharedAttention(
                 len(block.attention.heads),
-                {name: weights[f"blocks.{b}.{name}.weight"][0] for name in _LAYERS},
+                {name: tensors[f"blocks.{b}.{name}.weight"] for name in _LAYERS},
             )
             for b, block in enumerate(blueprint.blocks)
-        )
-        self.readouts = nn.ModuleList(
-            LiteralReadout(parameter(f"readouts.{k}.beta"), parameter(f"readouts.{k}.bias"))
-            for k in range(len(blueprint.readouts))
-        )
+        ]
+        super().__init__(blueprint, tensors, blocks)
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed, attend block by block, read out."""
         with full_precision(x.device):
-            t = (x @ self.features.T).unsqueeze(-1)
-            after = self.constant.shape[1] - 1 - self.feature
-            stream = self.constant + pad(t, (self.feature, after))
+            stream = self.embedded(x)
             for block in self.blocks:
                 stream = stream + block(stream)
-            outputs = [readout(stream) for readout in self.readouts]
-            return torch.stack(outputs, dim=-1) if self.vector else outputs[0]
+            return self.read(stream)
 
 
 class SharedAttention(nn.Module):

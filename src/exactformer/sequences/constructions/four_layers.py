@@ -24,8 +24,8 @@ from functools import cached_property
 
 from exactformer.core.layers import (
     Attention,
+    FeedForward,
     Head,
-    PiecewiseFeedForward,
     PiecewiseLinear,
     Rule,
     Selection,
@@ -100,7 +100,7 @@ class FourLayers:
             Matrix.of(w, grid.tokens, {(self.id_row, i): i * stride for i in range(grid.tokens)}),
         )
 
-    def quantise(self) -> PiecewiseFeedForward:
+    def quantise(self) -> FeedForward:
         """Return the layer that counts the edges below every coordinate."""
         grid, w, K = self.grid, self.width, self.ids
         N, d = grid.cells, grid.dim
@@ -113,7 +113,7 @@ class FourLayers:
                 # The first edge brings a coordinate in, the last takes it out again.
                 steps = K if k == 0 else 1 if k < N else -(K + N - 1)
                 write[self.id_row, m] = N**r * steps
-        return PiecewiseFeedForward(
+        return FeedForward(
             Matrix.of(units, w, read),
             Matrix.of(units, 1, edges),
             Matrix.of(w, units, write),
@@ -121,19 +121,17 @@ class FourLayers:
             STEP,
         )
 
-    def number(self) -> PiecewiseFeedForward:
+    def number(self) -> FeedForward:
         """Return the layer that looks up the number of an id."""
         far = self.grid.tokens * max(self.numbers) + 1
         columns = {k: {self.number_row: Fraction(a + far)} for k, a in enumerate(self.numbers)}
         return self.look_up(columns, Matrix.of(self.width, 1, {(self.number_row, 0): -far}))
 
-    def look_up(
-        self, columns: dict[int, dict[int, Fraction]], rest: Matrix
-    ) -> PiecewiseFeedForward:
+    def look_up(self, columns: dict[int, dict[int, Fraction]], rest: Matrix) -> FeedForward:
         """Return a unit for every key, which reads the id row and adds a column."""
         w, m = self.width, len(columns)
         write = {(row, k): v for k, c in enumerate(columns.values()) for row, v in c.items()}
-        return PiecewiseFeedForward(
+        return FeedForward(
             Matrix.of(m, w, {(k, self.id_row): 1 for k in range(m)}),
             Matrix.of(m, 1, {(k, 0): -key for k, key in enumerate(columns)}),
             Matrix.of(w, m, write),

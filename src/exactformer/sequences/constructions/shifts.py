@@ -34,20 +34,15 @@ from functools import cached_property
 from exactformer.core.layers import (
     Attention,
     BiasedHead,
-    PiecewiseFeedForward,
+    FeedForward,
+    Layer,
     PiecewiseLinear,
     Rule,
     Selection,
 )
 from exactformer.core.matrix import Matrix
 from exactformer.errors import InputError
-from exactformer.sequences.blueprint import (
-    Layer,
-    SequenceBlueprint,
-    SequenceEmbedding,
-    Stage,
-    Successive,
-)
+from exactformer.sequences.blueprint import SequenceBlueprint, SequenceEmbedding, Stage
 from exactformer.sequences.constructions.keys import keys, largest_key, smallest_key
 from exactformer.sequences.grid import Class, Grid, GridTable
 
@@ -153,18 +148,17 @@ class Layout:
 
     def scalar(
         self, row: int, activation: PiecewiseLinear, biases: list[Fraction] | None = None
-    ) -> Successive:
+    ) -> FeedForward:
         """Return layers that change one row by a function of itself."""
         shifts = [Fraction(0)] if biases is None else biases
         m, w = len(shifts), self.width
-        return Successive(
-            PiecewiseFeedForward(
-                Matrix.of(m, w, {(k, row): 1 for k in range(m)}),
-                Matrix.of(m, 1, {(k, 0): b for k, b in enumerate(shifts)}),
-                Matrix.of(w, m, {(row, k): 1 for k in range(m)}),
-                Matrix.of(w, 1, {}),
-                activation,
-            )
+        return FeedForward(
+            Matrix.of(m, w, {(k, row): 1 for k in range(m)}),
+            Matrix.of(m, 1, {(k, 0): b for k, b in enumerate(shifts)}),
+            Matrix.of(w, m, {(row, k): 1 for k in range(m)}),
+            Matrix.of(w, 1, {}),
+            activation,
+            successive=1,
         )
 
 
@@ -197,7 +191,7 @@ def sequence_layers(table: GridTable, form: str) -> SequenceBlueprint:
             grid.dim, layout.width, {(r, layout.value_row(r)): 1 for r in range(grid.dim)}
         ),
         code=Matrix.of(1, layout.width, code),
-        largest_key=int(max((-b for _, _, b in look_up.units.b1), default=0) / layout.unit),
+        largest_key=int(max((-b for _, _, b in look_up.b1), default=0) / layout.unit),
     )
 
 
@@ -221,7 +215,7 @@ def global_shift(layout: Layout, largest_value: Fraction) -> int:
     return shift
 
 
-def quantise(layout: Layout) -> tuple[Successive, ...]:
+def quantise(layout: Layout) -> tuple[FeedForward, ...]:
     """Return N layers a coordinate that collapse its cells, and one that sends outsiders away."""
     s, axes = layout.unit, range(layout.grid.dim)
     collapse = PiecewiseLinear.of((0, s), ((0, 0), (-1, 0), (0, 0)))
@@ -248,24 +242,25 @@ def contextual_mapping(layout: Layout, shift: int) -> tuple[Layer, ...]:
     return (*selective, Attention((head(Fraction(0), shift),), selection))
 
 
-def reject(layout: Layout, shift: int) -> tuple[Successive, ...]:
+def reject(layout: Layout, shift: int) -> tuple[FeedForward, ...]:
     """Return the layers that take every column whose key is not between t_l and t_r to 0."""
     n, K, w, s = layout.grid.tokens, layout.factor, layout.width, layout.unit
     smallest, largest = (s * t(n, K, shift) for t in (smallest_key, largest_key))
     low, high = smallest - s / 2, largest + s / 2
     strength = 2 * (largest + 1) / s + 2
-    band = PiecewiseFeedForward(
+    band = FeedForward(
         layout.reading(1),
         Matrix.of(1, 1, {}),
         Matrix.of(w, 1, {(r, 0): -strength for r in range(w)}),
         Matrix.of(w, 1, {}),
         PiecewiseLinear.of((low, high), ((-1, low), (0, 0), (1, -high))),
+        successive=1,
     )
     negative = PiecewiseLinear.of((0,), ((-1, 0), (0, 0)))
-    return (Successive(band), *(layout.scalar(r, negative) for r in range(w)))
+    return (band, *(layout.scalar(r, negative) for r in range(w)))
 
 
-def values(layout: Layout, table: GridTable, shift: int) -> Successive:
+def values(layout: Layout, table: GridTable, shift: int) -> FeedForward:
     """Return one layer a key: it adds the value, less the column where that is in the same rows."""
     s, w = layout.unit, layout.width
     biases: list[Fraction] = []
@@ -282,12 +277,11 @@ def values(layout: Layout, table: GridTable, shift: int) -> Successive:
                     moved = key - names[j] if r == 0 else 0
                     columns[r, m] -= (q + moved) * s
     m = len(biases)
-    return Successive(
-        PiecewiseFeedForward(
-            layout.reading(m),
-            Matrix.of(m, 1, {(k, 0): b for k, b in enumerate(biases)}),
-            Matrix.of(w, m, columns),
-            Matrix.of(w, 1, {}),
-            PiecewiseLinear.of((-s / 2, s / 2), ((0, 0), (0, 1), (0, 0))),
-        )
+    return FeedForward(
+        layout.reading(m),
+        Matrix.of(m, 1, {(k, 0): b for k, b in enumerate(biases)}),
+        Matrix.of(w, m, columns),
+        Matrix.of(w, 1, {}),
+        PiecewiseLinear.of((-s / 2, s / 2), ((0, 0), (0, 1), (0, 0))),
+        successive=1,
     )

@@ -23,16 +23,17 @@ from dataclasses import replace
 from fractions import Fraction
 
 from exactformer.core.layers import (
+    ACTIVATIONS,
     Attention,
     FeedForward,
-    PiecewiseFeedForward,
+    Layer,
     PiecewiseLinear,
     Rule,
     Selection,
 )
 from exactformer.core.matrix import Matrix
 from exactformer.errors import InputError
-from exactformer.sequences.blueprint import Part, SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.grid import GridTable
 
 Ramps = tuple[tuple[Fraction, Fraction] | None, ...]
@@ -60,18 +61,14 @@ def soften(
         raise InputError(f"sharpness={sharpness} must be positive, and ramp={ramp} at least 2")
     unit = cell(blueprint)
 
-    def softened(part: Part, stage: str) -> Part:
+    def softened(part: Layer, stage: str) -> Layer:
         if isinstance(part, Attention):
             return Attention(part.heads, Selection(Rule.SOFTMAX, 1 / sharpness))
-        units = part.units if isinstance(part, Successive) else part
-        if not isinstance(units, PiecewiseFeedForward):
+        if part.activation in ACTIVATIONS.values():
             raise InputError("only a hard blueprint can be softened")
         steep = stage == "quantise"
         width = unit * (Fraction(1, 2**ramp) if steep else WIDE)
-        layer, hidden = _continuous(units, ramps(units.activation, width, steep))
-        if isinstance(part, Successive):
-            return Successive(layer, hidden)
-        return layer
+        return _continuous(part, ramps(part.activation, width, steep))
 
     stages = [
         Stage(stage.name, tuple(softened(part, stage.name) for part in stage.parts))
@@ -137,8 +134,8 @@ def _side(function: PiecewiseLinear, spread: Ramps, start: int, sign: int) -> It
             yield sign, -sign * last, -steepness
 
 
-def _continuous(layer: PiecewiseFeedForward, spread: Ramps) -> tuple[FeedForward, int]:
-    """Return the layer with its jumps spread, and how many ReLUs stand for one unit."""
+def _continuous(layer: FeedForward, spread: Ramps) -> FeedForward:
+    """Return the layer with its jumps spread; some ReLUs stand for every unit."""
     units = relu_sum(layer.activation, spread)
     h, m, w = len(units), layer.w1.rows, layer.w1.columns
     w1, b1, w2 = {}, {}, {}
@@ -150,10 +147,11 @@ def _continuous(layer: PiecewiseFeedForward, spread: Ramps) -> tuple[FeedForward
             w2.update({(i, row): weight * v for i, v in layer.w2.by_column.get(s, ())})
     size = m * h
     matrices = Matrix.of(size, w, w1), Matrix.of(size, 1, b1), Matrix.of(w, size, w2)
-    return FeedForward(*matrices, layer.b2), h
+    together = None if layer.successive is None else layer.successive * h
+    return FeedForward(*matrices, layer.b2, successive=together)
 
 
-def _clip(blueprint: SequenceBlueprint, table: GridTable) -> tuple[Successive, ...]:
+def _clip(blueprint: SequenceBlueprint, table: GridTable) -> tuple[FeedForward, ...]:
     """Return one layer a row that takes it between the smallest and the largest of its values."""
     w, parts = blueprint.width, []
     for r in range(blueprint.dim):
@@ -163,12 +161,13 @@ def _clip(blueprint: SequenceBlueprint, table: GridTable) -> tuple[Successive, .
             high += 1
         function = PiecewiseLinear.of((low, high), ((-1, low), (0, 0), (-1, high)))
         one = {(0, r): 1}
-        layer = PiecewiseFeedForward(
+        layer = FeedForward(
             Matrix.of(1, w, one),
             Matrix.of(1, 1, {}),
             Matrix.of(w, 1, {(r, 0): 1}),
             Matrix.of(w, 1, {}),
             function,
+            successive=1,
         )
-        parts.append(Successive(*_continuous(layer, (None, None))))
+        parts.append(_continuous(layer, (None, None)))
     return tuple(parts)

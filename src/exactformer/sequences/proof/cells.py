@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from exactformer.core.layers import FeedForward, PiecewiseFeedForward, PiecewiseLinear
+from exactformer.core.layers import RELU, Attention, FeedForward, Layer, PiecewiseLinear
 from exactformer.errors import CertificationError
-from exactformer.sequences.blueprint import Part, SequenceBlueprint, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint
 
 Row = list[int]
 Affine = tuple[Fraction, Fraction]
@@ -264,12 +264,11 @@ def _layers(
     return layers, rest
 
 
-def _split(part: Part) -> Iterator[PiecewiseFeedForward]:
-    for layer in part.layers() if isinstance(part, Successive) else (part,):
-        if not isinstance(layer, PiecewiseFeedForward):
-            kind = "ReLU" if isinstance(layer, FeedForward) else "attention"
-            raise CertificationError(f"{kind} layers do not quantise exactly")
-        yield layer
+def _split(part: Layer) -> Iterator[FeedForward]:
+    if isinstance(part, Attention) or part.activation == RELU:
+        kind = "attention" if isinstance(part, Attention) else "ReLU"
+        raise CertificationError(f"{kind} layers do not quantise exactly")
+    yield from part.layers()
 
 
 def _integers(row: dict[int, Fraction], width: int, unit: Fraction) -> Row:

@@ -24,7 +24,7 @@ from typing import Any
 from exactformer.core.formats import FORMATS
 from exactformer.core.layers import Attention
 from exactformer.errors import IdentityError
-from exactformer.sequences.blueprint import SequenceBlueprint, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.files import sequence_digest
 from exactformer.sequences.grid import Class, GridTable
 from exactformer.sequences.proof.lookups import check_by_keys, every_class
@@ -181,8 +181,7 @@ def certify_softened(
 
 
 def _units(blueprint: SequenceBlueprint) -> int:
-    parts = [part for stage in blueprint.stages for part in stage.parts]
-    layers = [part.units if isinstance(part, Successive) else part for part in parts]
+    layers = [part for stage in blueprint.stages for part in stage.parts]
     return sum(len(x.heads) if isinstance(x, Attention) else x.w1.rows for x in layers)
 
 

@@ -14,10 +14,11 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from exactformer.algebra.rational import to_float
-from exactformer.core.layers import Attention, PiecewiseFeedForward
+from exactformer.core.layers import Attention, FeedForward, Layer
 from exactformer.core.matrix import Matrix
+from exactformer.core.run_exact import apply_layer, to_column, to_token
 from exactformer.errors import CertificationError, IdentityError
-from exactformer.sequences.blueprint import Layer, SequenceBlueprint, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.grid import Class, Columns, Grid, GridTable
 from exactformer.sequences.proof.cells import Quantised, quantised
 from exactformer.sequences.proof.integers import (
@@ -31,7 +32,6 @@ from exactformer.sequences.proof.integers import (
     whole,
 )
 from exactformer.sequences.proof.outside import outside_goes_to_zero, starts_at_zero
-from exactformer.sequences.run.exact import apply_layer
 from exactformer.sequences.shapes import check_sequence_shapes
 
 PLAIN = ["quantise", "contextual mapping", "values"]
@@ -136,7 +136,7 @@ def rows_read(blueprint: SequenceBlueprint) -> set[int]:
             if isinstance(part, Attention):
                 matrices += [m for h in part.heads for m in (h.query, h.key, h.value)]
             else:
-                matrices.append((part.units if isinstance(part, Successive) else part).w1)
+                matrices.append(part.w1)
     return {row for matrix in matrices for _, row in matrix.entries}
 
 
@@ -182,14 +182,13 @@ def quantised_streams(grid: Grid, after: Quantised, classes: Integers) -> Stream
     return Streams(np.stack(columns, axis=1), after.largest)
 
 
-def read_lookup(part: object, unit: Fraction) -> Lookup:
+def read_lookup(units: Layer, unit: Fraction) -> Lookup:
     """Read units that fire at one integer each; raise where a part is anything else.
 
     Units that act one after another are a look-up as well where they do not read what they write, or
     where it is shown (by the caller, for ``in_turn``) that none fires at another's result.
     """
-    units = part.units if isinstance(part, Successive) else part
-    if not isinstance(units, PiecewiseFeedForward):
+    if not isinstance(units, FeedForward):
         raise CertificationError("a look-up has piecewise-linear units")
     low, high = (*units.activation.breaks, Fraction(0), Fraction(0))[:2]
     zero, one = (Fraction(0), Fraction(0)), (Fraction(0), Fraction(1))
@@ -211,7 +210,7 @@ def read_lookup(part: object, unit: Fraction) -> Lookup:
         rest={row: v / unit for row, _, v in units.b2},
         low=low,
         plain=_is_at_zero(to_float(low), to_float(high), unit),
-        in_turn=isinstance(part, Successive) and not written.isdisjoint(r for r, _ in first),
+        in_turn=units.successive is not None and not written.isdisjoint(r for r, _ in first),
     )
 
 
@@ -253,8 +252,10 @@ def _compare(
         for j, (column, code) in enumerate(zip(columns, named, strict=True)):
             current = [v * unit for v in column]
             if reject:
+                token = [to_token(current)]
                 for layer in reject:
-                    (current,) = apply_layer(layer, [current])
+                    token = apply_layer(layer, token)
+                current = to_column(token[0], blueprint.width)
                 code = _read(blueprint.code, current)
                 if code.denominator != 1:
                     raise CertificationError(

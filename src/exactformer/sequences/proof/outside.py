@@ -21,12 +21,12 @@ from fractions import Fraction
 from exactformer.core.layers import (
     Attention,
     BiasedHead,
-    PiecewiseFeedForward,
+    FeedForward,
     PiecewiseLinear,
     Rule,
 )
 from exactformer.core.matrix import Matrix
-from exactformer.sequences.blueprint import SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.proof.cells import Quantised, Row
 
 Ids = dict[int, Fraction]
@@ -80,12 +80,11 @@ def stage_writes(stage: Stage) -> list[Matrix]:
         if isinstance(part, Attention):
             writes += [head.value for head in part.heads]
         else:
-            layer = part.units if isinstance(part, Successive) else part
-            writes += [layer.w2, layer.b2]
+            writes += [part.w2, part.b2]
     return writes
 
 
-def number_and_mean(mapping: Stage) -> tuple[PiecewiseFeedForward, int, int, Fraction] | None:
+def number_and_mean(mapping: Stage) -> tuple[FeedForward, int, int, Fraction] | None:
     """Return (look-up, row, source, weight) where a stage is a look-up, and then one head of equal
     scores that adds weight times the mean of the source row to the row; None where it is not.
 
@@ -94,7 +93,9 @@ def number_and_mean(mapping: Stage) -> tuple[PiecewiseFeedForward, int, int, Fra
     if len(mapping.parts) != 2:
         return None
     number, mean = mapping.parts
-    if not (isinstance(number, PiecewiseFeedForward) and isinstance(mean, Attention)):
+    if not (isinstance(number, FeedForward) and isinstance(mean, Attention)):
+        return None
+    if number.successive is not None:
         return None
     if len(mean.heads) != 1 or mean.heads[0].value.nonzeros != 1:
         return None
@@ -231,13 +232,13 @@ def reject_band(
     w = blueprint.width
     layers = [layer for stage in stages for layer in stage.layers()]
     band = layers[0] if layers else None
-    if not isinstance(band, PiecewiseFeedForward) or len(band.activation.breaks) != 2:
+    if not isinstance(band, FeedForward) or len(band.activation.breaks) != 2:
         return None
     low, high = band.activation.breaks
     strength = abs(band.w2[0, 0])
     read = {place: v * unit for place, v in blueprint.code.entries.items()}
     expected = [
-        PiecewiseFeedForward(
+        FeedForward(
             Matrix.of(1, w, read),
             Matrix.of(1, 1, {}),
             Matrix.of(w, 1, {(row, 0): -strength for row in range(w)}),
@@ -249,6 +250,6 @@ def reject_band(
     for row in range(w):
         one = Matrix.of(1, w, {(0, row): 1}), Matrix.of(w, 1, {(row, 0): 1})
         expected.append(
-            PiecewiseFeedForward(one[0], Matrix.of(1, 1, {}), one[1], Matrix.of(w, 1, {}), negative)
+            FeedForward(one[0], Matrix.of(1, 1, {}), one[1], Matrix.of(w, 1, {}), negative)
         )
     return (low, high, strength) if layers == expected else None

@@ -21,15 +21,17 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from exactformer.core.layers import Attention
-from exactformer.sequences.blueprint import SequenceBlueprint, Successive
+from exactformer.core.layers import Attention, FeedForward
+from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.proof.lookups import cell_unit
 
 
 def is_exact(soft: SequenceBlueprint) -> bool:
     """Whether the construction's quantiser takes floats to cells without any rounding."""
     unit = cell_unit(soft)
-    one_by_one = all(isinstance(part, Successive) for part in soft.stages[0].parts)
+    one_by_one = all(
+        isinstance(part, FeedForward) and part.successive for part in soft.stages[0].parts
+    )
     return one_by_one and unit.denominator & (unit.denominator - 1) == 0
 
 
@@ -38,10 +40,9 @@ def quantiser_rounding(soft: SequenceBlueprint, low: Fraction, high: Fraction) -
     ends = _ends(soft, low, high)
     roundoff = Fraction(1, 2**53) * (1 + Fraction(1, 2**20))  # with products of roundings
     moved: dict[int, Fraction] = {}
-    for part in soft.stages[0].parts:
-        units = part.units if isinstance(part, Successive) else part
+    for units in soft.stages[0].parts:
         assert not isinstance(units, Attention)
-        together = part.hidden if isinstance(part, Successive) else units.w1.rows
+        together = units.successive or units.w1.rows
         for m in range(units.w1.rows):
             reads, offset = units.w1.by_row.get(m, ()), units.b1[m, 0]
             if offset + sum(max(v * end for end in ends[j]) for j, v in reads) <= 0:

@@ -22,16 +22,16 @@ from math import ceil, inf, log2, prod
 from typing import Any
 
 from exactformer.core.layers import (
-    Activation,
+    RELU,
     Attention,
     FeedForward,
-    PiecewiseFeedForward,
+    Layer,
     PiecewiseLinear,
     Rule,
 )
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError, IdentityError
-from exactformer.sequences.blueprint import Layer, Part, SequenceBlueprint, Stage, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.grid import GridTable
 from exactformer.sequences.proof.cells import quantised, visits
 from exactformer.sequences.proof.leakage import PRECISION, Leakage
@@ -217,19 +217,10 @@ def _spans(soft: SequenceBlueprint, table: GridTable) -> Iterator[float]:
         yield float(last - first)
 
 
-def _clip_units(part: Part) -> FeedForward:
-    units = _layer(part)
-    if (
-        not isinstance(units, FeedForward)
-        or units.activation is not Activation.RELU
-        or units.b2.nonzeros
-    ):
+def _clip_units(units: Layer) -> FeedForward:
+    if isinstance(units, Attention) or units.activation != RELU or units.b2.nonzeros:
         raise IdentityError("clip: a layer is not made of ReLUs")
     return units
-
-
-def _layer(part: Part) -> Layer:
-    return part.units if isinstance(part, Successive) else part
 
 
 def _check_margin(limit: SequenceBlueprint, table: GridTable, unit: Fraction) -> None:
@@ -245,7 +236,7 @@ def literal_rounding(soft: SequenceBlueprint) -> float:
 
     A ReLU that has grown to the size of a key is rounded to 53 bits before the next one cancels it.
     """
-    units = _layer(soft.stage("values").parts[0])
+    units = soft.stage("values").parts[0]
     if isinstance(units, Attention):
         raise IdentityError("the value stage has no attention")
     largest = max((abs(float(v)) for _, _, v in units.w2), default=0.0)
@@ -276,7 +267,7 @@ def temperature(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Fraction:
 
 def _pairs(
     soft: SequenceBlueprint, limit: SequenceBlueprint
-) -> Iterator[tuple[tuple[int, int], Part, Part]]:
+) -> Iterator[tuple[tuple[int, int], Layer, Layer]]:
     """Yield the parts of a softened blueprint beside those of its limit, with their places."""
     for s, (own, hard) in enumerate(zip(soft.stages, limit.stages, strict=False)):
         if len(own.parts) != len(hard.parts):
@@ -295,7 +286,7 @@ class ReluGroup:
     """Where their sum is not the limit's activation, closed intervals."""
 
     @classmethod
-    def of(cls, relus: list[Relu], hard: PiecewiseFeedForward, stage: str) -> ReluGroup:
+    def of(cls, relus: list[Relu], hard: FeedForward, stage: str) -> ReluGroup:
         """Compare the ReLUs with the activation of the limit's units."""
         # A unit that writes nothing has no ramps; its ReLUs write nothing either.
         ramps = _difference(relus, hard.activation, stage) if hard.w2.nonzeros else []
@@ -322,36 +313,30 @@ def relu_groups(
     return groups
 
 
-def checked_group(part: Part, other: Part) -> ReluGroup:
+def checked_group(part: Layer, other: Layer) -> ReluGroup:
     """Read the ReLUs of one part of a blueprint that has been checked: those of its first unit."""
     units, hard, size = _softened(part, other, "checked")
     return ReluGroup.of(_relus(units, hard, size, "checked"), hard, "checked")
 
 
-def _softened(
-    part: Part, other: Part, stage: str
-) -> tuple[FeedForward | PiecewiseFeedForward, PiecewiseFeedForward, int]:
+def _softened(units: Layer, hard: Layer, stage: str) -> tuple[FeedForward, FeedForward, int]:
     """Return the units of a part and of its limit, and how many ReLUs stand for each of these."""
-    units, hard = _layer(part), _layer(other)
     if (
         isinstance(units, Attention)
-        or not isinstance(hard, PiecewiseFeedForward)
-        or units.activation is not Activation.RELU
+        or isinstance(hard, Attention)
+        or units.activation != RELU
         or units.b2 != hard.b2
     ):
         raise IdentityError(f"{stage}: a layer is not the ReLU form of the limit's")
     size = units.w1.rows // hard.w1.rows
     if size * hard.w1.rows != units.w1.rows:
         raise IdentityError(f"{stage}: there are not {size} ReLUs for every unit")
-    hidden = [x.hidden if isinstance(x, Successive) else 0 for x in (part, other)]
-    if hidden[0] != size * hidden[1]:
+    if (units.successive or 0) != size * (hard.successive or 0):
         raise IdentityError(f"{stage}: ReLUs do not act together where the limit's units do")
     return units, hard, size
 
 
-def _relus(
-    units: FeedForward | PiecewiseFeedForward, hard: PiecewiseFeedForward, size: int, stage: str
-) -> list[Relu]:
+def _relus(units: FeedForward, hard: FeedForward, size: int, stage: str) -> list[Relu]:
     """Read c·relu(σt + o) for the ReLUs of the first unit, where t is what the limit's unit reads."""
     reads = hard.w1.by_row.get(0, [])
     # A value of 0 leaves no trace of the weights.
@@ -371,8 +356,8 @@ def _relus(
 
 
 def _check_group(
-    units: FeedForward | PiecewiseFeedForward,
-    hard: PiecewiseFeedForward,
+    units: FeedForward,
+    hard: FeedForward,
     m: int,
     size: int,
     group: list[Relu],
@@ -465,15 +450,14 @@ def without_relus(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Sequence
     The function is the same; large ReLUs no longer cancel.
     """
 
-    def part(stage: int, index: int, own: Part) -> Part:
+    def part(stage: int, index: int, own: Layer) -> Layer:
         if isinstance(own, Attention):
             return own
         if stage == len(limit.stages):
             return _clamp_of(own)
         other = limit.stages[stage].parts[index]
         _, hard, _ = _softened(own, other, "checked")
-        hard = replace(hard, activation=PiecewiseLinear.of_relus(checked_group(own, other).relus))
-        return Successive(hard, other.hidden) if isinstance(other, Successive) else hard
+        return replace(hard, activation=PiecewiseLinear.of_relus(checked_group(own, other).relus))
 
     stages = [
         Stage(own.name, tuple(part(s, p, x) for p, x in enumerate(own.parts)))
@@ -482,13 +466,13 @@ def without_relus(soft: SequenceBlueprint, limit: SequenceBlueprint) -> Sequence
     return replace(soft, stages=tuple(stages))
 
 
-def _clamp_of(part: Part) -> PiecewiseFeedForward:
+def _clamp_of(part: Layer) -> FeedForward:
     """Return a clipping layer as one unit."""
     units = _clip_units(part)
     (row,) = {row for _, row in units.w1.entries}
     w = units.w1.columns
     relus = [(units.w1[m, row], units.b1[m, 0], units.w2[row, m]) for m in range(units.w1.rows)]
-    return PiecewiseFeedForward(
+    return FeedForward(
         Matrix.of(1, w, {(0, row): 1}),
         Matrix.of(1, 1, {}),
         Matrix.of(w, 1, {(row, 0): 1}),

@@ -18,9 +18,9 @@ from fractions import Fraction
 import torch
 from torch import Tensor, nn
 
-from exactformer.core.layers import Attention, PiecewiseFeedForward
+from exactformer.core.layers import RELU, Attention, FeedForward
 from exactformer.errors import ExecutionError
-from exactformer.sequences.blueprint import SequenceBlueprint, Successive
+from exactformer.sequences.blueprint import SequenceBlueprint
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def read_sweeps(blueprint: SequenceBlueprint) -> Sweeps:
     low, high = blueprint.support
     N = blueprint.cells
     edges = tuple(low + (high - low) * Fraction(k, N) for k in range(N + 1))
-    sums = isinstance(blueprint.stage("contextual mapping").parts[0], PiecewiseFeedForward)
+    sums = isinstance(blueprint.stage("contextual mapping").parts[0], FeedForward)
     return (_read_sums if sums else _read_shifts)(blueprint, edges)
 
 
@@ -65,10 +65,12 @@ def _read_shifts(blueprint: SequenceBlueprint, edges: tuple[Fraction, ...]) -> S
     mapping = blueprint.stage("contextual mapping").parts
     last = mapping[-1]
     outside = blueprint.stage("quantise").parts[-1]
-    if not (isinstance(last, Attention) and isinstance(outside, Successive)):
+    if not (
+        isinstance(last, Attention) and isinstance(outside, FeedForward) and outside.successive
+    ):
         raise ExecutionError(f"the stages are not those of form={blueprint.form!r}")
-    away = outside.units.activation
-    if not hasattr(away, "pieces"):
+    away = outside.activation
+    if away == RELU:
         raise ExecutionError("only the hard realisation has sweeps")
     positions = blueprint.embedding.positions
     strides = [
@@ -98,8 +100,9 @@ def _read_sums(blueprint: SequenceBlueprint, edges: tuple[Fraction, ...]) -> Swe
     number, total = (*blueprint.stage("contextual mapping").parts, None, None)[:2]
     if not (
         len(blueprint.stage("contextual mapping")) == 2
-        and isinstance(count, PiecewiseFeedForward)
-        and isinstance(number, PiecewiseFeedForward)
+        and isinstance(count, FeedForward)
+        and isinstance(number, FeedForward)
+        and count.successive is number.successive is None
         and isinstance(total, Attention)
         and total.heads[0].value.nonzeros
     ):
@@ -127,16 +130,15 @@ def _read_sums(blueprint: SequenceBlueprint, edges: tuple[Fraction, ...]) -> Swe
     )
 
 
-def _units(blueprint: SequenceBlueprint) -> PiecewiseFeedForward:
-    part = blueprint.stage("values").parts[0]
-    units = part.units if isinstance(part, Successive) else part
-    if not isinstance(units, PiecewiseFeedForward):
+def _units(blueprint: SequenceBlueprint) -> FeedForward:
+    units = blueprint.stage("values").parts[0]
+    if isinstance(units, Attention) or units.activation == RELU:
         raise ExecutionError("only the hard realisation has sweeps")
     return units
 
 
 def _sorted_table(
-    blueprint: SequenceBlueprint, keys: list[Fraction], units: PiecewiseFeedForward
+    blueprint: SequenceBlueprint, keys: list[Fraction], units: FeedForward
 ) -> tuple[tuple[int, ...], tuple[tuple[Fraction, ...], ...]]:
     readout = blueprint.readout
     in_place = any(units.w2.by_row.get(row) for _, row, _ in blueprint.code)

@@ -110,7 +110,7 @@ def _blocks(blueprint: Blueprint) -> list[dict[str, Any]]:
             "heads": len(block.attention.heads),
             "rule": block.attention.selection.rule.value,
             "units": block.feed_forward.w1.rows,
-            "activation": block.feed_forward.activation.value,
+            "activation": block.feed_forward.activation.name,
             "nonzeros": sum(
                 m.nonzeros for path, m in blueprint.matrices() if path.startswith(f"blocks.{b - 1}.")
             ),
