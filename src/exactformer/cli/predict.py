@@ -97,7 +97,7 @@ def _run(
     """Read, evaluate and write in step; return what there is to say about it."""
     import numpy as np
 
-    from exactformer.cli.evaluating import in_order, values
+    from exactformer.cli.evaluation import in_order, values
     from exactformer.cli.progress import progress
     from exactformer.cli.values import values_to
 
