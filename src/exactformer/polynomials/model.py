@@ -15,7 +15,14 @@ from torch import Tensor
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.core.certificate import Measured
 from exactformer.core.domain import Ball, Domain
-from exactformer.core.inputs import as_tensor, converted, is_exporting, is_recording, narrows
+from exactformer.core.inputs import (
+    as_tensor,
+    by_name,
+    converted,
+    is_exporting,
+    is_recording,
+    narrows,
+)
 from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel
 from exactformer.core.precision import check_products, full_precision
@@ -127,7 +134,10 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         return Approximation.of(self.blueprint.metadata)
 
     def forward(self, x: Any) -> Tensor:
-        """Evaluate at points given as tensor, array or nested list, coordinates last."""
+        """Evaluate at points given as tensor, array or nested list, coordinates last.
+
+        The columns of a DataFrame are matched with the variables by name.
+        """
         if self.outside == "raise" and is_recording():
             raise self._no_values()
         points = self._points(x)
@@ -170,7 +180,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
         if is_softmax(self.blueprint):
             raise ExecutionError("softmax is not rational: there is nothing exact to run")
-        point = [to_fraction(to_fmpq(c)) for c in x]
+        point = [to_fraction(to_fmpq(c)) for c in by_name(x, self.blueprint.variables)]
         if len(point) == len(self.blueprint.variables) and self.outside != "allow":
             self._check_exactly(point)
         return run_exact(self.blueprint, point)
@@ -273,6 +283,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def _points(self, x: Any) -> Tensor:
         expected = self.transformer.features
         dtype, d = expected.dtype, expected.shape[1]
+        x = by_name(x, self.blueprint.variables)
         points = as_tensor(x, dtype, expected.device, "points")
         if points.dim() == 0 or points.shape[-1] != d:
             names = ", ".join(self.blueprint.variables)
