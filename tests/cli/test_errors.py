@@ -247,3 +247,11 @@ def test_a_disk_that_fails_is_a_message(call, law, monkeypatch, tmp_path):
     answer = call("predict", law, "-o", tmp_path / "values.csv", stdin="1,1\n")
     assert answer.code == 2
     assert answer.err == "error: values.csv: No space left on device\n"
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
+def test_a_report_without_results_leaves_with_2_and_writes_nothing(call, tmp_path, as_json):
+    answer = call("report", "--results", tmp_path / "missing", *as_json)
+    assert answer.code == 2
+    assert "is not a folder" in (answer.json["message"] if as_json else answer.err)
+    assert list(tmp_path.iterdir()) == []
