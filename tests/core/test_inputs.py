@@ -104,3 +104,8 @@ def test_lists_are_read_as_the_nearest_numbers(coupling):
 def test_integers_beyond_float64_are_refused_by_sequence_models(sort):
     with pytest.raises(InputError, match="rounding them is not covered"):
         sort(torch.tensor([[2**60 + 1], [0]]))
+
+
+def test_points_of_one_variable_are_told_their_axis():
+    with pytest.raises(InputError, match=r"give x\[\.\.\., None\]"):
+        ef.compile("x^2")(np.linspace(0, 1, 5))

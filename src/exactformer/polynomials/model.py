@@ -289,7 +289,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
             names = ", ".join(self.blueprint.variables)
             raise InputError(
                 f"points need {d} coordinates ({names}) on the last axis; "
-                f"the shape is {tuple(points.shape)}"
+                f"the shape is {tuple(points.shape)}" + ("; give x[..., None]" if d == 1 else "")
             )
         if self.executor == "fused" and not narrows(points.dtype, dtype):
             return points  # read as they are: a narrower format is exact in the wider one
