@@ -124,7 +124,7 @@ POINTS = {
     "infinity": ("1,-inf\n", "InputError", r"line 1, column 2 \(y\): '-inf' is not a finite"),
     "an overflow": ("1e999,0\n", "InputError", "column 1 .* not a finite"),
     "nothing": ("", "InputError", "empty"),
-    "blank lines": ("\n\n  \n", "InputError", "no points"),
+    "blank lines": ("\n\n  \n", "InputError", "holds no rows"),
     "an unknown column": ("x,y,z\n1,1,1\n", "InputError", "z is not a variable.*--ignore-extra"),
     "a missing column": ("x,z\n1,1\n", "InputError", "no column is named y"),
     "a repeated column": ("x,y,x\n1,1,1\n", "InputError", "repeats x"),
@@ -247,3 +247,21 @@ def test_a_disk_that_fails_is_a_message(call, law, monkeypatch, tmp_path):
     answer = call("predict", law, "-o", tmp_path / "values.csv", stdin="1,1\n")
     assert answer.code == 2
     assert answer.err == "error: values.csv: No space left on device\n"
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
+def test_a_report_without_results_leaves_with_2_and_writes_nothing(call, tmp_path, as_json):
+    answer = call("report", "--results", tmp_path / "missing", *as_json)
+    assert answer.code == 2
+    assert "is not a folder" in (answer.json["message"] if as_json else answer.err)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_constant_is_called_the_constant_term(call, law):
+    answer = call("certify", law, "x^2 + 3 x y - y/2 + 1/3")
+    assert answer.code == 2
+    assert "it differs in the constant term (off by -0.333)" in answer.err
+
+
+def test_help_asks_for_the_column_to_predict(call):
+    assert "the column to predict" in " ".join(call("recommend", "--help").out.split())

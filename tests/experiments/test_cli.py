@@ -111,6 +111,7 @@ def test_the_report_command_prints_where_the_page_is(here):
     call("reproduce", "toy", "--scale", "paper", "--jobs", "1")
     assert call("report").stdout.strip() == "results/report.html"
     assert "<!doctype html>" in (here / "results" / "report.html").read_text()
+    assert json.loads(call("report", "--json").stdout) == {"saved": "results/report.html"}
 
 
 def test_ctrl_c_leaves_with_130_and_says_how_to_go_on(here):

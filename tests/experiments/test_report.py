@@ -3,6 +3,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from exactformer.errors import InputError
 from exactformer.experiments import register, reproduce, write_report
 from exactformer.experiments.engine.report import page
 from tests.experiments import toy
@@ -110,3 +111,15 @@ def test_nothing_in_a_result_can_become_markup():
 
 def test_an_empty_report_says_so():
     assert "No experiment has been run yet." in page([])
+
+
+@pytest.mark.parametrize("folder", ["missing", "empty"])
+def test_a_folder_without_results_is_refused_and_nothing_is_written(tmp_path, folder):
+    results, page = tmp_path / folder, tmp_path / "page.html"
+    if folder == "empty":
+        results.mkdir()
+    for out in (None, page):
+        with pytest.raises(InputError, match=r"exactformer reproduce stores results"):
+            write_report(results, out)
+    assert not page.exists()
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"] * (folder == "empty")

@@ -47,7 +47,7 @@ def test_a_table_is_cut_into_windows_and_answered_in_json(call, tmp_path):
 @pytest.mark.parametrize(
     ("name", "contents", "words"),
     [
-        ("t.csv", "a,b\n1,2\n3,4\n", "name the column to tell by --target"),
+        ("t.csv", "a,b\n1,2\n3,4\n", "name the column to predict by --target"),
         ("x.npz", "not an archive", "is not an .npz file"),
         ("none.npz", None, "is not an .npz file"),
     ],

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sympy
+import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -117,6 +118,23 @@ def test_names_that_no_formula_can_hold_become_x1_x2(names):
     fitted = PolynomialAttentionRegressor(2).fit(pd.DataFrame(X, columns=names), y)
     assert fitted.variables_ == ["x1", "x2"]
     assert fitted.model_.certificate is not None
+
+
+def test_the_model_of_a_law_matches_columns_by_name():
+    X, y = sample()
+    frame = pd.DataFrame(X, columns=["mass", "speed"])
+    model = PolynomialAttentionRegressor(2).fit(frame, y).model_
+    assert torch.equal(model(frame[["speed", "mass"]]), model(X))
+    with pytest.raises(InputError, match="columns x1, x2, the model the variables mass, speed"):
+        model(pd.DataFrame(X, columns=["x1", "x2"]))
+
+
+@pytest.mark.parametrize("names", [["speed", "mass"], ["x1", "x2"]])
+def test_predict_refuses_columns_that_are_not_those_of_fit(names):
+    X, y = sample()
+    fitted = PolynomialAttentionRegressor(2).fit(pd.DataFrame(X, columns=["mass", "speed"]), y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        fitted.predict(pd.DataFrame(X, columns=names))
 
 
 def test_the_formula_parses_and_predicts_as_well_as_the_law():

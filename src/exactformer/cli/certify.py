@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from exactformer.cli.options import Json, ModelFile, names
 from exactformer.cli.output import console, print_json
+from exactformer.errors import InputError
 
 
 def certify(
@@ -16,7 +17,7 @@ def certify(
         str | None,
         typer.Argument(
             metavar="[EXPR]",
-            help="What it must compute; the polynomial its file names if absent.",
+            help="What a polynomial's model must compute; what its file names if absent.",
             show_default=False,
         ),
     ] = None,
@@ -25,17 +26,32 @@ def certify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Prove from scratch that a saved model computes a polynomial on its domain.
+    """Prove from scratch what a saved model computes: a polynomial, a sequence map or a coupling.
 
-    Nothing in the file is believed: selection, identity and rounding are proven again. If one weight
-    is off by anything at all, this fails and names it.
+    Of polynomials and sequence maps nothing in the file is believed: if one weight is off by
+    anything at all, this fails and names it. The file of a coupling holds no functions: its bound is
+    checked against the weights, and remains numerical and stated by the file.
     """
+    from exactformer.cli.descriptions import NAMES, read_blueprint
     from exactformer.cli.panels import certificate_panel
-    from exactformer.polynomials.check import certify as certify_model
+    from exactformer.core.certificate import Kind
+    from exactformer.core.loading import certify as prove
+    from exactformer.core.loading import family_of
 
+    family = family_of(file)
+    options: dict[str, Any] = {}
+    if family == "polynomials":
+        options["variables"] = names(variables)
+    elif expression is not None or variables is not None:
+        raise InputError(
+            f"{file} holds a {NAMES[family]} model, which is not compared with an expression; leave "
+            "EXPR and --variables out"
+        )
     target = None if expression is None else expression.strip()
-    certificate = certify_model(file, target, variables=names(variables))
+    certificate = prove(file, target, **options)
     if as_json:
         print_json({"file": str(file), "certificate": certificate.to_dict()})
-    else:
-        console().print(certificate_panel(certificate, title=f"{file.name} is certified"))
+        return
+    proven = certificate.kind is Kind.PROVEN
+    title = f"{file.name} is certified" if proven else f"{file.name}: {certificate.kind}"
+    console().print(certificate_panel(certificate, read_blueprint(file), title=title))

@@ -70,7 +70,8 @@ def compile(
     name the one that must have a guarantee. Fails, and saves nothing, where something cannot be
     proven.
     """
-    from exactformer.cli.panels import certificate_panel, model_facts
+    from exactformer.cli.descriptions import model_facts
+    from exactformer.cli.panels import certificate_panel
     from exactformer.polynomials.compile import compile as compile_model
 
     check_output(out)

@@ -36,7 +36,8 @@ def demo(
     from time import perf_counter
 
     from exactformer.algebra import Polynomial
-    from exactformer.cli.panels import certificate_panel, model_facts
+    from exactformer.cli.descriptions import model_facts
+    from exactformer.cli.panels import certificate_panel
     from exactformer.cli.trial import REFERENCE_DIGITS, compare, observed_errors
     from exactformer.figures import accuracy_figure, save_figure
     from exactformer.polynomials.compile import compile

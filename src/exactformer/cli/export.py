@@ -39,12 +39,14 @@ def export(
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
-    """Export a saved model, proven anew on loading, for use without exactformer.
+    """Export a polynomial's model, proven anew on loading, for use without exactformer.
 
     The file carries target, domain and the error bound that holds whatever the order in which a
     runtime adds. It cannot raise: points off the domain are answered with NaN. Arrays of --format
     numpy check nothing.
     """
+    from exactformer.cli.descriptions import NAMES
+    from exactformer.core.loading import family_of
     from exactformer.polynomials.check import load
     from exactformer.polynomials.export import FORMATS, about, write
 
@@ -52,6 +54,11 @@ def export(
         raise InputError(f"--format {format}: choose one of {', '.join(FORMATS)}")
     if outside not in _OUTSIDE:
         raise InputError(f"--outside {outside}: choose one of {', '.join(_OUTSIDE)}")
+    if (family := family_of(file)) != "polynomials":
+        raise InputError(
+            f"a {NAMES[family]} model cannot be exported as {format}; {file} keeps it whole: "
+            "exactformer predict runs it, and ef.load gives it as a torch module"
+        )
     model = load(
         file,
         dtype=torch_dtype(dtype),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from exactformer.cli.options import Json, names
+from exactformer.cli.output import print_json
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,14 +39,14 @@ def fit(
         Path | None, typer.Option("--out", "-o", help="Save the certified model here.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Save a plot of the residuals here.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Find the polynomial law behind a table: formula, errors, residuals, and a certified model."""
     from exactformer.algebra.limits import MAX_VARIABLES
     from exactformer.learning.reading import read_table
     from exactformer.learning.regressor import PolynomialAttentionRegressor
 
-    table = read_table(data, target, _split(columns), most=MAX_VARIABLES)
+    table = read_table(data, target, names(columns), most=MAX_VARIABLES)
     regressor = PolynomialAttentionRegressor(
         _degree(degree),
         solver=solver,
@@ -63,13 +65,9 @@ def fit(
     if plot is not None:
         _plot(regressor, table, target, plot)
     if as_json:
-        typer.echo(json.dumps(_contents(regressor, table, target, notes, out), indent=2))
+        print_json(_contents(regressor, table, target, notes, out))
     else:
         _show(regressor, table, target, notes, out)
-
-
-def _split(columns: str | None) -> list[str] | None:
-    return None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
 
 
 def _degree(text: str) -> int | Literal["auto"]:

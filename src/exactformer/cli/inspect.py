@@ -11,6 +11,7 @@ import typer
 
 from exactformer.cli.options import Json, ModelFile, coordinates
 from exactformer.cli.output import console, print_json, shortened
+from exactformer.errors import CertificationError, ExactformerError, InputError, SizeError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from exactformer.core.layers import Block, Head
     from exactformer.core.matrix import Matrix
+    from exactformer.core.trace import Trace
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.constructions.paper import TheoremCounts
 
@@ -33,23 +35,41 @@ def inspect(
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option(help="The input to draw attention for, e.g. 0.5,-1; random if absent."),
+        typer.Option(
+            help="An input, e.g. 0.5,-1 (sequences: token after token). Prints the trace of the "
+            "model at it, or draws its attention with --plot, which takes a random one otherwise."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a model's layers, and its counts beside the theorem's formulas.
+    """Show what a model is: its counts, dimensions and layers, and its certificate.
 
-    This reads what the file holds; exactformer certify proves what it computes.
+    A polynomial's counts stand beside the theorem's formulas. What the file holds is shown even where
+    it cannot be proven; exactformer certify fails there.
     """
-    from exactformer.polynomials.files import load_blueprint
+    from exactformer.cli.descriptions import NAMES, read_blueprint
+    from exactformer.core.loading import family_of
 
-    blueprint = load_blueprint(file)
-    drawn = None if plot is None else _plot(file, plot, at)
+    family = family_of(file)
+    if family != "polynomials":
+        for option, given in (("--matrices", matrices), ("--plot", plot)):
+            if given:
+                raise InputError(
+                    f"{option} shows models of polynomials, and {file} holds a {NAMES[family]} "
+                    "model; --json gives its layers, --at its trace"
+                )
+    blueprint = read_blueprint(file)
+    model, problem = _proven(file)
+    drawn = None if plot is None else _plot(_needed(model, problem), plot, at)
+    trace = None if at is None or plot is not None else _trace(_needed(model, problem), family, at)
     if as_json:
-        print_json(_data(blueprint, matrices, drawn))
+        data = _data(family, blueprint, matrices) | _certificate_data(model, problem)
+        traced = {} if trace is None else {"trace": {k: t.tolist() for k, t in trace.items()}}
+        print_json(data | (drawn or {}) | traced)
         return
     screen = console()
-    _show(blueprint, screen)
+    _show(family, blueprint, screen)
+    _show_certificate(model, problem, screen)
     if matrices:
         from exactformer.cli.matrices import matrices as exact
 
@@ -57,26 +77,80 @@ def inspect(
             screen.print(matrix)
     if drawn is not None:
         screen.print(f"Drawn in {drawn['figure']} at {drawn['at']}")
+    if trace is not None:
+        from exactformer.cli.traces import shown
+
+        for part in shown(trace, screen):
+            screen.print(part)
 
 
-def _plot(file: Path, plot: Path, at: str | None) -> dict[str, Any]:
+def _proven(file: Path) -> tuple[Any, ExactformerError | None]:
+    """Return the model, or why there is none."""
+    from exactformer.core.loading import load
+
+    try:
+        return load(file), None
+    except (CertificationError, SizeError) as error:
+        return None, error
+
+
+def _needed(model: Any, problem: ExactformerError | None) -> Any:
+    if problem is not None:
+        raise problem
+    return model
+
+
+def _plot(model: Any, plot: Path, at: str | None) -> dict[str, Any]:
     from exactformer.figures import architecture_figure, save_figure
-    from exactformer.polynomials.check import load
     from exactformer.polynomials.measure import points_in_domain
 
-    model = load(file)
     point = points_in_domain(1, model.blueprint)[0].tolist() if at is None else coordinates(at)
     save_figure(architecture_figure(model, point), plot)
     return {"figure": str(plot), "at": point}
 
 
-def _data(blueprint: Blueprint, matrices: bool, drawn: dict[str, Any] | None) -> dict[str, Any]:
+def _trace(model: Any, family: str, at: str) -> Trace:
+    """Return what happens at one input."""
+    import numpy as np
+
+    from exactformer.cli.descriptions import NAMES
+
+    if not hasattr(model, "trace"):
+        raise InputError(f"--at: a {NAMES[family]} model has no trace; exactformer predict runs it")
+    numbers = np.array(coordinates(at.replace(";", " ")))
+    if family == "sequences":
+        shape = (model.blueprint.tokens, model.blueprint.dim)
+        if numbers.size != shape[0] * shape[1]:
+            raise InputError(
+                f"--at {at.strip()!r}: {shape[0]} tokens of dimension {shape[1]} are "
+                f"{shape[0] * shape[1]} numbers, not {numbers.size}"
+            )
+        numbers = numbers.reshape(shape)
+    trace: Trace = model.trace(numbers)
+    return trace
+
+
+def _data(family: str, blueprint: Any, matrices: bool) -> dict[str, Any]:
+    from exactformer.cli.descriptions import model_facts
+
+    data = {"family": family, **model_facts(blueprint)}
+    return data | _polynomial_data(blueprint, matrices) if family == "polynomials" else data
+
+
+def _certificate_data(model: Any, problem: ExactformerError | None) -> dict[str, Any]:
+    from exactformer.cli.certificates import certificate_of
+
+    try:
+        return {"certificate": certificate_of(_needed(model, problem)).to_dict(), "problem": None}
+    except (CertificationError, SizeError) as error:
+        return {"certificate": None, "problem": str(error)}
+
+
+def _polynomial_data(blueprint: Blueprint, matrices: bool) -> dict[str, Any]:
     from exactformer.cli.matrices import as_data
-    from exactformer.cli.panels import model_facts
 
     theorem = _theorem(blueprint)
     return {
-        **model_facts(blueprint),
         "dimensions": list(blueprint.dimensions),
         "layers": [
             {"path": path, "shape": list(matrix.shape), "nonzeros": matrix.nonzeros}
@@ -91,7 +165,6 @@ def _data(blueprint: Blueprint, matrices: bool, drawn: dict[str, Any] | None) ->
             "nonzeros_bound": theorem.total_bound,
         },
         **({"matrices": as_data(blueprint)} if matrices else {}),
-        **(drawn or {}),
     }
 
 
@@ -101,10 +174,36 @@ def _theorem(blueprint: Blueprint) -> TheoremCounts:
     return TheoremCounts(blueprint.tokens, len(blueprint.variables), blueprint.degree)
 
 
-def _show(blueprint: Blueprint, screen: Console) -> None:
+def _show(family: str, blueprint: Any, screen: Console) -> None:
+    if family == "polynomials":
+        _show_polynomial(blueprint, screen)
+        return
+    from exactformer.cli.descriptions import rows_of
+    from exactformer.cli.panels import facts_grid, row
+
+    rows = facts_grid()
+    for name, value in rows_of(blueprint).items():
+        row(rows, name, value)
+    row(rows, "dimensions", " | ".join(_runs(blueprint.dimensions)))
+    screen.print(rows, "")
+
+
+def _show_certificate(model: Any, problem: ExactformerError | None, screen: Console) -> None:
+    from exactformer.cli.certificates import certificate_of
+    from exactformer.cli.panels import NOT_PROVEN, add_certificate, facts_grid, row
+
+    rows = facts_grid()
+    try:
+        add_certificate(rows, certificate_of(_needed(model, problem)))
+    except (CertificationError, SizeError) as error:
+        row(rows, "certificate", f"none: {error}", NOT_PROVEN)
+    screen.print(rows, "")
+
+
+def _show_polynomial(blueprint: Blueprint, screen: Console) -> None:
     from rich.text import Text
 
-    from exactformer.cli.panels import variable_list
+    from exactformer.cli.descriptions import variable_list
 
     target = shortened(blueprint.metadata.get("target", "not named"))
     screen.print(Text.assemble("\n", (target, "bold")))

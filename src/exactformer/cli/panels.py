@@ -1,61 +1,57 @@
-"""A certificate as people like to see it."""
+"""A certificate as people like to see it, whatever the family of its model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from rich import box
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from exactformer.cli.descriptions import rows_of
 from exactformer.cli.output import shortened
-from exactformer.polynomials.proof.softmax_certificate import SoftmaxCertificate
+from exactformer.core.certificate import Bound, Certificate, Kind
+from exactformer.core.formats import FORMATS
+from exactformer.errors import CertificationError
 
-if TYPE_CHECKING:
-    from exactformer.polynomials.blueprint import Blueprint
-    from exactformer.polynomials.proof.certificate import PolynomialCertificate
-
-PROVEN = ("✓", "bold green")
+MARKS = {
+    Kind.PROVEN: ("✓", "bold green"),
+    Kind.NUMERICAL: ("≈", "bold yellow"),
+    Kind.ESTIMATED: ("?", "bold yellow"),
+}
 NOT_PROVEN = ("✗", "bold red")
-INFORMATION = (" ", "")
+_PLAIN = (" ", "")
 _COLUMN = 12
 
 
 def certificate_panel(
-    certificate: PolynomialCertificate,
-    blueprint: Blueprint | None = None,
+    certificate: Certificate,
+    blueprint: Any,
     title: str = "Compiled and certified",
     saved: str | None = None,
+    first: Mapping[str, str | Text] | None = None,
+    measured: Mapping[str, Any] | None = None,
 ) -> Panel:
-    """Return target, size and proofs in a frame."""
+    """Return what a model is and what is known of it, in a frame.
+
+    ``first`` holds rows to begin with; ``measured`` errors by their norm, as ``Measured.to_dict``
+    gives them.
+    """
     rows = facts_grid()
-    _row(rows, INFORMATION, "polynomial", Text(shortened(certificate.target), style="bold"))
-    count = len(certificate.variables)
-    _row(
-        rows,
-        INFORMATION,
-        "domain",
-        f"{certificate.domain} in {count} variable{'' if count == 1 else 's'}"
-        f" ({variable_list(certificate.variables)})",
-    )
-    _row(rows, INFORMATION, "transformer", _size(certificate, blueprint))
-    if blueprint is not None:
-        counts = blueprint.counts()
-        _row(
-            rows,
-            INFORMATION,
-            "parameters",
-            f"{counts.free:,} free, {counts.total:,} non-zeros in all",
-        )
+    for name, value in {**(first or {}), **rows_of(blueprint, certificate)}.items():
+        is_target = name in ("polynomial", "coupling")
+        style = "bold" if is_target else ""
+        row(rows, name, Text(shortened(value), style) if isinstance(value, str) else value)
     rows.add_row("", "", "")
-    if isinstance(certificate, SoftmaxCertificate):
-        _softmax_proofs(rows, certificate)
-    else:
-        _exact_proofs(rows, certificate)
+    add_certificate(rows, certificate)
+    if measured:
+        rows.add_row("", "", "")
+        _add_measured(rows, measured)
     if saved is not None:
         rows.add_row("", "", "")
-        _row(rows, INFORMATION, "saved", saved)
+        row(rows, "saved", saved)
     return Panel(
         rows,
         title=Text(title, style="bold"),
@@ -76,92 +72,84 @@ def facts_grid() -> Table:
     return grid
 
 
-def variable_list(variables: tuple[str, ...], most: int = 6) -> str:
-    """Return names with commas; of many, the first and the last."""
-    if len(variables) <= most:
-        return ", ".join(variables) or "none"
-    return f"{variables[0]}, {variables[1]}, …, {variables[-1]}"
-
-
-def model_facts(blueprint: Blueprint) -> dict[str, Any]:
-    """Return what a model is, as plain data."""
-    counts = blueprint.counts()
-    return {
-        "target": blueprint.metadata.get("target"),
-        "variables": list(blueprint.variables),
-        "domain": str(blueprint.domain),
-        "radius": str(blueprint.radius),
-        "outputs": len(blueprint.readouts),
-        "degree": blueprint.degree,
-        "construction": blueprint.construction,
-        "directions": blueprint.metadata.get("directions"),
-        "tokens": counts.tokens,
-        "width": counts.width,
-        "depth": counts.depth,
-        "free_parameters": counts.free,
-        "nonzeros_per_block": list(counts.per_block),
-        "nonzeros": counts.total,
-    }
-
-
-def _row(rows: Table, mark: tuple[str, str], name: str, value: str | Text) -> None:
+def row(rows: Table, name: str, value: str | Text, mark: tuple[str, str] = _PLAIN) -> None:
+    """Add a row; text is not read as markup."""
     rows.add_row(Text(*mark), name, Text(value) if isinstance(value, str) else value)
 
 
-def _exact_proofs(rows: Table, certificate: PolynomialCertificate) -> None:
-    margin = certificate.margin
-    rival = "no token has a rival" if margin is None else f"margin ≥ {margin:.3g}"
-    _row(rows, PROVEN, "selection", f"every token selects itself everywhere; {rival}")
-    _row(rows, PROVEN, "identity", f"{_agreement(certificate.terms)} exactly: error zero")
-    heads = f"{'fused':<{_COLUMN}}{'literal':<{_COLUMN}}"
-    _row(rows, INFORMATION, "rounding ≤", Text(f"{heads}fused over max |Q|", style="dim"))
-    for name, bound in certificate.fused.items():
-        mark = NOT_PROVEN if bound.executed is None else PROVEN
-        _row(rows, mark, name, _rounding(certificate, name))
+def add_certificate(rows: Table, certificate: Certificate) -> None:
+    """Add the claims, each with its kind, and the bound: in every format, or with its parts."""
+    for claim in certificate.claims:
+        text = claim.text if claim.kind is Kind.PROVEN else str(claim)
+        row(rows, claim.name, text, MARKS[claim.kind])
+    executors = getattr(certificate, "executors", None)
+    if executors is None:
+        _add_bound(rows, certificate)
+    else:
+        _add_formats(rows, certificate, executors)
 
 
-def _softmax_proofs(rows: Table, certificate: SoftmaxCertificate) -> None:
-    _row(rows, PROVEN, "attention", "every token attends to itself and one constant token")
-    agreement = _agreement(certificate.terms)
-    _row(rows, PROVEN, "identity", f"{agreement} exactly where softmax is replaced by its tangent")
-    heads = "".join(f"{word:<{_COLUMN}}" for word in ("total", "truncation", "leakage", "rounding"))
-    _row(rows, INFORMATION, "error ≤", Text(f"{heads}of max |Q|", style="dim"))
-    for name, bound in certificate.errors.items():
-        if bound.total is None:
-            _row(rows, NOT_PROVEN, name, Text(f"no guarantee: {bound.reason}", style="dim"))
+def bound_text(bound: Bound) -> str:
+    """Return a bound in a line; what is estimated is not called a bound."""
+    if bound.kind is Kind.ESTIMATED:
+        return f"{bound.norm} about {bound.total:.4g}, something in it being estimated,"
+    text = f"{bound.norm} ≤ {bound.total:.4g}"
+    return text if bound.kind is Kind.PROVEN else f"{bound.kind}: {text}"
+
+
+def _add_bound(rows: Table, certificate: Certificate) -> None:
+    try:
+        bound = certificate.bound()
+    except CertificationError as error:
+        row(rows, "bound", Text(f"none: {error}", style="dim"))
+        return
+    row(rows, "error", f"{bound_text(bound)} in {certificate.dtype}", MARKS[bound.kind])
+    for name, value in bound.parts.items() if len(bound.parts) > 1 else ():
+        row(rows, "", Text(f"{value:<{_COLUMN}.3g}{name}", style="dim"))
+
+
+def _add_formats(rows: Table, certificate: Certificate, executors: tuple[str, ...]) -> None:
+    """Add a line for every number format: the bounds of all executors, or the parts of the only one."""
+    scale, headed = getattr(certificate, "scale", 0.0), False
+    for name in FORMATS:
+        try:
+            bound = certificate.bound(name, executors[0])
+        except CertificationError as error:
+            reason = str(error).partition(": ")[2]
+            row(rows, name, Text(f"no guarantee: {reason}", style="dim"), NOT_PROVEN)
             continue
-        parts = (bound.total, bound.truncation, bound.leakage, bound.rounding)
-        text = Text("".join(f"{part:<{_COLUMN}.3g}" for part in parts))
-        if 0 < certificate.scale < float("inf"):
-            text.append(f"{bound.total / certificate.scale:.1e}", style="dim")
-        _row(rows, PROVEN, name, text)
+        others = {e: _other(certificate, name, e) for e in executors[1:]}
+        columns = {executors[0]: _short(bound), **others}
+        if not others:
+            parts = {part: _short(value) for part, value in bound.parts.items()}
+            columns = {"total": _short(bound), **parts}
+        if not headed:
+            headed = True
+            whole = f"{executors[0]} over max |Q|" if others else "of max |Q|"
+            heads = "".join(f"{head:<{_COLUMN}}" for head in columns)
+            label = "rounding ≤" if others else "error ≤"
+            row(rows, label, Text(heads + whole, style="dim"))
+        text = Text("".join(f"{value:<{_COLUMN}}" for value in columns.values()))
+        if 0 < scale < float("inf"):
+            text.append(f"{bound / scale:.1e}", style="dim")
+        row(rows, name, text, MARKS[bound.kind])
 
 
-def _agreement(terms: int) -> str:
-    if terms > 1:
-        return f"all {terms:,} coefficients agree"
-    return "the only coefficient agrees" if terms else "the output vanishes"
+def _other(certificate: Certificate, dtype: str, executor: str) -> str:
+    try:
+        return _short(certificate.bound(dtype, executor))
+    except CertificationError:
+        return "none"
 
 
-def _size(certificate: PolynomialCertificate, blueprint: Blueprint | None) -> str:
-    tokens, depth = certificate.tokens, certificate.depth
-    width = "" if blueprint is None else f" of width {blueprint.width}"
-    how = certificate.construction
-    if blueprint is not None and "directions" in blueprint.metadata:
-        how = f"{how} construction, {blueprint.metadata['directions']} directions"
-    return (
-        f"{tokens:,} token{'' if tokens == 1 else 's'}{width}, "
-        f"{depth} block{'' if depth == 1 else 's'} ({how})"
-    )
+def _short(value: Bound | float) -> str:
+    return f"{float(value):.3g}"
 
 
-def _rounding(certificate: PolynomialCertificate, name: str) -> Text:
-    """Return the bounds of both executors: the closed form, and every matrix carried out."""
-    fused, literal = certificate.fused[name], certificate.rounding[name]
-    if fused.executed is None:
-        return Text(f"no guarantee: {fused.reason}", style="dim")
-    shown = "none" if literal.executed is None else f"{literal.executed:.3g}"
-    text = Text(f"{fused.executed:<{_COLUMN}.3g}{shown:<{_COLUMN}}")
-    if 0 < certificate.scale < float("inf"):
-        text.append(f"{fused.executed / certificate.scale:.1e}", style="dim")
-    return text
+def _add_measured(rows: Table, errors: Mapping[str, Any]) -> None:
+    samples = next(iter(errors.values()))["samples"]
+    row(rows, "measured", Text(f"on {samples:,} random inputs, ± one standard error", style="dim"))
+    for name, found in errors.items():
+        parts = [f"{part} {by['value']:.3g}" for part, by in found["parts"].items() if by["value"]]
+        split = f"  ({', '.join(parts)})" if len(parts) > 1 else ""
+        row(rows, name, f"{found['value']:.4g} ± {found['standard_error']:.1g}{split}")

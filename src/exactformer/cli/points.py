@@ -82,7 +82,7 @@ def _sniff(
     if start == _NPY_MAGIC:
         return _npy(_Rejoined(start, stream), name, total, variables)
     if not start:
-        raise InputError(f"{name} is empty; give one point a line, {len(variables)} numbers each")
+        raise InputError(f"{name} is empty; give one row per line, {len(variables)} numbers each")
     opening = (start + stream.readline(LONGEST)).splitlines(keepends=True)
     lines = chain(opening, iter(lambda: stream.readline(LONGEST + 1), b""))
     return _Table(name, lines, variables, ignore_extra).points(total)
@@ -192,7 +192,7 @@ class _Table:
         lines = self.decoded()
         first = next((line for line in lines if line.strip()), None)
         if first is None:
-            raise InputError(f"{self.name} holds no points, only blank lines")
+            raise InputError(f"{self.name} holds no rows, only blank lines")
         self.separator = _separator(first)
         rows = self.rows(chain([first], lines))
         place, cells = next(rows)

@@ -23,12 +23,12 @@ def recommend(
         ),
     ],
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="Of a table: the column to tell.")
+        str | None, typer.Option("--target", "-t", help="Of a table: the column to predict.")
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Of a table: columns to tell it from, with commas; all others if absent."
+            help="Of a table: columns to predict it from, with commas; all others if absent."
         ),
     ] = None,
     length: Annotated[int, typer.Option(help="Of a table: readings in a window.")] = 48,
@@ -105,7 +105,7 @@ def _table(
     from exactformer.learning.recommending import windows
 
     if target is None:
-        raise InputError(f"{path} is a table: name the column to tell by --target")
+        raise InputError(f"{path} is a table: name the column to predict by --target")
     table = read_table(path, target, columns)
     series = np.column_stack([table.features.to_numpy(), table.target.to_numpy()])
     return windows(series, series.shape[1] - 1, length=length, horizon=horizon, stride=stride)

@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from exactformer.cli.options import Json
+from exactformer.cli.output import print_json
+
 
 def report(
     results: Annotated[
@@ -14,8 +17,13 @@ def report(
         Path | None,
         typer.Option("--out", "-o", help="Where to write; report.html in --results unless given."),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page: claims, the papers' figures, ours, and verdicts."""
     from exactformer.experiments import write_report
 
-    typer.echo(write_report(results, out))
+    page = write_report(results, out)
+    if as_json:
+        print_json({"saved": str(page)})
+    else:
+        typer.echo(page)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from exactformer.cli.evaluating import in_order, values
+from exactformer.cli.evaluation import in_order, values
 from exactformer.cli.progress import progress
 from exactformer.errors import RoundingError
 from exactformer.polynomials.measure import points_in_domain

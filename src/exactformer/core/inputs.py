@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,37 @@ def as_tensor(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Te
 
     Tensors and arrays keep their type; numbers in lists are read as the nearest of ``dtype``.
     """
+    if hasattr(type(x), "columns"):
+        raise InputError(
+            f"{name} have no names that the columns of a table could match; give frame.to_numpy(), "
+            "columns in the order of the tokens"
+        )
     tensor = x if isinstance(x, Tensor) else _read(x, dtype, device, name)
     if tensor.layout is not torch.strided or tensor.is_quantized:
         raise InputError(f"{name} must be dense tensors, not {tensor.layout} of {tensor.dtype}")
     if tensor.is_complex() or tensor.dtype == torch.bool or _is_tiny(tensor.dtype):
         raise InputError(f"{name} must be real numbers, not {tensor.dtype}")
     return tensor.resolve_neg()  # kernels read the memory, which a lazy minus sign is not in
+
+
+def by_name(x: Any, variables: Sequence[str]) -> Any:
+    """Return the columns of a DataFrame, or the entries of its row, in the order of ``variables``.
+
+    Anything without names is returned as it is.
+    """
+    if hasattr(type(x), "columns"):
+        labels = list(x.columns)
+    elif hasattr(type(x), "iloc") and any(isinstance(label, str) for label in x.index):
+        labels = list(x.index)
+    else:
+        return x
+    if len(labels) != len(variables) or set(labels) != set(variables):
+        raise InputError(
+            f"the table has the columns {_listed(labels)}, the model the variables "
+            f"{_listed(variables)}; choose them by frame[list(model.blueprint.variables)], or give "
+            "frame.to_numpy() for columns in that order"
+        )
+    return x[list(variables)].to_numpy()
 
 
 def converted(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
@@ -70,6 +96,11 @@ def _read(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Tensor
         return torch.as_tensor(array, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} must be numbers: {error}") from None
+
+
+def _listed(names: Sequence[object], most: int = 12) -> str:
+    shown = ", ".join(str(name)[:60] for name in names[:most])
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def _is_tiny(dtype: torch.dtype) -> bool:

@@ -1,22 +1,33 @@
-"""``ef.load``: whatever was saved, the model of a polynomial, a sequence map or a coupling."""
+"""``ef.load`` and ``ef.certify`` for models and files of every family."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exactformer.core.files import kind_of
+from exactformer.errors import InputError
 
 if TYPE_CHECKING:
+    from exactformer.core.certificate import Certificate
     from exactformer.couplings.model import CouplingModel
     from exactformer.polynomials.model import PolynomialModel
     from exactformer.sequences.model import SequenceModel
 
+_KINDS = {"polynomial": "polynomials", "sequence": "sequences", "coupling": "couplings"}
+"""By the kind of a file: its family. Any other is given to the reader of polynomials, which refuses it."""
 _LOADERS = {
-    "polynomial": ("polynomials.check", "load"),
-    "sequence": ("sequences.compile", "load_sequence_model"),
-    "coupling": ("couplings.check", "load_coupling_model"),
+    "polynomials": ("check", "load"),
+    "sequences": ("compile", "load_sequence_model"),
+    "couplings": ("check", "load_coupling_model"),
+}
+_CERTIFIERS = {
+    "polynomials": ("check", "certify"),
+    "sequences": ("check", "certify_sequence_model"),
+    "couplings": ("check", "certify_coupling"),
 }
 
 
@@ -35,9 +46,41 @@ def load(path: str | Path, **options: Any) -> PolynomialModel | SequenceModel | 
     Raises:
         ExactformerError: if the file is not a model, would not fit, or cannot be proven.
     """
-    kind = kind_of(path) or ""
-    # The reader of polynomials, like any other, says what is wrong with a file of none of these kinds.
-    module, function = _LOADERS.get(kind, _LOADERS["polynomial"])
-    loader: Any = getattr(import_module(f"exactformer.{module}"), function)
-    model: PolynomialModel | SequenceModel | CouplingModel = loader(path, **options)
+    model: PolynomialModel | SequenceModel | CouplingModel
+    model = _function(_LOADERS, family_of(path))(path, **options)
     return model
+
+
+def certify(source: Any, target: Any = None, **options: Any) -> Certificate:
+    """Prove a model or a saved file of any family from scratch; raise if it does not hold.
+
+    Nothing that the model or the file says of itself is believed. Without ``target`` it is proven
+    against the one that it names: a polynomial, or the table of a sequence map. The file of a coupling
+    holds no functions; without them its bound is *stated by the file*, as far as the weights allow.
+
+    Args:
+        source: a model, or the path of a saved one.
+        target: what it must compute, as the family's compiler takes it.
+        options: ``memory_limit``, and for polynomials ``variables``.
+
+    Raises:
+        ExactformerError: if something is not proven, or the source is not a model.
+    """
+    certificate: Certificate = _function(_CERTIFIERS, family_of(source))(source, target, **options)
+    return certificate
+
+
+def family_of(source: Any) -> str:
+    """Return the family of a model or of a saved file: the name of its package."""
+    if isinstance(source, str | PathLike):
+        return _KINDS.get(kind_of(Path(source)) or "", "polynomials")
+    for ancestor in type(source).__mro__:
+        package, _, rest = ancestor.__module__.partition(".")
+        if package == "exactformer" and (family := rest.partition(".")[0]) in _LOADERS:
+            return family
+    raise InputError(f"a model or the path of a saved one is wanted, not {type(source).__name__}")
+
+
+def _function(table: Mapping[str, tuple[str, str]], family: str) -> Any:
+    module, name = table[family]
+    return getattr(import_module(f"exactformer.{family}.{module}"), name)

@@ -15,7 +15,14 @@ from torch import Tensor
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.core.certificate import Measured
 from exactformer.core.domain import Ball, Domain
-from exactformer.core.inputs import as_tensor, converted, is_exporting, is_recording, narrows
+from exactformer.core.inputs import (
+    as_tensor,
+    by_name,
+    converted,
+    is_exporting,
+    is_recording,
+    narrows,
+)
 from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel
 from exactformer.core.precision import check_products, full_precision
@@ -93,7 +100,10 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         return Approximation.of(self.blueprint.metadata)
 
     def forward(self, x: Any) -> Tensor:
-        """Evaluate at points given as tensor, array or nested list, coordinates last."""
+        """Evaluate at points given as tensor, array or nested list, coordinates last.
+
+        The columns of a DataFrame are matched with the variables by name.
+        """
         if self.outside == "raise" and is_recording():
             raise self._no_values_error()
         points = self._points(x)
@@ -136,7 +146,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
         if is_softmax(self.blueprint):
             raise ExecutionError("softmax is not rational: there is nothing exact to run")
-        point = [to_fraction(to_fmpq(c)) for c in x]
+        point = [to_fraction(to_fmpq(c)) for c in by_name(x, self.blueprint.variables)]
         if len(point) == len(self.blueprint.variables) and self.outside != "allow":
             self._check_exactly(point)
         return run_exact(self.blueprint, point)
@@ -240,12 +250,13 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def _points(self, x: Any) -> Tensor:
         expected = self.transformer.features
         dtype, d = expected.dtype, expected.shape[1]
+        x = by_name(x, self.blueprint.variables)
         points = as_tensor(x, dtype, expected.device, "points")
         if points.dim() == 0 or points.shape[-1] != d:
             names = ", ".join(self.blueprint.variables)
             raise InputError(
                 f"points need {d} coordinates ({names}) on the last axis; "
-                f"the shape is {tuple(points.shape)}"
+                f"the shape is {tuple(points.shape)}" + ("; give x[..., None]" if d == 1 else "")
             )
         if self.executor == "fused" and not narrows(points.dtype, dtype):
             return points  # read as they are: a narrower format is exact in the wider one

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from exactformer.algebra.rational import to_float
-from exactformer.core.inputs import as_tensor, is_recording
+from exactformer.core.inputs import as_tensor, converted, is_recording
 from exactformer.core.integrity import ProvenModule, remember
 from exactformer.core.trace import Trace
 from exactformer.errors import ExecutionError, InputError, SizeError
@@ -254,7 +254,7 @@ class SequenceModel(ProvenModule):
                 f"sequences need the shape (batch, {shape[0]}, {shape[1]}): {shape[0]} tokens of "
                 f"{shape[1]} numbers; the shape is {tuple(sequences.shape)}"
             )
-        sequences = sequences.to(home.device, torch.float64)
+        sequences = converted(sequences, torch.float64, "sequences").to(home.device)
         if not bool(sequences.isfinite().all()):
             raise InputError("sequences must be finite")
         return sequences

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from exactformer.errors import InputError
 from exactformer.experiments.engine.cell import restore
 from exactformer.experiments.engine.experiment import Scale
 from exactformer.experiments.engine.progress import duration
@@ -34,11 +35,19 @@ def write_report(results: str | Path = "results", out: str | Path | None = None)
     """Write the report on every experiment; return its path (``results``/report.html).
 
     Each experiment is shown at the largest scale at which ``results`` has it.
+
+    Raises:
+        InputError: if ``results`` holds no result of any experiment.
     """
     folder = Path(results)
     path = Path(out) if out else folder / "report.html"
     known = names()
     stored = {found.stem for place in _places(folder) for found in place.glob("*.json")}
+    if not stored:
+        problem = "holds no results" if folder.is_dir() else "is not a folder"
+        raise InputError(
+            f"{folder} {problem}; exactformer reproduce stores results, --results names their folder"
+        )
     entries = [_entry(folder, name) for name in [*known, *sorted(stored - set(known))]]
     write_atomically(path, page(entries).encode())
     return path

@@ -124,7 +124,7 @@ class PolynomialCertificate(Certificate):
         margin = "no token has a rival" if self.margin is None else f"margin ≥ {self.margin:.3g}"
         return (
             Claim("selection", f"every token selects itself everywhere ({margin})"),
-            Claim("identity", f"all {self.terms} coefficients agree exactly, error zero"),
+            Claim("identity", f"{self._agreement()} exactly, error zero"),
         )
 
     def describe(self, name: str) -> str:
@@ -135,6 +135,11 @@ class PolynomialCertificate(Certificate):
         relative = f" ({fused / self.scale:.1e} of max|Q|)" if self.scale else ""
         other = "no bound" if literal is None else f"≤ {literal:.3g}"
         return f"|computed − exact| ≤ {fused:.3g}{relative}; literal {other}"
+
+    def _agreement(self) -> str:
+        if self.terms > 1:
+            return f"all {self.terms:,} coefficients agree"
+        return "the only coefficient agrees" if self.terms else "the output vanishes"
 
     def _parts(self, name: str, total: float) -> Mapping[str, float]:
         """Return what a bound in one float format is made of."""

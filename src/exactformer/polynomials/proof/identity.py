@@ -35,12 +35,17 @@ def _compare(output: fmpq_mpoly, target: Polynomial, name: str) -> None:
         wrong = Polynomial(target.variables, difference)
         terms = list(wrong.terms())
         shown = ", ".join(
-            f"{Polynomial.from_terms({a: 1}, target.variables)} (off by "
-            f"{to_float(wrong.coefficient(a)):.3g})"
+            f"{_term(a, target)} (off by {to_float(wrong.coefficient(a)):.3g})"
             for a in terms[:_SHOWN]
         )
         more = f" and {len(terms) - _SHOWN} more" if len(terms) > _SHOWN else ""
         raise IdentityError(f"{name} does not compute the target: it differs in {shown}{more}")
+
+
+def _term(powers: tuple[int, ...], target: Polynomial) -> str:
+    if not any(powers):
+        return "the constant term"
+    return str(Polynomial.from_terms({powers: 1}, target.variables))
 
 
 def _output(run: SymbolicRun, k: int) -> fmpq_mpoly:

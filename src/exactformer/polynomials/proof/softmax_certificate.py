@@ -59,9 +59,7 @@ class SoftmaxCertificate(PolynomialCertificate):
                 "attention",
                 "every token attends to itself and one constant token, others are masked",
             ),
-            Claim(
-                "identity", f"all {self.terms} coefficients agree exactly once softmax is linear"
-            ),
+            Claim("identity", f"{self._agreement()} exactly once softmax is linear"),
         )
 
     def describe(self, name: str) -> str:

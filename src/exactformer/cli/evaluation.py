@@ -47,7 +47,11 @@ def in_order(function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T
 def values(model: PolynomialModel, points: NDArray[Any]) -> NDArray[Any]:
     """Return the model's values at points rounded to its format, as NumPy holds them."""
     with torch.inference_mode():
-        computed = model(torch.from_numpy(points).to(model.dtype))
+        return as_array(model(torch.from_numpy(points).to(model.dtype)))
+
+
+def as_array(computed: torch.Tensor) -> NDArray[Any]:
+    """Return a tensor as NumPy holds it, which has no bfloat16."""
     array: NDArray[Any] = (
         computed.float() if computed.dtype == torch.bfloat16 else computed
     ).numpy()

@@ -1,0 +1,172 @@
+"""What a blueprint of any family is: rows for people, plain data for machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from exactformer.core.loading import family_of
+
+if TYPE_CHECKING:
+    from exactformer.core.certificate import Certificate
+    from exactformer.couplings.blueprint import CouplingBlueprint
+    from exactformer.polynomials.blueprint import Blueprint
+    from exactformer.sequences.blueprint import SequenceBlueprint
+
+NAMES = {"polynomials": "polynomial", "sequences": "sequence", "couplings": "coupling"}
+"""What a model of a family is called."""
+
+
+def read_blueprint(file: Path) -> Any:
+    """Return the blueprint that a file holds; nothing is proven of it."""
+    family = family_of(file)
+    if family == "sequences":
+        from exactformer.sequences.files import load_sequence
+
+        return load_sequence(file)[0]
+    if family == "couplings":
+        from exactformer.couplings.files import load_coupling
+
+        return load_coupling(file)
+    from exactformer.polynomials.files import load_blueprint
+
+    return load_blueprint(file)
+
+
+def model_facts(blueprint: Any) -> dict[str, Any]:
+    """Return what a model is, as plain data."""
+    family = family_of(blueprint)
+    if family == "sequences":
+        return _sequence_data(blueprint)
+    return _coupling_data(blueprint) if family == "couplings" else _polynomial_data(blueprint)
+
+
+def rows_of(blueprint: Any, certificate: Certificate | None = None) -> dict[str, str]:
+    """Return what a model is, a line for every name; what is proven is named by its certificate."""
+    family = family_of(blueprint)
+    if family == "sequences":
+        return _sequence_rows(blueprint)
+    return (
+        _coupling_rows(blueprint)
+        if family == "couplings"
+        else _polynomial_rows(blueprint, certificate)
+    )
+
+
+def variable_list(variables: tuple[str, ...], most: int = 6) -> str:
+    """Return names with commas; of many, the first and the last."""
+    if len(variables) <= most:
+        return ", ".join(variables) or "none"
+    return f"{variables[0]}, {variables[1]}, …, {variables[-1]}"
+
+
+def counted(count: int, word: str) -> str:
+    """Return a number of things: ``1 token``, ``2 tokens``."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def _polynomial_data(blueprint: Blueprint) -> dict[str, Any]:
+    counts = blueprint.counts()
+    return {
+        "target": blueprint.metadata.get("target"),
+        "variables": list(blueprint.variables),
+        "domain": str(blueprint.domain),
+        "radius": str(blueprint.radius),
+        "outputs": len(blueprint.readouts),
+        "degree": blueprint.degree,
+        "construction": blueprint.construction,
+        "directions": blueprint.metadata.get("directions"),
+        "tokens": counts.tokens,
+        "width": counts.width,
+        "depth": counts.depth,
+        "free_parameters": counts.free,
+        "nonzeros_per_block": list(counts.per_block),
+        "nonzeros": counts.total,
+    }
+
+
+def _polynomial_rows(blueprint: Blueprint, certificate: Certificate | None) -> dict[str, str]:
+    counts = blueprint.counts()
+    target = getattr(certificate, "target", None) or blueprint.metadata.get("target", "not named")
+    how = blueprint.construction
+    if "directions" in blueprint.metadata:
+        how = f"{how} construction, {blueprint.metadata['directions']} directions"
+    variables = counted(len(blueprint.variables), "variable")
+    return {
+        "polynomial": target,
+        "domain": f"{blueprint.domain} in {variables} ({variable_list(blueprint.variables)})",
+        "transformer": f"{counted(counts.tokens, 'token')} of width {counts.width}, "
+        f"{counted(counts.depth, 'block')} ({how})",
+        "parameters": f"{counts.free:,} free, {counts.total:,} non-zeros in all",
+    }
+
+
+def _sequence_data(blueprint: SequenceBlueprint) -> dict[str, Any]:
+    counts = blueprint.counts()
+    return {
+        "tokens": blueprint.tokens,
+        "dim": blueprint.dim,
+        "delta": str(blueprint.delta),
+        "support": [str(end) for end in blueprint.support],
+        "form": blueprint.form,
+        "realisation": blueprint.realisation,
+        "positional": blueprint.positional,
+        "width": counts.width,
+        "layers": dict(counts.layers),
+        "depth": counts.depth,
+        "weights": counts.weights,
+        "key_bits": counts.key_bits,
+        "dimensions": list(blueprint.dimensions),
+    }
+
+
+def _sequence_rows(blueprint: SequenceBlueprint) -> dict[str, str]:
+    counts = blueprint.counts()
+    low, high = blueprint.support
+    layers = ", ".join(f"{name} {count:,}" for name, count in counts.layers.items())
+    positions = "with positions" if blueprint.positional else "permutation equivariant"
+    return {
+        "inputs": f"{counted(blueprint.tokens, 'token')} of dimension {blueprint.dim} in "
+        f"[{low}, {high})",
+        "cells": f"{blueprint.cells} per side, δ = {blueprint.delta}",
+        "transformer": f"{blueprint.form} form, {blueprint.realisation}, {positions}, "
+        f"width {counts.width}",
+        "layers": f"{counts.depth:,}: {layers}",
+        "weights": f"{counts.weights:,} that are not zero; keys of {counts.key_bits} bits",
+    }
+
+
+def _coupling_data(blueprint: CouplingBlueprint) -> dict[str, Any]:
+    counts, places = blueprint.counts(), blueprint.positions
+    return {
+        "target": blueprint.metadata.get("target"),
+        "tokens": blueprint.tau,
+        "domain": [str(end) for end in blueprint.domain],
+        "positions": None if places is None else [str(place) for place in places],
+        "head_dim": blueprint.head_dim,
+        "value_dim": blueprint.value_dim,
+        "features": counts.features,
+        "hidden": list(counts.hidden),
+        "outer_hidden": list(counts.outer_hidden),
+        "weights": counts.weights,
+        "dimensions": list(blueprint.dimensions),
+    }
+
+
+def _coupling_rows(blueprint: CouplingBlueprint) -> dict[str, str]:
+    counts = blueprint.counts()
+    low, high = blueprint.domain
+    positions = "without positions" if blueprint.positions is None else "with positions"
+    return {
+        "coupling": blueprint.metadata.get("target") or "not named",
+        "inputs": f"{counted(blueprint.tau, 'token')}, one number each, in [{low}, {high}]",
+        "transformer": f"one head of dimension {blueprint.head_dim}, "
+        f"{counted(blueprint.value_dim, 'value row')}, {positions}",
+        "f̂": _widths(1, *counts.hidden, counts.features),
+        "F̂": _widths(blueprint.value_dim, *counts.outer_hidden, 1),
+        "weights": f"{counts.weights:,} values at knots; all else follows from the knots",
+    }
+
+
+def _widths(*sizes: int) -> str:
+    return " → ".join(f"{size:,}" for size in sizes)

@@ -1,0 +1,111 @@
+"""Inputs of every family: columns by their names, numbers never rounded without a word."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import exactformer as ef
+from exactformer.errors import InputError
+from exactformer.targets import sine_family
+
+ROWS = np.array([[0.9, 0.1], [-0.25, 0.5]])
+
+
+@pytest.fixture(scope="module")
+def law():
+    return ef.compile("a^2 - b")
+
+
+@pytest.fixture(scope="module")
+def sort():
+    return ef.compile_sequence(np.sort, tokens=2, dim=1, delta="1/2", positional=True)
+
+
+@pytest.fixture(scope="module")
+def coupling():
+    return ef.compile_coupling(
+        sine_family([1.0, 0.5], tau=2), head_dim=2, ff_width=32, dtype=torch.float32
+    )
+
+
+@pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]])
+@pytest.mark.parametrize("executor", ["fused", "literal"])
+def test_columns_of_a_frame_are_matched_by_name(order, executor):
+    model = ef.compile("a^2 - b", executor=executor)
+    frame = pd.DataFrame(ROWS, columns=["a", "b"])
+    assert model(frame[order]).tolist() == model(ROWS).tolist()
+
+
+def test_a_row_of_a_frame_is_matched_by_name(law):
+    row = pd.Series({"b": 0.5, "a": -0.25})
+    assert law(row) == law([-0.25, 0.5])
+    assert law.exact(row) == law.exact([-0.25, 0.5])
+    assert str(law.trace(row)["output"]) == str(law.trace([-0.25, 0.5])["output"])
+
+
+def test_a_row_without_names_is_taken_in_order(law):
+    assert law(pd.Series([-0.25, 0.5])) == law([-0.25, 0.5])
+
+
+@pytest.mark.parametrize(
+    "columns", [["x", "y"], ["a", "c"], [0, 1], ["a", "a"], ["A", "b"]], ids=str
+)
+def test_a_frame_with_other_names_is_refused_with_both_and_a_way_out(law, columns):
+    with pytest.raises(InputError) as caught:
+        law(pd.DataFrame(ROWS, columns=columns))
+    message = str(caught.value)
+    assert f"columns {columns[0]}, {columns[1]}" in message
+    assert "variables a, b" in message
+    assert "frame[list(model.blueprint.variables)]" in message
+    assert ".to_numpy()" in message
+
+
+def test_a_column_too_many_is_refused(law):
+    frame = pd.DataFrame({"a": [0.1], "b": [0.2], "time": [3.0]})
+    with pytest.raises(InputError, match="columns a, b, time"):
+        law(frame)
+    assert law(frame[list(law.blueprint.variables)]) == law([[0.1, 0.2]])
+
+
+def test_sequences_have_no_names_that_columns_could_match(sort, coupling):
+    for model in (sort, coupling):
+        with pytest.raises(InputError, match=r"\.to_numpy\(\)"):
+            model(pd.DataFrame([[0.25, 0.75]], columns=["first", "second"]))
+
+
+NOT_SINGLE = 0.1
+"""No number of float32."""
+
+
+@pytest.mark.parametrize(
+    "read", [torch.DoubleTensor, np.array, pd.Series], ids=["tensor", "array", "series"]
+)
+def test_float64_numbers_that_float32_lacks_are_refused(coupling, read):
+    narrow = ef.compile("a^2 - b", dtype=torch.float32)
+    for model in (narrow, coupling):
+        with pytest.raises(InputError, match="rounding them is not covered"):
+            model(read([NOT_SINGLE, 0.5]))
+
+
+def test_float64_numbers_that_float32_has_are_taken(coupling):
+    narrow = ef.compile("a^2 - b", dtype=torch.float32)
+    for model in (narrow, coupling):
+        assert torch.equal(model(np.array([0.25, 0.5])), model([0.25, 0.5]))
+
+
+def test_lists_are_read_as_the_nearest_numbers(coupling):
+    narrow = ef.compile("a^2 - b", dtype=torch.float32)
+    nearest = torch.tensor([NOT_SINGLE, 0.5], dtype=torch.float32)
+    for model in (narrow, coupling):
+        assert torch.equal(model([NOT_SINGLE, 0.5]), model(nearest))
+
+
+def test_integers_beyond_float64_are_refused_by_sequence_models(sort):
+    with pytest.raises(InputError, match="rounding them is not covered"):
+        sort(torch.tensor([[2**60 + 1], [0]]))
+
+
+def test_points_of_one_variable_are_told_their_axis():
+    with pytest.raises(InputError, match=r"give x\[\.\.\., None\]"):
+        ef.compile("x^2")(np.linspace(0, 1, 5))
