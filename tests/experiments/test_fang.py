@@ -6,14 +6,16 @@ import sys
 from math import comb
 
 import pytest
+import torch
 
-from exactformer.experiments import Scale, find
+from exactformer.experiments import Scale, fang_networks, find
 from exactformer.experiments.engine.cell import Cell, plain, restore
 from exactformer.experiments.engine.reproduce import tasks_of
 from exactformer.experiments.engine.summary import summarise
 from exactformer.experiments.fang_data import TARGETS
 from exactformer.experiments.fang_learning import run
 from exactformer.experiments.fang_networks import build
+from exactformer.learning.training import Progress
 
 NAMES = ["fang-figure-2", "fang-table-1", "fang-figure-3", "fang-noise", "fang-outside"]
 
@@ -67,6 +69,16 @@ def test_figure_3_is_drawn_from_the_cells_of_table_1():
             for name in ("fang-table-1", "fang-figure-3")
         )
         assert figure < table
+
+
+def test_time_spent_on_watching_is_not_taken_for_training(monkeypatch):
+    clock = iter(range(0, 100, 5))  # every look takes five seconds
+    monkeypatch.setattr(fang_networks.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(fang_networks, "errors", lambda *_: {})
+    watch = fang_networks._Watch(torch.nn.Identity(), None, 2)
+    watch(Progress(1, 2, 0.5, 1.0, 1.0))
+    watch(Progress(2, 2, 0.5, 1.0 + 5.0 + 1.0, 0.0))
+    assert (watch.training, watch.watching) == (2.0, 10.0)
 
 
 @pytest.mark.parametrize("model", ["attention", "depth", "width"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from exactformer.sequences.model import SequenceModel
 
 _KINDS = {"polynomial": "polynomials", "sequence": "sequences", "coupling": "couplings"}
-"""By the kind of a file: its family. Any other is given to the reader of polynomials, which refuses it."""
+"""By the kind of a file: its family. Any other is refused by the reader of polynomials."""
 _LOADERS = {
     "polynomials": ("check", "load"),
     "sequences": ("compile", "load_sequence_model"),

@@ -54,7 +54,7 @@ def train_network(
         "diverged": history.diverged,
         "converged": converged,
         "epochs": len(history.train_mse),
-        "minutes": (history.seconds - watch.seconds) / 60,
+        "minutes": watch.training / 60,
         "curve": watch.curve,
     }
     return metrics, lambda x: predict(network, x)
@@ -99,7 +99,10 @@ class _Watch:
     network: nn.Module
     data: Data
     epochs: int
-    seconds: float = 0.0
+    watching: float = 0.0
+    """Seconds that were spent here."""
+    training: float = 0.0
+    """Seconds that were not, up to the last report."""
     curve: dict[str, list[float]] = field(
         default_factory=lambda: {"epoch": [], "train": [], "test": [], "test_noisy": []}
     )
@@ -109,13 +112,14 @@ class _Watch:
         self.places = set(np.rint(places).astype(int).tolist())
 
     def __call__(self, progress: Progress) -> None:
+        self.training = progress.seconds - self.watching
         if progress.epoch not in self.places:
             return
         began = time.perf_counter()
         self.curve["epoch"].append(progress.epoch)
         for name, error in errors(lambda x: predict(self.network, x), self.data).items():
             self.curve[name].append(error)
-        self.seconds += time.perf_counter() - began
+        self.watching += time.perf_counter() - began
 
 
 def errors(values: Callable[[Array], Array], data: Data) -> dict[str, float]:
