@@ -13,6 +13,7 @@ from rich.text import Text
 from exactformer.cli.panels import INFORMATION, NOT_PROVEN, PROVEN, facts_grid
 
 if TYPE_CHECKING:
+    from exactformer.core.certificate import Bound
     from exactformer.sequences.maps import NamedMap
     from exactformer.sequences.model import SequenceModel
 
@@ -37,7 +38,7 @@ def sequence_panel(
 
     row("map", Text.assemble((target.name, "bold"), f": {target.summary}"))
     row("inputs", f"{n} token{'s' * (n > 1)} of dimension {d} in {certificate.support}")
-    row("cells", f"{blueprint.cells} a side, δ = {blueprint.delta}")
+    row("cells", f"{blueprint.cells} per side, δ = {blueprint.delta}")
     positions = "with positions" if blueprint.positional else "permutation equivariant"
     row("transformer", f"{blueprint.form} form, {positions}, width {counts.width}")
     row("layers", f"{counts.depth:,}: {layers}")
@@ -63,7 +64,7 @@ def sequence_panel(
             row(name, words, mark)
     if certificate.error is not None:
         rows.add_row("", "", "")
-        _bound(row, dict(certificate.error))
+        _bound(row, certificate.bound())
     if errors:
         rows.add_row("", "", "")
         samples = next(iter(errors.values()))["samples"]
@@ -87,16 +88,18 @@ def sequence_panel(
     )
 
 
-def _bound(row: Callable[..., None], error: dict[str, Any]) -> None:
+def _bound(row: Callable[..., None], bound: Bound) -> None:
     """Add the bound on d_2 with its parts, or what was estimated in its place."""
-    estimated = error.pop("modulus").startswith("estimated")
-    name, total = next(iter(error.items()))
-    parts = [f"{part} {value:.3g}" for part, value in error.items() if part != name]
+    from exactformer.sequences.proof.error import rounded_up
+
+    name = bound.norm.partition("(")[0]
+    parts = [f"{part} {value:.3g}" for part, value in bound.parts.items()]
     split = f"  ({', '.join(parts)})" if len(parts) > 1 else ""
-    if estimated:
-        row(f"{name} about", f"{total:.4g}{split}, the Lipschitz constant being estimated")
+    total = f"{rounded_up(bound.total):g}{split}"
+    if bound.kind == "estimated":
+        row(f"{name} about", f"{total}, the Lipschitz constant being estimated")
     else:
-        row(f"{name} ≤", f"{total:.4g}{split}", PROVEN)
+        row(f"{name} ≤", total, PROVEN)
 
 
 def example_table(example: Mapping[str, Any]) -> Table:
