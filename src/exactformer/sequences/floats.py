@@ -49,7 +49,7 @@ def check_floats(model: SequenceModel) -> None:
             "executor='fused', or delta = 1/2^m in another form"
         )
     tolerance = literal_rounding_of(model.blueprint, model.table)
-    _compare(model, classes, model._run, tolerance)
+    _compare(model, classes, model, tolerance)
 
 
 def _compare(

@@ -37,6 +37,7 @@ def library(request: SequenceRequest) -> ef.SequenceModel:
         delta=f"1/{request.cells}",
         form=request.form,
         positional=positional,
+        outside="zero",
     )
 
 
@@ -52,7 +53,7 @@ def test_every_station_is_the_models(request_: SequenceRequest) -> None:
     assert x.tolist() == input_of(request_).tolist()
     assert way["cells"] == model.quantise(x).tolist()
     assert way["output"] == model(x).tolist()
-    assert way["map"] == sequence_map(request_.map)(x.T).T.tolist()
+    assert way["map"] == sequence_map(request_.map)(x).tolist()
     assert way["difference"] == np.abs(np.array(way["output"]) - np.array(way["map"])).tolist()
     codes = model.codes(x).tolist()
     assert [key["key"] for key in way["keys"]] == codes

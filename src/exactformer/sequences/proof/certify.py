@@ -26,7 +26,7 @@ from exactformer.core.certificate import Bound, Certificate, Claim
 from exactformer.core.formats import FORMATS, float_format
 from exactformer.core.layers import Attention
 from exactformer.core.options import choose
-from exactformer.core.upper import Upper, float_above
+from exactformer.core.upper import float_above
 from exactformer.errors import CertificationError, IdentityError
 from exactformer.sequences.blueprint import SequenceBlueprint, Successive
 from exactformer.sequences.files import sequence_digest
@@ -251,7 +251,7 @@ def certify_softened(
 def literal_rounding_of(blueprint: SequenceBlueprint, table: GridTable) -> float:
     """Return how far layers in float64 may be from a value that is added to a key: eight roundings."""
     largest = max(table.largest, cell_unit(blueprint) * blueprint.largest_key)
-    return float(Upper(float_above(largest)) * (8 * 2.0**-53))
+    return 8 * 2.0**-53 * float_above(largest)
 
 
 def _rounding(

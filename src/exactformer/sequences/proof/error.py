@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from math import ceil, comb, factorial, frexp, inf, isfinite, ldexp
 
@@ -199,7 +199,9 @@ def rounded_up(value: float) -> float:
     >>> rounded_up(0.0512301)
     0.05124
     """
-    return float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(Decimal(value)))
+    digits = Context(prec=4)
+    nearest = digits.create_decimal(Decimal(value))
+    return float(nearest if float(nearest) >= value else nearest.next_plus(digits))
 
 
 def bound_sequence_error(

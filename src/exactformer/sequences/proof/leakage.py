@@ -36,8 +36,8 @@ from exactformer.sequences.proof.outside import number_and_mean, selective_shift
 
 PRECISION = 53
 """Significant bits of float64."""
-ROOM = 1 + 2.0**-20
-"""A factor for the roundings of the recursion itself, which are fewer than 2^30."""
+ROOM = 1 + 2.0**-43
+"""A factor for the roundings of the recursion itself, which are fewer than 2^9."""
 TINY = 2.0**-1022
 """What exp(−x) may be where float64 has 0."""
 
@@ -95,13 +95,14 @@ class Leakage:
         """Return how far rounding may take a code that adds a mean of all columns."""
         if self.binary and self.tokens & (self.tokens - 1) == 0:
             return 0.0
-        return (self.tokens + 2) * self.size * 2.0**-PRECISION * ROOM
+        return (self.tokens + 2) * self.size * 2.0**-PRECISION * (1 + 2.0**-20)
 
     def _columns(self, sharpness: float, e: float) -> tuple[float, float]:
         n, K = self.tokens, self.factor
         exponent = sharpness * (0.5 - e) * (1 - 2 * e)
         if exponent < 1:
             return inf, inf
+        exponent *= 1 - 2.0**-48  # its own roundings are fewer
         leak = (n - 1) * (1 - 2 * e) * exp(-exponent) * ROOM + TINY
         if not self.binary or sharpness < self.float_exact():
             leak += 2 * (n + 4) * 2.0**-PRECISION * K ** (n + 1)
