@@ -240,5 +240,7 @@ def test_wrong_arguments_say_what_is_wrong(options: dict[str, Any], words: str) 
 def test_an_argument_that_never_was_is_pythons_own_error() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         compiled(colour="red")
+    with pytest.raises(InputError, match="the table in place of the function"):
+        ef.compile_sequence(table={}, tokens=2, dim=1, delta="1/2")
     with pytest.raises(InputError, match="executor='quick'; choose"):
         compiled().softened(executor="quick")

@@ -37,7 +37,7 @@ MOVED = {
 
 
 def compile_sequence(
-    f: SequenceMap | Table,
+    f: SequenceMap | Table | None = None,
     *,
     tokens: int,
     dim: int,
@@ -187,7 +187,7 @@ def sequence_grid(
     return grid
 
 
-def sequence_table(f: SequenceMap | Table, grid: Grid, sample: str) -> GridTable:
+def sequence_table(f: SequenceMap | Table | None, grid: Grid, sample: str) -> GridTable:
     """Return the target on the grid."""
     if isinstance(f, Mapping):
         return given(f, grid)
