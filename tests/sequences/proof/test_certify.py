@@ -16,6 +16,7 @@ from exactformer.sequences.constructions import keys as sequence_keys
 from exactformer.sequences.constructions import shifts as sequences
 from exactformer.sequences.grid import GridTable
 from exactformer.sequences.proof.certify import certify_sequence, fits
+from exactformer.sequences.proof.error import SequenceErrorBound
 from tests.cases.sequences import FORMS, SIZES, grid, random_table
 
 
@@ -307,8 +308,8 @@ def test_the_certificate_says_what_it_proves() -> None:
         "bfloat16": False,
         "float16": False,
     }
-    shown = replace(certificate, error={"d_2": "0.01"})
-    assert "d_2         0.01" in str(shown)
+    shown = replace(certificate, error=SequenceErrorBound(2.0, 0.01, 0.0, 0.0, 0.0, False))
+    assert "distance    proven: d_2(f, model) ≤ 0.01001" in str(shown)
 
 
 def test_a_key_fits_where_n_of_them_do() -> None:

@@ -30,7 +30,7 @@ REQUESTS = [
 def library(request: SequenceRequest) -> ef.SequenceModel:
     target = sequence_map(request.map)
     positional = {"yes": True, "no": False}.get(request.positional, not target.equivariant)
-    return ef.compile_sequence(
+    model = ef.compile_sequence(
         target,
         tokens=request.tokens,
         dim=request.dim,
@@ -39,6 +39,9 @@ def library(request: SequenceRequest) -> ef.SequenceModel:
         positional=positional,
         outside="zero",
     )
+    if target.lipschitz is None:
+        return model
+    return model.bounded(target.lipschitz(request.tokens), target=target)
 
 
 def test_the_forms_are_the_librarys() -> None:
