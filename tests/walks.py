@@ -28,8 +28,8 @@ FAMILIES = ("core", "polynomials", "sequences", "couplings")
 
 WALKS: dict[str, Callable[[], Any]] = {
     'ef.compile("x^2+y^2", radius=2)': lambda: ef.compile("x^2+y^2", radius=2),
-    "ef.compile_sequence(np.sort, tokens=3, dim=1, delta='1/8')": lambda: ef.compile_sequence(
-        np.sort, tokens=3, dim=1, delta="1/8", positional=True
+    "ef.compile_sequence(sort, tokens=3, dim=1, delta='1/8')": lambda: ef.compile_sequence(
+        lambda X: np.sort(X, axis=0), tokens=3, dim=1, delta="1/8", positional=True
     ),
     "ef.compile_coupling(sine_family(…), head_dim=3)": lambda: ef.compile_coupling(
         ef.targets.sine_family([1.0, 0.5, 0.25], tau=4), head_dim=3

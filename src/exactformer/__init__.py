@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from exactformer.algebra import Polynomial
     from exactformer.algebra.ridge import RidgeForm, ridge_form
     from exactformer.core.certificate import Bound, Certificate, Claim, Measured
-    from exactformer.core.loading import load
+    from exactformer.core.loading import certify, load
     from exactformer.core.model import CertifiedModel
     from exactformer.core.trace import Trace
     from exactformer.couplings.compile import compile_coupling
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from exactformer.learning.recommending import Recommendation, recommend_architecture
     from exactformer.learning.regressor import PolynomialAttentionRegressor
     from exactformer.polynomials.blueprint import Blueprint
-    from exactformer.polynomials.check import certify
     from exactformer.polynomials.compile import compile
     from exactformer.polynomials.model import PolynomialModel
     from exactformer.probing import check_equivariance, is_contextual_mapping
     from exactformer.sequences.blueprint import SequenceBlueprint
     from exactformer.sequences.compile import compile_sequence
-    from exactformer.sequences.measure import measure_sequence_error
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
     from exactformer.spectra.shrink import shrink_heads
@@ -55,14 +53,13 @@ _HOMES = {
     "SequenceBlueprint": "sequences.blueprint",
     "SequenceModel": "sequences.model",
     "Trace": "core.trace",
-    "certify": "polynomials.check",
+    "certify": "core.loading",
     "check_equivariance": "probing",
     "compile": "polynomials.compile",
     "compile_coupling": "couplings.compile",
     "compile_sequence": "sequences.compile",
     "is_contextual_mapping": "probing",
     "load": "core.loading",
-    "measure_sequence_error": "sequences.measure",
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
@@ -95,7 +92,6 @@ __all__ = [
     "compile_sequence",
     "is_contextual_mapping",
     "load",
-    "measure_sequence_error",
     "recommend_architecture",
     "reproduce",
     "ridge_form",
@@ -110,14 +106,14 @@ __all__ = [
 # Packages that are part of the public face: ef.targets.Coupling, ef.theory.pod.
 _PACKAGES = ("targets", "theory")
 
-_RENAMED = {"CompiledModel": "PolynomialModel"}
+_RENAMED = {"CompiledModel": "ef.PolynomialModel", "measure_sequence_error": "model.measure"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"exactformer.{name}")
     if name in _RENAMED:
-        raise AttributeError(f"ef.{name} is now ef.{_RENAMED[name]}")
+        raise AttributeError(f"ef.{name} is now {_RENAMED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'exactformer' has no attribute {name!r}")
     return getattr(import_module(f"exactformer.{_HOMES[name]}"), name)

@@ -28,13 +28,13 @@ class InputError(ExactformerError, ValueError):
 
 
 class NotEquivariantError(InputError):
-    """A sequence map declared equivariant is not: two orders of the same columns show it."""
+    """A sequence map declared equivariant is not: two orders of the same tokens show it."""
 
     def __init__(self, x: Any, y: Any, moved_x: Any, moved_y: Any) -> None:
         self.inputs, self.outputs = (x, moved_x), (y, moved_y)
         super().__init__(
-            "the function is not permutation equivariant: it takes the columns of "
-            f"{x.tolist()} to {y.tolist()}, but those of {moved_x.tolist()} to {moved_y.tolist()}; "
+            "the function is not permutation equivariant: it takes the tokens "
+            f"{x.tolist()} to {y.tolist()}, but {moved_x.tolist()} to {moved_y.tolist()}; "
             "use positional=True"
         )
 
@@ -50,7 +50,7 @@ class ToleranceError(ExactformerError):
 
 
 class OutsideDomainError(InputError):
-    """A point lies outside the ball on which the model is certified."""
+    """A point lies outside the domain on which the model is certified."""
 
 
 class SizeError(ExactformerError):

@@ -4,7 +4,9 @@ import random
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
+from typing import Any
 
+import exactformer as ef
 from exactformer.sequences.grid import Class, Grid, GridTable
 
 SIZES = [(1, 2, 4), (1, 3, 4), (1, 2, 8), (2, 2, 3), (2, 3, 2), (3, 2, 2)]
@@ -32,8 +34,15 @@ def random_table(where: Grid, seed: int = 0) -> GridTable:
                 name, [Fraction(rng.randint(-99, 99), rng.randint(1, 9)) for _ in range(where.dim)]
             )
         named = [columns[j if where.positional else k] for j, k in enumerate(ids)]
-        values[ids] = list(zip(*named, strict=True))
+        values[ids] = named
     return GridTable.of(where, values)
+
+
+def softened(f: Any, **options: Any) -> ef.SequenceModel:
+    """Compile a map and soften it; options are those of either."""
+    names = ("tolerance", "sharpness", "ramp", "p", "executor")
+    soft = {name: options.pop(name) for name in names if name in options}
+    return ef.compile_sequence(f, **options).softened(**soft)
 
 
 def expected(table: GridTable, ids: Sequence[int | None]) -> list[list[Fraction]]:

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import exactformer as ef
-from exactformer.cli.certificates import certificate_of
 from exactformer.targets import sine_family
 
 ROWS = np.array([[0.1, 0.7], [0.9, 0.3], [0.5, 0.5]])
@@ -118,8 +117,8 @@ def test_what_a_family_does_not_offer_outside_is_refused(call, request, family, 
 
 def test_a_bound_in_json_has_its_norm_and_its_kind(call, coupling, law):
     told = call("predict", coupling, "--json", stdin=table(ROWS)).json
-    bound = certificate_of(ef.load(coupling)).bound()
-    assert (told["bound"], told["norm"], told["kind"]) == (bound.total, bound.norm, "numerical")
+    bound = ef.load(coupling).certificate.bound()
+    assert (told["bound"], told["norm"], told["kind"]) == (bound.total, bound.norm, "stated")
     told = call("predict", law, "--json", stdin="1,1\n").json
     assert told["kind"] == "proven"
 

@@ -63,7 +63,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "positional": lambda: sequence("compact", positional=True),
     "paper sequence": lambda: sequence("paper"),
     "four-layer": lambda: sequence("four-layer"),
-    "softened": lambda: sequence("compact", realisation="softmax-relu"),
+    "softened": lambda: sequence("compact").softened(),
     "sines": lambda: ef.compile_coupling(sine_family([1.0, 0.5], tau=4), 2, 8),
     "places": lambda: ef.compile_coupling(
         Coupling(np.tanh, np.cos, lambda u, v: u * v, 3, positions=np.array([0.0, 2, 5])), 1, 9
@@ -357,7 +357,7 @@ def test_classes_are_counted_without_writing_out_their_number() -> None:
 
 def test_one_class_of_many_equal_columns_is_refused_by_its_size(tmp_path: Path) -> None:
     """40 tokens on 40 cells are one class of different columns, and 10^23 with equal ones."""
-    table = {tuple(range(40)): [[0] * 40]}
+    table = {tuple(range(40)): [[0]] * 40}
     grid = Grid(40, 1, 40)
     assert grid.size == 1
     target = GridTable.of(grid, table)

@@ -33,11 +33,12 @@ def polynomial(**options: Any) -> ef.PolynomialModel:
 
 
 def sequence(**options: Any) -> ef.SequenceModel:
-    return ef.compile_sequence(lambda x: x - x.mean(), tokens=2, dim=1, delta="1/4", **options)
+    where = {"tokens": 2, "dim": 1, "delta": "1/4", "form": "compact"}
+    return ef.compile_sequence(lambda x: x - x.mean(), **where, **options)
 
 
 def soft(**options: Any) -> ef.SequenceModel:
-    return sequence(realisation="softmax-relu", tolerance=1e-3, **options)
+    return sequence().softened(1e-3, **options)
 
 
 def coupling(**options: Any) -> ef.CouplingModel:

@@ -67,9 +67,8 @@ def test_the_codes_drawn_are_those_of_the_model():
 
 def test_a_softened_model_is_drawn_with_its_own_codes():
     f = sequence_map("identity")
-    model = ef.compile_sequence(
-        f, tokens=2, dim=1, delta=Fraction(1, 4), realisation="softmax-relu", sharpness=4
-    )
+    model = ef.compile_sequence(f, tokens=2, dim=1, delta=Fraction(1, 4), form="compact")
+    model = model.softened(sharpness=4)
     shift = sequence_journey_figure(model, [[0.1], [0.9]], f).axes[1]
     ends = {float(line.get_ydata()[-1]) for line in shift.lines}
     assert not set(model.codes(np.array([[0.1], [0.9]])).tolist()) & ends
@@ -77,6 +76,7 @@ def test_a_softened_model_is_drawn_with_its_own_codes():
 
 def test_equal_cells_are_said_to_have_no_key():
     model, f = build(*CASES["one dimension"])
+    model.outside = "zero"
     for x in ([[0.1], [0.2]], [[0.1], [1.5]]):
         assert any("no key" in text for text in said(sequence_journey_figure(model, x, f).axes[2]))
     assert not any(

@@ -105,4 +105,4 @@ def test_cells_and_ids_are_one_numbering() -> None:
     assert where.corner(5) == (1, 0)
     assert where.centre(5) == (Fraction(3, 2), Fraction(1, 2))
     with pytest.raises(InputError, match="from 0 to 8"):
-        GridTable.of(where, {(9,): [[0], [0]]})
+        GridTable.of(where, {(9,): [[0, 0]]})

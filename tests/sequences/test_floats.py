@@ -12,15 +12,17 @@ import pytest
 import torch
 
 import exactformer as ef
+from exactformer.core.upper import float_above
 from exactformer.errors import CertificationError, InputError, SizeError
 from exactformer.sequences import compile as sequences
+from exactformer.sequences import floats
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions.softening import soften
 from exactformer.sequences.files import save_sequence
 from exactformer.sequences.grid import Grid
 from exactformer.sequences.proof.lookups import every_class
 from exactformer.sequences.run.literal import LiteralSequence
-from tests.cases.sequences import FORMS, grid, random_table
+from tests.cases.sequences import FORMS, grid, random_table, softened
 
 
 def identity(x: Any) -> Any:
@@ -29,7 +31,8 @@ def identity(x: Any) -> Any:
 
 def compiled(form: str = "compact", **options: Any) -> Any:
     arguments = {"tokens": 2, "dim": 1, "delta": Fraction(1, 3), "form": form, **options}
-    return ef.compile_sequence(arguments.pop("f", identity), **arguments)
+    make = softened if arguments.pop("soft", False) else ef.compile_sequence
+    return make(arguments.pop("f", identity), **arguments)
 
 
 class Spy:
@@ -37,7 +40,7 @@ class Spy:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.tolerances: list[float] = []
-        monkeypatch.setattr(sequences, "_compare", self.compare)
+        monkeypatch.setattr(floats, "_compare", self.compare)
 
     def compare(self, model: Any, classes: Any, run: Any, tolerance: float) -> None:
         assert len(classes) == len(every_class(model.table.grid))
@@ -56,11 +59,11 @@ def test_layers_may_be_off_by_eight_roundings_of_the_largest_number(
     spy = Spy(monkeypatch)
     unknown = SimpleNamespace(plain_floats=False, softness=None)
     parts = {name: getattr(model, name) for name in ("sweeps", "table", "blueprint", "executor")}
-    sequences.check_floats(SimpleNamespace(certificate=unknown, **parts))  # type: ignore[arg-type]
+    floats.check_floats(SimpleNamespace(certificate=unknown, **parts))  # type: ignore[arg-type]
     cell = Fraction(1, 3) if form == "paper" else 1
     largest = max(model.table.largest, cell * model.blueprint.largest_key)
     assert (largest == model.table.largest) == (form != "paper" and size > 1)
-    assert spy.tolerances == [0.0, float(largest) * 8 * 2.0**-53]
+    assert spy.tolerances == [0.0, float_above(Fraction(largest)) * 8 * 2.0**-53]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,7 @@ def test_layers_may_be_off_by_eight_roundings_of_the_largest_number(
         ({"executor": "literal", "form": "paper", "delta": "1/4"}, True),
         ({"executor": "fused", "form": "paper"}, False),
         ({"executor": "literal", "form": "compact"}, False),
-        ({"executor": "literal", "realisation": "softmax-relu", "form": "paper"}, False),
+        ({"executor": "literal", "soft": True, "form": "paper"}, False),
     ],
 )
 def test_classes_are_run_where_layers_are_not_known_to_be_exact(
@@ -79,7 +82,7 @@ def test_classes_are_run_where_layers_are_not_known_to_be_exact(
     model = compiled(**options)
     work = len(every_class(model.table.grid)) * model.blueprint.counts().depth
     for most in (work, work - 1):
-        monkeypatch.setattr(sequences, "MOST_RUNS", most if runs else 0)
+        monkeypatch.setattr(floats, "MOST_RUNS", most if runs else 0)
         if runs and most < work:
             with pytest.raises(SizeError, match=f"{work:,} in all"):
                 compiled(**options)
@@ -89,7 +92,7 @@ def test_classes_are_run_where_layers_are_not_known_to_be_exact(
 
 @pytest.mark.parametrize("wrong", [1e-9, float("nan"), -1e-9])
 def test_one_wrong_entry_of_one_class_is_named(wrong: float) -> None:
-    model = ef.compile_sequence(identity, tokens=3, dim=2, delta="1/2")
+    model = ef.compile_sequence(identity, tokens=3, dim=2, delta="1/2", form="compact")
     classes = every_class(model.table.grid)
     for place in ((5, 0, 1), (17, 2, 0), (11, 1, 1)):
 
@@ -101,12 +104,12 @@ def test_one_wrong_entry_of_one_class_is_named(wrong: float) -> None:
         named = str(tuple(classes[place[0]].tolist()))
         for tolerance in (0.0, 5e-10):
             with pytest.raises(CertificationError) as caught:
-                sequences._compare(model, classes, run, tolerance)
+                floats._compare(model, classes, run, tolerance)
             assert f"the class {named} does" in str(caught.value)
-    sequences._compare(model, classes, model.sweeps, 0.0)
+    floats._compare(model, classes, model.sweeps, 0.0)
     with pytest.raises(CertificationError):
-        sequences._compare(model, classes, lambda x: model.sweeps(x) + 2.0**-20, 2.0**-21)
-    sequences._compare(model, classes, lambda x: model.sweeps(x) + 2.0**-20, 2.0**-20)
+        floats._compare(model, classes, lambda x: model.sweeps(x) + 2.0**-20, 2.0**-21)
+    floats._compare(model, classes, lambda x: model.sweeps(x) + 2.0**-20, 2.0**-20)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -114,7 +117,7 @@ def test_a_quantiser_is_exact_in_every_row_that_is_read(
     form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ef.compile_sequence(identity, tokens=2, dim=2, delta="1/2", form=form)
-    sequences._check_quantiser(model)
+    floats._check_quantiser(model)
     changed: list[tuple[int, int, int]] = []
 
     class Changed(LiteralSequence):
@@ -127,21 +130,21 @@ def test_a_quantiser_is_exact_in_every_row_that_is_read(
 
             return super().forward(x, keep)
 
-    monkeypatch.setattr(sequences, "LiteralSequence", Changed)
-    sequences._check_quantiser(model)
+    monkeypatch.setattr(floats, "LiteralSequence", Changed)
+    floats._check_quantiser(model)
     # Four layers leave the coordinates as they were, and read them no more.
     free = {0, 1} if form == "four-layer" else set()
     for row in range(model.blueprint.width):
         changed[:] = [(3, 1, row)]
         if row in free:
-            sequences._check_quantiser(model)
+            floats._check_quantiser(model)
             continue
         with pytest.raises(CertificationError, match="its number"):
-            sequences._check_quantiser(model)
+            floats._check_quantiser(model)
 
 
 def test_a_model_without_floats_is_not_compared_in_floats() -> None:
-    sequences.check_floats(SimpleNamespace(sweeps=None))  # type: ignore[arg-type]
+    floats.check_floats(SimpleNamespace(sweeps=None))  # type: ignore[arg-type]
 
 
 def stored(path: Path, soft: bool = False, **changes: Any) -> Path:
@@ -203,28 +206,41 @@ def test_files_whose_cells_floats_cannot_tell_apart_are_refused(soft: bool, tmp_
 
 @pytest.mark.parametrize("soft", [False, True])
 def test_models_go_to_the_device_that_is_asked_for(soft: bool, tmp_path: Path) -> None:
-    options = {"realisation": "softmax-relu"} if soft else {}
     path = stored(tmp_path, soft)
     for device, kind in ((None, "cpu"), ("meta", "meta")):
-        for model in (compiled(device=device, **options), ef.load(path, device=device)):
+        for model in (compiled(device=device), ef.load(path, device=device)):
             assert {b.device.type for b in model.buffers()} == {kind}
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"realisation": "tanh"}, "realisation='tanh'; choose"),
+        ({"realisation": "softmax-relu"}, r"model\.softened\("),
+        ({"tolerance": 0.1}, r"model\.softened\("),
+        ({"modulus": 1}, r"model\.bounded\("),
+        ({"largest": 1}, r"model\.bounded\("),
+        ({"p": 2}, r"model\.softened, model\.bounded and model\.measure"),
         ({"executor": "quick"}, "executor='quick'; choose"),
-        ({"executor": "quick", "realisation": "softmax-relu"}, "executor='quick'; choose"),
         ({"tokens": 2.0}, "tokens must be a positive integer"),
         ({"delta": 0}, "1/N"),
         ({"delta": "-1/3"}, "1/N"),
-        ({"table": {}}, "a function or a table, one of them"),
-        ({"f": None}, "a function or a table, one of them"),
-        ({"ramp": 3}, "belong to"),
-        ({"sharpness": 3}, "belong to"),
+        ({"table": {}}, "the table in place of the function"),
+        ({"f": None}, "a function or a table, not NoneType"),
+        ({"ramp": 3}, r"model\.softened\("),
+        ({"sharpness": 3}, r"model\.softened\("),
+        ({"outside": "allow"}, "outside='zero'"),
+        ({"outside": "clip"}, "outside='clip'; choose"),
     ],
 )
 def test_wrong_arguments_say_what_is_wrong(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         compiled(**options)
+
+
+def test_an_argument_that_never_was_is_pythons_own_error() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        compiled(colour="red")
+    with pytest.raises(InputError, match="the table in place of the function"):
+        ef.compile_sequence(table={}, tokens=2, dim=1, delta="1/2")
+    with pytest.raises(InputError, match="executor='quick'; choose"):
+        compiled().softened(executor="quick")

@@ -14,6 +14,7 @@ import torch
 import exactformer as ef
 from exactformer.core.layers import Attention, FeedForward, Rule, Selection
 from exactformer.core.matrix import Matrix
+from exactformer.core.upper import float_above
 from exactformer.errors import CertificationError, SizeError
 from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
@@ -26,19 +27,19 @@ from exactformer.sequences.run.literal import LiteralSequence
 from exactformer.sequences.soft_model import prove_softened
 from tests.cases.forged_sequences import added, units_of, with_parts, with_units
 from tests.cases.sequences import FORMS, random_table
+from tests.cases.sequences import softened as soften_map
 
 ROUNDOFF = Fraction(1, 2**53) * (1 + Fraction(1, 2**20))
 """With what products of roundings add."""
 
 
 def softened(form: str, cells: int = 4, tokens: int = 2, dim: int = 1, **options: Any) -> Any:
-    return ef.compile_sequence(
-        lambda X: X - X.mean(axis=1, keepdims=True) + 0.25,
+    return soften_map(
+        lambda X: X - X.mean(axis=0) + 0.25,
         tokens=tokens,
         dim=dim,
         delta=Fraction(1, cells),
         form=form,
-        realisation="softmax-relu",
         **options,
     )
 
@@ -182,7 +183,7 @@ def test_cells_that_are_no_binary_numbers_have_wider_ramps() -> None:
         active = [[1 + b0, (1 + b1) * (1 + k) * (b1 < 1), (1 + b2) * k] for b0, b1, b2 in bends]
         assert moved == 3 * 8 * ROUNDOFF * sum(map(sum, active))
         found, before = (m.certificate.softness.ramp_mass for m in (literal, plain))
-        assert found == before + float(4 * moved)
+        assert found == float_above(Fraction(before) + 4 * moved)
         assert replace(literal.certificate.softness, ramp_mass=before) == plain.certificate.softness
     with pytest.raises(SizeError, match="quantiser cancel"):
         softened("paper", 3, ramp=40, executor="literal")

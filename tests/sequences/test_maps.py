@@ -11,7 +11,7 @@ RNG = np.random.default_rng(5)
 
 def inputs(d, n, count=60):
     """Random ones, and some on a coarse grid: with ties and equal columns."""
-    return np.concatenate([RNG.random((count, d, n)), RNG.integers(0, 3, (count, d, n)) / 3])
+    return np.concatenate([RNG.random((count, n, d)), RNG.integers(0, 3, (count, n, d)) / 3])
 
 
 @pytest.mark.parametrize("name", SEQUENCE_MAPS)
@@ -28,7 +28,7 @@ def test_a_stack_goes_to_the_stack_of_the_values(name, d, n):
 def test_a_map_is_equivariant_exactly_where_it_says_so(name, d):
     f, stack = sequence_map(name), inputs(d, 3)
     deviation = max(
-        np.abs(f(stack[..., order]) - f(stack)[..., order]).max()
+        np.abs(f(stack[:, order]) - f(stack)[:, order]).max()
         for order in map(list, permutations(range(3)))
     )
     assert f.equivariant == (deviation < 1e-13)
@@ -38,7 +38,7 @@ def test_of_two_tokens_reversing_is_equivariant_and_sorting_is_not():
     stack = inputs(1, 2)
     for name, equivariant in (("reverse", True), ("sort", False)):
         f = sequence_map(name)
-        assert np.array_equal(f(stack[..., ::-1]), f(stack)[..., ::-1]) is equivariant
+        assert np.array_equal(f(stack[:, ::-1]), f(stack)[:, ::-1]) is equivariant
 
 
 @pytest.mark.parametrize("name", [n for n, f in SEQUENCE_MAPS.items() if f.lipschitz])
@@ -55,15 +55,15 @@ def test_no_pair_of_inputs_is_taken_further_apart_than_the_constant_allows(name,
 def test_the_constant_is_attained(name, n):
     """Near a point with distinct entries all these maps are linear: the norm of the derivative."""
     f = sequence_map(name)
-    x = np.arange(n)[None].astype(float)
-    columns = [(f(x + e[None]) - f(x)).ravel() for e in np.eye(n) / 2]
+    x = np.arange(n)[:, None].astype(float)
+    columns = [(f(x + e[:, None]) - f(x)).ravel() for e in np.eye(n) / 2]
     assert 2 * np.linalg.norm(np.array(columns), 2) == pytest.approx(f.lipschitz(n), abs=1e-12)
 
 
 def test_the_maps_on_an_example():
-    x = [[0.4, 0.1, 0.8]]
+    x = np.array([[0.4, 0.1, 0.8]]).T
     values = {
-        "identity": x,
+        "identity": [[0.4, 0.1, 0.8]],
         "sort": [[0.1, 0.4, 0.8]],
         "reverse": [[0.8, 0.1, 0.4]],
         "cumulative-sum": [[0.4, 0.5, 1.3]],
@@ -71,14 +71,14 @@ def test_the_maps_on_an_example():
         "nearest-neighbour": [[0.1, 0.4, 0.4]],
     }
     for name, value in values.items():
-        assert np.allclose(sequence_map(name)(x), value, atol=1e-15)
-    assert np.allclose(sequence_map("mean-subtract")([[0, 1], [2, 6]]), [[-0.5, 0.5], [-2, 2]])
+        assert np.allclose(sequence_map(name)(x).T, value, atol=1e-15)
+    assert np.allclose(sequence_map("mean-subtract")([[0, 2], [1, 6]]), [[-0.5, -2], [0.5, 2]])
 
 
 def test_nearest_neighbours_at_the_same_distance_are_averaged():
     f = sequence_map("nearest-neighbour")
-    assert np.allclose(f([[0.1, 0.2, 0.3]]), [[0.2, 0.2, 0.2]])
-    assert f([[0.7, 0.7, 0.1]]).tolist() == [[0.7, 0.7, 0.7]]
+    assert np.allclose(f([[0.1], [0.2], [0.3]]), [[0.2]] * 3)
+    assert f([[0.7], [0.7], [0.1]]).tolist() == [[0.7]] * 3
     assert f([[0.7]]).tolist() == [[0.7]]
 
 
@@ -86,16 +86,16 @@ def test_attention_is_that_of_torch():
     import torch
 
     query, key = RNG.normal(size=(2, 5, 3))
-    value, x = RNG.normal(size=(3, 3)), RNG.random((4, 3, 6))
-    q, k, v = (torch.from_numpy(np.swapaxes(w @ x, 1, 2)) for w in (query, key, value))
+    value, x = RNG.normal(size=(3, 3)), RNG.random((4, 6, 3))
+    q, k, v = (torch.from_numpy(x @ w.T) for w in (query, key, value))
     theirs = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)
     ours = softmax_attention(query, key, value)(x)
-    assert np.allclose(np.swapaxes(ours, 1, 2), theirs.numpy(), rtol=1e-13)
+    assert np.allclose(ours, theirs.numpy(), rtol=1e-13)
 
 
 def test_scores_beyond_the_exponential_do_no_harm():
-    x = [[0.0, 1.0, 0.5]]
-    assert np.allclose(softmax_attention([[1e6]], [[1.0]], [[1.0]])(np.array(x)), [[0.5, 1, 1]])
+    x = [[0.0], [1.0], [0.5]]
+    assert np.allclose(softmax_attention([[1e6]], [[1.0]], [[1.0]])(np.array(x)), [[0.5], [1], [1]])
 
 
 def test_mistakes_are_named():
@@ -108,4 +108,4 @@ def test_mistakes_are_named():
     with pytest.raises(InputError, match="the key weights"):
         softmax_attention([[1]], [[np.nan]], [[1]])
     with pytest.raises(InputError, match="dimension 1, not 2"):
-        sequence_map("softmax-attention", ([[1]], [[1]], [[1]]))(np.ones((2, 3)))
+        sequence_map("softmax-attention", ([[1]], [[1]], [[1]]))(np.ones((3, 2)))

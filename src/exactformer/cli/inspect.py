@@ -138,10 +138,9 @@ def _data(family: str, blueprint: Any, matrices: bool) -> dict[str, Any]:
 
 
 def _certificate_data(model: Any, problem: ExactformerError | None) -> dict[str, Any]:
-    from exactformer.cli.certificates import certificate_of
 
     try:
-        return {"certificate": certificate_of(_needed(model, problem)).to_dict(), "problem": None}
+        return {"certificate": _needed(model, problem).certificate.to_dict(), "problem": None}
     except (CertificationError, SizeError) as error:
         return {"certificate": None, "problem": str(error)}
 
@@ -189,12 +188,11 @@ def _show(family: str, blueprint: Any, screen: Console) -> None:
 
 
 def _show_certificate(model: Any, problem: ExactformerError | None, screen: Console) -> None:
-    from exactformer.cli.certificates import certificate_of
     from exactformer.cli.panels import NOT_PROVEN, add_certificate, facts_grid, row
 
     rows = facts_grid()
     try:
-        add_certificate(rows, certificate_of(_needed(model, problem)))
+        add_certificate(rows, _needed(model, problem).certificate)
     except (CertificationError, SizeError) as error:
         row(rows, "certificate", f"none: {error}", NOT_PROVEN)
     screen.print(rows, "")

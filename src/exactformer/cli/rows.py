@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from exactformer.cli.certificates import certificate_of
 from exactformer.cli.evaluation import as_array
 from exactformer.cli.options import torch_dtype
 from exactformer.core.loading import family_of, load
@@ -78,7 +77,8 @@ class RowFunction:
     def bound(self) -> Bound | None:
         """How far values can be from the target; None where nothing is known."""
         try:
-            return certificate_of(self.model).bound()
+            bound: Bound = self.model.certificate.bound()
+            return bound
         except CertificationError:
             return None
 
@@ -104,7 +104,7 @@ class RowFunction:
         """Return which numbers of sequences lie outside."""
         low, high = self._ends()
         if self.family == "sequences":
-            from exactformer.sequences.run.fused import float_above
+            from exactformer.core.upper import float_above
 
             inside = (inputs >= float_above(low)) & (inputs < float_above(high))
         else:

@@ -35,9 +35,9 @@ def sequence(
     form: Annotated[
         str,
         typer.Option(
-            help="compact; paper for every layer of the proof; four-layer for few and wide ones."
+            help="four-layer; paper for every layer of the proof; compact for integer keys."
         ),
-    ] = "compact",
+    ] = "four-layer",
     positional: Annotated[
         bool | None,
         typer.Option(
@@ -87,7 +87,8 @@ def sequence(
     key of its own, look up its value. On the grid the transformer equals the map; between, the
     error is bounded where the map's Lipschitz constant is known, and measured on random inputs.
     """
-    from exactformer.sequences.compile import compile_sequence
+    from exactformer.core.options import choose
+    from exactformer.sequences.compile import REALISATIONS, compile_sequence
     from exactformer.sequences.maps import sequence_map
 
     if as_list:
@@ -97,6 +98,9 @@ def sequence(
         raise InputError("name a map, e.g. exactformer sequence sort; --list shows them all")
     check_output(out)
     _check_drawing(plot)
+    choose("--realisation", realisation, REALISATIONS)
+    if realisation == "hard" and not tolerance is sharpness is ramp is None:
+        raise InputError("--tolerance, --sharpness and --ramp belong to --realisation softmax-relu")
     target = sequence_map(name, None if weights is None else _read_weights(weights))
     low, high = _interval(support)
     with _waiting("Evaluate the map on the grid, build the layers, prove them"):
@@ -108,12 +112,12 @@ def sequence(
             form=form,
             positional=not target.equivariant if positional is None else positional,
             support=(low, high),
-            realisation=realisation,
-            tolerance=tolerance,
-            sharpness=sharpness,
-            ramp=ramp,
-            modulus=_modulus(target, tokens),
         )
+        if realisation == "softmax-relu":
+            model = model.softened(tolerance, sharpness=sharpness, ramp=ramp)
+        modulus = _modulus(target, tokens)
+        if modulus is not None:
+            model = model.bounded(modulus, target=target)
     example = _example(at, model)
     with _waiting(f"Measure the error on {samples:,} random inputs"):
         measured = _measure(model, target, samples)
@@ -229,11 +233,9 @@ def _modulus(target: NamedMap, tokens: int) -> float | str | None:
 
 
 def _measure(model: SequenceModel, target: NamedMap, samples: int) -> dict[str, Any]:
-    from exactformer.sequences.measure import measure_sequence_error
-
     if not samples:
         return {}
-    return {f"d_{p}": measure_sequence_error(model, target, p, samples).to_dict() for p in (1, 2)}
+    return {f"d_{p}": model.measure(target, samples=samples, p=p).to_dict() for p in (1, 2)}
 
 
 def _facts(
@@ -262,7 +264,7 @@ def _facts(
             "input": example.tolist(),
             "codes": [int(code) for code in model.codes(example).tolist()],
             "output": model(example).tolist(),
-            "map": target(example.T).T.tolist(),
+            "map": target(example).tolist(),
         },
         "error": measured,
     }

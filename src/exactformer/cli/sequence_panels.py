@@ -10,7 +10,6 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from exactformer.cli.certificates import certificate_of
 from exactformer.cli.panels import certificate_panel
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def sequence_panel(
     """Return what was built, what is proven and what was measured, in a frame."""
     name = Text.assemble((target.name, "bold"), f": {target.summary}")
     return certificate_panel(
-        certificate_of(model), model.blueprint, saved=saved, first={"map": name}, measured=errors
+        model.certificate, model.blueprint, saved=saved, first={"map": name}, measured=errors
     )
 
 

@@ -40,8 +40,8 @@ def load(path: str | Path, **options: Any) -> PolynomialModel | SequenceModel | 
     (kind *stated*). Give the functions, ``target=``, to have it computed anew.
 
     Options of polynomials are ``dtype``, ``device``, ``executor``, ``outside`` and ``memory_limit``;
-    those of sequence maps ``device``, ``executor`` and ``memory_limit``; those of couplings ``target``,
-    ``dtype``, ``device``, ``executor`` and ``memory_limit``.
+    those of sequence maps ``device``, ``executor``, ``outside`` and ``memory_limit``; those of
+    couplings ``target``, ``dtype``, ``device``, ``executor`` and ``memory_limit``.
 
     Raises:
         ExactformerError: if the file is not a model, would not fit, or cannot be proven.

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from math import inf, nextafter
+from math import inf, isinf, nextafter
 from typing import Any
 
 import numpy as np
@@ -179,6 +179,14 @@ def above(value: Fraction) -> float:
     if value == 0:
         return 0.0
     return max(nextafter(abs(to_float(value)), inf), _SMALLEST)
+
+
+def float_above(value: Fraction) -> float:
+    """Return the smallest float64 that is not below a rational; its own value where it is one."""
+    nearest = to_float(value)
+    if isinf(nearest) or Fraction(nearest) >= value:
+        return nearest
+    return nextafter(nearest, inf)
 
 
 def below(value: Fraction) -> float:

@@ -48,20 +48,25 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     from exactformer.errors import NotEquivariantError
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.maps import sequence_map
-    from exactformer.sequences.measure import measure_sequence_error
 
     f, N = sequence_map(parameters["map"]), parameters["cells"]
     try:
         model = compile_sequence(
-            f, tokens=TOKENS, dim=1, delta=Fraction(1, N), positional=parameters["positional"]
-        ).to(device)
+            f,
+            tokens=TOKENS,
+            dim=1,
+            delta=Fraction(1, N),
+            form="compact",
+            positional=parameters["positional"],
+            device=device,
+        )
     except NotEquivariantError as refusal:
         pair = {
-            "inputs": [x[0].tolist() for x in refusal.inputs],
-            "outputs": [y[0].tolist() for y in refusal.outputs],
+            "inputs": [x[:, 0].tolist() for x in refusal.inputs],
+            "outputs": [y[:, 0].tolist() for y in refusal.outputs],
         }
         return {"refused": True, **pair}
-    error = measure_sequence_error(model, f, 2, parameters["samples"], parameters["seed"])
+    error = model.measure(f, samples=parameters["samples"], seed=parameters["seed"])
     return {"refused": False, "d_2": error.value, "standard error": error.standard_error}
 
 

@@ -53,12 +53,11 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Compile a map and measure both errors, each with its standard error."""
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.maps import sequence_map
-    from exactformer.sequences.measure import measure_sequence_error
+    from exactformer.sequences.proof.error import rounded_up
 
     f, n, N = sequence_map(parameters["map"]), parameters["n"], parameters["cells"]
     form = parameters["form"]
     positional = not f.equivariant
-    modulus = None if f.lipschitz is None else f.lipschitz(n)
     model = compile_sequence(
         f,
         tokens=n,
@@ -66,19 +65,19 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
         delta=Fraction(1, N),
         form=form,
         positional=positional,
-        modulus=modulus,
         device=device,
     )
     kept = positional or form == "four-layer"
     metrics: dict[str, Any] = {"layers": model.blueprint.counts().depth, "kept": kept}
     for p in (1, 2):
-        error = measure_sequence_error(model, f, p, parameters["samples"], parameters["seed"])
+        error = model.measure(f, p=p, samples=parameters["samples"], seed=parameters["seed"])
         metrics |= {f"d_{p}": error.value, f"d_{p} standard error": error.standard_error}
         exact = closed_form(parameters["map"], n, N, kept, p)
         if exact is not None:
             metrics[f"d_{p} closed form"] = exact
-    if model.certificate.error is not None:
-        metrics["bound"] = model.certificate.error["d_2"]
+    if f.lipschitz is not None:
+        bounded = model.bounded(f.lipschitz(n), target=f)
+        metrics["bound"] = rounded_up(bounded.certificate.bound())
     return metrics
 
 

@@ -48,7 +48,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Soften one model and compare it with its hard limit."""
     sweep = parameters["sweep"]
     if sweep == "sharpness":
-        model = _model(sharpness=2 * parameters["half"], realisation="softmax-relu")
+        model = _model().softened(sharpness=2 * parameters["half"])
         softness = model.certificate.softness
         assert softness is not None
         return {
@@ -57,8 +57,9 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
             "threshold": softness.threshold / 2,
         }
     chosen = {sweep: parameters[sweep]}
-    soft = _model(realisation="softmax-relu", **chosen).to(device)
-    distance, error = _distance(soft, _model().to(device), parameters)
+    hard = _model().to(device)
+    soft = hard.softened(**chosen)
+    distance, error = _distance(soft, hard, parameters)
     softness = soft.certificate.softness
     assert softness is not None
     span = sqrt(TOKENS * sum(s**2 for s in softness.spans))
@@ -70,12 +71,13 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     }
 
 
-def _model(**options: Any) -> SequenceModel:
+def _model() -> SequenceModel:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.maps import sequence_map
 
     f = sequence_map(MAP)
-    return compile_sequence(f, tokens=TOKENS, dim=1, delta=Fraction(1, CELLS), **options)
+    delta = Fraction(1, CELLS)
+    return compile_sequence(f, tokens=TOKENS, dim=1, delta=delta, form="compact")
 
 
 def _code_error(model: SequenceModel) -> float:

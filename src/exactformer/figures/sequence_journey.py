@@ -37,7 +37,7 @@ _MOST_LABELS = 8
 def sequence_journey_figure(
     model: SequenceModel, x: Any, f: Callable[[Array], Any] | None = None, title: str = ""
 ) -> Figure:
-    """Draw what happens to one sequence, (n, d); ``f``, of (d, n) arrays, is drawn beside it."""
+    """Draw what happens to one sequence, (n, d); ``f``, of (n, d) arrays too, is drawn next to it."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -48,7 +48,7 @@ def sequence_journey_figure(
             f"a sequence has shape (n, d) = ({blueprint.tokens}, {blueprint.dim}), not {tokens.shape}"
         )
     output = model(tokens).cpu().numpy()
-    wanted = None if f is None else np.asarray(f(tokens.T)).T
+    wanted = None if f is None else np.asarray(f(tokens))
     with exactformer_style():
         below = ConstrainedLayoutEngine(rect=(0, 0, 1, 0.87), wspace=0.05)
         figure = Figure(figsize=(15.5, 5.4), layout=below)

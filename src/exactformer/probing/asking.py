@@ -5,7 +5,8 @@ A sequence map takes (batch, n, d) numbers or (batch, n) token ids and returns (
 first member. Modules are asked in evaluation mode, without gradients, and left as they were.
 
 Something with a method ``exact`` is asked there instead: ``exact(x)`` takes one input as an (n, d)
-array of Fractions and returns its n values, or n rows of values, as rational numbers.
+array of Fractions and returns its n values, or n rows of values, as rational numbers. A model of which
+something is not rational (softmax) raises ExecutionError there, and is asked in floats.
 """
 
 from __future__ import annotations
@@ -20,14 +21,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from exactformer.errors import InputError
+from exactformer.errors import ExecutionError, InputError
 
 SequenceMap = Callable[..., Any]
 
 
-def has_exact(module: object) -> bool:
-    """Whether ``module`` can be asked in exact arithmetic."""
-    return callable(getattr(module, "exact", None))
+def has_exact(module: object, x: NDArray[Any]) -> bool:
+    """Whether ``module`` can be asked in exact arithmetic, tried at the input ``x`` (n, d)."""
+    if not callable(getattr(module, "exact", None)):
+        return False
+    try:
+        exact_values(module, x)
+    except ExecutionError:
+        return False
+    return True
 
 
 def exact_values(module: Any, x: NDArray[Any]) -> list[tuple[Fraction, ...]]:

@@ -134,14 +134,15 @@ def is_contextual_mapping(
     With ``positional`` the place of a token belongs to it, as in X + E: the same word at another
     place is then another column. An input given twice counts once.
 
-    Something with a method ``exact`` is asked for rational codes, compared for equality. Floats
+    Something with a method ``exact`` is asked for rational codes, compared for equality, unless it
+    raises ExecutionError there, as a softmax model does. Floats
     collide within ``tolerance`` times the spread of all codes, the format's epsilon unless
     given. Vectors are compared pair by pair: past ``limit`` multiplications that is refused.
     """
-    exact = has_exact(module) and layer is None
     given, shown = read_inputs(grid)
     tokens, kept = name_tokens(given, positional)
     asked = [shown[k] for k in kept]
+    exact = layer is None and has_exact(module, asked[0])
     bound = 0.0
     codes: Any
     if exact:

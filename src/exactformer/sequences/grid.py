@@ -125,11 +125,20 @@ class GridTable:
 
     @classmethod
     def of(cls, grid: Grid, values: Mapping[Class, Iterable[Iterable[object]]]) -> GridTable:
-        """Build from {class: d × n array}; classes left out are sent to 0."""
+        """Build from {class: (tokens, dim) array}; classes left out are sent to 0."""
         table = dict.fromkeys(grid.classes(), _zeros(grid))
         for ids, rows in values.items():
             table[grid.check(ids)] = _columns(rows, grid)
         return cls(grid, table)
+
+    def at(self, ids: Class) -> Columns:
+        """Return the values of tokens with these ids, in their order; 0 where there is no class."""
+        if self.grid.positional:
+            return self.values.get(ids, _zeros(self.grid))
+        name = tuple(sorted(ids))
+        if name not in self.values:
+            return _zeros(self.grid)
+        return tuple(self.values[name][name.index(k)] for k in ids)
 
     @property
     def largest(self) -> Fraction:
@@ -172,11 +181,14 @@ def exact(value: object) -> Fraction:
 
 
 def _columns(rows: Iterable[Iterable[object]], grid: Grid) -> Columns:
-    lines = [[exact(v) for v in row] for row in rows]
-    if len(lines) != grid.dim or any(len(line) != grid.tokens for line in lines):
+    lines = tuple(tuple(exact(v) for v in row) for row in rows)
+    if len(lines) != grid.tokens or any(len(line) != grid.dim for line in lines):
         shape = (len(lines), len(lines[0]) if lines else 0)
-        raise InputError(f"values have shape {shape}, not (d, n) = ({grid.dim}, {grid.tokens})")
-    return tuple(zip(*lines, strict=True))
+        raise InputError(
+            f"values have shape {shape}; they should have shape (tokens, dim) = "
+            f"({grid.tokens}, {grid.dim}), one row per token"
+        )
+    return lines
 
 
 def _zeros(grid: Grid) -> Columns:

@@ -1,14 +1,15 @@
-"""A small library of sequence-to-sequence maps: (d, n) array to (d, n) array, one column a token.
+"""A small library of sequence-to-sequence maps: (tokens, dim) array to (tokens, dim) array.
 
-A map is *equivariant* if it takes XP to f(X)P for every permutation P; a transformer computes such maps
-without knowing positions, and no others. What is said of a map holds for three tokens or more: of two,
-reversing is a permutation like any other, and equivariant. All functions also take stacks (…, d, n).
+Rows are tokens. A map is *equivariant* if it takes PX to P f(X) for every permutation P; a transformer
+computes such maps without knowing positions, and no others. What is said of a map holds for three
+tokens or more: of two, reversing is a permutation like any other, and equivariant. All functions also
+take stacks (…, tokens, dim).
 
 Lipschitz constants are in the Frobenius norm, ‖f(X) − f(Y)‖ ≤ L ‖X − Y‖, for n tokens:
 
-    identity, sort, reverse   1       sorting a row does not increase the distance of two rows
+    identity, sort, reverse   1       sorting does not increase the distance of two lists
     mean-subtract             1       a projection; 0 for n = 1
-    copy-first                √n      one column is written n times
+    copy-first                √n      one token is written n times
     cumulative-sum            1 / (2 sin(π / (4n + 2))), the norm of the triangle of ones
 """
 
@@ -41,18 +42,18 @@ class NamedMap:
     function: Callable[[Array], Array]
     summary: str
     equivariant: bool
-    """Whether f(XP) = f(X)P; a map that is not needs positions."""
+    """Whether f(PX) = P f(X); a map that is not needs positions."""
     continuous: bool = True
     lipschitz: Callable[[int], float] | None = None
     """L for n tokens, where it is known."""
 
     def __call__(self, x: Any) -> Array:
-        """Evaluate at a (d, n) array, or a stack of them."""
+        """Evaluate at a (tokens, dim) array, or a stack of them."""
         return self.function(np.asarray(x, dtype=np.float64))
 
 
 def softmax_attention(query: Any, key: Any, value: Any) -> Callable[[Array], Array]:
-    """Return X ↦ W_V X softmax((W_K X)ᵀ(W_Q X)), each column of the scores to the sum 1.
+    """Return X ↦ softmax((X W_Qᵀ)(X W_Kᵀ)ᵀ) X W_Vᵀ, each row of the weights to the sum 1.
 
     ``query`` and ``key`` are m × d, ``value`` is d × d.
     """
@@ -63,11 +64,11 @@ def softmax_attention(query: Any, key: Any, value: Any) -> Callable[[Array], Arr
         raise InputError(f"attention takes query and key (m, d) and value (d, d), not {shapes}")
 
     def attention(x: Array) -> Array:
-        if x.shape[-2] != d:
-            raise InputError(f"these weights attend to tokens of dimension {d}, not {x.shape[-2]}")
-        scores = np.swapaxes(key @ x, -1, -2) @ (query @ x)
-        weights = np.exp(scores - scores.max(axis=-2, keepdims=True))
-        return np.asarray(value @ x @ (weights / weights.sum(axis=-2, keepdims=True)))
+        if x.shape[-1] != d:
+            raise InputError(f"these weights attend to tokens of dimension {d}, not {x.shape[-1]}")
+        scores = (x @ query.T) @ np.swapaxes(x @ key.T, -1, -2)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return np.asarray((weights / weights.sum(axis=-1, keepdims=True)) @ (x @ value.T))
 
     return attention
 
@@ -85,7 +86,7 @@ def sequence_map(name: str, weights: tuple[Any, Any, Any] | None = None) -> Name
         return found
     if name != "softmax-attention":
         raise InputError(f"weights belong to softmax-attention, not to {name}")
-    summary = "W_V X softmax((W_K X)ᵀ(W_Q X)) with the weights given"
+    summary = "softmax((X W_Qᵀ)(X W_Kᵀ)ᵀ) X W_Vᵀ with the weights given"
     return replace(found, function=softmax_attention(*weights), summary=summary)
 
 
@@ -104,41 +105,41 @@ def _matrix(weights: Any, name: str) -> Array:
 
 
 def _plain_attention(x: Array) -> Array:
-    one = np.eye(x.shape[-2])
+    one = np.eye(x.shape[-1])
     return softmax_attention(SHARPNESS * one, one, one)(x)
 
 
 def _nearest(x: Array) -> Array:
     """Move every token to its nearest other one; to the mean of the nearest where there are several."""
-    n = x.shape[-1]
+    n = x.shape[-2]
     if n == 1:
         return x
-    distance = np.linalg.norm(x[..., :, None] - x[..., None, :], axis=-3)
+    distance = np.linalg.norm(x[..., :, None, :] - x[..., None, :, :], axis=-1)
     room = _SAME * distance.max(axis=(-1, -2), keepdims=True)
     distance = np.where(np.eye(n, dtype=bool), np.inf, distance)
-    near = distance <= distance.min(axis=-2, keepdims=True) + room
-    return np.asarray(x @ (near / near.sum(axis=-2, keepdims=True)))
+    near = distance <= distance.min(axis=-1, keepdims=True) + room
+    return np.asarray((near / near.sum(axis=-1, keepdims=True)) @ x)
 
 
 _MAPS = (
     NamedMap("identity", lambda x: x, "every token as it is", True, lipschitz=lambda n: 1.0),
     NamedMap(
         "sort",
-        lambda x: np.sort(x, axis=-1),
+        lambda x: np.sort(x, axis=-2),
         "every coordinate sorted over the tokens, ascending",
         equivariant=False,
         lipschitz=lambda n: 1.0,
     ),
     NamedMap(
         "reverse",
-        lambda x: x[..., ::-1],
+        lambda x: x[..., ::-1, :],
         "the tokens in the opposite order",
         equivariant=False,
         lipschitz=lambda n: 1.0,
     ),
     NamedMap(
         "mean-subtract",
-        lambda x: x - x.mean(axis=-1, keepdims=True),
+        lambda x: x - x.mean(axis=-2, keepdims=True),
         "every token less the mean of all",
         equivariant=True,
         lipschitz=lambda n: 1.0 if n > 1 else 0.0,
@@ -146,7 +147,7 @@ _MAPS = (
     NamedMap(
         "softmax-attention",
         _plain_attention,
-        f"X softmax({SHARPNESS:g} XᵀX): every token the mean of those like it",
+        f"softmax({SHARPNESS:g} XXᵀ) X: every token the mean of those like it",
         equivariant=True,
     ),
     NamedMap(
@@ -158,14 +159,14 @@ _MAPS = (
     ),
     NamedMap(
         "cumulative-sum",
-        lambda x: np.cumsum(x, axis=-1),
+        lambda x: np.cumsum(x, axis=-2),
         "every token the sum of those up to it",
         equivariant=False,
         lipschitz=lambda n: 1 / (2 * sin(pi / (4 * n + 2))),
     ),
     NamedMap(
         "copy-first",
-        lambda x: np.repeat(x[..., :1], x.shape[-1], axis=-1),
+        lambda x: np.repeat(x[..., :1, :], x.shape[-2], axis=-2),
         "the first token at every place",
         equivariant=False,
         lipschitz=sqrt,

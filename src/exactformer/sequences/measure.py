@@ -1,4 +1,4 @@
-"""How far a sequence model is from its map: d_p by Monte Carlo, with its standard error, by parts.
+"""Distance of a sequence model from its map: d_p by Monte Carlo, with its standard error, by parts.
 
     d_p(f, g)^p = E ‖f(X) − g(X)‖_p^p,    X uniform on the support's cube, ‖·‖_p over all nd entries.
 
@@ -8,18 +8,22 @@ The bounds of :mod:`exactformer.sequences.proof.error` are on the same number.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from fractions import Fraction
 from itertools import combinations_with_replacement
-from math import comb, factorial, prod
+from math import comb, factorial, inf, prod
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from exactformer.algebra.rational import to_float
+from exactformer.core.certificate import Measured
+from exactformer.core.upper import Upper, float_above
 from exactformer.errors import InputError
 from exactformer.sequences.grid import Grid
 from exactformer.sequences.model import SequenceModel
+from exactformer.sequences.proof.error import norm, power
 from exactformer.sequences.proof.softness import narrowest_ramp
 from exactformer.sequences.soft_model import SoftSequenceModel
 from exactformer.sequences.tabulate import SequenceMap, evaluate
@@ -31,79 +35,45 @@ MOST_EQUAL_CLASSES = 100_000
 """Classes with equal columns that f is evaluated on; beyond, its largest norm is used."""
 
 
-@dataclass(frozen=True)
-class MeasuredError:
-    """A mean over random inputs and its standard error."""
+def measure_distance(
+    model: SequenceModel, target: SequenceMap | None, samples: int, seed: int, p: float
+) -> Measured:
+    """Measure d_p between a model and a map, another model, or the model's own table.
 
-    value: float
-    standard_error: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.4g} ± {self.standard_error:.1g}"
-
-
-@dataclass(frozen=True)
-class MeasuredSequenceError(MeasuredError):
-    """d_p as measured; ``parts`` are the distances that parts of the inputs contribute.
-
-    Their p-th powers add up to that of the whole. *equal columns* are inputs with two columns in one
-    cell (where the form discards them), *ramps* others with a coordinate on a ramp of the quantiser,
-    *smooth* is the rest.
+    The p-th powers of the parts add up to that of the whole. *equal columns* are inputs with two
+    tokens in one cell (where the form discards them), *ramps* others with a coordinate on a ramp of
+    the quantiser, *smooth* is the rest.
     """
-
-    p: float
-    samples: int
-    seed: int
-    parts: Mapping[str, MeasuredError]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
-
-
-def measure_sequence_error(
-    model: SequenceModel,
-    f: SequenceMap | SequenceModel,
-    p: float = 2,
-    samples: int = 10_000,
-    seed: int = 0,
-) -> MeasuredSequenceError:
-    """Measure d_p between a map and a model, or between two models, on random inputs.
-
-    Args:
-        model: what :func:`compile_sequence` returned.
-        f: the map: takes a (d, n) array, one column a token, and returns one; or another model.
-        p: the exponent, at least 1.
-        samples: how many inputs are drawn, uniformly from the support's cube.
-        seed: of the draw.
-
-    >>> import exactformer as ef
-    >>> f = lambda X: X - X.mean(axis=1, keepdims=True)
-    >>> model = ef.compile_sequence(f, tokens=2, dim=1, delta="1/8", form="four-layer")
-    >>> error = ef.measure_sequence_error(model, f, samples=4000)
-    >>> abs(error.value - (1 / 8) / 12**0.5) < 3 * error.standard_error
-    True
-    """
-    if samples < 2 or p < 1:
-        raise InputError(f"samples={samples} must be at least 2, and p={p} at least 1")
+    if samples < 2 or not 1 <= p < inf:
+        raise InputError(f"samples={samples} must be at least 2, and p={p} at least 1 and finite")
     grid = model.table.grid
     generator = np.random.default_rng(seed)
     powers, parts = [], []
     for done in range(0, samples, _BATCH):
         x = draw(grid, min(_BATCH, samples - done), generator)
         with torch.no_grad():
-            found = model(x).cpu().numpy()
-            if isinstance(f, SequenceModel):
-                wanted = f(x).cpu().numpy()
-            else:
-                wanted = np.stack([np.asarray(evaluate(f, s.T, grid)).T for s in x])
+            found, wanted = model(x).cpu().numpy(), _wanted(model, target, x)
         powers.append((np.abs(found - wanted) ** p).sum(axis=(1, 2)))
         parts.append(_parts(model, x))
-    power, part = np.concatenate(powers), np.concatenate(parts)
-    whole = _root(power, p)
+    costs, part = np.concatenate(powers), np.concatenate(parts)
+
+    def measured(chosen: Any, split: Mapping[str, Measured] | None = None) -> Measured:
+        value, error = _root(costs * chosen, p)
+        return Measured(value, error, samples, seed, f"d_{p:g}(target, model)", split or {})
+
     names = [name for k, name in enumerate(PARTS) if (part == k).any()]
-    split = {name: _root(power * (part == PARTS.index(name)), p) for name in names}
-    return MeasuredSequenceError(whole.value, whole.standard_error, float(p), samples, seed, split)
+    return measured(1, {name: measured(part == PARTS.index(name)) for name in names})
+
+
+def _wanted(model: SequenceModel, target: SequenceMap | None, x: Floats) -> Floats:
+    if isinstance(target, SequenceModel):
+        return np.asarray(target(x).cpu())
+    grid = model.table.grid
+    if target is not None:
+        return np.stack([np.asarray(evaluate(target, s, grid), dtype=np.float64) for s in x])
+    ids = model.quantise(x).cpu().numpy() @ (grid.cells ** np.arange(grid.dim))
+    tables = (model.table.at(tuple(row)) for row in ids.astype(np.int64).tolist())
+    return np.array([[[to_float(v) for v in token] for token in values] for values in tables])
 
 
 def estimate_modulus(
@@ -120,8 +90,8 @@ def estimate_modulus(
     c = low + side * (inside + (0.5 if sample == "centre" else 0.0))
     ratios = [
         _norm(
-            np.asarray(evaluate(f, a.T, grid), dtype=float)
-            - np.asarray(evaluate(f, b.T, grid), dtype=float),
+            np.asarray(evaluate(f, a, grid), dtype=float)
+            - np.asarray(evaluate(f, b, grid), dtype=float),
             p,
         )
         / max(_norm(a - b, p), np.finfo(float).tiny)
@@ -143,27 +113,31 @@ def equal_column_norm(f: SequenceMap, grid: Grid, p: float, sample: str) -> floa
         return None
     place = grid.centre if sample == "centre" else grid.corner
     points = [[float(v) for v in place(column)] for column in range(D)]
-    total = 0.0
+    shares, norms = [], []
     for ids in combinations_with_replacement(range(D), n):
         if len(set(ids)) == n:
             continue
-        orders = factorial(n) / prod(factorial(ids.count(k)) for k in set(ids))
-        y = np.asarray(evaluate(f, np.array([points[k] for k in ids]).T, grid), dtype=float)
-        total += orders / D**n * _norm(y, p) ** p
-    return float(total ** (1 / p))
+        orders = factorial(n) // prod(factorial(ids.count(k)) for k in set(ids))
+        y = np.asarray(evaluate(f, np.array([points[k] for k in ids]), grid), dtype=float)
+        shares.append(float_above(Fraction(orders, D**n)))
+        norms.append(y.ravel())
+    largest = norm(np.array(norms), p)  # (Σ mass·‖f‖^p)^(1/p), rounded up
+    mass = power(Upper(np.array(shares)), 1 / Fraction(p))
+    return float(norm((largest * mass.values).values, p))
 
 
 def draw(grid: Grid, count: int, generator: np.random.Generator) -> Floats:
     """Return random sequences, ``(count, n, d)``, uniform on the cube."""
-    low, high = (float(end) for end in grid.support)
-    return generator.uniform(low, high, size=(count, grid.tokens, grid.dim))
+    low, high = (float_above(end) for end in grid.support)
+    drawn = generator.uniform(low, high, size=(count, grid.tokens, grid.dim))
+    return np.minimum(drawn, np.nextafter(high, low))  # rounding may reach the open end
 
 
 PARTS = ("smooth", "equal columns", "ramps")
 
 
 def _parts(model: SequenceModel, x: Floats) -> NDArray[np.int64]:
-    """Say of every sequence to which part it belongs, as an index into ``PARTS``."""
+    """Classify every sequence, as an index into ``PARTS``."""
     grid = model.table.grid
     cells = model.quantise(x).cpu().numpy()
     part = np.zeros(len(x), dtype=np.int64)
@@ -186,9 +160,9 @@ def _norm(values: Floats, p: float) -> float:
     return float((np.abs(values) ** p).sum() ** (1 / p))
 
 
-def _root(powers: Floats, p: float) -> MeasuredError:
-    """Return the p-th root of a mean, its standard error taken through the root."""
+def _root(powers: Floats, p: float) -> tuple[float, float]:
+    """Return the p-th root of a mean and its standard error, taken through the root."""
     mean = float(powers.mean())
     deviation = float(powers.std(ddof=1)) / len(powers) ** 0.5
     value = mean ** (1 / p)
-    return MeasuredError(value, deviation * value / (p * mean) if mean else 0.0)
+    return value, deviation * value / (p * mean) if mean else 0.0

@@ -14,19 +14,23 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf, isfinite, log, log2
-from typing import Any
+from typing import Any, NoReturn, Self
 
+import torch
 from torch import Tensor
 
 from exactformer.core.integrity import remember
 from exactformer.core.layers import FeedForward
+from exactformer.core.options import choose
+from exactformer.core.upper import float_above
 from exactformer.errors import CertificationError, ExecutionError, InputError, SizeError
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.constructions.softening import cell, soften
+from exactformer.sequences.floats import check_floats
 from exactformer.sequences.grid import GridTable
 from exactformer.sequences.model import SequenceModel
 from exactformer.sequences.proof.certify import SequenceCertificate, certify_softened
-from exactformer.sequences.proof.error import soft_parts
+from exactformer.sequences.proof.error import soft_parts, stated_error
 from exactformer.sequences.proof.leakage import PRECISION, Leakage
 from exactformer.sequences.proof.relu_rounding import is_exact, quantiser_rounding
 from exactformer.sequences.proof.softness import (
@@ -66,11 +70,12 @@ class SoftSequenceModel(SequenceModel):
         table: GridTable,
         certificate: SequenceCertificate,
         executor: str | None = None,
+        outside: str = "raise",
     ) -> None:
         super(SequenceModel, self).__init__()
         executor = executor or "fused"
-        if executor not in SOFT_EXECUTORS:
-            raise InputError(f"executor={executor!r}; choose one of {', '.join(SOFT_EXECUTORS)}")
+        choose("executor", executor, SOFT_EXECUTORS)
+        self.outside = outside
         self._build(limit, table, "fused")
         self.limit = limit
         self.blueprint = blueprint
@@ -81,19 +86,57 @@ class SoftSequenceModel(SequenceModel):
 
     def forward(self, x: Any) -> Tensor:
         """Evaluate sequences given as tensor, array or nested list, layer by layer."""
-        assert self.literal is not None
-        values: Tensor = self.literal(self._gathered(self._sequences(x)))
-        return values
+        sequences = self._sequences(x)
+        inside = self._inside(sequences)
+        values = self._run(sequences)
+        missing = torch.nan if self.outside == "nan" else 0.0
+        return values.where(inside[..., None, None], missing)
 
-    def exact(self, x: object) -> tuple[tuple[Fraction, ...], ...]:
-        """Softmax is not rational: there is nothing exact to run."""
+    def softened(
+        self,
+        tolerance: float | None = None,
+        *,
+        sharpness: Fraction | float | None = None,
+        ramp: int | None = None,
+        p: float = 2,
+        executor: str | None = None,
+    ) -> SoftSequenceModel:
+        """Soften the hard limit anew, with another tolerance, sharpness or ramp."""
+        self.check_unchanged()
+        limit = replace(self.limit, metadata=self.blueprint.metadata)
+        soft = soften_model(
+            limit, self.table, sharpness, ramp, tolerance, p, executor, self.outside
+        )
+        return soft.to(self._home().device)
+
+    def exact(self, x: object) -> NoReturn:
+        """Raise: softmax is not rational, so that there is nothing exact to run.
+
+        Raises:
+            ExecutionError: always.
+        """
         raise ExecutionError(
-            "softmax is not rational; run the hard model, realisation='hard', in exact arithmetic"
+            "softmax is not rational, so a softened model does not run in exact arithmetic; the hard "
+            "model that it was softened from does"
         )
 
-    def _fresh(self) -> SoftSequenceModel:
-        return SoftSequenceModel(
-            self.blueprint, self.limit, self.table, self._certificate, self.executor
+    def _run(self, sequences: Tensor) -> Tensor:
+        assert self.literal is not None
+        values: Tensor = self.literal(self._gathered(sequences))
+        return values
+
+    def _fresh(
+        self,
+        blueprint: SequenceBlueprint | None = None,
+        certificate: SequenceCertificate | None = None,
+    ) -> Self:
+        return type(self)(
+            blueprint or self.blueprint,
+            self.limit,
+            self.table,
+            certificate or self._certificate,
+            self.executor,
+            self.outside,
         )
 
 
@@ -108,8 +151,12 @@ def soften_model(
     tolerance: float | None = None,
     p: float = 2,
     executor: str | None = None,
+    outside: str = "raise",
 ) -> SoftSequenceModel:
     """Soften a hard blueprint, prove the result against it, and return its module."""
+    if not 1 <= p < inf:
+        raise InputError(f"p={p} must be at least 1, and finite")
+    check_soft_size(sum(len(stage) for stage in limit.stages), limit.key_bits, limit.tokens)
     if tolerance is not None and not (isfinite(tolerance) and tolerance > 0):
         raise InputError(f"tolerance={tolerance!r} must be a positive number")
     chosen_ramp = _ramp(table, tolerance, p) if ramp is None else ramp
@@ -120,7 +167,7 @@ def soften_model(
     chosen = _sharpness(limit, tolerance, p) if sharpness is None else _number(sharpness)
     _check_ramp(limit, chosen_ramp)
     soft = soften(limit, table, chosen, chosen_ramp)
-    return prove_softened(soft, limit, table, executor, tolerance, p)
+    return prove_softened(soft, limit, table, executor, tolerance, p, outside)
 
 
 def prove_softened(
@@ -130,10 +177,11 @@ def prove_softened(
     executor: str | None = None,
     tolerance: float | None = None,
     p: float = 2,
+    outside: str = "raise",
 ) -> SoftSequenceModel:
     """Return the module of a softened blueprint with its certificate; raise what is not proven."""
     if executor == "exact":
-        raise InputError("executor='exact' needs realisation='hard': softmax is not rational")
+        raise InputError("executor='exact' is for hard models: softmax is not rational")
     check_sequence_shapes(limit)
     depth = sum(len(stage) for stage in limit.stages)
     check_soft_size(depth, limit.key_bits, limit.tokens)
@@ -143,7 +191,9 @@ def prove_softened(
         _check_ramp(limit, log2(1 / width))
     if executor == "literal":
         certificate = _literally(soft, limit, table, certificate, width, tolerance, p)
-    return SoftSequenceModel(soft, limit, table, certificate, executor)
+    model = SoftSequenceModel(soft, limit, table, certificate, executor, outside)
+    check_floats(model)
+    return model
 
 
 def check_soft_size(depth: int, key_bits: int, tokens: int) -> None:
@@ -151,13 +201,13 @@ def check_soft_size(depth: int, key_bits: int, tokens: int) -> None:
     if depth > MOST_LAYERS:
         raise SizeError(
             f"the softened model has {depth:,} layers to be run one after another, and the limit is "
-            f"{MOST_LAYERS:,}; use a larger delta, form='four-layer', or realisation='hard'"
+            f"{MOST_LAYERS:,}; use a larger delta, form='four-layer', or the hard model"
         )
     bits = float_bits(key_bits, tokens)
     if bits > PRECISION:
         raise SizeError(
             f"keys of {key_bits} bits need {bits} with the fractions that ramps read, and "
-            f"float64 has {PRECISION}; use a larger delta, form='four-layer', or realisation='hard'"
+            f"float64 has {PRECISION}; use a larger delta, form='four-layer', or the hard model"
         )
 
 
@@ -248,7 +298,8 @@ def _literally(
             f"the output may be off by {found:.2g}, and {allowed:.2g} is allowed; use "
             "executor='fused', which evaluates the same function without them"
         )
-    return replace(certificate, softness=rounded)
+    error = stated_error(soft, table, rounded)
+    return replace(certificate, softness=rounded, error=error)
 
 
 def _rounded(soft: SequenceBlueprint, limit: SequenceBlueprint, softness: Softness) -> Softness:
@@ -270,5 +321,5 @@ def _rounded(soft: SequenceBlueprint, limit: SequenceBlueprint, softness: Softne
         )
     if not in_turn:
         return softness
-    mass = softness.ramp_mass + float(2 * soft.tokens * soft.dim * moved)
-    return replace(softness, ramp_mass=min(1.0, mass))
+    mass = Fraction(softness.ramp_mass) + 2 * soft.tokens * soft.dim * moved
+    return replace(softness, ramp_mass=min(1.0, float_above(mass)))

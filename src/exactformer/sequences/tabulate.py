@@ -1,8 +1,8 @@
 """Sequence maps as tables on a grid: sampled from a function, or given.
 
-The function takes a (d, n) array, one column a token, and returns one. It is evaluated at the cells'
-centres (or lower corners), and its floats are taken for the binary numbers they are. A map declared
-equivariant has one value for all orders of its columns; that it has is checked on the grid.
+The function takes a (tokens, dim) array, one row per token, and returns one. It is evaluated at the
+cells' centres (or lower corners), and its floats are taken for the binary numbers they are. A map
+declared equivariant has one value for all orders of its tokens, which is checked on the grid.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def tabulate(f: SequenceMap, grid: Grid, sample: str = "centre") -> GridTable:
     place = grid.centre if sample == "centre" else grid.corner
     points = [[float(v) for v in place(column)] for column in range(grid.points)]
     values: dict[Class, Any] = {
-        ids: evaluate(f, np.array([points[k] for k in ids]).T, grid) for ids in grid.classes()
+        ids: evaluate(f, np.array([points[k] for k in ids]), grid) for ids in grid.classes()
     }
     if not grid.positional:
         _check_equivariance(f, grid, points, values)
-        # Equal columns have equal values but for rounding: sums taken in another order.
-        values = {ids: y[:, [ids.index(k) for k in ids]] for ids, y in values.items()}
+        # Equal tokens have equal values but for rounding: sums taken in another order.
+        values = {ids: y[[ids.index(k) for k in ids]] for ids, y in values.items()}
     return GridTable.of(grid, values)
 
 
 def given(values: Mapping[Class, Iterable[Iterable[object]]], grid: Grid) -> GridTable:
-    """Return a table that was given, {class: (d, n) array}; classes left out are sent to 0."""
+    """Return a table that was given, {class: (tokens, dim) array}; classes left out are sent to 0."""
     table = GridTable.of(grid, values)
     if not grid.positional:
         for ids, columns in table.values.items():
@@ -51,16 +51,16 @@ def given(values: Mapping[Class, Iterable[Iterable[object]]], grid: Grid) -> Gri
 
 
 def evaluate(f: SequenceMap, x: NDArray[np.float64], grid: Grid) -> Any:
-    """Return f at one point, checked to be finite numbers of shape (d, n)."""
+    """Return f at one point, checked to be finite numbers of shape (tokens, dim)."""
     try:
         y = f(x)
         y = y.detach().cpu().numpy() if hasattr(y, "detach") else np.asarray(y)
     except Exception as error:
         raise InputError(f"the function fails at {x.tolist()}: {error!r}") from error
-    if y.shape != (grid.dim, grid.tokens):
+    if y.shape != (grid.tokens, grid.dim):
         raise InputError(
-            f"the function returns shape {y.shape} at {x.tolist()}; it should return (d, n) = "
-            f"({grid.dim}, {grid.tokens}), one column a token"
+            f"the function returns shape {y.shape} at {x.tolist()}; it takes and returns "
+            f"(tokens, dim) = ({grid.tokens}, {grid.dim}), one row per token"
         )
     if y.dtype.kind in "fc" and not (y.dtype.kind == "f" and np.isfinite(y).all()):
         raise InputError(f"the function is not real and finite at {x.tolist()}: {y.tolist()}")
@@ -70,7 +70,7 @@ def evaluate(f: SequenceMap, x: NDArray[np.float64], grid: Grid) -> Any:
 def _check_equivariance(
     f: SequenceMap, grid: Grid, points: list[list[float]], values: Mapping[Class, Any]
 ) -> None:
-    """Raise with two inputs and outputs that show that f(XP) ≠ f(X)P."""
+    """Raise with two inputs and outputs that show that f(PX) ≠ P f(X)."""
     n = grid.tokens
     arrays = {ids: np.asarray(y, dtype=np.float64) for ids, y in values.items()}
     scale = max((float(np.abs(y).max(initial=0.0)) for y in arrays.values()), default=0.0)
@@ -79,14 +79,14 @@ def _check_equivariance(
     sampled = orders is None or len(orders) * len(arrays) > CHECKED_ORDERS
     each = max(1, CHECKED_ORDERS // max(1, len(arrays)))
     for ids, y in arrays.items():
-        x = np.array([points[k] for k in ids]).T
+        x = np.array([points[k] for k in ids])
         chosen: Iterable[Any] = orders or ()
         if sampled:
             chosen = (generator.permutation(n) for _ in range(each))
         for order in map(list, chosen):
-            moved = np.asarray(evaluate(f, x[:, order], grid), dtype=np.float64)
-            if np.abs(moved - y[:, order]).max(initial=0.0) > EQUIVARIANCE_TOLERANCE * scale:
-                raise NotEquivariantError(x, y, x[:, order], moved)
+            moved = np.asarray(evaluate(f, x[order], grid), dtype=np.float64)
+            if np.abs(moved - y[order]).max(initial=0.0) > EQUIVARIANCE_TOLERANCE * scale:
+                raise NotEquivariantError(x, y, x[order], moved)
 
 
 def _check_equal_columns(ids: Class, columns: Columns, grid: Grid) -> None:

@@ -19,12 +19,13 @@ from exactformer.sequences.proof.leakage import Leakage
 from exactformer.sequences.proof.softness import literal_rounding
 from exactformer.sequences.run.exact import run_sequence
 from exactformer.sequences.run.literal import LiteralSequence
+from tests.cases.sequences import softened
 
 FORMS = ("compact", "paper", "four-layer")
 
 
 def shifted_mean(X):
-    return X - X.mean(axis=1, keepdims=True) + 0.3
+    return X - X.mean(axis=0) + 0.3
 
 
 def hard(form, tokens=2, dim=1, cells=4, **options):
@@ -34,7 +35,8 @@ def hard(form, tokens=2, dim=1, cells=4, **options):
 
 
 def soft(form, tokens=2, dim=1, cells=4, **options):
-    return hard(form, tokens, dim, cells, realisation="softmax-relu", **options)
+    where = {"tokens": tokens, "dim": dim, "delta": Fraction(1, cells), "form": form}
+    return softened(shifted_mean, **where, **options)
 
 
 def parts(blueprint):
@@ -133,7 +135,7 @@ def leak(form, sharpness, cells=4):
     unit = 1 / cells if form == "paper" else 1
     model = soft(form, cells=cells, sharpness=sharpness / unit**2, ramp=40)
     limit = hard(form, cells=cells)
-    found = ef.measure_sequence_error(model, limit, samples=1000)
+    found = model.measure(limit, samples=1000)
     return found.value, model.certificate.softness
 
 
@@ -175,7 +177,7 @@ def test_the_error_on_ramps_falls_as_the_root_of_their_width():
     limit = hard("compact")
     for ramp in (3, 7):
         model = soft("compact", ramp=ramp)
-        errors[ramp] = ef.measure_sequence_error(model, limit, samples=40_000)
+        errors[ramp] = model.measure(limit, samples=40_000)
     ratio = errors[3].value / errors[7].value
     spread = sum((e.standard_error / e.value) ** 2 for e in errors.values()) ** 0.5
     # Both coordinates are on a ramp of width 1/8 more often than on one of width 1/128.
@@ -195,9 +197,7 @@ def test_without_clipping_the_papers_form_puts_out_keys_on_ramps():
 
 def test_a_table_of_zeros_is_softened_to_zero():
     for form in FORMS:
-        model = ef.compile_sequence(
-            {}, tokens=2, dim=1, delta="1/3", form=form, realisation="softmax-relu", ramp=3
-        )
+        model = softened({}, tokens=2, dim=1, delta="1/3", form=form, ramp=3)
         x = np.random.default_rng(0).uniform(size=(200, 2, 1))
         on_grid = model.quantise(x).numpy()[..., 0]
         found = model(x).numpy()[on_grid[:, 0] != on_grid[:, 1]]
@@ -206,7 +206,7 @@ def test_a_table_of_zeros_is_softened_to_zero():
 
 def test_what_cannot_be_softened_is_refused_with_figures():
     with pytest.raises(SizeError, match=r"20,000.*four-layer"):
-        ef.compile_sequence(lambda X: X, tokens=3, dim=1, delta="1/52", realisation="softmax-relu")
+        softened({}, tokens=3, dim=1, delta="1/36", form="compact")
     with pytest.raises(SizeError, match="narrower than float64"):
         soft("compact", ramp=60)
     with pytest.raises(SizeError, match="narrower than float64"):
@@ -214,14 +214,7 @@ def test_what_cannot_be_softened_is_refused_with_figures():
     with pytest.raises(SizeError, match="executor='fused'"):
         soft("paper", cells=8, executor="literal")
     with pytest.raises(SizeError, match="no binary number"):
-        ef.compile_sequence(
-            shifted_mean,
-            tokens=3,
-            dim=1,
-            delta="1/9",
-            form="paper",
-            realisation="softmax-relu",
-        )
+        soft("paper", 3, 1, 9)
     with pytest.raises(InputError, match="not rational"):
         soft("compact", executor="exact")
     with pytest.raises(ExecutionError, match="not rational"):
@@ -229,5 +222,5 @@ def test_what_cannot_be_softened_is_refused_with_figures():
     for wrong in ({"sharpness": 0}, {"sharpness": "hot"}, {"ramp": 1}, {"tolerance": -1.0}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             soft("compact", **wrong)
-        with pytest.raises(InputError, match="softmax-relu"):
-            hard("compact", **wrong)
+    with pytest.raises(InputError, match="at least 1, and finite"):
+        soft("compact", tolerance=0.1, p=0.5)

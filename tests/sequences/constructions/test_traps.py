@@ -100,9 +100,9 @@ def test_values_that_swap_two_pairs_of_keys_are_taken_for_keys(
     """The values of one class are the keys of another, and back: no order of the layers helps."""
 
     def key_values(ids: tuple[int, int]) -> list[list[Fraction]]:
-        return [[Fraction(key, 4) for key in keys(ids, 4, 64)]]
+        return [[Fraction(key, 4)] for key in keys(ids, 4, 64)]
 
-    zeros = {ids: [[0, 0]] for ids in GRID.classes()}
+    zeros = {ids: [[0], [0]] for ids in GRID.classes()}
     swap = {(0, 1): key_values((1, 3)), (1, 3): key_values((0, 1))}
     table = GridTable.of(GRID, {**zeros, **swap})
 
@@ -247,7 +247,7 @@ def test_discarded_columns_are_as_many_as_the_birthday_problem_says() -> None:
     """1 − Π(1 − i/D) of the cube goes to 0; the four-layer form keeps it."""
     D, n = 4, 3
     where = grid((1, n, D), "compact")
-    table = GridTable.of(where, {ids: [[1] * n] for ids in where.classes()})
+    table = GridTable.of(where, {ids: [[1]] * n for ids in where.classes()})
     ours = sequence_layers(table, "compact")
     zero = sum(
         run_sequence(ours, [where.centre(k) for k in ids]) == [[0]] * n

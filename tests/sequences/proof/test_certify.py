@@ -16,6 +16,7 @@ from exactformer.sequences.constructions import keys as sequence_keys
 from exactformer.sequences.constructions import shifts as sequences
 from exactformer.sequences.grid import GridTable
 from exactformer.sequences.proof.certify import certify_sequence, fits
+from exactformer.sequences.proof.error import SequenceErrorBound
 from tests.cases.sequences import FORMS, SIZES, grid, random_table
 
 
@@ -48,7 +49,7 @@ def test_with_positions_only_the_papers_form_says_nothing_about_outsiders(form: 
 def test_python_integers_take_over_where_keys_leave_sixty_four_bits() -> None:
     """Values of 10^18 ask for a global shift of about as much in the paper's form."""
     where = grid((1, 2, 4), "paper")
-    table = GridTable.of(where, {ids: [[10**18 + k for k in ids]] for ids in where.classes()})
+    table = GridTable.of(where, {ids: [[10**18 + k] for k in ids] for ids in where.classes()})
     certificate = certify_sequence(SEQUENCE_FORMS["paper"](table), table, exhaustive_work=0)
     assert certificate.key_bits > 62
     assert certificate.outside
@@ -209,7 +210,7 @@ def test_values_within_reach_of_keys_are_not_certified(monkeypatch: pytest.Monke
     """A value that is another's key is found although every single layer is as it should be."""
     where = grid((1, 2, 4), "paper")
     taken = Fraction(sequence_keys.keys((1, 3), 4, 64)[0], 4)
-    table = GridTable.of(where, {(0, 1): [[taken, 0]]})
+    table = GridTable.of(where, {(0, 1): [[taken], [0]]})
     assert certify_sequence(SEQUENCE_FORMS["paper"](table), table).zero_error
     monkeypatch.setattr(sequences, "global_shift", lambda layout, largest: 64)
     careless = SEQUENCE_FORMS["paper"](table)
@@ -269,7 +270,7 @@ def test_another_table_is_not_certified() -> None:
     ids = (1, 3)
     other = GridTable.of(
         table.grid,
-        {**{c: list(zip(*v, strict=True)) for c, v in table.values.items()}, ids: [[7, 8]]},
+        {**table.values, ids: [[7], [8]]},
     )
     with pytest.raises(CertificationError, match=r"class \(1, 3\)"):
         certify_sequence(blueprint, other)
@@ -310,8 +311,8 @@ def test_the_certificate_says_what_it_proves() -> None:
         "bfloat16": False,
         "float16": False,
     }
-    shown = replace(certificate, error={"d_2": "0.01"})
-    assert "d_2         0.01" in str(shown)
+    shown = replace(certificate, error=SequenceErrorBound(2.0, 0.01, 0.0, 0.0, 0.0, False))
+    assert "distance    proven: d_2(f, model) ≤ 0.01001" in str(shown)
 
 
 def test_a_key_fits_where_n_of_them_do() -> None:

@@ -5,23 +5,33 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 from math import comb, factorial, inf, nan
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from exactformer.errors import InputError
+from exactformer.core.certificate import Kind
+from exactformer.core.upper import Upper, float_above
+from exactformer.errors import FileFormatError, InputError
 from exactformer.sequences.grid import Grid, GridTable
 from exactformer.sequences.proof.error import (
     SequenceErrorBound,
+    Stated,
     bound_sequence_error,
     cell_side,
     kept_mass,
     largest_norm,
     modulus_at,
     norm,
+    power,
+    reach,
     rounded_up,
     soft_parts,
     span,
+    state,
+    stated_error,
 )
 from exactformer.sequences.proof.softness import Softness
 
@@ -38,11 +48,11 @@ def table(tokens: int = 3, cells: int = 2, dim: int = 2, **kind: bool) -> GridTa
     grid = Grid(tokens, dim, cells, support=SUPPORT, **kind)
     rng = random.Random(0)
     values = {
-        ids: [[rng.randint(-3, 4) for _ in range(tokens)] for _ in range(dim)]
+        ids: [[rng.randint(-3, 4) for _ in range(dim)] for _ in range(tokens)]
         for ids in Grid(tokens, dim, cells, positional=True).classes()
         if ids in set(grid.classes()) and len(set(ids)) == tokens
     }
-    values[next(iter(values))] = [[-7] * tokens] * dim
+    values[next(iter(values))] = [[-7] * dim] * tokens
     return GridTable.of(grid, values)
 
 
@@ -69,16 +79,16 @@ def test_every_part_is_its_formula(p: int, sample: str) -> None:
     averaged = 2.5 * (6 / (p + 1)) ** (1 / p) * reach
     kept, lost = (3 / 8) ** (1 / p), (5 / 8) ** (1 / p)
     for modulus, smooth in ((2.5, averaged), (lambda h: h**2 + 1, away**2 + 1)):
-        given = bound_sequence_error(target, modulus, p, 11.0, sample)
-        assert given.smooth == near(kept * smooth)
-        assert given.equal_columns == near(lost * 11)
-        assert given.ramps == given.leakage == 0
+        taken = bound_sequence_error(target, modulus, p, 11.0, sample)
+        assert taken.smooth == near(kept * smooth)
+        assert taken.equal_columns == near(lost * 11)
+        assert taken.ramps == taken.leakage == 0
         known = bound_sequence_error(target, modulus, p, None, sample, equal_norm=11.0)
         assert known.equal_columns == near(11 + lost * smooth)
         unknown = bound_sequence_error(target, modulus, p, None, sample)
-        assert unknown.equal_columns == near(lost * largest_norm(target, modulus, p, sample))
-        both = (given.smooth**p + given.equal_columns**p) ** (1 / p)
-        assert given.total == near(both)
+        assert unknown.equal_columns == near(lost * float(largest_norm(target, modulus, p, sample)))
+        both = (taken.smooth**p + taken.equal_columns**p) ** (1 / p)
+        assert taken.total == near(both)
         whole = (3 * (3**p + 5**p)) ** (1 / p)
         for rejects in (True, False):
             soft = bound_sequence_error(
@@ -101,15 +111,14 @@ def test_where_no_column_is_discarded_nothing_is_lost(kind: dict[str, bool]) -> 
     assert found.equal_columns == 0
     assert found.smooth == near((6 / 3) ** 0.5 * 0.75)
     # To the nearest class it is half a cell, which columns may be equal in.
-    assert largest_norm(target, 2, 1, "centre") == near(42 + 2 * 6 * 0.5 * 1.5)
+    assert float(largest_norm(target, 2, 1, "centre")) == near(42 + 2 * 6 * 0.5 * 1.5)
 
 
 @pytest.mark.parametrize(("tokens", "points"), [(1, 4), (2, 4), (3, 4), (4, 4), (2, 9)])
 def test_different_columns_have_a_mass(tokens: int, points: int) -> None:
     grid = Grid(tokens, 2, {4: 2, 9: 3}[points])
-    assert kept_mass(grid) == float(
-        Fraction(comb(points, tokens) * factorial(tokens), points**tokens)
-    )
+    share = Fraction(comb(points, tokens) * factorial(tokens), points**tokens)
+    assert kept_mass(grid) == share
 
 
 @pytest.mark.parametrize(
@@ -125,13 +134,13 @@ def test_the_largest_norm_is_that_of_the_table_and_of_the_way_to_it(
     for sample, offset in (("centre", 0.5), ("corner", 1.0)):
         way = entries ** (1 / p) * (offset + more) * side
         wanted = 7 * entries ** (1 / p) + 2.5 * way
-        assert largest_norm(target, 2.5, p, sample) == near(wanted)
+        assert float(largest_norm(target, 2.5, p, sample)) == near(wanted)
 
 
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_what_softness_costs(p: int) -> None:
     whole = (3 * (3**p + 5**p)) ** (1 / p)
-    assert span(softness(), 3, p) == near(whole)
+    assert float(span(softness(), 3, p)) == near(whole)
     assert soft_parts(None, 3, p) == (0, 0)
     for changes, leakage in (
         ({}, 3 ** (1 / p) / 64),
@@ -147,14 +156,14 @@ def test_what_softness_costs(p: int) -> None:
 
 def test_large_exponents_lose_no_part() -> None:
     """0.1^400 is 0 in float64, and the norm of (0.1, 0.1) is not."""
-    assert norm((0.1, -0.1), 400) == near(0.1 * 2 ** (1 / 400))
-    assert norm((1e-200, 2e-200), 2) == near(5**0.5 * 1e-200)
-    assert norm((1e200, 2e200), 2) == near(5**0.5 * 1e200)
-    assert norm((0, 0), 3) == 0
+    assert float(norm((0.1, -0.1), 400)) == near(0.1 * 2 ** (1 / 400))
+    assert float(norm((1e-200, 2e-200), 2)) == near(5**0.5 * 1e-200)
+    assert float(norm((1e200, 2e200), 2)) == near(5**0.5 * 1e200)
+    assert float(norm((0, 0), 3)) == 0
     found = SequenceErrorBound(400.0, 0.1, 0.05, 0.0, 0.0, False)
     assert found.total == near(0.1)
     assert bound_sequence_error(table(), 0.01, 400).total >= 7
-    assert span(softness(spans=(0.1, 0.1)), 3, 400) == near(0.1 * 6 ** (1 / 400))
+    assert float(span(softness(spans=(0.1, 0.1)), 3, 400)) == near(0.1 * 6 ** (1 / 400))
 
 
 @pytest.mark.parametrize("p", [0, 0.5, 1 - 2**-53, -1, inf, nan])
@@ -167,9 +176,9 @@ def test_exponents_below_one_and_infinite_ones_are_refused(p: float) -> None:
 def test_a_cell_has_a_side_and_a_modulus_a_value() -> None:
     assert cell_side(Grid(2, 1, 4, support=SUPPORT)) == 0.75
     assert cell_side(Grid(2, 1, 4, support=(Fraction(1), Fraction(2)))) == 0.25
-    assert modulus_at(3, 0.5) == 1.5
-    assert modulus_at(lambda h: h + 1, 0.5) == 1.5
-    assert modulus_at(0, 0.5) == 0
+    assert float(modulus_at(3, 0.5)) == near(1.5)
+    assert float(modulus_at(lambda h: h + 1, 0.5)) == 1.5
+    assert float(modulus_at(0, 0.5)) == 0
     for wrong in (-1, inf, nan, lambda h: -h):
         with pytest.raises(InputError, match="0 or more"):
             modulus_at(wrong, 0.5)
@@ -187,6 +196,84 @@ def test_four_digits_are_rounded_up_and_no_farther() -> None:
 
 
 def test_parts_that_are_nothing_are_left_out() -> None:
-    found = SequenceErrorBound(2.0, 0.3, 0.0, 0.00012344, 0.0, False)
-    assert found.to_dict() == {"d_2": 0.3002, "smooth": 0.3, "ramps": 0.0001235, "modulus": "given"}
-    assert "no bound" in SequenceErrorBound(2.0, 0, 0, 0, 0, True).to_dict()["modulus"]
+    found = SequenceErrorBound(2.0, 0.3, 0.0, 0.25, 0.0, False).bound(6)
+    assert found.parts == {"smooth": 0.3, "ramps": 0.25}
+    assert found.kind is Kind.PROVEN
+    assert "d_2" in found.norm
+    assert found == near(0.55)
+    rounded = SequenceErrorBound(2.0, 0.3, 0.0, 0.0, 0.0, True).bound(4, 0.01)
+    assert rounded.parts["rounding"] == near(0.02)
+    assert rounded.kind is Kind.ESTIMATED
+
+
+def root_at_most(value: float, base: Fraction, p: int) -> bool:
+    """Whether base^(1/p) ≤ value, in rationals."""
+    return base <= Fraction(value) ** p
+
+
+@given(st.fractions(0, 10**6), st.integers(1, 7), st.fractions(0, 1))
+def test_roots_sums_and_norms_are_never_below_the_true_ones(
+    base: Fraction, p: int, other: Fraction
+) -> None:
+    assert root_at_most(float(power(Upper(float_above(base)), Fraction(1, p))), base, p)
+    assert Fraction(float(power(Upper(float_above(base)), Fraction(p)))) >= base**p
+    a, b = float(base), float(other)
+    assert root_at_most(float(norm((a, b), p)), Fraction(a) ** p + Fraction(b) ** p, p)
+    total = SequenceErrorBound(float(p), a, 0.0, b, 0.0, False).total
+    assert Fraction(total) >= Fraction(a) + Fraction(b)
+
+
+@pytest.mark.parametrize("cells", [3, 4, 7, 10])
+@pytest.mark.parametrize("sample", ["centre", "corner"])
+def test_a_cell_reaches_from_the_float_where_it_is_sampled_to_its_ends(
+    cells: int, sample: str
+) -> None:
+    grid = Grid(2, 1, cells)
+    found, half = reach(grid, sample), Fraction(1, 2 if sample == "centre" else 1)
+    assert half / cells <= found <= half / cells + Fraction(1, 2**53)
+    assert (found == half / cells) == (cells == 4)
+    place = grid.centre if sample == "centre" else grid.corner
+    for q in range(cells):
+        at = Fraction(float(place(q)[0]))
+        assert abs(at - Fraction(q, cells)) <= found
+        assert abs(at - Fraction(q + 1, cells)) <= found
+
+
+@pytest.mark.parametrize("modulus", [2.5, Fraction(1, 3), lambda h: h**0.5])
+@pytest.mark.parametrize("largest", [None, 11.0])
+def test_what_is_stated_comes_back_from_text_with_the_same_bound(
+    modulus: Any, largest: float | None
+) -> None:
+    target = table()
+    stated = state(target, modulus, 3, largest, equal_norm=None)
+    again = Stated.of({"target": "sort", **stated.to_metadata()})
+    assert again == stated
+    blueprint = SimpleNamespace(metadata=stated.to_metadata())
+    found = stated_error(blueprint, target)  # type: ignore[arg-type]
+    direct = bound_sequence_error(target, modulus, 3, largest)
+    assert found is not None
+    assert direct.total <= found.total <= direct.total * (1 + 2.0**-30)
+    assert Stated.of({}) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"modulus": "one"},
+        {"modulus": "-1/1"},
+        {"modulus": "1/0"},
+        {"modulus": "1/2:"},
+        {"modulus": "1/2:1/2 1/2"},
+        {"modulus exponent": "1/2"},
+        {"modulus exponent": "x"},
+        {"modulus largest": "-1/1"},
+        {"modulus estimated": "no"},
+        {"sample": "edge"},
+        {"modulus": "1/1000:1/1"},
+    ],
+)
+def test_damaged_statements_are_refused(damage: dict[str, str]) -> None:
+    honest = state(table(), 1.0).to_metadata()
+    blueprint = SimpleNamespace(metadata={**honest, **damage})
+    with pytest.raises(FileFormatError):
+        stated_error(blueprint, table())  # type: ignore[arg-type]

@@ -374,7 +374,7 @@ def test_rejecting_layers_are_carried_out_before_values_are_looked_up() -> None:
 
 def test_a_unit_at_another_code_is_refused_even_if_it_writes_nothing() -> None:
     where = grid((1, 2, 4), "compact")
-    table = GridTable.of(where, {(0, 1): [[1, 2]]})
+    table = GridTable.of(where, {(0, 1): [[1], [2]]})
     honest = SEQUENCE_FORMS["compact"](table)
     look_up = units_of(honest, "values")
     idle = look_up.w1.rows - 2  # of (2, 3), which goes to 0

@@ -510,7 +510,7 @@ def test_a_value_less_than_a_cell_below_the_keys_is_not_softened(
     monkeypatch.setattr(sequences, "global_shift", lambda layout, largest: 64)
     where = grid((1, 2, 4), "paper")
     for below, good in ((Fraction(3, 4), False), (Fraction(1), True)):
-        table = GridTable.of(where, {(2, 3): [[(836 - below) / 4, 0]]})
+        table = GridTable.of(where, {(2, 3): [[(836 - below) / 4], [0]]})
         limit = SEQUENCE_FORMS["paper"](table)
         assert certify_sequence(limit, table, exhaustive_work=0).smallest_key == 836
         soft = soften(limit, table, Fraction(10**5), 4)

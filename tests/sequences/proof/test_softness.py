@@ -17,6 +17,7 @@ from exactformer.sequences.constructions.softening import cell, soften
 from exactformer.sequences.proof.certify import certify_softened
 from exactformer.sequences.proof.leakage import Leakage
 from exactformer.sequences.proof.softness import check_softened
+from tests.cases.sequences import softened
 
 
 def compiled(form, tokens=2, dim=1, cells=4, positional=False):
@@ -49,14 +50,13 @@ def test_codes_of_every_class_are_off_by_no_more_than_the_recursion_says(
     unit = cell(model.blueprint)
     threshold = Leakage.of(model.blueprint).sharpness_for(0.25)
     sharpness = Fraction(threshold + extra) / unit**2
-    soft = ef.compile_sequence(
-        table={},
+    soft = softened(
+        {},
         tokens=tokens,
         dim=dim,
         delta=Fraction(1, cells),
         form=form,
         positional=positional,
-        realisation="softmax-relu",
         sharpness=sharpness,
     )
     grid = model.table.grid

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from exactformer.core.layers import FeedForward, PiecewiseLinear, Rule, Selection
 from exactformer.core.matrix import Matrix
 from exactformer.core.run_literal import LiteralFeedForward, Piecewise, mixed
+from exactformer.core.upper import float_above
 from exactformer.core.weights import dense
 from exactformer.errors import ExecutionError, InputError
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.run.exact import run_sequence
-from exactformer.sequences.run.fused import Quantiser, SequenceSweeps, float_above, read_sweeps
+from exactformer.sequences.run.fused import Quantiser, SequenceSweeps, read_sweeps
 from exactformer.sequences.run.literal import LiteralSequence
 from tests.cases.sequences import FORMS, SIZES, every_class, grid, random_table, symbols
 
@@ -166,7 +167,7 @@ def test_sweeps_of_the_table_survive_values_of_any_size(form: str) -> None:
     from exactformer.sequences.grid import GridTable
 
     where = grid((1, 2, 4), form)
-    table = GridTable.of(where, {ids: [[1e6 * (k + 1) for k in ids]] for ids in where.classes()})
+    table = GridTable.of(where, {ids: [[1e6 * (k + 1)] for k in ids] for ids in where.classes()})
     plan = SEQUENCE_FORMS[form](table)
     x = torch.tensor([[[0.1], [0.9]]], dtype=torch.float64)
     assert SequenceSweeps(plan)(x).tolist() == [[[1e6], [4e6]]]

@@ -15,19 +15,24 @@ in the tests. Small models are also run from end to end in exact arithmetic, lay
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from math import comb
+from math import comb, inf, isinf
 from typing import Any
 
-from exactformer.core.formats import FORMATS
+from exactformer.algebra.rational import to_float
+from exactformer.core.certificate import Bound, Certificate, Claim
+from exactformer.core.formats import FORMATS, float_format
 from exactformer.core.layers import Attention
-from exactformer.errors import IdentityError
+from exactformer.core.options import choose
+from exactformer.core.upper import float_above
+from exactformer.errors import CertificationError, IdentityError
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.files import sequence_digest
 from exactformer.sequences.grid import Class, GridTable
-from exactformer.sequences.proof.lookups import check_by_keys, every_class
+from exactformer.sequences.proof.error import SequenceErrorBound, rounded_up, stated_error
+from exactformer.sequences.proof.lookups import cell_unit, check_by_keys, every_class
 from exactformer.sequences.proof.softness import Softness, check_softened
 from exactformer.sequences.run.exact import run_sequences
 
@@ -35,9 +40,9 @@ EXHAUSTIVE_WORK = 20_000
 """Units and heads times inputs up to which every input class is run through every layer."""
 
 
-@dataclass(frozen=True)
-class SequenceCertificate:
-    """What has been proven about one sequence blueprint and one table on a grid."""
+@dataclass(frozen=True, kw_only=True)
+class SequenceCertificate(Certificate):
+    """What is known of one sequence blueprint and one table on a grid."""
 
     form: str
     realisation: str
@@ -58,15 +63,21 @@ class SequenceCertificate:
     smallest_key: int
     largest_key: int
     key_bits: int
-    error: Mapping[str, Any] | None
-    """A bound on d_p and its parts, by name, where it was asked for."""
-    blueprint_digest: str
+    error: SequenceErrorBound | None
+    """A bound on d_p between the map and the model, where a modulus of continuity is stated."""
     plain_floats: bool
     """Whether float64 carries out all layers after the quantiser without rounding: every number in
     them, scores and partial sums included, is shown to be a multiple of a binary unit that fits.
     """
+    rounding: Mapping[str, float]
+    """How far float64 may take a value of the hard blueprint from the table's, by executor."""
     softness: Softness | None = None
     """How far a softened blueprint may be from the hard limit that all the rest is about."""
+
+    @property
+    def depth(self) -> int:
+        """Layers of all stages."""
+        return sum(self.layers.values())
 
     @property
     def zero_error(self) -> bool:
@@ -75,6 +86,78 @@ class SequenceCertificate:
         if soft is None:
             return True
         return soft.selects and soft.stream_error == 0 and soft.ramp_mass < 1
+
+    def bound(self, dtype: object = None, executor: str | None = None) -> Bound:
+        """Return how far the model can be from its map f, in d_p.
+
+        The bound takes the modulus of continuity for granted, as well as the values of f that the
+        table holds. Of a softened model it is about softmax and ReLUs in exact arithmetic.
+
+        Raises:
+            CertificationError: if no modulus of continuity is known, or for a format but float64.
+        """
+        if float_format(dtype or self.dtype).name != "float64":
+            raise CertificationError(
+                f"sequence models compute in float64, not {dtype or self.dtype}"
+            )
+        if self.error is None:
+            known = "the table is reproduced" if self.zero_error else "the hard limit is the table"
+            raise CertificationError(
+                f"on the grid {known}, but between its points nothing is known of the map; state its "
+                "modulus of continuity, model.bounded(modulus)"
+            )
+        return self._bound(self.error, executor)
+
+    def _bound(self, error: SequenceErrorBound, executor: str | None = None) -> Bound:
+        entries = self.tokens * self.dim
+        if self.softness is not None:
+            return error.bound(entries, words=", in exact arithmetic")
+        chosen = executor or self.executor
+        if chosen is None:
+            return error.bound(entries, max(self.rounding.values()))
+        choose("executor", chosen, tuple(self.rounding))
+        return error.bound(entries, self.rounding[chosen])
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What is known, sentence by sentence: table, rest, keys, softness, distance."""
+        by = {
+            "exhaustive": "every class through every layer, in exact arithmetic",
+            "keys": "by the algebra of the keys",
+        }[self.method]
+        limit = "" if self.softness is None else "in the hard limit "
+        rest = f"{self.rejected:,} classes with equal columns go to 0; " if self.rejected else ""
+        rest += (
+            "whatever lies outside the support goes to 0"
+            if self.outside
+            else "outside the support, layers alone may take a token for one at another position"
+        )
+        formats = ", ".join(name for name, holds in self.float_exact.items() if holds) or "none"
+        keys = (
+            f"integers from {self.smallest_key:,} to {self.largest_key:,}, {self.key_bits} bits; "
+            f"exact in: {formats}"
+        )
+        claims = [
+            Claim(
+                "table", f"{limit}all {self.classes:,} classes have their values, error zero ({by})"
+            ),
+            Claim("rest", limit + rest),
+            Claim("keys", keys),
+        ]
+        if self.softness is not None:
+            claims += [Claim(name, text) for name, text in self.softness.lines().items()]
+        if self.error is not None:
+            claims.append(self._distance(self.error))
+        return tuple(claims)
+
+    def _distance(self, error: SequenceErrorBound) -> Claim:
+        bound = self._bound(error)
+        parts = ", ".join(f"{name} {rounded_up(value):g}" for name, value in bound.parts.items())
+        total = f"{rounded_up(bound.total):g}" + (f" ({parts})" if len(bound.parts) > 1 else "")
+        text = f"{bound.norm} ≤ {total}, for the modulus of continuity that is given"
+        if error.estimated:
+            text = f"{bound.norm} about {total}; the modulus was estimated, so this is no bound"
+        return Claim("distance", text, bound.kind)
 
     @property
     def float_exact(self) -> Mapping[str, bool]:
@@ -92,40 +175,21 @@ class SequenceCertificate:
         """Return plain data that JSON holds without loss."""
         return {
             **asdict(self),
+            "error": None if self.error is None else self._bound(self.error).to_dict(),
             "zero_error": self.zero_error,
             "float_exact": dict(self.float_exact),
+            "claims": [asdict(claim) for claim in self.claims],
         }
 
     def __str__(self) -> str:
         layers = ", ".join(f"{name} {count:,}" for name, count in self.layers.items())
         positions = " with positions" if self.positional else ", permutation equivariant"
-        by = {
-            "exhaustive": "every class through every layer, in exact arithmetic",
-            "keys": "by the algebra of the keys",
-        }[self.method]
-        rest = f"{self.rejected:,} classes with equal columns go to 0; " if self.rejected else ""
-        rest += (
-            "whatever lies outside the support goes to 0"
-            if self.outside
-            else "outside the support, layers alone may take a token for one at another position"
-        )
-        exact = ", ".join(name for name, holds in self.float_exact.items() if holds) or "none"
         lines = [
-            f"Certificate of a sequence map on {self.support}^({self.dim} × {self.tokens}), "
-            f"{self.cells} cells a side{positions}",
-            f"  model       {self.form}, {self.realisation}: {sum(self.layers.values()):,} layers "
-            f"({layers})",
-            f"  table       proven: all {self.classes:,} classes have their values, error zero ({by})",
-            f"  rest        proven: {rest}",
-            f"  keys        integers from {self.smallest_key:,} to {self.largest_key:,}, "
-            f"{self.key_bits} bits; exact in: {exact}",
+            f"Certificate of a sequence map on {self.support}^({self.tokens} × {self.dim}), "
+            f"{self.cells} cells per side{positions}",
+            f"  model       {self.form}, {self.realisation}: {self.depth:,} layers ({layers})",
         ]
-        if self.softness is not None:
-            lines[2:4] = [line.replace("proven:", "hard limit, proven:") for line in lines[2:4]]
-            lines += [f"  {name:<10}  {text}" for name, text in self.softness.lines().items()]
-        for name, value in (self.error or {}).items():
-            lines.append(f"  {name:<10}  {value}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {claim.name:<10}  {claim}" for claim in self.claims)])
 
 
 def fits(tokens: int, largest_key: int, precision: int) -> bool:
@@ -161,9 +225,10 @@ def certify_sequence(
         smallest_key=found.smallest_key,
         largest_key=found.largest_key,
         key_bits=max(-found.smallest_key, found.largest_key).bit_length(),
-        error=None,
+        error=stated_error(blueprint, table),
         blueprint_digest=sequence_digest(blueprint, table),
         plain_floats=found.float_exact,
+        rounding=_rounding(blueprint, table, found.float_exact),
     )
 
 
@@ -171,13 +236,36 @@ def certify_softened(
     soft: SequenceBlueprint, limit: SequenceBlueprint, table: GridTable
 ) -> SequenceCertificate:
     """Prove the hard limit against a table, and how far a softened blueprint may be from it."""
+    certificate = certify_sequence(limit, table)
+    softness = check_softened(soft, limit, table)  # before anything is counted
     return replace(
-        certify_sequence(limit, table),
-        softness=check_softened(soft, limit, table),  # before anything is counted
+        certificate,
+        softness=softness,
+        error=stated_error(soft, table, softness),
         realisation=soft.realisation,
         layers=soft.counts().layers,
         blueprint_digest=sequence_digest(soft, table),
     )
+
+
+def literal_rounding_of(blueprint: SequenceBlueprint, table: GridTable) -> float:
+    """Return how far layers in float64 may be from a value that is added to a key: eight roundings."""
+    largest = max(table.largest, cell_unit(blueprint) * blueprint.largest_key)
+    return 8 * 2.0**-53 * float_above(largest)
+
+
+def _rounding(
+    blueprint: SequenceBlueprint, table: GridTable, plain_floats: bool
+) -> Mapping[str, float]:
+    """Return how far off values may be: each is rounded once, or as layers in float64 round it."""
+    values = {v for columns in table.values.values() for column in columns for v in column}
+    once = inf if isinf(to_float(table.largest)) else float_above(_rounded_once(values))
+    literal = once if plain_floats else max(once, literal_rounding_of(blueprint, table))
+    return {"fused": once, "literal": literal, "exact": once}
+
+
+def _rounded_once(values: Iterable[Fraction]) -> Fraction:
+    return max((abs(v - Fraction(to_float(v))) for v in values), default=Fraction(0))
 
 
 def _units(blueprint: SequenceBlueprint) -> int:

@@ -1,4 +1,4 @@
-"""How far a sequence model is from its map, at most: bounds on d_p by parts.
+"""Bounds on the distance d_p between a sequence model and its map, by parts.
 
     d_p(f, g)^p = E ‖f(X) − g(X)‖_p^p,    X uniform on the support's cube, ‖·‖_p over all nd entries.
 
@@ -15,27 +15,40 @@ With s the side of a cell, m = nd, and a modulus of continuity ‖f(X) − f(Y)�
 
 sup ‖f‖_p is given; where there is nothing but a table, it is the largest norm in the table plus ω of
 the way to the nearest class: half a cell, and up to n − 1 cells more for columns to become different.
+
+Every number is rounded up. The modulus, and the norms of f where they are known, are taken as they are
+stated (:class:`Stated`): a bound is proven *for them*, and a file may state what it likes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import comb, factorial, floor, inf, isfinite, log10
-from typing import Any
+from decimal import Context, Decimal
+from fractions import Fraction
+from math import ceil, comb, factorial, frexp, inf, isfinite, ldexp
 
-from exactformer.errors import InputError
-from exactformer.sequences.grid import Grid, GridTable
+import numpy as np
+from numpy.typing import ArrayLike
+
+from exactformer.algebra.rational import to_float
+from exactformer.core.certificate import Bound, Kind
+from exactformer.core.header import rational, rational_text
+from exactformer.core.upper import Upper, float_above
+from exactformer.errors import FileFormatError, InputError
+from exactformer.sequences.blueprint import SequenceBlueprint
+from exactformer.sequences.grid import Grid, GridTable, exact
 from exactformer.sequences.proof.softness import Softness
 
-Modulus = Callable[[float], float] | float
-OFFSETS = {"centre": 0.5, "corner": 1.0}
-"""How far from the sampled point a cell reaches, in cells."""
+Modulus = Callable[[float], float] | float | Fraction
+OFFSETS = {"centre": Fraction(1, 2), "corner": Fraction(0)}
+"""Where in its cell a map is sampled, from the lower corner to the upper."""
+_SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
 class SequenceErrorBound:
-    """A bound on d_p and the parts it is made of, each a distance."""
+    """A bound on d_p in exact arithmetic and the parts it is made of, each a distance."""
 
     p: float
     smooth: float
@@ -48,21 +61,136 @@ class SequenceErrorBound:
     @property
     def total(self) -> float:
         """The sum: p-th powers of smooth and equal columns, which are met by different inputs."""
-        return norm((self.smooth, self.equal_columns), self.p) + self.ramps + self.leakage
+        return float(self._sum())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what a certificate holds; parts that are 0 are left out."""
+    def bound(self, entries: int, rounding: float = 0.0, words: str = "") -> Bound:
+        """Return the bound with what rounding each of so many entries adds."""
+        rounded = power(Upper(entries), 1 / Fraction(self.p)) * rounding
         parts = {
             "smooth": self.smooth,
             "equal columns": self.equal_columns,
             "ramps": self.ramps,
             "leakage": self.leakage,
+            "rounding": float(rounded),
         }
-        return {
-            f"d_{self.p:g}": rounded_up(self.total),
-            **{name: rounded_up(value) for name, value in parts.items() if value},
-            "modulus": "estimated, so d_p is no bound" if self.estimated else "given",
-        }
+        return Bound(
+            float(self._sum() + rounded),
+            {name: value for name, value in parts.items() if value},
+            f"d_{self.p:g}(f, model){words}",
+            Kind.ESTIMATED if self.estimated else Kind.PROVEN,
+        )
+
+    def _sum(self) -> Upper:
+        return norm((self.smooth, self.equal_columns), self.p) + self.ramps + self.leakage
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a bound takes for granted about a map: numbers that nobody proved."""
+
+    modulus: Fraction | tuple[tuple[Fraction, Fraction], ...]
+    """L, or (h, ω(h)) for the arguments that the bound needs."""
+    p: Fraction
+    largest: Fraction | None = None
+    equal_norm: Fraction | None = None
+    estimated: bool = False
+
+    def to_metadata(self) -> dict[str, str]:
+        """Return the entries of a blueprint's metadata that hold it."""
+        texts = {"modulus": _modulus_text(self.modulus), "modulus exponent": rational_text(self.p)}
+        norms = {"modulus largest": self.largest, "modulus equal norm": self.equal_norm}
+        texts |= {name: rational_text(v) for name, v in norms.items() if v is not None}
+        return texts | ({"modulus estimated": "yes"} if self.estimated else {})
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, str]) -> Stated | None:
+        """Read the entries of a blueprint's metadata; raise where they are damaged."""
+        if "modulus" not in metadata:
+            return None
+
+        def number(name: str) -> Fraction | None:
+            return None if name not in metadata else _stated(metadata[name], name)
+
+        p = number("modulus exponent")
+        if p is None or p < 1 or metadata.get("modulus estimated", "yes") != "yes":
+            raise FileFormatError("the entries that state a modulus of continuity are damaged")
+        text = metadata["modulus"]
+        modulus: Fraction | tuple[tuple[Fraction, Fraction], ...]
+        if ":" in text:
+            pairs = [pair.partition(":")[::2] for pair in text.split(" ")]
+            modulus = tuple((_stated(h, "modulus"), _stated(v, "modulus")) for h, v in pairs)
+        else:
+            modulus = _stated(text, "modulus")
+        norms = (number("modulus largest"), number("modulus equal norm"))
+        return cls(modulus, p, *norms, estimated="modulus estimated" in metadata)
+
+    def at(self, h: float) -> float:
+        """Return ω at the nearest argument above that was stated; ω does not fall."""
+        assert not isinstance(self.modulus, Fraction)
+        known = [(a, value) for a, value in self.modulus if a >= Fraction(h)]
+        if not known:
+            raise FileFormatError(f"the modulus of continuity is not stated at {h:.4g} or above")
+        return float_above(min(known)[1])
+
+
+def state(
+    table: GridTable,
+    modulus: Modulus,
+    p: float = 2,
+    largest: float | None = None,
+    sample: str = "centre",
+    estimated: bool = False,
+    equal_norm: float | None = None,
+) -> Stated:
+    """Return what is stated of a map; of a function ω, its values where the bound needs them."""
+    seen: dict[Fraction, Fraction] = {}
+
+    def noted(h: float) -> float:
+        assert callable(modulus)
+        # A little farther, so that other processors' roundings of h stay below.
+        fraction, exponent = frexp(h)
+        beyond = ldexp(ceil(fraction * 2**32), exponent - 32)
+        value = modulus_at(modulus, beyond)
+        seen[Fraction(beyond)] = Fraction(float(value))
+        return float(value)
+
+    bound_sequence_error(
+        table, noted if callable(modulus) else modulus, p, largest, sample, equal_norm=equal_norm
+    )
+    return Stated(
+        tuple(seen.items()) if callable(modulus) else exact(modulus),
+        exact(p),
+        None if largest is None else exact(largest),
+        None if equal_norm is None else exact(equal_norm),
+        estimated,
+    )
+
+
+def stated_error(
+    blueprint: SequenceBlueprint, table: GridTable, softness: Softness | None = None
+) -> SequenceErrorBound | None:
+    """Return the bound for what a blueprint states of its map; None where it states nothing."""
+    stated = Stated.of(blueprint.metadata)
+    if stated is None:
+        return None
+    return bound_sequence_error(
+        table,
+        stated.modulus if isinstance(stated.modulus, Fraction) else stated.at,
+        stated.p,
+        stated.largest,
+        sample_of(blueprint),
+        softness,
+        stated.estimated,
+        stated.equal_norm,
+    )
+
+
+def sample_of(blueprint: SequenceBlueprint) -> str:
+    """Return where in their cells the map of a blueprint was sampled, as it states."""
+    sample = blueprint.metadata.get("sample", "centre")
+    if sample not in OFFSETS:
+        raise FileFormatError(f"sample={sample[:40]!r} is not one of {', '.join(OFFSETS)}")
+    return sample
 
 
 def rounded_up(value: float) -> float:
@@ -71,113 +199,162 @@ def rounded_up(value: float) -> float:
     >>> rounded_up(0.0512301)
     0.05124
     """
-    if value == 0:
-        return 0.0
-    digits = 3 - floor(log10(value))
-    result = round(value, digits)
-    return result if result >= value else round(result + 10.0**-digits, digits)
+    digits = Context(prec=4)
+    nearest = digits.create_decimal(Decimal(value))
+    return float(nearest if float(nearest) >= value else nearest.next_plus(digits))
 
 
 def bound_sequence_error(
     table: GridTable,
     modulus: Modulus,
-    p: float = 2,
-    largest: float | None = None,
+    p: float | Fraction = 2,
+    largest: float | Fraction | None = None,
     sample: str = "centre",
     softness: Softness | None = None,
     estimated: bool = False,
-    equal_norm: float | None = None,
+    equal_norm: float | Fraction | None = None,
 ) -> SequenceErrorBound:
     """Bound d_p between a map of known modulus and the model of its table.
 
-    ``modulus`` is ω, or a number L for ω(h) = Lh; ``largest`` is sup ‖f‖_p where it is known, and
-    ``equal_norm`` the norm of f over the sampled points of cells that are discarded.
+    ``modulus`` is ω, which must not fall, or a number L for ω(h) = Lh; ``largest`` is sup ‖f‖_p where
+    it is known, and ``equal_norm`` the norm of f over the sampled points of cells that are discarded.
     """
     if not 1 <= p < inf:
         raise InputError(f"p={p} must be at least 1, and finite")
-    grid = table.grid
-    side = cell_side(grid)
-    entries, reach = grid.tokens * grid.dim, OFFSETS[sample] * side
-    away = entries ** (1 / p) * reach
-    smooth = modulus_at(modulus, away)
+    for name, value in (("largest", largest), ("equal_norm", equal_norm)):
+        if value is not None and not 0 <= value < inf:
+            raise InputError(f"{name}={value} must be 0 or more, and finite")
+    grid, p = table.grid, Fraction(p)
+    entries, way = Fraction(grid.tokens * grid.dim), reach(grid, sample)
+    smooth = modulus_at(modulus, _root(entries, p) * float_above(way))
     if not callable(modulus):
-        smooth = modulus * (entries / (p + 1)) ** (1 / p) * reach
+        smooth = modulus_at(modulus, _root(entries / (p + 1), p) * float_above(way))
     lost = 1 - kept_mass(grid)
-    equal = 0.0
+    equal = Upper(0.0)
     if lost:
-        share = lost ** (1 / p)
+        share = _root(lost, p)
         if largest is not None:
-            equal = share * largest
+            equal = share * float_above(Fraction(largest))
         elif equal_norm is not None:
-            equal = equal_norm + share * smooth
+            equal = share * smooth + float_above(Fraction(equal_norm))
         else:
             equal = share * largest_norm(table, modulus, p, sample)
         if softness is not None and not softness.rejects:
-            equal += share * span(softness, grid.tokens, p)
+            equal = equal + share * span(softness, grid.tokens, p)
     ramps, leakage = soft_parts(softness, grid.tokens, p)
-    kept = (1 - lost) ** (1 / p) * smooth
-    return SequenceErrorBound(float(p), kept, equal, ramps, leakage, estimated)
+    kept = _root(1 - lost, p) * smooth
+    return SequenceErrorBound(to_float(p), float(kept), float(equal), ramps, leakage, estimated)
 
 
-def soft_parts(softness: Softness | None, tokens: int, p: float) -> tuple[float, float]:
+def soft_parts(softness: Softness | None, tokens: int, p: float | Fraction) -> tuple[float, float]:
     """Return how far a softened model is from its hard limit: by ramps, by leakage."""
     if softness is None:
         return 0.0, 0.0
     whole = span(softness, tokens, p)
-    ramps = softness.ramp_mass ** (1 / p) * whole
+    ramps = _root(Fraction(softness.ramp_mass), p) * whole
     moved = softness.stream_error if softness.selects else None
-    leakage = whole if moved is None else min(whole, tokens ** (1 / p) * moved)
-    return ramps, leakage
+    leakage = whole if moved is None else whole.or_below(_root(Fraction(tokens), p) * moved)
+    return float(ramps), float(leakage)
 
 
-def span(softness: Softness, tokens: int, p: float) -> float:
+def span(softness: Softness, tokens: int, p: float | Fraction) -> Upper:
     """Return how far apart, in ‖·‖_p, two outputs of a softened model can be."""
-    return float(tokens ** (1 / p) * norm(softness.spans, p))
+    return _root(Fraction(tokens), p) * norm(softness.spans, p)
 
 
-def kept_mass(grid: Grid) -> float:
+def kept_mass(grid: Grid) -> Fraction:
     """Return the part of the cube that has a value: P = Π_{i<n}(1 − i/D) where columns must differ."""
     if grid.positional or grid.repeats:
-        return 1.0
+        return Fraction(1)
     n, D = grid.tokens, grid.points
-    return float(comb(D, n) * factorial(n) / D**n)
+    return Fraction(comb(D, n) * factorial(n), D**n)
 
 
-def largest_norm(table: GridTable, modulus: Modulus, p: float, sample: str) -> float:
+def largest_norm(table: GridTable, modulus: Modulus, p: float | Fraction, sample: str) -> Upper:
     """Return a bound on ‖f(X)‖_p over the cube, from the table and the modulus."""
     grid = table.grid
-    norms = (
-        norm([float(v) for column in columns for v in column], p)
+    sizes = [
+        [float_above(abs(v)) for column in columns for v in column]
         for columns in table.values.values()
-    )
-    cells = OFFSETS[sample]
+    ]
+    way = reach(grid, sample)
     if not (grid.positional or grid.repeats):
         # Columns become different along one coordinate where it has cells enough.
-        cells += grid.tokens - 1 if grid.cells >= grid.tokens else grid.cells
-    way = (grid.tokens * grid.dim) ** (1 / p) * cells * cell_side(grid)
-    return max(norms, default=0.0) + modulus_at(modulus, way)
+        more = grid.tokens - 1 if grid.cells >= grid.tokens else grid.cells
+        way += more * cell_side(grid)
+    away = _root(Fraction(grid.tokens * grid.dim), p) * float_above(way)
+    return norm(sizes, p).max() + modulus_at(modulus, away)
 
 
-def norm(values: Iterable[float], p: float) -> float:
-    """Return ‖v‖_p, by the largest entry: powers of small numbers would be 0.
+def norm(values: ArrayLike, p: float | Fraction) -> Upper:
+    """Bound ‖v‖_p along the last axis, by the largest entry: powers of small numbers would be 0.
 
-    >>> norm((3, -4), 2)
-    5.0
+    >>> 5 <= float(norm((3, -4), 2)) < 5.000001
+    True
     """
-    sizes = [abs(v) for v in values]
-    largest = max(sizes)
-    return float(largest * sum((v / largest) ** p for v in sizes) ** (1 / p)) if largest else 0.0
+    sizes = np.abs(np.asarray(values, dtype=np.float64))
+    largest = sizes.max(axis=-1, initial=0.0)
+    shares = Upper(sizes) / np.where(largest > 0, largest, 1.0)[..., None]
+    total = power(shares, Fraction(p)).sum(axis=-1)
+    return power(total, 1 / Fraction(p)) * Upper(largest)
 
 
-def cell_side(grid: Grid) -> float:
+def power(base: Upper, exponent: Fraction) -> Upper:
+    """Bound base^exponent, for an exponent above 0.
+
+    Room is left for 16 units in the last place of the power, and for the exponent's own rounding.
+    """
+    if exponent == 1:
+        return base
+    e = to_float(exponent)
+    with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
+        found = np.power(base.values, e)
+        room = 1 + (16 + np.abs(e * np.log(base.values))) * 2.0**-52
+        found = np.maximum(found * room, _SMALLEST)
+    return Upper(np.where(base.values == 0, 0.0, found))
+
+
+def reach(grid: Grid, sample: str) -> Fraction:
+    """Return how far a cell reaches from the float at which a map is sampled there."""
+    low, side, offset = grid.support[0], cell_side(grid), OFFSETS[sample]
+    corners = (low + side * q for q in range(grid.cells))
+    points = ((corner, Fraction(to_float(corner + side * offset))) for corner in corners)
+    return max(max(point - corner, corner + side - point) for corner, point in points)
+
+
+def cell_side(grid: Grid) -> Fraction:
     """Return the side of a cell, in the coordinates of the input."""
     low, high = grid.support
-    return float((high - low) / grid.cells)
+    return (high - low) / grid.cells
 
 
-def modulus_at(modulus: Modulus, h: float) -> float:
+def modulus_at(modulus: Modulus, h: Upper | float) -> Upper:
     """Return ω(h), checked."""
-    value = float(modulus(h)) if callable(modulus) else float(modulus) * h
+    if callable(modulus):
+        value = float(modulus(float(h)))
+    else:
+        stated = float(modulus)
+        usable = isfinite(stated) and stated >= 0
+        value = float(Upper(float_above(exact(modulus))) * h) if usable else stated
     if not (isfinite(value) and value >= 0):
-        raise InputError(f"the modulus of continuity is {value} at {h:.4g}; it must be 0 or more")
-    return value
+        raise InputError(
+            f"the modulus of continuity is {value} at {float(h):.4g}; it must be 0 or more"
+        )
+    return Upper(value)
+
+
+def _root(base: Fraction, p: float | Fraction) -> Upper:
+    return power(Upper(float_above(base)), 1 / Fraction(p))
+
+
+def _modulus_text(modulus: Fraction | tuple[tuple[Fraction, Fraction], ...]) -> str:
+    if isinstance(modulus, Fraction):
+        return rational_text(modulus)
+    return " ".join(f"{rational_text(h)}:{rational_text(value)}" for h, value in modulus)
+
+
+def _stated(text: str, name: str) -> Fraction:
+    number = rational(text, name)
+    if number < 0:
+        raise FileFormatError(f"{name} is negative: {text[:40]!r}")
+    return number

@@ -36,6 +36,10 @@ from exactformer.sequences.proof.outside import number_and_mean, selective_shift
 
 PRECISION = 53
 """Significant bits of float64."""
+ROOM = 1 + 2.0**-43
+"""A factor for the roundings of the recursion itself, which are fewer than 2^9."""
+TINY = 2.0**-1022
+"""What exp(−x) may be where float64 has 0."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,8 @@ class Leakage:
         exponent = sharpness * (0.5 - e) * (1 - 2 * e)
         if exponent < 1:
             return inf, inf
-        leak = (n - 1) * (1 - 2 * e) * exp(-exponent)
+        exponent *= 1 - 2.0**-48  # its own roundings are fewer
+        leak = (n - 1) * (1 - 2 * e) * exp(-exponent) * ROOM + TINY
         if not self.binary or sharpness < self.float_exact():
             leak += 2 * (n + 4) * 2.0**-PRECISION * K ** (n + 1)
         drift = K * leak / (1 - exp(-sharpness * (1 - 2 * e)))

@@ -30,6 +30,7 @@ from exactformer.core.layers import (
     Rule,
 )
 from exactformer.core.matrix import Matrix
+from exactformer.core.upper import Upper, float_above
 from exactformer.errors import CertificationError, IdentityError
 from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.grid import GridTable
@@ -129,17 +130,18 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
     leakage, cell = Leakage.of(limit), float(unit)
     error = leakage.code_error(float(sharpness) * cell**2)
     # A value is added to a column as large as its key: four roundings of that size.
-    left_over = cell * (error + limit.largest_key * 4 * 2.0**-PRECISION)
+    rounded = Upper(float_above(Fraction(limit.largest_key))) * (4 * 2.0**-PRECISION)
+    left_over = float((rounded + error) * float_above(unit)) if error < inf else None
     if in_place:
         _check_margin(limit, table, unit)
     rejected = reject_margin(limit) if in_place or limit.stages[2:-1] else clearance
     return Softness(
         sharpness=float(sharpness),
         threshold=leakage.sharpness_for(ALLOWED) / cell**2,
-        ramp_mass=float(1 - kept),
+        ramp_mass=float_above(1 - kept),
         code_error=error if error < inf else None,
         clearance=float(clearance),
-        stream_error=None if error == inf else left_over if in_place else 0.0,
+        stream_error=left_over if in_place or error == inf else 0.0,
         rejects=error <= rejected,
         spans=tuple(_spans(soft, table) if in_place else output_spans(table)),
     )
@@ -180,7 +182,7 @@ def reject_margin(limit: SequenceBlueprint) -> float:
 def output_spans(table: GridTable) -> Iterator[float]:
     """Yield, for every coordinate, the largest less the smallest value of a table, 0 included."""
     for low, high in _ends(table):
-        yield float(high - low)
+        yield float_above(high - low)
 
 
 def _ends(table: GridTable) -> Iterator[Interval]:
@@ -214,7 +216,7 @@ def _spans(soft: SequenceBlueprint, table: GridTable) -> Iterator[float]:
         clamp = PiecewiseLinear.of((first, last), ((-1, first), (0, 0), (-1, last)))
         if first > low or last < high or _difference(relus, clamp, "clip"):
             raise IdentityError(f"clip: layer {r + 1} does not leave the values of the table alone")
-        yield float(last - first)
+        yield float_above(last - first)
 
 
 def _clip_units(units: Layer) -> FeedForward:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.core.layers import RELU, Attention, FeedForward
+from exactformer.core.upper import float_above
 from exactformer.errors import ExecutionError
 from exactformer.sequences.blueprint import SequenceBlueprint
 
@@ -179,12 +180,6 @@ def _whole(value: Fraction) -> int:
     if value.denominator != 1:
         raise ExecutionError(f"{value} should be an integer: this is no blueprint of the theorem")
     return value.numerator
-
-
-def float_above(value: Fraction) -> float:
-    """Return the smallest float64 that is not below a rational."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 class Quantiser(nn.Module):

@@ -62,7 +62,10 @@ model = ef.compile_sequence(
     delta="1/{cells}",
     form={form!r},
     positional={positional},
+    outside="zero",
 )
+if target.lipschitz is not None:
+    model = model.bounded(target.lipschitz({tokens}), target=target)
 assert sequence_digest(model.blueprint, model.table) == (
     {digest!r}
 )

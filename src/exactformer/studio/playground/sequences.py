@@ -108,8 +108,11 @@ def compiled(request: SequenceRequest) -> tuple[SequenceModel, NamedMap]:
             delta=delta,
             form=request.form,
             positional=positional,
-            modulus=None if target.lipschitz is None else target.lipschitz(request.tokens),
+            outside="zero",
         )
+        if target.lipschitz is not None:
+            modulus = target.lipschitz(request.tokens)
+            _models[key] = _models[key].bounded(modulus, target=target)
         while len(_models) > KEPT_MODELS:
             _models.popitem(last=False)
     return _models[key], target
@@ -120,11 +123,10 @@ _models: OrderedDict[SequenceRequest, SequenceModel] = OrderedDict()
 
 def describe(request: SequenceRequest) -> dict[str, Any]:
     """Return everything about the compiled model that does not depend on the input."""
-    from exactformer.sequences.measure import measure_sequence_error
-
     model, target = compiled(request)
     counts = model.blueprint.counts()
-    measured = measure_sequence_error(model, target, 2, SAMPLES)
+    measured = model.measure(target, samples=SAMPLES)
+    error = f"{measured.value:.4g} ± {measured.standard_error:.1g}"
     return {
         "request": asdict(replace(request, input="")),
         "summary": target.summary,
@@ -136,7 +138,7 @@ def describe(request: SequenceRequest) -> dict[str, Any]:
         "weights": counts.weights,
         "key_bits": counts.key_bits,
         "keys": keys(model),
-        "measured": {"text": f"d_2 = {measured}", **measured.to_dict()},
+        "measured": {"text": f"d_2 = {error}", **measured.to_dict()},
         "certificate": str(model.certificate),
         "digest": model.certificate.blueprint_digest,
     }
@@ -149,7 +151,7 @@ def journey(request: SequenceRequest) -> dict[str, Any]:
     model, target = compiled(request)
     x = input_of(request)
     cells = model.quantise(x)
-    output, wanted = model(x).numpy(), target(x.T).T
+    output, wanted = model(x).numpy(), target(x)
     return {
         "request": asdict(request),
         "input": x.tolist(),

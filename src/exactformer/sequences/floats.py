@@ -1,0 +1,96 @@
+"""Sequence modules in float64, compared with their tables: what a proof in rationals does not cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from exactformer.algebra.rational import to_float
+from exactformer.errors import CertificationError, SizeError
+from exactformer.sequences.proof.cells import quantised
+from exactformer.sequences.proof.certify import literal_rounding_of
+from exactformer.sequences.proof.integers import Integers
+from exactformer.sequences.proof.lookups import cell_unit, every_class, quantised_streams
+from exactformer.sequences.run.literal import LiteralSequence
+
+if TYPE_CHECKING:
+    from exactformer.sequences.model import SequenceModel
+
+MOST_RUNS = 2**27
+"""Layers times classes that are run to compare a module with its table."""
+
+
+def check_floats(model: SequenceModel) -> None:
+    """Raise unless a model gives every class its values in float64, those without any 0.
+
+    Sweeps round each value once. Layers may be off by roundings of the largest number they add a value
+    to, which is a key in the paper's form; where they are not known to be exact beyond the quantiser,
+    every class is run.
+    """
+    if model.sweeps is None:
+        return
+    grid = model.table.grid
+    classes = every_class(grid)
+    _compare(model, classes, model.sweeps, 0.0)
+    if model.executor != "literal" or model.certificate.softness is not None:
+        return
+    if model.certificate.plain_floats:
+        return _check_quantiser(model)
+    work = len(classes) * sum(len(stage) for stage in model.blueprint.stages)
+    if work > MOST_RUNS:
+        raise SizeError(
+            f"executor='literal' is not shown to be right in float64 without running {len(classes):,} "
+            f"classes through all layers, {work:,} in all; the limit is {MOST_RUNS:,}. Use "
+            "executor='fused', or delta = 1/2^m in another form"
+        )
+    tolerance = literal_rounding_of(model.blueprint, model.table)
+    _compare(model, classes, model, tolerance)
+
+
+def _compare(
+    model: SequenceModel, classes: Integers, run: Callable[[Tensor], Tensor], tolerance: float
+) -> None:
+    """Compare values at the centres of all cells with the table."""
+    grid, table = model.table.grid, model.table.values
+    points = torch.tensor(
+        [[to_float(v) for v in grid.centre(k)] for k in range(grid.points)], dtype=torch.float64
+    )
+    nothing = ((Fraction(0),) * grid.dim,) * grid.tokens
+    named = [tuple(ids) for ids in classes.tolist()]
+    wanted = [[[to_float(v) for v in c] for c in table.get(ids, nothing)] for ids in named]
+    found = run(points[torch.from_numpy(classes)])
+    off = (found - torch.tensor(wanted, dtype=torch.float64)).abs()
+    wrong = (~(off <= tolerance)).any(-1).any(-1).nonzero()
+    if len(wrong):
+        raise CertificationError(
+            f"in float64 the class {named[int(wrong[0])]} does not come out as it should: the "
+            "support is too narrow, or too far from 0, for its cells, or numbers are too large"
+        )
+
+
+def _check_quantiser(model: SequenceModel) -> None:
+    """Raise unless the quantiser's layers are exact in float64 at the centre of every cell."""
+    grid, blueprint = model.table.grid, model.blueprint
+    unit = cell_unit(blueprint)
+    columns = np.repeat(np.arange(grid.points)[:, None], grid.tokens, axis=1)
+    after = quantised(blueprint, unit)
+    wanted = quantised_streams(grid, after, columns).entries.tolist()
+    streams: dict[str, Tensor] = {}
+    literal = LiteralSequence(blueprint)
+    centres = [[[to_float(v) for v in grid.centre(k)] for k in ids] for ids in columns.tolist()]
+    literal(torch.tensor(centres, dtype=torch.float64), streams.__setitem__)
+    first = blueprint.stages[0]
+    found = streams[f"{first.name} {len(first)}"].tolist()
+    used = [row for row in range(blueprint.width) if row not in after.free]
+    for here, there in zip(found, wanted, strict=True):
+        for column, exact in zip(here, there, strict=True):
+            if any(Fraction(column[row]) != exact[row] * unit for row in used):
+                raise CertificationError(
+                    "in float64 the layers of the quantiser do not take the centre of every cell to "
+                    "its number: the support is too narrow, or too far from 0; use executor='fused'"
+                )
