@@ -13,6 +13,7 @@ import pytest
 
 from exactformer.core.layers import IDENTITY, RELU, Attention, FeedForward, PiecewiseLinear, Rule
 from exactformer.core.matrix import Matrix
+from exactformer.core.upper import float_above
 from exactformer.errors import CertificationError
 from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
@@ -290,9 +291,14 @@ def test_spans_are_those_of_the_values_with_zero() -> None:
     for form in ("compact", "paper", "four-layer"):
         soft, limit, table = pair(form)
         found = [v for columns in table.values.values() for c in columns for v in c]
-        span = float(max(0, *found) - min(0, *found))
+        span = float_above(max(0, *found) - min(0, *found))
         assert check_softened(soft, limit, table).spans == (span,)
         assert list(output_spans(table)) == [span]
+
+
+def left_over(code_error: float, key: int) -> float:
+    """What stays in the paper's form, whose cells measure a quarter: never below the true number."""
+    return float_above((Fraction(code_error) + Fraction(key * 4, 2**53)) / 4)
 
 
 def test_clearance_is_three_eighths_of_a_cell() -> None:
@@ -312,7 +318,7 @@ def test_sharpness_is_the_inverse_of_the_one_temperature() -> None:
     assert paper.threshold == pytest.approx(16 * leakage.sharpness_for(0.25))
     assert paper.code_error == leakage.code_error(10**4 / 16)
     key = made("paper")[0].largest_key
-    assert paper.stream_error == (paper.code_error + key * 4 * 2.0**-53) / 4
+    assert paper.stream_error == left_over(paper.code_error, key)
 
 
 def test_rejecting_takes_codes_nearer_than_values_do() -> None:
@@ -488,7 +494,7 @@ def test_what_is_left_in_the_papers_form_is_the_error_of_the_codes_and_rounding(
     sharpness = Fraction(leakage.sharpness_for(0.01) * 16)
     found = check_softened(soften(honest, table, sharpness, 4), honest, table)
     assert found.code_error == pytest.approx(0.01, rel=1e-3)
-    assert found.stream_error == (found.code_error + honest.largest_key * 4 * 2.0**-53) / 4
+    assert found.stream_error == left_over(found.code_error, honest.largest_key)
     compact, other = made("compact")
     sharpness = Fraction(softness.Leakage.of(compact).sharpness_for(0.01))
     assert check_softened(soften(compact, other, sharpness, 4), compact, other).stream_error == 0

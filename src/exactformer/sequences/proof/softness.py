@@ -30,7 +30,7 @@ from exactformer.core.layers import (
     Rule,
 )
 from exactformer.core.matrix import Matrix
-from exactformer.core.upper import Upper, float_above
+from exactformer.core.upper import float_above
 from exactformer.errors import CertificationError, IdentityError
 from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.grid import GridTable
@@ -130,8 +130,8 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
     leakage, cell = Leakage.of(limit), float(unit)
     error = leakage.code_error(float(sharpness) * cell**2)
     # A value is added to a column as large as its key: four roundings of that size.
-    rounded = Upper(float_above(Fraction(limit.largest_key))) * (4 * 2.0**-PRECISION)
-    left_over = float((rounded + error) * float_above(unit)) if error < inf else None
+    rounded = Fraction(limit.largest_key * 4, 2**PRECISION)
+    left_over = float_above(unit * (Fraction(error) + rounded)) if error < inf else None
     if in_place:
         _check_margin(limit, table, unit)
     rejected = reject_margin(limit) if in_place or limit.stages[2:-1] else clearance
