@@ -53,7 +53,7 @@ def test_polynomials_are_certified_as_before(tmp_path):
         assert loading.certify(source, "y + x^2", variables=["x", "y"]) == model.certificate
 
 
-@pytest.mark.parametrize("source", [None, 3, np.zeros(2), object()], ids=str)
+@pytest.mark.parametrize("source", [None, 3, np.zeros(2), object()], ids=lambda x: type(x).__name__)
 def test_what_is_neither_a_model_nor_a_path_is_refused(source):
     with pytest.raises(InputError, match=f"not {type(source).__name__}"):
         loading.certify(source)
