@@ -74,8 +74,10 @@ class LiteralHead(nn.Module):
         super().__init__()
         for name in ("query", "key", "value"):
             self.register_buffer(name, tensor(getattr(head, name), name))
-        bias = tensor(head.bias, "bias") if isinstance(head, BiasedHead) else None
-        self.register_buffer("bias", bias)
+        if isinstance(head, BiasedHead):
+            self.register_buffer("bias", tensor(head.bias, "bias"))
+        else:
+            self.bias = None
 
     def forward(self, stream: Tensor, selection: Selection, record: Record | None = None) -> Tensor:
         """Return what this head adds to the stream."""

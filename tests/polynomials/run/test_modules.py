@@ -53,10 +53,10 @@ def test_every_tensor_of_the_literal_module_is_a_matrix_of_the_blueprint() -> No
     for construction in CONSTRUCTIONS:
         blueprint, _ = example(construction)
         module = LiteralTransformer(blueprint)
-        names = ("embedding.", "readout.", "feed_forward.")
-        paths = set(rounded_weights(blueprint, torch.float64))
-        for name in names:
-            paths = {path.replace(name, "") for path in paths}
+        paths = {
+            path.removeprefix("embedding.").replace("heads.", "attention.heads.")
+            for path in rounded_weights(blueprint, torch.float64)
+        }
         assert set(module.state_dict()) == paths
         assert {name for name, _ in module.named_buffers()} <= paths
 
