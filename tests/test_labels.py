@@ -51,8 +51,8 @@ def softened() -> Subject:
         return x - x.mean()
 
     options = {"tokens": 2, "dim": 1, "delta": Fraction(1, 3)}
-    soft = ef.compile_sequence(centred, **options, realisation="softmax-relu")
-    limit = ef.compile_sequence(centred, **options).blueprint
+    hard = ef.compile_sequence(centred, **options)
+    soft, limit = hard.softened(), hard.blueprint
     return Subject(soft.blueprint, lambda found: certify_softened(found, limit, soft.table))
 
 

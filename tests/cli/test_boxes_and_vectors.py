@@ -132,7 +132,7 @@ def test_inspect_says_what_a_function_was_measured_to_be_from_its_polynomial(cal
     save_blueprint(_with_metadata(load_blueprint(file), approximation="{"), file)
     answer = call("inspect", file)
     assert answer.code == 2
-    assert "damaged" in answer.err
+    assert "corrupt" in answer.err
 
 
 def _with_metadata(blueprint, **metadata):

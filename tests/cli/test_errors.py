@@ -107,7 +107,7 @@ def test_a_file_that_is_no_model_is_refused(call, bad_file, command):
     arguments = [command, bad_file, *(["-"] if command == "predict" else [])]
     answer = call(*arguments, "--json", stdin="1,1\n")
     assert answer.code == 2
-    assert answer.json["error"] in ("FileFormatError", "IdentityError", "WeightMismatchError")
+    assert answer.json["error"] in ("AlteredFileError", "FileFormatError", "WeightMismatchError")
     assert str(bad_file) in answer.json["message"] or "altered" in answer.json["message"]
     assert "Traceback" not in call(*arguments, stdin="1,1\n").err
 

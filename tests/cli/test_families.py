@@ -1,7 +1,5 @@
 """``certify``, ``predict``, ``inspect`` and ``export`` take a file of any family."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 import torch
@@ -140,7 +138,7 @@ def test_predict_says_what_was_written(call, sort, coupling, tmp_path):
     for file in (sort, coupling):
         words = " ".join(call("predict", file, "-o", out, stdin=table(ROWS)).out.split())
         assert words.startswith("3 sequences in")
-    assert "numerical: E Σ_t |H_t − Ĥ_t| ≤" in words
+    assert "stated: E Σ_t |H_t − Ĥ_t|" in words
 
 
 def test_the_help_of_predict_says_how_sequences_are_written(call):
@@ -178,7 +176,7 @@ def test_inspect_shows_the_networks_and_the_bound_of_a_coupling(call, coupling):
         "1 → 128 → 65 → 5",
         "phi_1 … 2 | psi_1 … 2 | value_1",
         "stated by the file",
-        "≈ error numerical: E Σ_t |H_t − Ĥ_t| ≤",
+        "! error stated: E Σ_t |H_t − Ĥ_t|",
         "interpolation of the coupling",
     ):
         assert part in words
@@ -253,27 +251,21 @@ def test_an_expression_is_not_compared_with_what_is_no_polynomial(call, file):
         assert "leave EXPR and --variables out" in answer.err
 
 
-def needs(package):
-    missing = find_spec(f"exactformer.{package}.check") is None
-    return pytest.mark.skipif(missing, reason=f"{package}/check.py is not written yet")
-
-
-@needs("sequences")
 def test_certify_proves_the_file_of_a_sequence_map_anew(call, sort):
     answer = call("certify", sort)
     assert answer.code == 0
     assert "sort.safetensors is certified" in answer.out
     assert "4 per side" in answer.out
     told = call("certify", sort, "--json").json
-    assert told["certificate"] == call("inspect", sort, "--json").json["certificate"]
+    shown = call("inspect", sort, "--json").json["certificate"]
+    assert told["certificate"] == {**shown, "executor": None}  # one holds for every executor
 
 
-@needs("couplings")
-def test_certify_calls_the_bound_of_a_coupling_numerical(call, coupling):
+def test_certify_says_that_the_bound_of_a_coupling_is_stated(call, coupling):
     answer = call("certify", coupling)
     assert answer.code == 0
     words = " ".join(answer.out.split())
-    assert "coupling.safetensors: numerical" in words
+    assert "coupling.safetensors: stated" in words
     assert "stated by the file" in words
     told = call("certify", coupling, "--json").json
     assert told["file"] == str(coupling)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import exactformer as ef
-from exactformer.polynomials.measure import points_in_ball
+from exactformer.core.domain import points_in_ball
 
 POINTS = points_in_ball(500, 2, 2.0)
 

@@ -209,7 +209,7 @@ def test_a_flipped_bit_is_noticed_or_without_meaning(
 def test_every_damaged_matrix_is_named(tmp_path: Path) -> None:
     sequences.save_sequence(*small_sequence(), tmp_path / "model")
     file = File.read(tmp_path / "model")
-    for place in ("blueprint.readout", "blueprint.stages.0.parts.0.units.w1", "values"):
+    for place in ("blueprint.readout", "blueprint.stages.0.parts.0.w1", "values"):
         file.damaged(tmp_path / "other", {place: b"7" * len(file.values(place))})
         with pytest.raises(AlteredFileError, match=rf"weights {place} are not those"):
             sequences.load_sequence(tmp_path / "other")

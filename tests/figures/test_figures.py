@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import exactformer as ef
+from exactformer.core.domain import points_in_ball
 from exactformer.errors import InputError
 from exactformer.figures import (
     accuracy_figure,
@@ -14,7 +15,6 @@ from exactformer.figures import (
     save_figure,
 )
 from exactformer.figures.panels import signed_root
-from exactformer.polynomials.measure import points_in_ball
 
 CASES = {
     "quadratic": ("x^2 + y^2", {}),

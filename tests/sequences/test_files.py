@@ -63,7 +63,8 @@ def test_a_file_with_another_description_is_refused(tmp_path: Path) -> None:
 def test_units_in_succession_are_the_columns_of_the_wide_layer() -> None:
     blueprint = SEQUENCE_FORMS["compact"](random_table(grid((2, 2, 2), "compact")))
     stage = blueprint.stage("values")
-    wide = stage.parts[0].units  # type: ignore[union-attr]
+    wide = stage.parts[0]
+    assert isinstance(wide, FeedForward)
     layers = list(stage.layers())
     assert len(layers) == len(stage) == wide.w1.rows
     for m, layer in enumerate(layers):

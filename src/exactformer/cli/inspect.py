@@ -101,10 +101,14 @@ def _needed(model: Any, problem: ExactformerError | None) -> Any:
 
 
 def _plot(model: Any, plot: Path, at: str | None) -> dict[str, Any]:
+    from exactformer.core.domain import points_in_domain
     from exactformer.figures import architecture_figure, save_figure
-    from exactformer.polynomials.measure import points_in_domain
 
-    point = points_in_domain(1, model.blueprint)[0].tolist() if at is None else coordinates(at)
+    point = (
+        points_in_domain(1, model.blueprint.domain, len(model.blueprint.variables))[0].tolist()
+        if at is None
+        else coordinates(at)
+    )
     save_figure(architecture_figure(model, point), plot)
     return {"figure": str(plot), "at": point}
 

@@ -20,6 +20,7 @@ MARKS = {
     Kind.PROVEN: ("✓", "bold green"),
     Kind.NUMERICAL: ("≈", "bold yellow"),
     Kind.ESTIMATED: ("?", "bold yellow"),
+    Kind.STATED: ("!", "bold yellow"),
 }
 NOT_PROVEN = ("✗", "bold red")
 _PLAIN = (" ", "")

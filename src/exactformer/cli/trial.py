@@ -8,8 +8,8 @@ import numpy as np
 
 from exactformer.cli.evaluation import in_order, values
 from exactformer.cli.progress import progress
+from exactformer.core.domain import points_in_domain
 from exactformer.errors import RoundingError
-from exactformer.polynomials.measure import points_in_domain
 from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certify import Proof
 
@@ -37,7 +37,9 @@ def observed_errors(
 
     def errors(batch: int) -> list[NDArray[np.float64]]:
         size = min(_BATCH, count - batch * _BATCH)
-        points = points_in_domain(size, model.blueprint, seed=batch)
+        points = points_in_domain(
+            size, model.blueprint.domain, len(model.blueprint.variables), batch
+        )
         exact = polynomial.evaluate(points.astype(np.longdouble))
         return [np.abs(values(m, points) - exact).astype(np.float64) for m in models.values()]
 

@@ -14,6 +14,9 @@ from math import isqrt
 from numbers import Rational
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from exactformer.errors import InputError
 
 Row = Sequence[tuple[int, Fraction]]
@@ -196,3 +199,24 @@ def root_above(square: Fraction, bits: int = 64) -> Fraction:
     shift = bits - (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     scaled = square * Fraction(4) ** shift
     return (isqrt(scaled.numerator // scaled.denominator) + 1) / Fraction(2) ** shift
+
+
+def points_in_ball(count: int, dimension: int, radius: float, seed: int = 0) -> NDArray[np.float64]:
+    """Return points ``(count, dimension)`` uniform in the ball, the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(count, dimension))
+    norms = np.linalg.norm(points, axis=1, keepdims=True)
+    distance = rng.random((count, 1)) ** (1 / max(dimension, 1))
+    return np.asarray(points * (radius * distance / np.where(norms > 0, norms, 1)))
+
+
+def points_in_domain(
+    count: int, domain: Domain, dimension: int, seed: int = 0
+) -> NDArray[np.float64]:
+    """Return points uniform in a ball or a box, the same for the same seed."""
+    axes = range(dimension)
+    centre = np.array([float(domain.offset(j)) for j in axes])
+    if isinstance(domain, Ball):
+        return centre + points_in_ball(count, len(axes), float(domain.radius), seed)
+    extent = np.array([float(h) for h in domain.half_widths])
+    return centre + np.random.default_rng(seed).uniform(-extent, extent, (count, len(axes)))

@@ -153,6 +153,9 @@ class ProvenModule(nn.Module, ABC):
     def _has_other_weights(self) -> bool:
         """Whether any tensor is not as it was built."""
         now, then = _digests(self), self._record.contents
+        if not then:  # hooks were registered while the module was built
+            with _without_registration_hooks():
+                then = _digests(self._rebuilt())
         return any(
             not _same(now.get(key), then.get(key))
             for key in now.keys() | then.keys()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.core.domain import points_in_ball
 from exactformer.figures.architecture import dense
 from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, diverging, exactformer_style
-from exactformer.polynomials.measure import points_in_ball
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

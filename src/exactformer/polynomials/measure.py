@@ -16,9 +16,8 @@ from exactformer.algebra import Target
 from exactformer.algebra.rational import to_float
 from exactformer.core.arrays import Array
 from exactformer.core.certificate import Measured
-from exactformer.core.domain import Ball
+from exactformer.core.domain import points_in_domain
 from exactformer.errors import InputError
-from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.functions.sampled import BoxFunction
 from exactformer.polynomials.model import PolynomialModel
 
@@ -30,7 +29,9 @@ def measure(model: PolynomialModel, target: Any, samples: int, seed: int) -> Mea
     if samples < 2:
         raise InputError(f"samples={samples} must be at least 2")
     blueprint = model.blueprint
-    drawn = torch.as_tensor(points_in_domain(samples, blueprint, seed))
+    drawn = torch.as_tensor(
+        points_in_domain(samples, blueprint.domain, len(blueprint.variables), seed)
+    )
     points = drawn.to(model.dtype).double().numpy()
     with torch.no_grad():
         computed = model(torch.as_tensor(points).to(model.dtype)).double().cpu().numpy()
@@ -65,22 +66,3 @@ def _values(target: Target, points: Array) -> Array:
     """Return the values of polynomials, rounded once, (points, outputs)."""
     exact = [[to_float(polynomial.at(point)) for polynomial in target] for point in points.tolist()]
     return np.array(exact, dtype=np.float64).reshape(len(points), len(target))
-
-
-def points_in_ball(count: int, dimension: int, radius: float, seed: int = 0) -> Array:
-    """Return points ``(count, dimension)`` uniform in the ball, the same for the same seed."""
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(count, dimension))
-    norms = np.linalg.norm(points, axis=1, keepdims=True)
-    distance = rng.random((count, 1)) ** (1 / max(dimension, 1))
-    return np.asarray(points * (radius * distance / np.where(norms > 0, norms, 1)))
-
-
-def points_in_domain(count: int, blueprint: Blueprint, seed: int = 0) -> Array:
-    """Return points uniform in the ball or box a blueprint is for, the same for the same seed."""
-    domain, axes = blueprint.domain, range(len(blueprint.variables))
-    centre = np.array([float(domain.offset(j)) for j in axes])
-    if isinstance(domain, Ball):
-        return centre + points_in_ball(count, len(axes), float(domain.radius), seed)
-    extent = np.array([float(h) for h in domain.half_widths])
-    return centre + np.random.default_rng(seed).uniform(-extent, extent, (count, len(axes)))

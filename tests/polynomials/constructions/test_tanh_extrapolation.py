@@ -66,5 +66,5 @@ def test_metadata_restores_the_extrapolation() -> None:
     chosen = Extrapolation(7, Fraction(45, 64))
     assert Extrapolation.from_metadata(chosen.to_metadata()) == chosen
     for damaged in ({}, {"heads": "x", "span": "1"}, {"heads": "2", "span": "1/0"}):
-        with pytest.raises(InputError, match="does not say"):
+        with pytest.raises(InputError, match="lacks the extrapolation settings"):
             Extrapolation.from_metadata(damaged)
