@@ -123,7 +123,11 @@ for name in sys.argv[2:]:
 """
 
 
-def test_every_experiment_runs_without_flint(tmp_path):
-    command = [sys.executable, "-W", "error", "-c", WITHOUT_FLINT, str(tmp_path), *NAMES]
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name != "fang-figure-3")) for name in NAMES],
+)
+def test_every_experiment_runs_without_flint(name, tmp_path):
+    command = [sys.executable, "-W", "error", "-c", WITHOUT_FLINT, str(tmp_path), name]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

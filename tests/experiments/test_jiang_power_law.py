@@ -24,6 +24,7 @@ def test_a_planted_law_is_found(a, b, c):
     assert found(np.array([8.0])) == pytest.approx(a * 8**-b + c, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_planted_rate_about_as_often_as_it_says():
     found = [fit_power_law(planted(1, 0.5, 1, 0.03, seed)) for seed in range(200)]
     covered = sum(law.interval[0] <= 0.5 <= law.interval[1] for law in found)

@@ -109,7 +109,7 @@ def recovered(seed):
     return found(fitted) == F2 and np.mean((fitted.predict(X_test) - y_test) ** 2) <= 5e-4
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_seven_terms_of_f2_are_found(seed):
     assert recovered(seed)
 
