@@ -135,7 +135,8 @@ def _stored(experiment: Experiment, scale: Scale, folder: Path) -> Result:
     stored = load(path, experiment)
     if stored.scale is not scale:
         raise InputError(
-            f"{path} holds a run at scale {stored.scale}; check it with --scale {stored.scale}."
+            f"{path} holds a run at scale {stored.scale}; check it with --scale {stored.scale} "
+            f"--out {folder}."
         )
     return stored
 
