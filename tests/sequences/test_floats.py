@@ -90,6 +90,46 @@ def test_classes_are_run_where_layers_are_not_known_to_be_exact(
             compiled(**options)
 
 
+def test_up_to_two_to_the_twenty_seven_layers_and_classes_are_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sixteen classes, 2^23 layers each, are the most."""
+    unknown = SimpleNamespace(plain_floats=False, softness=None)
+    table = SimpleNamespace(grid=Grid(2, 1, 4, positional=True))
+    monkeypatch.setattr(floats, "_compare", lambda *arguments: None)
+    monkeypatch.setattr(floats, "literal_rounding_of", lambda *arguments: 0.0)
+    for more in (0, 1):
+        model: Any = SimpleNamespace(
+            sweeps=identity,
+            table=table,
+            executor="literal",
+            certificate=unknown,
+            blueprint=SimpleNamespace(stages=[range(2**22), range(2**22 + more)]),
+        )
+        if more:
+            with pytest.raises(SizeError, match="134,217,744 in all; the limit is 134,217,728"):
+                floats.check_floats(model)
+        else:
+            floats.check_floats(model)
+
+
+@pytest.mark.parametrize("plain_floats", [False, True])
+def test_the_layers_of_a_softened_model_are_not_compared_with_its_limit(
+    plain_floats: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spy = Spy(monkeypatch)
+    monkeypatch.setattr(floats, "_check_quantiser", None)
+    model: Any = SimpleNamespace(
+        sweeps=identity,
+        table=SimpleNamespace(grid=grid((1, 2, 4), "compact")),
+        executor="literal",
+        certificate=SimpleNamespace(plain_floats=plain_floats, softness="some"),
+        blueprint=SimpleNamespace(stages=[]),
+    )
+    floats.check_floats(model)
+    assert spy.tolerances == [0.0]
+
+
 @pytest.mark.parametrize("wrong", [1e-9, float("nan"), -1e-9])
 def test_one_wrong_entry_of_one_class_is_named(wrong: float) -> None:
     model = ef.compile_sequence(identity, tokens=3, dim=2, delta="1/2", form="compact")
@@ -164,6 +204,17 @@ def test_files_of_unknown_kinds_are_refused(soft: bool, tmp_path: Path) -> None:
         ef.load(stored(tmp_path, soft, form="short"))
     with pytest.raises(InputError, match="realisation='tanh'; choose"):
         ef.load(stored(tmp_path, soft, realisation="tanh"))
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_what_to_do_outside_is_checked_before_a_file_is_proven(
+    soft: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = stored(tmp_path, soft)
+    monkeypatch.setattr(sequences, "certify_sequence", None)
+    monkeypatch.setattr(sequences, "prove_softened", None)
+    with pytest.raises(InputError, match="outside='clip'; choose"):
+        sequences.load_sequence_model(path, outside="clip")
 
 
 @pytest.mark.parametrize("soft", [False, True])

@@ -255,3 +255,13 @@ def test_one_part_side_by_side_is_enough_to_round() -> None:
         blueprint, "quantise", lambda parts: [*parts[:-1], replace(parts[-1], successive=None)]
     )
     assert not is_exact(mixed)
+
+
+def test_attention_in_a_quantiser_is_not_taken_for_exact() -> None:
+    """Proofs refuse it elsewhere; here nothing is said of what it rounds."""
+    blueprint = softened("compact", 2).blueprint
+    attention = blueprint.stage("contextual mapping").parts[0]
+    assert isinstance(attention, Attention)
+    assert is_exact(blueprint)
+    for changed in (lambda parts: [*parts, attention], lambda parts: [attention, *parts]):
+        assert not is_exact(with_parts(blueprint, "quantise", changed))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,14 +11,12 @@ from torch import Tensor
 
 from exactformer.algebra.rational import to_float
 from exactformer.errors import CertificationError, SizeError
+from exactformer.sequences.model import SequenceModel
 from exactformer.sequences.proof.cells import quantised
 from exactformer.sequences.proof.certify import literal_rounding_of
 from exactformer.sequences.proof.integers import Integers
 from exactformer.sequences.proof.lookups import cell_unit, every_class, quantised_streams
 from exactformer.sequences.run.literal import LiteralSequence
-
-if TYPE_CHECKING:
-    from exactformer.sequences.model import SequenceModel
 
 MOST_RUNS = 2**27
 """Layers times classes that are run to compare a module with its table."""

@@ -92,7 +92,26 @@ def test_the_bound_is_the_sum_of_its_causes() -> None:
         parts = error.truncation + error.leakage + error.rounding
         assert error.total == pytest.approx(parts, rel=1e-12)
         assert certificate.bound(name) == certificate.bound(name, "literal") == error.total
-        assert certificate.bound(name, any_order=True) >= error.total
+        bounds = (certificate.bound(name), certificate.bound(name, any_order=True))
+        assert bounds[1] >= error.total
+        for bound in bounds:
+            assert list(bound.parts) == ["truncation", "leakage", "rounding"]
+            assert bound.parts["truncation"] == error.truncation
+            assert bound.parts["leakage"] == error.leakage
+            assert bound.parts["rounding"] >= 0
+            assert sum(bound.parts.values()) == pytest.approx(bound.total, rel=1e-12)
+
+
+def test_what_is_neither_truncation_nor_leakage_is_rounding() -> None:
+    certificate = softmax_certificate(BLUEPRINT, P)
+    total = certificate.bound("float64").total
+    error = replace(certificate.errors["float64"], truncation=total / 2, leakage=total / 8)
+    bound = replace(certificate, errors={"float64": error}).bound("float64")
+    assert bound.parts == {
+        "truncation": total / 2,
+        "leakage": total / 8,
+        "rounding": total * 3 / 8,
+    }
 
 
 def test_no_zero_error_and_no_fused_form_are_claimed() -> None:

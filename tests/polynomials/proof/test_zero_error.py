@@ -145,3 +145,12 @@ def test_the_refusal_names_the_terms_even_where_no_float_holds_them() -> None:
     other = p + Polynomial.from_terms({(1,): 10**400, (3,): 1, (4,): 1, (5,): 1}, ["x"])
     with pytest.raises(IdentityError, match=r"x\^5 \(off by -1\).* and 1 more"):
         prove_identity(run, other)
+
+
+def test_the_refusal_calls_the_constant_term_by_its_name() -> None:
+    p = Polynomial.parse("x y + y^2")
+    run = run_symbolic(CONSTRUCTIONS["scaled"](ridge_form(p), Fraction(1)), Fraction(1))
+    with pytest.raises(IdentityError, match=r"differs in the constant term \(off by -2\)$"):
+        prove_identity(run, p + Polynomial.from_terms({(0, 0): 2}, p.variables))
+    with pytest.raises(IdentityError, match=r"differs in y \(off by -2\)$"):
+        prove_identity(run, p + Polynomial.from_terms({(0, 1): 2}, p.variables))

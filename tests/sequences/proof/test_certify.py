@@ -4,19 +4,32 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from math import inf
+from typing import Any
 
 import pytest
+import torch
 
+from exactformer.core.certificate import Kind
 from exactformer.core.layers import Attention, BiasedHead, FeedForward, PiecewiseLinear
 from exactformer.core.matrix import Matrix
-from exactformer.errors import CertificationError
+from exactformer.core.upper import float_above
+from exactformer.errors import CertificationError, InputError
 from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions import keys as sequence_keys
 from exactformer.sequences.constructions import shifts as sequences
-from exactformer.sequences.grid import GridTable
-from exactformer.sequences.proof.certify import certify_sequence, fits
+from exactformer.sequences.constructions.softening import soften
+from exactformer.sequences.grid import Grid, GridTable
+from exactformer.sequences.proof.certify import (
+    SequenceCertificate,
+    certify_sequence,
+    certify_softened,
+    fits,
+    literal_rounding_of,
+)
 from exactformer.sequences.proof.error import SequenceErrorBound
+from exactformer.sequences.run.literal import LiteralSequence
 from tests.cases.sequences import FORMS, SIZES, grid, random_table
 
 
@@ -318,3 +331,168 @@ def test_the_certificate_says_what_it_proves() -> None:
 def test_a_key_fits_where_n_of_them_do() -> None:
     assert fits(1, 2**53 - 1, 53)
     assert not fits(2, 2**52, 53)
+
+
+def certified(form: str = "compact", **changes: Any) -> SequenceCertificate:
+    """Return the certificate of two tokens on four cells, with some of its fields changed."""
+    table = random_table(grid((1, 2, 4), form))
+    return replace(certify_sequence(SEQUENCE_FORMS[form](table), table), **changes)
+
+
+def certified_soft(**changes: Any) -> SequenceCertificate:
+    """Return the same of its softmax and ReLUs."""
+    table = random_table(grid((1, 2, 4), "compact"))
+    limit = SEQUENCE_FORMS["compact"](table)
+    soft = soften(limit, table, Fraction(10**4), 4)
+    return replace(certify_softened(soft, limit, table), **changes)
+
+
+SMOOTH = SequenceErrorBound(2.0, 0.5, 0.0, 0.0, 0.0, False)
+UNLIKE = {"fused": 2.0**-10, "literal": 2.0**-6, "exact": 2.0**-8}
+"""Roundings of which the largest is neither the first nor the last."""
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "meant"),
+    [
+        (None, None, "literal"),
+        *((None, name, name) for name in UNLIKE),
+        *((name, None, name) for name in UNLIKE),
+        ("literal", "fused", "fused"),
+        ("fused", "exact", "exact"),
+    ],
+)
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_a_bound_is_about_the_executor_asked_for_then_its_own_then_the_worst(
+    own: str | None, asked: str | None, meant: str, p: float
+) -> None:
+    """Rounding each of 3 · 2 entries by r moves an output by 6^(1/p)·r in the p-norm."""
+    error = replace(SMOOTH, p=p)
+    certificate = certified(tokens=3, dim=2, rounding=UNLIKE, error=error, executor=own)
+    bound = certificate.bound(executor=asked)
+    rounding = 6 ** (1 / p) * UNLIKE[meant]
+    assert set(bound.parts) == {"smooth", "rounding"}
+    assert bound.parts["rounding"] == pytest.approx(rounding, rel=1e-12)
+    assert bound.total == pytest.approx(0.5 + rounding, rel=1e-12)
+    assert bound.norm == f"d_{p:g}(f, model)"
+
+
+@pytest.mark.parametrize("own", [None, "fused"])
+def test_a_bound_for_an_unknown_executor_is_refused(own: str | None) -> None:
+    with pytest.raises(InputError, match="executor='quick'; choose"):
+        certified(error=SMOOTH, executor=own).bound(executor="quick")
+
+
+@pytest.mark.parametrize("executor", [None, "fused", "literal"])
+def test_the_bound_of_a_softened_model_counts_no_rounding(executor: str | None) -> None:
+    bound = certified_soft(rounding=UNLIKE, error=SMOOTH).bound(executor=executor)
+    assert bound.parts == {"smooth": 0.5}
+    assert bound.total == pytest.approx(0.5)
+    assert bound.norm == "d_2(f, model), in exact arithmetic"
+
+
+def texts(certificate: SequenceCertificate) -> dict[str, str]:
+    assert all(claim.kind is Kind.PROVEN for claim in certificate.claims)
+    return {claim.name: claim.text for claim in certificate.claims}
+
+
+def test_every_claim_of_a_hard_model_in_words() -> None:
+    found = texts(certified(error=SMOOTH, rounding=UNLIKE, executor="fused"))
+    assert found == {
+        "table": "all 6 classes have their values, error zero "
+        "(every class through every layer, in exact arithmetic)",
+        "rest": "4 classes with equal columns go to 0; whatever lies outside the support goes to 0",
+        "keys": "integers from 836 to 2,535, 12 bits; exact in: float64, float32",
+        "distance": "d_2(f, model) ≤ 0.5014 (smooth 0.5, rounding 0.001382), for the modulus of "
+        "continuity that is given",
+    }
+
+
+def test_claims_say_what_is_not_known() -> None:
+    found = texts(certified(method="keys", rejected=0, outside=False, largest_key=2**60))
+    assert found == {
+        "table": "all 6 classes have their values, error zero (by the algebra of the keys)",
+        "rest": "outside the support, layers alone may take a token for one at another position",
+        "keys": f"integers from 836 to {2**60:,}, 12 bits; exact in: none",
+    }
+
+
+def test_the_claims_of_a_softened_model_are_about_its_hard_limit() -> None:
+    hard, soft = texts(certified()), texts(certified_soft(error=SMOOTH))
+    for name in ("table", "rest"):
+        assert soft[name] == "in the hard limit " + hard[name]
+    assert soft["keys"] == hard["keys"]
+    assert list(soft) == ["table", "rest", "keys", "softmax", "ramps", "distance"]
+    assert soft["distance"].startswith("d_2(f, model), in exact arithmetic ≤ 0.5001, for")
+
+
+def of_values(form: str, *values: Any, cells: int = 4) -> tuple[SequenceBlueprint, GridTable]:
+    """Return the blueprint and the table of two tokens whose values are zero but in cells 0 and 1."""
+    where = grid((1, 2, cells), form)
+    table = GridTable.of(where, {ids: [[0], [0]] for ids in where.classes()} | {(0, 1): values})
+    return SEQUENCE_FORMS[form](table), table
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    "value", [Fraction(1, 3), Fraction(2, 3), Fraction(10**30 + 1), Fraction(1)]
+)
+def test_a_value_is_rounded_once(value: Fraction, sign: int) -> None:
+    """A third is rounded down by 2^(−54)/3, two thirds up; signs change sides."""
+    blueprint, table = of_values("compact", [sign * value], [0])
+    once = float_above(abs(value - Fraction(float(value))))
+    assert (once == 0) == (value == 1)
+    certificate = certify_sequence(blueprint, table, exhaustive_work=0)
+    assert certificate.plain_floats
+    assert certificate.rounding == {"fused": once, "literal": once, "exact": once}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_rounding_takes_a_value_beyond_float64_to_a_float(form: str, sign: int) -> None:
+    blueprint, table = of_values(form, [sign * 10**400], [0])
+    rounding = certify_sequence(blueprint, table, exhaustive_work=0).rounding
+    assert rounding == {"fused": inf, "literal": inf, "exact": inf}
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "largest"),
+    [
+        ("paper", Fraction(1, 3), Fraction(392, 3)),  # keys, in cells that measure a third
+        ("compact", Fraction(1, 3), Fraction(392)),
+        ("compact", Fraction(-(10**6), 3), Fraction(10**6, 3)),
+    ],
+)
+def test_layers_are_allowed_eight_roundings_of_a_value_or_a_key(
+    form: str, value: Fraction, largest: Fraction
+) -> None:
+    blueprint, table = of_values(form, [value], [0], cells=3)
+    assert literal_rounding_of(blueprint, table) == float_above(largest) * 2.0**-50
+
+
+def test_layers_round_a_value_that_has_been_rounded() -> None:
+    """The paper's form adds values to keys: what layers may add comes on top of a value's rounding."""
+    blueprint, table = of_values("paper", [Fraction(1, 3)], [0], cells=3)
+    certificate = certify_sequence(blueprint, table, exhaustive_work=0)
+    assert not certificate.plain_floats
+    once = float_above(Fraction(1, 3 * 2**54))
+    assert certificate.rounding["fused"] == certificate.rounding["exact"] == once
+    both = Fraction(once) + Fraction(literal_rounding_of(blueprint, table))
+    assert both <= Fraction(certificate.rounding["literal"]) <= both * (1 + Fraction(1, 2**50))
+
+
+def test_layers_in_fifths_with_positions_need_eight_roundings() -> None:
+    """Of their largest key, where 7 do not suffice."""
+    where = Grid(2, 1, 5, positional=True)
+    table = random_table(where)
+    blueprint = SEQUENCE_FORMS["paper"](table)
+    centres = [[[float(v) for v in where.centre(k)] for k in ids] for ids in table.values]
+    found = LiteralSequence(blueprint)(torch.tensor(centres, dtype=torch.float64)).tolist()
+    off = max(
+        abs(Fraction(x) - v)
+        for output, columns in zip(found, table.values.values(), strict=True)
+        for token, column in zip(output, columns, strict=True)
+        for x, v in zip(token, column, strict=True)
+    )
+    allowed = Fraction(literal_rounding_of(blueprint, table))
+    assert allowed * Fraction(7, 8) < off <= allowed

@@ -58,7 +58,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
@@ -70,9 +70,6 @@ from exactformer.couplings.interpolant import Interpolant, Interval
 from exactformer.couplings.kuhn import KuhnInterpolant
 from exactformer.couplings.proof.slopes import largest_slopes, largest_steps, lipschitz
 from exactformer.errors import RoundingError
-
-if TYPE_CHECKING:
-    pass
 
 ROOM = 4
 """Of a format's largest number over those of a model: for steps in tables, differences of scores."""
