@@ -321,6 +321,15 @@ def test_what_is_stated_comes_back_from_text_with_the_same_bound(
     assert Stated.of({}) is None
 
 
+@pytest.mark.parametrize("estimated", [True, False])
+def test_all_that_is_stated_comes_back_from_text(estimated: bool) -> None:
+    stated = state(table(), 0, 1, 2.5, estimated=estimated, equal_norm=0.0)
+    assert stated == Stated(
+        Fraction(0), Fraction(1), Fraction(5, 2), Fraction(0), estimated=estimated
+    )
+    assert Stated.of(stated.to_metadata()) == stated
+
+
 @pytest.mark.parametrize("p", [1, 2, 3, 3.5])
 def test_a_modulus_is_stated_a_little_farther_in_few_digits(p: float) -> None:
     """By 2⁻³² to 2⁻³⁰, in 33 bits, so that h may be rounded otherwise where it is read."""
@@ -354,6 +363,7 @@ def test_norms_are_finite_and_not_negative(name: str, wrong: float) -> None:
 def test_an_exponent_is_two_unless_it_is_given_and_is_not_left_out() -> None:
     stated = state(table(), 1.0)
     assert stated.p == 2
+    assert stated_error(SimpleNamespace(metadata={}), table()) is None  # type: ignore[arg-type]
     texts = stated.to_metadata()
     del texts["modulus exponent"]
     with pytest.raises(FileFormatError, match="damaged"):
