@@ -18,7 +18,6 @@ _EQUAL = "floats that are computed are equal by chance"
 _ROOM = "int64 holds up to 2^63; below that, Python's own integers give the same results"
 
 _ERRORS = "sequences/proof/error.py"
-_ANNOTATION = "an annotation, which nothing reads"
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (_INTEGERS, "_SAFE", "1 → 0"): _ROOM,
@@ -26,12 +25,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (_INTEGERS, "integer_type", "np.int64 if largest < _SAFE else object → object"): _ROOM,
     (_INTEGERS, "integer_type", "largest < _SAFE → largest <= _SAFE"): _ROOM,
     (_INTEGERS, "attended", "turn.any() → True"): "a case that no query is in adds 0",
-    (_ERRORS, "Modulus", "Callable[[float], float] | float → float"): _ANNOTATION,
-    (
-        _ERRORS,
-        "Modulus",
-        "Callable[[float], float] | float → Callable[[float], float]",
-    ): _ANNOTATION,
+    (_ERRORS, "modulus_at", "stated >= 0 → stated > 0"): "0 times h is 0, as it was stated",
     (_CELLS, "quantised.follow", "cell is not None → True"): _NARROWING,
     (_CELLS, "quantised.follow", "s is not None → True"): _NARROWING,
     (_CELLS, "quantised", "side or () → side"): _NARROWING,

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from math import inf, nan
+from math import inf, nan, nextafter
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from mpmath import mp
 
-from exactformer.core.upper import Upper, above, below, gamma
+from exactformer.core.upper import Upper, above, below, exp_above, float_above, gamma
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::RuntimeWarning"
@@ -123,6 +124,41 @@ def test_a_rational_lies_between_its_bounds(value: Fraction, exponent: int) -> N
     assert_above(Upper.of(value), [abs(value)])
     assert Fraction(below(value)) < value if below(value) > -inf else True
     assert above(value) == float(Upper.of(value))
+
+
+LARGEST = float(np.finfo(np.float64).max)
+
+
+@given(st.floats(-LARGEST, LARGEST))
+def test_a_float_is_its_own_float_above(value: float) -> None:
+    """And it is that of every rational down to the float before it."""
+    exact, before = Fraction(value), nextafter(value, -inf)
+    assert float_above(exact) == value
+    if before > -inf:
+        for share in (Fraction(1, 10**9), Fraction(1, 2), 1 - Fraction(1, 10**9)):
+            assert float_above(exact - share * (exact - Fraction(before))) == value
+
+
+def test_the_float_above_what_no_float_reaches_is_infinite() -> None:
+    assert float_above(Fraction(LARGEST) + 1) == float_above(Fraction(2) ** 1024) == inf
+    assert float_above(-Fraction(LARGEST) - 1) == float_above(-(Fraction(2) ** 1024)) == -LARGEST
+    assert float_above(Fraction(1, 2**2000)) == nextafter(0.0, 1.0)
+
+
+@given(st.fractions(-700, 700))
+@example(Fraction(0))
+@settings(max_examples=30)
+def test_exponentials_are_rounded_up_by_little(exponent: Fraction) -> None:
+    with mp.workprec(200):
+        exact = mp.exp(mp.mpf(exponent.numerator) / exponent.denominator)
+        found = exp_above(exponent)
+        ratio = mp.mpf(found.numerator) / found.denominator / exact
+        assert 1 <= ratio <= 1 + (abs(float(exponent)) + 2) * mp.mpf(2) ** -50
+
+
+def test_small_exponentials_are_above_those_of_the_smallest_exponent() -> None:
+    assert exp_above(Fraction(-701)) == exp_above(Fraction(-(10**9))) == exp_above(Fraction(-700))
+    assert exp_above(Fraction(-700)) < Fraction(1, 2**1009) < exp_above(Fraction(-699))
 
 
 def test_bounds_are_tight() -> None:

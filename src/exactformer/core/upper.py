@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from math import inf, isinf, nextafter
+from math import inf, nextafter
 from typing import Any
 
 import numpy as np
+from flint import arb, fmpq
 from numpy.typing import ArrayLike, NDArray
 
 from exactformer.algebra.rational import to_float
@@ -184,9 +185,18 @@ def above(value: Fraction) -> float:
 def float_above(value: Fraction) -> float:
     """Return the smallest float64 that is not below a rational; its own value where it is one."""
     nearest = to_float(value)
-    if isinf(nearest) or Fraction(nearest) >= value:
-        return nearest
-    return nextafter(nearest, inf)
+    return nearest if nearest >= value else nextafter(nearest, inf)
+
+
+def exp_above(exponent: Fraction) -> Fraction:
+    """Return a rational that is at least exp(x), by a factor of at most 1 + (|x| + 2)·2⁻⁵⁰.
+
+    It is the upper end of a ball of 53 bits, as x is. Below −700 it is the one for −700, near where
+    float64 ends.
+    """
+    most = max(exponent, Fraction(-700))
+    digits, shift = arb(fmpq(most.numerator, most.denominator)).exp().upper().man_exp()
+    return int(digits) * Fraction(2) ** int(shift)
 
 
 def below(value: Fraction) -> float:

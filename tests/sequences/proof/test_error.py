@@ -8,9 +8,11 @@ from math import comb, factorial, inf, nan
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 
 from exactformer.core.certificate import Kind
 from exactformer.core.upper import Upper, float_above
@@ -203,6 +205,7 @@ def test_parts_that_are_nothing_are_left_out() -> None:
     assert found == near(0.55)
     rounded = SequenceErrorBound(2.0, 0.3, 0.0, 0.0, 0.0, True).bound(4, 0.01)
     assert rounded.parts["rounding"] == near(0.02)
+    assert rounded == near(0.32)
     assert rounded.kind is Kind.ESTIMATED
 
 
@@ -221,6 +224,68 @@ def test_roots_sums_and_norms_are_never_below_the_true_ones(
     assert root_at_most(float(norm((a, b), p)), Fraction(a) ** p + Fraction(b) ** p, p)
     total = SequenceErrorBound(float(p), a, 0.0, b, 0.0, False).total
     assert Fraction(total) >= Fraction(a) + Fraction(b)
+
+
+UNIT = mpf(2) ** -52
+BIG = 2.0**1000
+
+
+def true_power(base: float, exponent: Fraction) -> Any:
+    """Return base^exponent, to 300 bits."""
+    with mp.workprec(300):
+        return mpf(base) ** (mpf(exponent.numerator) / exponent.denominator)
+
+
+@pytest.mark.parametrize(
+    ("base", "exponent"),
+    [
+        (BIG, 1 + Fraction(1, 2**53)),
+        (BIG, 1 - Fraction(1, 2**54)),
+        (1 / BIG, 1 - Fraction(1, 2**54)),
+        (1 / BIG, 1 + Fraction(1, 2**53)),
+        (1 + 2.0**-10, 500_000 + Fraction(1, 2**35)),
+        (1 - 2.0**-10, 500_000 - Fraction(1, 2**35)),
+        (1 - 2.0**-10, 500_000 + Fraction(1, 2**35)),
+        (3.0, Fraction(1, 3)),
+        (1.0, Fraction(1, 7)),
+    ],
+)
+def test_the_rounding_of_an_exponent_is_in_the_power(base: float, exponent: Fraction) -> None:
+    """Float64 has b^e for an e that is up to 2⁻⁵³ of it smaller or larger."""
+    found, exact = float(power(Upper(base), exponent)), true_power(base, exponent)
+    share = abs(float(exponent) * mp.log(base))
+    assert exact <= found <= exact * (1 + (33 + 1.6 * share) * UNIT)
+
+
+def test_a_power_may_be_fifteen_units_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(0)
+    for _ in range(40):
+        base, exponent = rng.uniform(1.1, 2), Fraction(1, rng.randint(2, 9))
+        exact = true_power(base, exponent)
+        low = float(exact * (1 - 15 * UNIT))
+        low = low if low <= exact * (1 - 15 * UNIT) else float(np.nextafter(low, 0))
+        monkeypatch.setattr(np, "power", lambda *_, low=low: np.float64(low))
+        assert exact <= float(power(Upper(base), exponent))
+
+
+@given(st.floats(0, 1e300))
+def test_the_first_power_is_the_number_and_its_norm_nearly(value: float) -> None:
+    assert float(power(Upper(value), Fraction(1))) == value
+    assert value <= float(norm((value,), 1)) <= max(value * (1 + 2.0**-49), 2.0**-1021)
+    assert float(norm((0.0, 0.0), 1)) == 0
+
+
+@pytest.mark.parametrize("low", [Fraction(1, 3), Fraction(100), Fraction(-7, 3)])
+@pytest.mark.parametrize("sample", ["centre", "corner"])
+def test_a_cell_reaches_farther_where_floats_are_coarser(low: Fraction, sample: str) -> None:
+    grid = Grid(2, 1, 3, support=(low, low + 1))
+    place = grid.centre if sample == "centre" else grid.corner
+    ways = [
+        abs(Fraction(float(place(q)[0])) - low - Fraction(q + end, 3))
+        for q in range(3)
+        for end in (0, 1)
+    ]
+    assert reach(grid, sample) == max(ways)
 
 
 @pytest.mark.parametrize("cells", [3, 4, 7, 10])
@@ -254,6 +319,55 @@ def test_what_is_stated_comes_back_from_text_with_the_same_bound(
     assert found is not None
     assert direct.total <= found.total <= direct.total * (1 + 2.0**-30)
     assert Stated.of({}) is None
+
+
+@pytest.mark.parametrize("estimated", [True, False])
+def test_all_that_is_stated_comes_back_from_text(estimated: bool) -> None:
+    stated = state(table(), 0, 1, 2.5, estimated=estimated, equal_norm=0.0)
+    assert stated == Stated(
+        Fraction(0), Fraction(1), Fraction(5, 2), Fraction(0), estimated=estimated
+    )
+    assert Stated.of(stated.to_metadata()) == stated
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 3.5])
+def test_a_modulus_is_stated_a_little_farther_in_few_digits(p: float) -> None:
+    """By 2⁻³² to 2⁻³⁰, in 33 bits, so that h may be rounded otherwise where it is read."""
+    for target in (table(), table(2, 4), table(2, 3)):
+        needed: list[Fraction] = []
+        bound_sequence_error(target, lambda h, to=needed: to.append(Fraction(h)) or h, p)
+        stated = state(target, lambda h: h, p).modulus
+        assert isinstance(stated, tuple)
+        for h, (beyond, value) in zip(needed, stated, strict=True):
+            assert h * (1 + Fraction(1, 2**32)) <= beyond <= h * (1 + Fraction(1, 2**30))
+            assert beyond.numerator.bit_length() <= 33
+            assert value == beyond
+
+
+def test_a_modulus_is_taken_at_the_nearest_argument_above() -> None:
+    stated = Stated(((Fraction(2), Fraction(5)), (Fraction(1, 2), Fraction(1, 3))), Fraction(2))
+    third = float_above(Fraction(1, 3))
+    assert [stated.at(h) for h in (0.25, 0.5, 0.75, 2.0)] == [third, third, 5, 5]
+    with pytest.raises(FileFormatError, match="not stated at"):
+        stated.at(2.5)
+
+
+@pytest.mark.parametrize("wrong", [-1, -(2.0**-1074), inf, nan])
+@pytest.mark.parametrize("name", ["largest", "equal_norm"])
+def test_norms_are_finite_and_not_negative(name: str, wrong: float) -> None:
+    assert bound_sequence_error(table(), 1, **{name: 0}).equal_columns >= 0
+    with pytest.raises(InputError, match=f"{name}=.* must be 0 or more, and finite"):
+        bound_sequence_error(table(), 1, **{name: wrong})
+
+
+def test_an_exponent_is_two_unless_it_is_given_and_is_not_left_out() -> None:
+    stated = state(table(), 1.0)
+    assert stated.p == 2
+    assert stated_error(SimpleNamespace(metadata={}), table()) is None  # type: ignore[arg-type]
+    texts = stated.to_metadata()
+    del texts["modulus exponent"]
+    with pytest.raises(FileFormatError, match="damaged"):
+        Stated.of(texts)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
-from math import exp, inf, log
+from math import inf, log
+from typing import Any
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
@@ -16,15 +19,17 @@ from tests.cases.forged_sequences import made, units_of, with_parts, with_units
 
 
 def by_the_book(
-    n: int, K: int, G: int, sharpness: float, e: float, rounding: float
-) -> tuple[float, float]:
-    """Return e_n and the error of a code, by the formulas of the module's docstring."""
-    leak = (n - 1) * (1 - 2 * e) * exp(-sharpness * (0.5 - e) * (1 - 2 * e)) + rounding
-    U = K * leak / (1 - exp(-sharpness * (1 - 2 * e)))
-    last = 2 * U + K * (2 * U + 2 * leak)
-    for _ in range(n - 1):
-        last = 2 * U + K * (last + U + 2 * leak)
-    return last, last + G * (last + leak)
+    n: int, K: int, G: int, sharpness: float, e: float, rounding: Any
+) -> tuple[Any, Any, Any]:
+    """Return e_n, the leak and the error of a code, by the formulas of the module's docstring."""
+    with mp.workprec(300):
+        apart = 1 - 2 * mpf(e)
+        leak = (n - 1) * apart * mp.exp(-sharpness * (mpf(0.5) - e) * apart) + rounding
+        U = K * leak / (1 - mp.exp(-sharpness * apart))
+        last = 2 * U + K * (2 * U + 2 * leak)
+        for _ in range(n - 1):
+            last = 2 * U + K * (last + U + 2 * leak)
+        return last, leak, last + G * (last + leak)
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -40,23 +45,25 @@ def test_codes_are_off_by_the_recursion_of_the_errors(n: int, K: int, binary: bo
         found = leakage.code_error(sharpness)
         rounds = not binary or sharpness < exact_from
         rounding = 2 * (n + 4) * 2.0**-53 * K ** (n + 1) if rounds else 0.0
-        least = by_the_book(n, K, G, sharpness, 0.0, rounding)[1]
+        least = by_the_book(n, K, G, sharpness, 0.0, rounding)[2]
         last = found / (1 + G)  # nearly e_n; any e of at least that size will do
         assert (
-            least <= found <= by_the_book(n, K, G, sharpness, 2.1 * last, rounding)[1] * (1 + 1e-9)
+            least <= found <= by_the_book(n, K, G, sharpness, 2.1 * last, rounding)[2] * (1 + 1e-9)
         )
 
 
-@pytest.mark.parametrize("sharpness", [30.0, 60.0])
+@pytest.mark.parametrize("sharpness", [30.0, 60.0, 1100.0])
 @pytest.mark.parametrize("e", [0.0, 0.01, 0.1])
 def test_columns_of_the_recursion(sharpness: float, e: float) -> None:
-    leakage = Leakage(3, 5, 7, True)
-    rounding = 2 * (3 + 4) * 2.0**-53 * 5**4
-    last, leak = leakage._columns(sharpness, e)
-    assert last == pytest.approx(by_the_book(3, 5, 7, sharpness, e, rounding)[0], rel=1e-12)
-    assert leak == pytest.approx(
-        2 * (1 - 2 * e) * exp(-sharpness * (0.5 - e) * (1 - 2 * e)) + rounding, rel=1e-12
-    )
+    """Never below the formulas, and above by what the exponentials are, and a last rounding."""
+    for n, sharp in itertools.product((2, 3, 150), (sharpness, sharpness + 1 / 3, sharpness + 0.7)):
+        leakage = Leakage(n, 5, 7, True)
+        rounds = sharp < leakage.float_exact()
+        with mp.workprec(500):
+            rounding = mpf(2 * (n + 4) * 5 ** (n + 1)) / 2**53 if rounds else 0
+        *exact, _ = by_the_book(n, 5, 7, sharp, e, rounding)
+        for found, wanted in zip(leakage._columns(sharp, e), exact, strict=True):
+            assert wanted <= found <= wanted * (1 + (sharp + 5) * mpf(2) ** -50)
 
 
 def test_a_head_misses_its_maximum_by_at_most_its_leak() -> None:

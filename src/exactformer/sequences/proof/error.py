@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from math import ceil, comb, factorial, frexp, inf, isfinite, ldexp
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,7 +41,7 @@ from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.grid import Grid, GridTable, exact
 from exactformer.sequences.proof.softness import Softness
 
-Modulus = Callable[[float], float] | float | Fraction
+Modulus: TypeAlias = "Callable[[float], float] | float | Fraction"
 OFFSETS = {"centre": Fraction(1, 2), "corner": Fraction(0)}
 """Where in its cell a map is sampled, from the lower corner to the upper."""
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -147,9 +148,9 @@ def state(
 
     def noted(h: float) -> float:
         assert callable(modulus)
-        # A little farther, so that other processors' roundings of h stay below.
+        # Farther by 2⁻³² of h at least, so that other processors' roundings of h stay below.
         fraction, exponent = frexp(h)
-        beyond = ldexp(ceil(fraction * 2**32), exponent - 32)
+        beyond = ldexp(ceil(fraction * 2**32) + 1, exponent - 32)
         value = modulus_at(modulus, beyond)
         seen[Fraction(beyond)] = Fraction(float(value))
         return float(value)
@@ -274,7 +275,7 @@ def largest_norm(table: GridTable, modulus: Modulus, p: float | Fraction, sample
     """Return a bound on ‖f(X)‖_p over the cube, from the table and the modulus."""
     grid = table.grid
     sizes = [
-        [float_above(abs(v)) for column in columns for v in column]
+        [float(Upper.of(v)) for column in columns for v in column]
         for columns in table.values.values()
     ]
     way = reach(grid, sample)
@@ -293,8 +294,8 @@ def norm(values: ArrayLike, p: float | Fraction) -> Upper:
     True
     """
     sizes = np.abs(np.asarray(values, dtype=np.float64))
-    largest = sizes.max(axis=-1, initial=0.0)
-    shares = Upper(sizes) / np.where(largest > 0, largest, 1.0)[..., None]
+    largest = sizes.max(axis=-1, initial=_SMALLEST)
+    shares = Upper(sizes) / largest[..., None]
     total = power(shares, Fraction(p)).sum(axis=-1)
     return power(total, 1 / Fraction(p)) * Upper(largest)
 
@@ -302,7 +303,9 @@ def norm(values: ArrayLike, p: float | Fraction) -> Upper:
 def power(base: Upper, exponent: Fraction) -> Upper:
     """Bound base^exponent, for an exponent above 0.
 
-    Room is left for 16 units in the last place of the power, and for the exponent's own rounding.
+    Room is left for 15 units (2⁻⁵²) that the power may lack, one for the roundings after it, and
+    |e log b| for the exponent's own: where e is off by eδ, b^e is off by a factor of b^(eδ), nearly
+    1 + δ e log b, and |δ| ≤ 2⁻⁵³.
     """
     if exponent == 1:
         return base

@@ -27,8 +27,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import exp, inf, log
+from math import inf, log
 
+from exactformer.core.upper import exp_above, float_above
 from exactformer.errors import CertificationError
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.proof.lookups import cell_unit
@@ -36,10 +37,6 @@ from exactformer.sequences.proof.outside import number_and_mean, selective_shift
 
 PRECISION = 53
 """Significant bits of float64."""
-ROOM = 1 + 2.0**-43
-"""A factor for the roundings of the recursion itself, which are fewer than 2^9."""
-TINY = 2.0**-1022
-"""What exp(−x) may be where float64 has 0."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class Leakage:
             )
         return cls(limit.tokens, shifts[0], int(shifts[1]), binary)
 
-    def code_error(self, sharpness: float) -> float:
+    def code_error(self, sharpness: float | Fraction) -> float:
         """Return how far a code may be off at Λ; ∞ where nothing can be said."""
         if self.tokens == 1:
             return 0.0
@@ -85,7 +82,8 @@ class Leakage:
         for _ in range(60):
             last, leak = self._columns(sharpness, allowed)
             if last <= allowed:
-                return last + self.global_shift * (last + leak)
+                final = Fraction(last)
+                return float_above(final + self.global_shift * (final + Fraction(leak)))
             allowed = 2 * last
             if allowed >= 1 / 8:
                 break
@@ -97,20 +95,21 @@ class Leakage:
             return 0.0
         return (self.tokens + 2) * self.size * 2.0**-PRECISION * (1 + 2.0**-20)
 
-    def _columns(self, sharpness: float, e: float) -> tuple[float, float]:
+    def _columns(self, sharpness: float | Fraction, e: float) -> tuple[float, float]:
+        """Return e_n and the leak where no error exceeds e, in rationals that are rounded up last."""
         n, K = self.tokens, self.factor
-        exponent = sharpness * (0.5 - e) * (1 - 2 * e)
+        apart, sharp = 1 - 2 * Fraction(e), Fraction(sharpness)
+        exponent = sharp * apart**2 / 2
         if exponent < 1:
             return inf, inf
-        exponent *= 1 - 2.0**-48  # its own roundings are fewer
-        leak = (n - 1) * (1 - 2 * e) * exp(-exponent) * ROOM + TINY
+        leak = (n - 1) * apart * exp_above(-exponent)
         if not self.binary or sharpness < self.float_exact():
-            leak += 2 * (n + 4) * 2.0**-PRECISION * K ** (n + 1)
-        drift = K * leak / (1 - exp(-sharpness * (1 - 2 * e)))
+            leak += Fraction(2 * (n + 4) * K ** (n + 1), 2**PRECISION)
+        drift = K * leak / (1 - exp_above(-sharp * apart))
         error = 2 * drift + K * (2 * drift + 2 * leak)
         for _ in range(n - 1):
             error = 2 * drift + K * (error + drift + 2 * leak)
-        return error, leak
+        return float_above(error), float_above(leak)
 
     def sharpness_for(self, code_error: float) -> float:
         """Return the smallest Λ whose codes are off by at most so much; ∞ where there is none."""

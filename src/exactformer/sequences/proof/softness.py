@@ -128,7 +128,7 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
     # Ramps of one coordinate may overlap, and then add up to more than all of it.
     kept = prod((max(Fraction(0), 1 - mass) for mass in masses.values()), start=Fraction(1))
     leakage, cell = Leakage.of(limit), float(unit)
-    error = leakage.code_error(float(sharpness) * cell**2)
+    error = leakage.code_error(sharpness * unit**2)
     # A value is added to a column as large as its key: four roundings of that size.
     rounded = Fraction(limit.largest_key * 4, 2**PRECISION)
     left_over = float_above(unit * (Fraction(error) + rounded)) if error < inf else None
