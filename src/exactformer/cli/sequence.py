@@ -244,22 +244,11 @@ def _facts(
     example: NDArray[np.float64],
     measured: dict[str, Any],
 ) -> dict[str, Any]:
-    blueprint = model.blueprint
-    counts = blueprint.counts()
+    from exactformer.cli.descriptions import model_facts
+
     return {
         "map": target.name,
-        "tokens": blueprint.tokens,
-        "dim": blueprint.dim,
-        "delta": str(blueprint.delta),
-        "support": [str(end) for end in blueprint.support],
-        "form": blueprint.form,
-        "realisation": blueprint.realisation,
-        "positional": blueprint.positional,
-        "width": counts.width,
-        "layers": dict(counts.layers),
-        "depth": counts.depth,
-        "weights": counts.weights,
-        "key_bits": counts.key_bits,
+        **model_facts(model.blueprint),
         "example": {
             "input": example.tolist(),
             "codes": [int(code) for code in model.codes(example).tolist()],

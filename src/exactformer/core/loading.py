@@ -63,11 +63,18 @@ def certify(source: Any, target: Any = None, **options: Any) -> Certificate:
         target: what it must compute, as the family's compiler takes it.
         options: ``memory_limit``, and for polynomials ``variables``.
 
+    The certificate of a model speaks of its number format and its executor, that of a file of
+    float64 and of every executor.
+
     Raises:
         ExactformerError: if something is not proven, or the source is not a model.
     """
     certificate: Certificate = _function(_CERTIFIERS, family_of(source))(source, target, **options)
-    return certificate
+    if isinstance(source, str | PathLike):
+        return certificate
+    from exactformer.core.formats import float_format
+
+    return certificate.about(float_format(source.dtype).name, source.executor)
 
 
 def family_of(source: Any) -> str:
