@@ -53,8 +53,8 @@ def measure(size: Size, device: str) -> dict[str, Any]:
     """Time the three ways in turn and compare their losses."""
     import torch
 
-    from exactformer.learning.ensemble import EnsembleProtocol
-    from exactformer.learning.ensemble.memory import sequence_bytes, weight_bytes
+    from exactformer.learning.ensembles import EnsembleProtocol
+    from exactformer.learning.ensembles.training.memory import sequence_bytes, weight_bytes
 
     began = time.perf_counter()
     torch.set_float32_matmul_precision("highest")
@@ -100,7 +100,7 @@ def measure(size: Size, device: str) -> dict[str, Any]:
 
 
 def configurations(size: Size) -> list[Any]:
-    from exactformer.learning.ensemble import AttentionConfiguration
+    from exactformer.learning.ensembles import AttentionConfiguration
 
     return [
         AttentionConfiguration(
@@ -130,7 +130,7 @@ def _tensor(values: Any, device: str) -> Any:
 
 
 def build(size: Size, models: list[Any], x: Any) -> Any:
-    from exactformer.learning.ensemble import AttentionEnsemble
+    from exactformer.learning.ensembles import AttentionEnsemble
 
     return AttentionEnsemble(models, device=x.device)
 
@@ -139,7 +139,7 @@ def ensemble(
     size: Size, models: list[Any], x: Any, y: Any, steps: int, reports: int = 1
 ) -> tuple[Any, float]:
     """Train with this package; return the reported losses (M, reports) and the seconds."""
-    from exactformer.learning.ensemble import EnsembleProtocol, train
+    from exactformer.learning.ensembles import EnsembleProtocol, train
 
     protocol = EnsembleProtocol(steps=steps, batch_size=size.batch, reports=reports)
     history = train(build(size, models, x), x, y, protocol)
@@ -194,7 +194,7 @@ def PlainTransformer(size: Size, model: Any, device: Any) -> Any:  # noqa: N802
     import torch
     from torch import nn
 
-    from exactformer.learning.ensemble import AttentionEnsemble
+    from exactformer.learning.ensembles import AttentionEnsemble
 
     weights = AttentionEnsemble([model]).weights(0)
 

@@ -47,14 +47,14 @@ Fitted = tuple[Callable[[Any], Any], set[str]]
 
 
 def ours_sparse(X: Any, y: Any, degree: int) -> Fitted:
-    from exactformer.learning.regressor import PolynomialAttentionRegressor
+    from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
     fitted = PolynomialAttentionRegressor(degree).fit(X, y)
     return fitted.predict, set(fitted.coef_table_.term)
 
 
 def ours_least_squares(X: Any, y: Any, degree: int) -> Fitted:
-    from exactformer.learning.regressor import PolynomialAttentionRegressor
+    from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
     fitted = PolynomialAttentionRegressor(degree, solver="least-squares").fit(X, y)
     return fitted.predict, set()

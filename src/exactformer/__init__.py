@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from exactformer.couplings.compile import compile_coupling
     from exactformer.couplings.model import CouplingModel
     from exactformer.experiments import reproduce
+    from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
     from exactformer.learning.recommending import Recommendation, recommend_architecture
-    from exactformer.learning.regressor import PolynomialAttentionRegressor
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.compile import compile
     from exactformer.polynomials.model import PolynomialModel
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
-    from exactformer.spectra.shrink import shrink_heads
+    from exactformer.spectra.shrinking.shrink import shrink_heads
 
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import exactformer as ef
-from exactformer.cli.demo import LAW
-from exactformer.cli.trial import compare
+from exactformer.cli.commands.demo import LAW
+from exactformer.cli.support.trial import compare
 from exactformer.errors import RoundingError
 
 

@@ -4,7 +4,7 @@ from math import comb
 import pytest
 
 import exactformer as ef
-from exactformer.cli.matrices import MOST_ENTRIES
+from exactformer.cli.support.matrices import MOST_ENTRIES
 from exactformer.polynomials.constructions.paper import TheoremCounts
 from exactformer.polynomials.files import load_blueprint
 

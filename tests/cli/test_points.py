@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exactformer.cli import points as reading
+from exactformer.cli.support import points as reading
 from exactformer.errors import ExactformerError
 
 CELLS = st.one_of(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from exactformer.couplings.linear_attention import FLOOR, LinearAttention, linear_attention
 from exactformer.errors import InputError
-from exactformer.learning.ensemble import AttentionConfiguration, AttentionEnsemble
+from exactformer.learning.ensembles import AttentionConfiguration, AttentionEnsemble
 from exactformer.targets import (
     LinearTarget,
     exponential_kernel,

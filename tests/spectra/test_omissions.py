@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exactformer.learning.mixers import SelfAttention
+from exactformer.experiments.models.mixing.mixers import SelfAttention
 from exactformer.spectra import Adapter, Attention, Call, ExtractionError, register, unregister
 from exactformer.spectra import spectrum as analyse
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.extract import watching
 from exactformer.spectra.result import Spectrum
-from exactformer.spectra.shrink import shrink_heads
+from exactformer.spectra.shrinking.shrink import shrink_heads
 from tests.spectra import families
 from tests.spectra.families import HUGGING_FACE, OWN, TIMM, TORCH, Case, build
 

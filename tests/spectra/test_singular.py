@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from benchmarks import spectra as benchmark
 from exactformer.spectra.extract import watching
-from exactformer.spectra.gathering import effective_rank, energy_shares
 from exactformer.spectra.singular import present, singular_values
+from exactformer.spectra.statistics import effective_rank, energy_shares
 from tests.spectra import families
 from tests.spectra.families import HUGGING_FACE, OWN, TIMM, TORCH, Case, build
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.errors import FileFormatError, InputError
-from exactformer.learning.mixers import SelfAttention
-from exactformer.spectra import ExtractionError, Spectrum, analysing, control_model, spectrum
+from exactformer.experiments.models.mixing.mixers import SelfAttention
+from exactformer.spectra import ExtractionError, Spectrum, analysis, control_model, spectrum
 from exactformer.spectra.batches import Batch
-from exactformer.spectra.preparing import prepared
+from exactformer.spectra.preparation import prepared
 from tests.spectra import families
 from tests.spectra.conftest import hugging_face_is_here
 from tests.spectra.families import HUGGING_FACE, OWN, TIMM, TORCH, Case, build
@@ -183,8 +183,8 @@ def test_kept_samples_are_bounded_and_evenly_drawn() -> None:
 
 def test_large_batches_are_checked_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[Batch] = []
-    monkeypatch.setattr(analysing, "CHECKED", 4 * 9 * 9 * 2)
-    monkeypatch.setattr(analysing, "verify", lambda model, batch: checked.append(batch) or 0.0)
+    monkeypatch.setattr(analysis, "CHECKED", 4 * 9 * 9 * 2)
+    monkeypatch.setattr(analysis, "verify", lambda model, batch: checked.append(batch) or 0.0)
     spectrum(families.Mixed().eval(), (families.states(), families.padding()))
     assert [len(value) for value in checked[0].args] == [2, 2]
     model, batch = build(families.torch_decoder)  # tokens come first there: all of it is checked

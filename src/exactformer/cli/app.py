@@ -11,23 +11,23 @@ from typing import Annotated
 import typer
 
 from exactformer import __version__
-from exactformer.cli.certify import certify
-from exactformer.cli.compile import compile
-from exactformer.cli.demo import demo
-from exactformer.cli.export import export
-from exactformer.cli.fit import fit
-from exactformer.cli.inspect import inspect
-from exactformer.cli.library import export as export_library
-from exactformer.cli.library import import_ as import_library
-from exactformer.cli.predict import predict
-from exactformer.cli.recommend import recommend
-from exactformer.cli.report import report
-from exactformer.cli.reproduce import reproduce
-from exactformer.cli.sequence import sequence
-from exactformer.cli.serve import serve
-from exactformer.cli.shrink import shrink
-from exactformer.cli.spectrum import spectrum
-from exactformer.cli.usage import Command, Group
+from exactformer.cli.commands.certify import certify
+from exactformer.cli.commands.compile import compile
+from exactformer.cli.commands.demo import demo
+from exactformer.cli.commands.export import export
+from exactformer.cli.commands.fit import fit
+from exactformer.cli.commands.inspect import inspect
+from exactformer.cli.commands.library import export as export_library
+from exactformer.cli.commands.library import import_ as import_library
+from exactformer.cli.commands.predict import predict
+from exactformer.cli.commands.recommend import recommend
+from exactformer.cli.commands.report import report
+from exactformer.cli.commands.reproduce import reproduce
+from exactformer.cli.commands.sequence import sequence
+from exactformer.cli.commands.serve import serve
+from exactformer.cli.commands.shrink import shrink
+from exactformer.cli.commands.spectrum import spectrum
+from exactformer.cli.support.usage import Command, Group
 
 app = typer.Typer(
     name="exactformer",

@@ -1,7 +1,7 @@
 """Spectra of real models: what attention multiplies, and how much of its head it needs."""
 
 from exactformer.spectra.adapters import Adapter, Call, register, unregister
-from exactformer.spectra.analysing import spectrum
+from exactformer.spectra.analysis import spectrum
 from exactformer.spectra.control import control_model
 from exactformer.spectra.errors import ExtractionError
 from exactformer.spectra.omissions import LeftOut

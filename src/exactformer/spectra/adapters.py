@@ -62,7 +62,7 @@ class EnsembleAdapter(Adapter):
 
     def matches(self, module: nn.Module) -> bool:
         """Recognise the ensemble."""
-        from exactformer.learning.ensemble import AttentionEnsemble
+        from exactformer.learning.ensembles import AttentionEnsemble
 
         return isinstance(module, AttentionEnsemble)
 

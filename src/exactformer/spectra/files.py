@@ -15,8 +15,8 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
+from exactformer.core.archives import read_npz
 from exactformer.errors import FileFormatError, InputError
-from exactformer.learning.archives import read_npz
 
 LONGEST = 2**20
 """Characters of a line of text."""

@@ -120,14 +120,14 @@ class Spectrum:
 
     def save(self, path: str | Path) -> None:
         """Write everything to one .safetensors file."""
-        from exactformer.spectra.storing import save
+        from exactformer.spectra.storage import save
 
         save(self, path)
 
     @staticmethod
     def load(path: str | Path) -> Spectrum:
         """Read what :meth:`save` wrote."""
-        from exactformer.spectra.storing import load
+        from exactformer.spectra.storage import load
 
         return load(path)
 

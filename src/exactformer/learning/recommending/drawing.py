@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from exactformer.figures.style import BLUE, GREY, INK, ORANGE, exactformer_style
-from exactformer.learning.recommending.comparing import FAMILIES, RNN, TRANSFORMER
-from exactformer.learning.recommending.describing import headline
+from exactformer.learning.recommending.comparison import FAMILIES, RNN, TRANSFORMER
+from exactformer.learning.recommending.description import headline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

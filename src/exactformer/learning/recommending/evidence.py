@@ -8,7 +8,7 @@ from math import isfinite
 
 import numpy as np
 
-from exactformer.learning.recommending.comparing import (
+from exactformer.learning.recommending.comparison import (
     ATTENTION,
     FAMILIES,
     ORDER_BLIND,
@@ -18,7 +18,7 @@ from exactformer.learning.recommending.comparing import (
     Comparison,
     explained,
 )
-from exactformer.learning.recommending.deciding import clearly_better
+from exactformer.learning.recommending.decision import clearly_better
 from exactformer.learning.recommending.linear import LinearEvidence
 from exactformer.learning.recommending.memory import Memory
 from exactformer.learning.recommending.samples import Array, Samples, draws

@@ -8,7 +8,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from exactformer.errors import InputError
-from exactformer.learning.recommending.deciding import Reason, Verdict
+from exactformer.learning.recommending.decision import Reason, Verdict
 from exactformer.learning.recommending.evidence import Evidence
 from exactformer.learning.recommending.samples import Array
 

@@ -1,0 +1,106 @@
+"""``exactformer compile``: a polynomial into a certified transformer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from exactformer.cli.support.options import (
+    Dtype,
+    Executor,
+    Json,
+    MemoryLimit,
+    in_bytes,
+    intervals,
+    names,
+    radius_text,
+    torch_dtype,
+)
+from exactformer.cli.support.output import console, print_json
+from exactformer.errors import InputError
+
+
+def compile(
+    expression: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPR",
+            help="The polynomial, e.g. 'x^2 + 3 x y'; several, between semicolons, for a vector.",
+        ),
+    ],
+    radius: Annotated[
+        str | None,
+        typer.Option(
+            "--radius", "-r", help="The ball ‖x‖ ≤ R to be exact on: 4, 0.1, 1/3; 1 if absent."
+        ),
+    ] = None,
+    domain: Annotated[
+        str | None,
+        typer.Option(help="A box in its place, an interval for every variable: '0,1; -1/2,3'."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Save the model here (.safetensors).")
+    ] = None,
+    variables: Annotated[
+        str | None,
+        typer.Option(help="Order of the coordinates, with commas; may name unused ones."),
+    ] = None,
+    construction: Annotated[
+        str,
+        typer.Option(
+            help="scaled, doubling (fewer blocks, more heads), chebyshev (high degree), softmax "
+            "(ordinary attention, near the target), or paper for Theorem 3.5 as printed."
+        ),
+    ] = "scaled",
+    directions: Annotated[str, typer.Option(help="auto, lattice, spread or tailored.")] = "auto",
+    dtype: Dtype = "float64",
+    executor: Executor = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Fail if the certified error is larger; softmax takes no more heads."),
+    ] = None,
+    memory_limit: MemoryLimit = 4,
+    as_json: Json = False,
+) -> None:
+    """Compile a polynomial into a transformer that equals it on a ball or box, and prove it.
+
+    The certificate holds for the saved file in every number format it lists; --dtype and --executor
+    name the one that must have a guarantee. Fails, and saves nothing, where something cannot be
+    proven.
+    """
+    from exactformer.cli.support.descriptions import model_facts
+    from exactformer.cli.support.panels import certificate_panel
+    from exactformer.polynomials.compile import compile as compile_model
+
+    check_output(out)
+    if radius is not None and domain is not None:
+        raise InputError("give --radius for a ball or --domain for a box, not both")
+    model = compile_model(
+        expression.strip(),
+        radius_text(radius),
+        domain=intervals(domain),
+        variables=names(variables),
+        construction=construction,
+        directions=directions,
+        dtype=torch_dtype(dtype),
+        executor=executor,
+        tolerance=tolerance,
+        memory_limit=in_bytes(memory_limit),
+    )
+    if out is not None:
+        model.save(out)
+    if as_json:
+        facts = model_facts(model.blueprint)
+        saved = None if out is None else str(out)
+        print_json({**facts, "certificate": model.certificate.to_dict(), "saved": saved})
+    else:
+        saved = "nowhere; -o FILE keeps it" if out is None else str(out)
+        console().print(certificate_panel(model.certificate, model.blueprint, saved=saved))
+
+
+def check_output(out: Path | None) -> None:
+    """Refuse to replace what is not a plain file."""
+    if out is not None and out.exists() and not out.is_file():
+        raise InputError(f"{out} is not a file; choose another place for the model")

@@ -1,0 +1,87 @@
+"""``exactformer export``: a saved model in other people's formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from exactformer.cli.support.options import (
+    Dtype,
+    Executor,
+    Json,
+    MemoryLimit,
+    ModelFile,
+    in_bytes,
+    torch_dtype,
+)
+from exactformer.cli.support.output import console, print_json, shortened
+from exactformer.errors import InputError
+
+_OUTSIDE = ("nan", "allow")
+
+
+def export(
+    file: ModelFile,
+    format: Annotated[
+        str, typer.Option(help="onnx, numpy (.npz) or torch (.pt2 of torch.export).")
+    ] = "onnx",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "--output", "-o", help="Write here; beside the model if absent."),
+    ] = None,
+    outside: Annotated[
+        str, typer.Option(help="Points off the domain: nan, or allow for no check in the file.")
+    ] = "nan",
+    dtype: Dtype = "float64",
+    executor: Executor = None,
+    memory_limit: MemoryLimit = 4,
+    as_json: Json = False,
+) -> None:
+    """Export a polynomial's model, proven anew on loading, for use without exactformer.
+
+    The file carries target, domain and the error bound that holds whatever the order in which a
+    runtime adds. It cannot raise: points off the domain are answered with NaN. Arrays of --format
+    numpy check nothing.
+    """
+    from exactformer.cli.support.descriptions import NAMES
+    from exactformer.core.loading import family_of
+    from exactformer.polynomials.check import load
+    from exactformer.polynomials.export import FORMATS, about, write
+
+    if format not in FORMATS:
+        raise InputError(f"--format {format}: choose one of {', '.join(FORMATS)}")
+    if outside not in _OUTSIDE:
+        raise InputError(f"--outside {outside}: choose one of {', '.join(_OUTSIDE)}")
+    if (family := family_of(file)) != "polynomials":
+        raise InputError(
+            f"a {NAMES[family]} model cannot be exported as {format}; {file} keeps it whole: "
+            "exactformer predict runs it, and ef.load gives it as a torch module"
+        )
+    model = load(
+        file,
+        dtype=torch_dtype(dtype),
+        executor=executor,
+        outside=outside,
+        memory_limit=in_bytes(memory_limit),
+    )
+    ending, contents_of = FORMATS[format]
+    target = file.with_suffix(ending) if out is None else out
+    contents = contents_of(model)
+    write(contents, target)
+    facts = about(model, model.executor)
+    summary = {**facts, "bound": float(facts["bound"])}
+    summary |= {"format": format, "bytes": len(contents), "saved": str(target)}
+    if as_json:
+        print_json(summary)
+    else:
+        _show(summary)
+
+
+def _show(summary: dict[str, Any]) -> None:
+    console().print(
+        f"{summary['saved']}: {shortened(summary['target'], 100)}\n"
+        f"{summary['format']}, {summary['executor']}, {summary['dtype']}, {summary['bytes']:,} bytes; "
+        f"within {summary['bound']:.3g} of the polynomial on {summary['domain']}."
+    )

@@ -1,0 +1,180 @@
+"""``exactformer fit``: the law behind a table, as a formula and as a model."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from exactformer.cli.support.options import Json, names
+from exactformer.cli.support.output import print_json
+from exactformer.errors import InputError
+
+if TYPE_CHECKING:
+    from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
+    from exactformer.learning.laws.tables import Table
+
+_MOST_ROWS = 40
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet file, one row an observation.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="The column to explain.")],
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns to explain it by, with commas; all others if absent."),
+    ] = None,
+    degree: Annotated[str, typer.Option(help="Total degree, or auto.")] = "auto",
+    solver: Annotated[str, typer.Option(help="sparse, least-squares or sgd.")] = "sparse",
+    significance: Annotated[
+        float, typer.Option(help="Probability of keeping any term that is not there.")
+    ] = 0.01,
+    epochs: Annotated[int, typer.Option(help="For sgd: passes over the data.")] = 2000,
+    device: Annotated[str, typer.Option(help="For sgd: cpu or cuda.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="For sgd: the seed.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Save the certified model here.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Save a plot of the residuals here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find the polynomial law behind a table: formula, errors, residuals, and a certified model."""
+    from exactformer.algebra.limits import MAX_VARIABLES
+    from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
+    from exactformer.learning.laws.tables import read_table
+
+    table = read_table(data, target, names(columns), most=MAX_VARIABLES)
+    regressor = PolynomialAttentionRegressor(
+        _degree(degree),
+        solver=solver,
+        significance=significance,
+        epochs=epochs,
+        device=device,
+        random_state=seed,
+        verbose=solver == "sgd" and not as_json,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        regressor.fit(table.features, table.target)
+    notes = [str(w.message) for w in caught]
+    if out is not None:
+        regressor.model_.save(out)
+    if plot is not None:
+        _plot(regressor, table, target, plot)
+    if as_json:
+        print_json(_contents(regressor, table, target, notes, out))
+    else:
+        _show(regressor, table, target, notes, out)
+
+
+def _degree(text: str) -> int | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--degree {text}: give a whole number from 1, or auto") from None
+
+
+def _residual(regressor: PolynomialAttentionRegressor, table: Table) -> tuple[Any, Any]:
+    fitted = regressor.predict(table.features)
+    return fitted, table.target.to_numpy() - fitted
+
+
+def _plot(regressor: PolynomialAttentionRegressor, table: Table, target: str, path: Path) -> None:
+    from exactformer.learning.laws.residuals import figure
+
+    try:
+        figure(*_residual(regressor, table), target).savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write the plot to {path}: {error}") from None
+
+
+def _contents(
+    regressor: PolynomialAttentionRegressor,
+    table: Table,
+    target: str,
+    notes: list[str],
+    out: Path | None,
+) -> dict[str, Any]:
+    return {
+        "target": target,
+        "formula": regressor.formula_,
+        "exact": str(regressor.polynomial_),
+        "variables": dict(zip(regressor.variables_, table.features.columns, strict=True)),
+        "terms": json.loads(regressor.coef_table_.to_json(orient="records", double_precision=15)),
+        "degree": regressor.degree_,
+        "rows": len(table.target),
+        "r2": regressor.r2_,
+        "noise": regressor.noise_,
+        "radius": regressor.radius_,
+        "box": dict(zip(table.features.columns, regressor.box_.tolist(), strict=True)),
+        "unused": regressor.unused_,
+        "notes": notes,
+        "model": None if out is None else str(out),
+    }
+
+
+def _show(
+    regressor: PolynomialAttentionRegressor,
+    table: Table,
+    target: str,
+    notes: list[str],
+    out: Path | None,
+) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    from exactformer.learning.laws.residuals import histogram
+
+    console = Console(highlight=False, soft_wrap=True)
+    names = list(table.features.columns)
+    console.print(f"\n[bold]{escape(target)} = {escape(str(regressor.formula_))}[/bold]\n")
+    if regressor.variables_ != names:
+        pairs = zip(regressor.variables_, names, strict=True)
+        console.print("where " + escape(", ".join(f"{v} is {n!r}" for v, n in pairs)) + "\n")
+    console.print(_terms(regressor))
+    console.print(
+        f"\nR² {regressor.r2_:.6g}   noise {regressor.noise_:.4g} (standard deviation)   "
+        f"{len(table.target):,} rows   terms up to degree {regressor.degree_} considered"
+    )
+    _, residual = _residual(regressor, table)
+    console.print(f"\nResiduals\n{histogram(residual)}\n")
+    for column, (low, high) in zip(names, regressor.box_, strict=True):
+        console.print(f"  {escape(column)} from {low:.6g} to {high:.6g}")
+    console.print(
+        f"Extrapolation begins outside these ranges, and beyond ‖x‖ = {regressor.radius_:.6g} "
+        "the model refuses."
+    )
+    constant = [n for n, why in regressor.unused_.items() if why == "constant"]
+    if constant:
+        console.print(f"Constant, so not used: {escape(', '.join(constant))}.")
+    for note in notes:
+        console.print(f"[yellow]Note: {escape(note)}[/yellow]")
+    if out is not None:
+        console.print(f"Saved {escape(str(out))}.")
+
+
+def _terms(regressor: PolynomialAttentionRegressor) -> Any:
+    from rich.table import Table as RichTable
+
+    found = regressor.coef_table_
+    interval = f"{regressor.confidence:.0%} interval"
+    shown = RichTable("term", "coefficient", "± error", interval, "p-value", box=None)
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    most = found.sort_values("p_value", kind="stable").head(_MOST_ROWS).sort_index()
+    for row in most.to_dict("records"):
+        shown.add_row(
+            row["term"],
+            f"{row['coefficient']:.6g}",
+            f"{row['standard_error']:.2g}",
+            f"{row['lower']:.6g} … {row['upper']:.6g}",
+            f"{row['p_value']:.1e}" if row["p_value"] else "< 1e-300",
+        )
+    if len(found) > _MOST_ROWS:
+        shown.caption = f"the {_MOST_ROWS} most significant of {len(found):,}; --json gives all"
+    return shown

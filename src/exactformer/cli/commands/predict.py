@@ -1,0 +1,143 @@
+"""``exactformer predict``: a saved model on a table of points or sequences."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from exactformer.cli.support.options import Dtype, Executor, Json, MemoryLimit, ModelFile, in_bytes
+from exactformer.cli.support.output import console, print_json
+from exactformer.errors import OutsideDomainError
+
+if TYPE_CHECKING:
+    from exactformer.cli.support.points import Batch, Points
+    from exactformer.cli.support.rows import RowFunction
+
+
+def predict(
+    file: ModelFile,
+    points: Annotated[
+        Path | None,
+        typer.Argument(
+            help="CSV or NPY, one point or sequence per row; - or nothing reads standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write here, .csv or .npy; standard output if absent."),
+    ] = None,
+    outside: Annotated[
+        str,
+        typer.Option(
+            help="Rows off the domain: raise or nan; for polynomials also allow (nothing is proven), "
+            "for sequence maps zero."
+        ),
+    ] = "raise",
+    dtype: Dtype = "float64",
+    executor: Executor = None,
+    ignore_extra: Annotated[
+        bool, typer.Option("--ignore-extra", help="Leave out columns that are no variables.")
+    ] = False,
+    memory_limit: MemoryLimit = 4,
+    as_json: Json = False,
+) -> None:
+    """Evaluate a saved model, proven anew on loading, at the rows of a file or a pipe.
+
+    A row of a polynomial's table is a point. A row for a sequence map or a coupling is a sequence:
+    tokens times dimension numbers, token after token, and so is a row of the output.
+
+    A CSV header may name the columns in any order (the variables; for sequences token 1, token 2, …,
+    or token 1.1, token 1.2, …). The output has a header if the input has one, for sequences always.
+    Numbers are rounded to --dtype first, and values are written with all their digits. A
+    polynomial's are within the certified bound of it.
+    """
+    from exactformer.cli.support.points import open_points
+    from exactformer.cli.support.rows import open_model
+
+    function = open_model(file, dtype, executor, outside, in_bytes(memory_limit))
+    source, target = _not_dash(points), _not_dash(out)
+    if source is None and sys.stdin.isatty():
+        names = ", ".join(function.columns)
+        typer.echo(f"One {function.unit} per line ({names}); Ctrl-D ends.", err=True)
+    with open_points(source, function.columns, ignore_extra) as table:
+        summary = _run(function, table, target, as_json)
+    if as_json:
+        print_json(summary)
+    elif target is not None:
+        _show(summary, function)
+
+
+def _not_dash(path: Path | None) -> Path | None:
+    return None if path is None or str(path) == "-" else path
+
+
+def _run(function: RowFunction, table: Points, out: Path | None, as_json: bool) -> dict[str, Any]:
+    """Read, evaluate and write in step; return what there is to say about it."""
+    import numpy as np
+
+    from exactformer.cli.support.evaluation import in_order
+    from exactformer.cli.support.progress import progress
+    from exactformer.cli.support.values import values_to
+
+    kept: list[Any] = []
+    count = outside = 0
+    to_list = out is None and as_json
+    named = table.has_header or function.family != "polynomials"
+    with (
+        values_to(out, function.outputs if named and not to_list else (), function.shape) as write,
+        progress(f"{function.unit}s", table.total) as advance,
+    ):
+        for batch, (values, off) in in_order(lambda b: function(b.points), table.batches):
+            if function.outside == "raise" and off.any():
+                raise _off_domain(function, table, batch, int(np.flatnonzero(off)[0]))
+            outside += int(off.sum())
+            count += len(values)
+            if to_list:
+                kept += values.tolist()
+            else:
+                write(values)
+            advance(batch.progress)
+    bound = None if function.outside == "allow" else function.bound()
+    summary: dict[str, Any] = {
+        "target": function.model.blueprint.metadata.get("target"),
+        f"{function.unit}s": count,
+        "outside": outside,
+        "dtype": str(function.dtype).removeprefix("torch."),
+        "executor": function.model.executor,
+        "bound": bound,
+        "norm": None if bound is None else bound.norm,
+        "kind": None if bound is None else str(bound.kind),
+        "saved": None if out is None else str(out),
+    }
+    return summary | ({"values": kept} if to_list else {})
+
+
+def _off_domain(function: RowFunction, table: Points, batch: Batch, row: int) -> OutsideDomainError:
+    from exactformer.cli.support.rows import OUTSIDE
+
+    others = " or ".join(way for way in OUTSIDE[function.family] if way != "raise")
+    return OutsideDomainError(
+        f"{table.place(batch.places[row])}: {function.where(batch.points[row])}, where nothing is "
+        f"proven; compile for a larger domain, or choose --outside {others}"
+    )
+
+
+def _show(summary: dict[str, Any], function: RowFunction) -> None:
+    units, bound = f"{function.unit}s", summary["bound"]
+    text = f"{summary[units]:,} values in {summary['saved']}"
+    if function.family != "polynomials":
+        text = f"{summary[units]:,} sequences in {summary['saved']}"
+        if bound is not None:
+            from exactformer.cli.support.panels import bound_text
+
+            text += f"; {bound_text(bound)}"
+    elif bound is not None:
+        text += f", each within {bound:.3g} of the polynomial"
+    if summary["outside"]:
+        fate = "are zero" if function.outside == "zero" else "are NaN"
+        text += f"; {summary['outside']:,} {units} lie off the domain and {fate}"
+    console().print(text + ".")

@@ -1,0 +1,130 @@
+"""``exactformer recommend``: transformer or RNN, for the sequences in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from exactformer.cli.support.options import Json, names
+from exactformer.cli.support.output import console, print_json
+from exactformer.errors import FileFormatError, InputError
+
+if TYPE_CHECKING:
+    from exactformer.learning.recommending import Recommendation, Samples
+
+
+def recommend(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="An .npz file with arrays inputs and outputs, or a table with one reading a row."
+        ),
+    ],
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Of a table: the column to predict.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a table: columns to predict it from, with commas; all others if absent."
+        ),
+    ] = None,
+    length: Annotated[int, typer.Option(help="Of a table: readings in a window.")] = 48,
+    horizon: Annotated[
+        int,
+        typer.Option(
+            help="Of a table: how many readings after the window the target is wanted; its own past "
+            "is then read too. 0 for its value at every reading, from the other columns.",
+        ),
+    ] = 1,
+    stride: Annotated[
+        int | None, typer.Option(help="Of a table: readings between the starts of windows.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For folds and training.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw errors, memory and spectra into this .png or .svg.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say whether a transformer or an RNN suits a relationship between sequences, and why.
+
+    Inputs are (N, tokens) or (N, tokens, numbers), outputs (N, tokens), (N, tokens, numbers), or
+    (N,) for one value after the last token. The answer rests on what both explain of sequences held
+    out: order, memory, mixing and the spectrum of the coupling are measured and shown. Where the
+    evidence is thin the answer is undecided.
+    """
+    from exactformer.learning.recommending import recommend_architecture
+
+    if data.suffix.lower() == ".npz" and (target or columns or stride):
+        raise InputError(
+            f"{data} holds sequences already: --target, --columns and --stride are for tables"
+        )
+    samples = (
+        _arrays(data)
+        if data.suffix.lower() == ".npz"
+        else _table(data, target, names(columns), length, horizon, stride)
+    )
+    found = recommend_architecture(samples, seed=seed)
+    if plot is not None:
+        from exactformer.figures import save_figure
+
+        save_figure(found.plot(), plot)
+    if as_json:
+        print_json({**found.to_dict(), "figure": plot and str(plot)})
+    else:
+        _show(found, plot)
+
+
+def _arrays(path: Path) -> Samples:
+    from exactformer.core.archives import read_npz
+    from exactformer.learning.recommending import samples
+
+    arrays = read_npz(path)
+    missing = [name for name in ("inputs", "outputs") if name not in arrays]
+    if missing:
+        raise FileFormatError(
+            f"{path} has no array {' and '.join(missing)}; it has {', '.join(arrays) or 'none'}. "
+            "Write it by numpy.savez(path, inputs=x, outputs=y)"
+        )
+    return samples(arrays["inputs"], arrays["outputs"])
+
+
+def _table(
+    path: Path,
+    target: str | None,
+    columns: list[str] | None,
+    length: int,
+    horizon: int,
+    stride: int | None,
+) -> Samples:
+    import numpy as np
+
+    from exactformer.learning.laws.tables import read_table
+    from exactformer.learning.recommending import windows
+
+    if target is None:
+        raise InputError(f"{path} is a table: name the column to predict by --target")
+    table = read_table(path, target, columns)
+    series = np.column_stack([table.features.to_numpy(), table.target.to_numpy()])
+    return windows(series, series.shape[1] - 1, length=length, horizon=horizon, stride=stride)
+
+
+def _show(found: Recommendation, plot: Path | None) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    screen = console()
+    head, _, rest = found.text.partition("\n")
+    screen.print(Text(f"\n{head}", style="bold"))
+    screen.print(Text(rest))
+    rows = Table("evidence", "", "95 % interval", "meaning", box=None)
+    rows.columns[1].justify = "right"
+    for one in found.evidence:
+        value, _, interval = str(one).partition(" ")
+        rows.add_row(one.name, value, interval, one.meaning)
+    screen.print()
+    screen.print(rows)
+    if plot is not None:
+        screen.print(f"\nDrawn into {plot}.")

@@ -1,0 +1,276 @@
+"""``exactformer sequence``: a sequence-to-sequence map into a certified transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from exactformer.cli.commands.compile import check_output
+from exactformer.cli.support.options import Json, coordinates, exact_text
+from exactformer.cli.support.output import console, print_json
+from exactformer.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from exactformer.sequences.maps import NamedMap
+    from exactformer.sequences.model import SequenceModel
+
+_GOLDEN = 0.6180339887498949
+
+
+def sequence(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="MAP", help="The map by its name; --list shows them all."),
+    ] = None,
+    tokens: Annotated[int, typer.Option(help="How many tokens a sequence has.")] = 3,
+    dim: Annotated[int, typer.Option(help="How many numbers a token has.")] = 1,
+    delta: Annotated[str, typer.Option(help="The side of a cell, a fraction 1/N.")] = "1/8",
+    form: Annotated[
+        str,
+        typer.Option(
+            help="four-layer; paper for every layer of the proof; compact for integer keys."
+        ),
+    ] = "four-layer",
+    positional: Annotated[
+        bool | None,
+        typer.Option(
+            help="Whether the model knows positions; what the map needs if absent.",
+            show_default=False,
+        ),
+    ] = None,
+    realisation: Annotated[
+        str, typer.Option(help="hard, exact on the grid, or softmax-relu for ordinary layers.")
+    ] = "hard",
+    tolerance: Annotated[
+        float | None, typer.Option(help="softmax-relu: how far it may be from hard, in d_2.")
+    ] = None,
+    sharpness: Annotated[
+        float | None, typer.Option(help="softmax-relu: the inverse temperature.")
+    ] = None,
+    ramp: Annotated[
+        int | None, typer.Option(help="softmax-relu: k for ramps of 2^-k of a cell.")
+    ] = None,
+    support: Annotated[
+        str, typer.Option(help="The interval in which every coordinate lies.")
+    ] = "0,1",
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="For softmax-attention: an .npz file with query, key and value."),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(help="The example to show, token by token: 0.1,0.7,0.4.", show_default=False),
+    ] = None,
+    samples: Annotated[
+        int, typer.Option(help="Random inputs on which the error is measured; 0 for none.", min=0)
+    ] = 20_000,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Save the model here (.safetensors).")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the example's journey into this .png, .svg or .pdf."),
+    ] = None,
+    as_list: Annotated[bool, typer.Option("--list", help="List the maps by name.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compile a sequence-to-sequence map into a transformer, layer by layer, and prove it.
+
+    The construction of Yun et al. (2020): quantise the tokens, give every token in every context a
+    key of its own, look up its value. On the grid the transformer equals the map; between, the
+    error is bounded where the map's Lipschitz constant is known, and measured on random inputs.
+    """
+    from exactformer.core.options import choose
+    from exactformer.sequences.compile import REALISATIONS, compile_sequence
+    from exactformer.sequences.maps import sequence_map
+
+    if as_list:
+        _show_maps(as_json)
+        return
+    if name is None:
+        raise InputError("name a map, e.g. exactformer sequence sort; --list shows them all")
+    check_output(out)
+    _check_drawing(plot)
+    choose("--realisation", realisation, REALISATIONS)
+    if realisation == "hard" and not tolerance is sharpness is ramp is None:
+        raise InputError("--tolerance, --sharpness and --ramp belong to --realisation softmax-relu")
+    target = sequence_map(name, None if weights is None else _read_weights(weights))
+    low, high = _interval(support)
+    with _waiting("Evaluate the map on the grid, build the layers, prove them"):
+        model = compile_sequence(
+            target,
+            tokens=tokens,
+            dim=dim,
+            delta=exact_text(delta, "--delta"),
+            form=form,
+            positional=not target.equivariant if positional is None else positional,
+            support=(low, high),
+        )
+        if realisation == "softmax-relu":
+            model = model.softened(tolerance, sharpness=sharpness, ramp=ramp)
+        modulus = _modulus(target, tokens)
+        if modulus is not None:
+            model = model.bounded(modulus, target=target)
+    example = _example(at, model)
+    with _waiting(f"Measure the error on {samples:,} random inputs"):
+        measured = _measure(model, target, samples)
+    if out is not None:
+        model.save(out)
+    if plot is not None:
+        from exactformer.figures import save_figure
+        from exactformer.figures.sequence_journey import sequence_journey_figure
+
+        save_figure(sequence_journey_figure(model, example, target, _title(target)), plot)
+    facts = _facts(model, target, example, measured)
+    if as_json:
+        places = {"saved": out and str(out), "figure": plot and str(plot)}
+        print_json({**facts, "certificate": model.certificate.to_dict(), **places})
+    else:
+        _show(model, target, facts, out, plot)
+
+
+def _show_maps(as_json: bool) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from exactformer.sequences.maps import SEQUENCE_MAPS
+
+    if as_json:
+        keys = ("name", "equivariant", "continuous", "summary")
+        print_json({"maps": [{k: getattr(m, k) for k in keys} for m in SEQUENCE_MAPS.values()]})
+        return
+    table = Table("Map", "Needs", "What it does", box=box.SIMPLE_HEAD, header_style="cyan")
+    table.show_edge, table.pad_edge = False, False
+    for named in SEQUENCE_MAPS.values():
+        needs = "" if named.equivariant else "positions"
+        table.add_row(named.name, needs, named.summary)
+    console().print(table)
+
+
+def _title(target: NamedMap) -> str:
+    return f"{target.name}, as a transformer: {target.summary}"
+
+
+def _check_drawing(plot: Path | None) -> None:
+    """Refuse a place for the figure before minutes are spent on it."""
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"{plot}: figures are written as .png, .svg or .pdf")
+    if plot is not None and not plot.parent.is_dir():
+        raise InputError(f"there is no folder {plot.parent} for the figure")
+
+
+def _read_weights(path: Path) -> tuple[Any, Any, Any]:
+    from exactformer.core.archives import read_npz
+    from exactformer.errors import FileFormatError
+
+    path.stat()  # a file that is not there is another mistake
+    try:
+        arrays = read_npz(path, ("query", "key", "value"))
+        return arrays["query"], arrays["key"], arrays["value"]
+    except (FileFormatError, KeyError):
+        raise InputError(
+            f"{path} is not an .npz file with the matrices query, key (m, d) and value (d, d)"
+        ) from None
+
+
+def _interval(text: str) -> tuple[str, str]:
+    ends = [end.strip() for end in text.split(",")]
+    if len(ends) != 2 or not all(ends):
+        raise InputError(f"--support {text.strip()!r}: an interval is two numbers, such as 0,1")
+    return exact_text(ends[0], "--support"), exact_text(ends[1], "--support")
+
+
+@contextmanager
+def _waiting(what: str) -> Iterator[None]:
+    """Show that something is going on, on stderr, if it takes longer than two seconds."""
+    from threading import Timer
+
+    from exactformer.cli.support.progress import PATIENCE
+
+    screen = console(stderr=True)
+    status = screen.status(f"{what} …")
+    timer = Timer(PATIENCE, status.start)
+    if screen.is_terminal:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if screen.is_terminal:
+            timer.join()
+        status.stop()
+
+
+def _example(at: str | None, model: SequenceModel) -> NDArray[np.float64]:
+    """Return the sequence to show, (n, d): what was given, or well-spread numbers."""
+    import numpy as np
+
+    n, d = model.blueprint.tokens, model.blueprint.dim
+    if at is None:
+        low, high = (float(end) for end in model.blueprint.support)
+        spread = (_GOLDEN * np.arange(1, n * d + 1)) % 1.0
+        return np.round(low + (high - low) * spread, 3).reshape(n, d)
+    numbers = coordinates(at.replace(";", " "))
+    if len(numbers) != n * d:
+        raise InputError(
+            f"--at {at.strip()!r}: {n} tokens of dimension {d} are {n * d} numbers, not {len(numbers)}"
+        )
+    return np.array(numbers).reshape(n, d)
+
+
+def _modulus(target: NamedMap, tokens: int) -> float | str | None:
+    """Return the Lipschitz constant; where it is not known, that it has to be estimated."""
+    if target.lipschitz is not None and tokens >= 1:
+        return target.lipschitz(tokens)
+    return "estimate" if target.continuous else None
+
+
+def _measure(model: SequenceModel, target: NamedMap, samples: int) -> dict[str, Any]:
+    if not samples:
+        return {}
+    return {f"d_{p}": model.measure(target, samples=samples, p=p).to_dict() for p in (1, 2)}
+
+
+def _facts(
+    model: SequenceModel,
+    target: NamedMap,
+    example: NDArray[np.float64],
+    measured: dict[str, Any],
+) -> dict[str, Any]:
+    from exactformer.cli.support.descriptions import model_facts
+
+    return {
+        "map": target.name,
+        **model_facts(model.blueprint),
+        "example": {
+            "input": example.tolist(),
+            "codes": [int(code) for code in model.codes(example).tolist()],
+            "output": model(example).tolist(),
+            "map": target(example).tolist(),
+        },
+        "error": measured,
+    }
+
+
+def _show(
+    model: SequenceModel,
+    target: NamedMap,
+    facts: dict[str, Any],
+    out: Path | None,
+    plot: Path | None,
+) -> None:
+    from exactformer.cli.support.sequence_panels import example_table, sequence_panel
+
+    screen = console()
+    saved = "nowhere; -o FILE keeps it" if out is None else str(out)
+    screen.print(sequence_panel(model, target, facts["error"], saved))
+    screen.print(example_table(facts["example"]))
+    if plot is not None:
+        screen.print(f"\nDrawn in {plot}")

@@ -1,0 +1,123 @@
+"""``exactformer shrink``: a model whose heads have fewer dimensions, with what that saves and costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from exactformer.cli.commands.spectrum import (
+    BatchSize,
+    Device,
+    ImageFolder,
+    Limit,
+    ModelFolder,
+    Npz,
+    Texts,
+    given_inputs,
+    shortened,
+)
+from exactformer.cli.support.options import Json
+from exactformer.cli.support.output import console, print_json
+from exactformer.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from exactformer.spectra.shrinking.report import ShrinkReport
+
+
+def shrink(
+    model: ModelFolder,
+    texts: Texts = None,
+    images: ImageFolder = None,
+    npz: Npz = None,
+    head_dim: Annotated[
+        int | None, typer.Option(help="The new dimension of every head.", show_default=False)
+    ] = None,
+    energy: Annotated[
+        float | None,
+        typer.Option(help="Keep this share of the scores' energy: 0.99.", show_default=False),
+    ] = None,
+    max_loss: Annotated[
+        float | None,
+        typer.Option(
+            help="Search the smallest dimension that changes outputs by at most this: 0.05.",
+            show_default=False,
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="data, or weights: the plain truncation that looks at no input.")
+    ] = "data",
+    limit: Limit = 256,
+    batch_size: BatchSize = 16,
+    heads: Annotated[
+        bool, typer.Option("--heads", help="Show every head, not only a line for each layer.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Save the new model into this folder."),
+    ] = None,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Make the attention heads of a model smaller: new queries and keys, the best ones on your inputs.
+
+    Values and everything else stay. The report says what is saved, and how far scores, attention and
+    outputs have moved. A saved model is read by exactformer.spectra.shrinking.storage.load_shrunk.
+    """
+    from exactformer.spectra.shrinking.shrink import shrink_heads
+
+    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"--out {out}: there is something already; give a new folder")
+    shrunk = shrink_heads(
+        model,
+        given_inputs(model, texts, images, npz, limit, batch_size),
+        head_dim=head_dim,
+        energy=energy,
+        max_loss=max_loss,
+        method=method,  # type: ignore[arg-type]
+        batch_size=batch_size,
+        device=device,
+        progress=not as_json,
+    )
+    if out is not None:
+        shrunk.save(out)
+        if texts is not None:
+            from exactformer.spectra.texts import tokenizer_at
+
+            tokenizer_at(model).save_pretrained(out)
+    if as_json:
+        written = None if out is None else str(out)
+        print_json({**shrunk.report.to_dict(), "written": written})
+        return
+    screen = console()
+    screen.print(str(shrunk.report), soft_wrap=True)
+    screen.print()
+    screen.print(_table(shrunk.report, heads))
+    if out is not None:
+        screen.print(f"\nWritten to {out}.")
+
+
+def _table(report: ShrinkReport, every_head: bool) -> Table:
+    """Return a line for each head, or for each layer with the means of its heads."""
+    from rich.table import Table as RichTable
+
+    by = ["layer", "head"] if every_head else ["layer"]
+    rows = report.table.groupby(by, sort=False).mean(numeric_only=True).reset_index()
+    names = shortened(list(dict.fromkeys(report.table["layer"])))
+    table = RichTable(box=None)
+    table.add_column("layer", overflow="fold")
+    for column in (*by[1:], "size", "new", "energy", "scores off", "attention moved"):
+        table.add_column(column, justify="right")
+    for row in rows.to_dict(orient="records"):
+        table.add_row(
+            names[row["layer"]], *([f"{row['head']:g}"] if every_head else []), *_cells(row)
+        )
+    return table
+
+
+def _cells(row: dict[Any, Any]) -> list[str]:
+    sizes = [f"{row['head_dim']:g}", f"{row['new_head_dim']:.3g}"]
+    return [*sizes, *(f"{row[c]:.2%}" for c in ("energy", "score_error", "attention_change"))]

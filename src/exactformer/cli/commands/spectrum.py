@@ -1,0 +1,218 @@
+"""``exactformer spectrum``: how much of its head dimension each attention head of a model uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from exactformer.cli.support.options import Json
+from exactformer.cli.support.output import console, print_json
+from exactformer.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from exactformer.spectra import Spectrum
+
+ModelFolder = Annotated[
+    Path,
+    typer.Argument(
+        help="Folder of a saved Hugging Face model; nothing is fetched.", show_default=False
+    ),
+]
+Texts = Annotated[
+    Path | None, typer.Option(help="A text file, one input a line.", show_default=False)
+]
+ImageFolder = Annotated[Path | None, typer.Option(help="A folder of images.", show_default=False)]
+Npz = Annotated[
+    Path | None,
+    typer.Option(
+        help="Arrays named as the model's arguments, one entry an input.", show_default=False
+    ),
+]
+Limit = Annotated[int, typer.Option(help="Use at most so many inputs.", min=1)]
+BatchSize = Annotated[int, typer.Option(help="Inputs the model sees at once.", min=1)]
+Device = Annotated[
+    str | None,
+    typer.Option(help="cpu or cuda; a GPU if there is one, unless given.", show_default=False),
+]
+
+
+def spectrum(
+    model: ModelFolder,
+    texts: Texts = None,
+    images: ImageFolder = None,
+    npz: Npz = None,
+    limit: Limit = 256,
+    batch_size: BatchSize = 16,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            help="Analyse a copy with weights shuffled or reinitialised too.", show_default=False
+        ),
+    ] = None,
+    centred: Annotated[
+        bool, typer.Option("--centred", help="Leave out what a softmax does not see: the mean key.")
+    ] = False,
+    heads: Annotated[
+        bool, typer.Option("--heads", help="Show every head, not only a line for each layer.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw into this .png, .svg or .pdf.", show_default=False)
+    ] = None,
+    kind: Annotated[
+        str, typer.Option(help="What to draw: both, violin, decay or needed.")
+    ] = "both",
+    layer: Annotated[int, typer.Option(help="Layer to draw, from 0; −1 is the last.")] = -1,
+    head: Annotated[int, typer.Option(help="Head to draw.", min=0)] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write all of it, .safetensors, or the table, .csv."),
+    ] = None,
+    device: Device = None,
+    as_json: Json = False,
+) -> None:
+    """Measure the singular values of the attention scores of a model, head by head, on your inputs.
+
+    Queries and keys are taken from the model as it runs, and attention rebuilt from them must be the
+    model's own. Columns 99 % and 99.9 % are the head dimensions that keep so much of the scores' energy
+    with one basis for all inputs.
+    """
+    from exactformer.spectra import spectrum as analyse
+
+    if kind not in ("both", "violin", "decay", "needed"):
+        raise InputError(f"--kind {kind}: choose both, violin, decay or needed")
+    if out is not None and out.suffix not in (".safetensors", ".csv"):
+        raise InputError(f"--out {out}: write .safetensors or .csv")
+    result = analyse(
+        model,
+        given_inputs(model, texts, images, npz, limit, batch_size),
+        control=control,  # type: ignore[arg-type]
+        centred=centred,
+        batch_size=batch_size,
+        device=device,
+        progress=not as_json,
+    )
+    if plot is not None:
+        from exactformer.figures import save_figure
+
+        save_figure(result.plot(layer, head, kind), plot)  # type: ignore[arg-type]
+    if out is not None and out.suffix == ".csv":
+        result.table.to_csv(out, index=False)
+    elif out is not None:
+        result.save(out)
+    written = [str(path) for path in (plot, out) if path is not None]
+    if as_json:
+        print_json({**result.to_dict(), "written": written})
+    else:
+        _show(result, heads, written)
+
+
+def given_inputs(
+    model: Path,
+    texts: Path | None,
+    images: Path | None,
+    npz: Path | None,
+    limit: int,
+    batch_size: int,
+) -> Any:
+    """Return the inputs that one of three options names."""
+    from exactformer.spectra.files import Images, read_arrays, read_texts
+
+    if sum(option is not None for option in (texts, images, npz)) != 1:
+        raise InputError("give inputs by one of --texts FILE, --images FOLDER, --npz FILE")
+    if texts is not None:
+        return read_texts(texts, limit)
+    if images is not None:
+        return Images(images, model, batch_size, limit)
+    assert npz is not None
+    return read_arrays(npz, batch_size, limit)
+
+
+def _show(result: Spectrum, every_head: bool, written: list[str]) -> None:
+    from rich.markup import escape
+
+    screen = console()
+    first = result.layers[0]
+    screen.print(
+        f"{result.headline} of {first.tokens:.0f} tokens on average; attention rebuilt within "
+        f"{result.agreement:.1e} of the model's own."
+    )
+    shown = shortened([layer.name for layer in result.layers])
+    if shown[first.name] != first.name:
+        before, _, after = first.name.partition(f".{shown[first.name]}.")
+        screen.print(f"Layers are {before}.*.{after}." if after else f"The first is {first.name}.")
+    screen.print(_by_head(result) if every_head else _by_layer(result))
+    if result.control is not None:
+        screen.print("The control, whose weights know nothing:")
+        screen.print(_by_head(result.control) if every_head else _by_layer(result.control))
+    for left in result.left_out:
+        screen.print(f"Left out: {escape(str(left))}.")
+    for path in written:
+        screen.print(f"Written to {path}.")
+
+
+def _by_layer(result: Spectrum) -> Table:
+    from rich.table import Table
+
+    names = shortened([layer.name for layer in result.layers])
+    table = Table(box=None)
+    table.add_column("layer", overflow="fold")
+    for column in ("heads", "size", "σ₁", "rank", "effective", "α", "99 %", "99.9 %"):
+        table.add_column(column, justify="right")
+    for layer in result.layers:
+        rows = result.table[result.table["layer"] == layer.name]
+        forms = {"sigma_1": ".3g", "rank": "d", "effective_rank": ".1f", "alpha": ".2f"}
+        forms |= {"shared_99": "d", "shared_999": "d"}
+        cells = [_span(rows[column], form) for column, form in forms.items()]
+        table.add_row(names[layer.name], str(layer.heads), str(layer.head_dim), *cells)
+    return table
+
+
+def _by_head(result: Spectrum) -> Table:
+    from rich.table import Table
+
+    names = shortened([layer.name for layer in result.layers])
+    table = Table(box=None)
+    table.add_column("layer", overflow="fold")
+    for column in ("head", "σ₁", "rank", "effective", "α", "R²", "99 %", "99.9 %"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict")
+    for row in result.table.to_dict(orient="records"):
+        table.add_row(
+            names[row["layer"]],
+            str(row["head"]),
+            f"{row['sigma_1']:.3g} ± {row['sigma_1_spread']:.1g}",
+            str(row["rank"]),
+            f"{row['effective_rank']:.1f}",
+            f"{row['alpha']:.2f}",
+            f"{row['fit']:.2f}",
+            str(row["shared_99"]),
+            str(row["shared_999"]),
+            row["verdict"],
+        )
+    return table
+
+
+def shortened(names: list[str]) -> dict[str, str]:
+    """Return what tells names apart: without the parts that all have at their start and end.
+
+    >>> shortened(["encoder.layer.0.attention", "encoder.layer.1.attention"])
+    {'encoder.layer.0.attention': '0', 'encoder.layer.1.attention': '1'}
+    """
+    parts = [name.split(".") for name in names]
+    shortest = min(map(len, parts))
+    start = next((i for i in range(shortest) if len({p[i] for p in parts}) > 1), 0)
+    ends = range(1, shortest - start + 1)
+    end = next((i for i in ends if len({p[-i] for p in parts}) > 1), 1)
+    return {
+        name: ".".join(p[start : len(p) - end + 1]) for name, p in zip(names, parts, strict=True)
+    }
+
+
+def _span(values: Any, form: str) -> str:
+    """Return the least and the largest of a column."""
+    low, high = format(values.min(), form), format(values.max(), form)
+    return low if low == high else f"{low}–{high}"

@@ -1,0 +1,1 @@
+"""Options, output and input that several commands share."""

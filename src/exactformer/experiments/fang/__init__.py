@@ -1,0 +1,1 @@
+"""Fang, Ouyang, Zhou, Cheng 2022: Attention enables zero approximation error."""

@@ -1,0 +1,32 @@
+"""What the models of Fang et al. are called in tables and how they are drawn."""
+
+from exactformer.experiments.fang.learning import SOLVERS
+from exactformer.experiments.fang.networks import NETWORKS
+
+MODELS = (*NETWORKS, *SOLVERS)
+
+LABELS = {
+    "attention": "ATTENTION",
+    "depth": "NN_depth",
+    "width": "NN_width",
+    "least-squares": "least squares",
+    "sparse": "sparse",
+    "sgd": "ATTENTION",
+}
+
+TRAIN, TEST, NOISY = "train (noisy labels)", "test (clean target)", "test (noisy labels)"
+ERRORS = {TRAIN: "train", TEST: "test", NOISY: "test_noisy"}
+
+COLOURS = {
+    "attention": "#1d5fa8",
+    "sgd": "#1d5fa8",
+    "depth": "#8c4fa3",
+    "width": "#b8860b",
+    "least-squares": "#2a8c6a",
+    "sparse": "#1f2937",
+}
+
+
+def clip_name(clip: float | None) -> str:
+    """Return a clipping threshold as rows and axes name it."""
+    return "no clipping" if clip is None else f"clip {clip:g}"

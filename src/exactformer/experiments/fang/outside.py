@@ -1,0 +1,198 @@
+"""Targets that are not polynomials: how the error depends on the degree.
+
+Three errors are kept apart: what the best polynomial of a degree leaves (fitted without noise), what
+noise adds to it (σ²p/n), and what training leaves on top.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments.fang.data import mean_square
+from exactformer.experiments.fang.functions import FUNCTIONS, sample
+from exactformer.experiments.fang.names import LABELS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NOISE = 0.1
+# Squared error of the best polynomial of degree q, as a power of q, where it is a power.
+POWERS = {"kink": -3.0, "step": -1.0}
+
+
+@dataclass(frozen=True)
+class Size:
+    """Points, degrees of the solvers, degrees and epochs of training, seeds."""
+
+    train: int
+    test: int
+    degrees: tuple[int, ...]
+    trained: tuple[int, ...]
+    epochs: int
+    seeds: int
+
+
+SIZES = {
+    Scale.SMOKE: Size(2000, 1000, (1, 2, 4, 8, 12), (2,), 25, 1),
+    Scale.DEFAULT: Size(9000, 2000, (1, 2, 3, 4, 6, 8, 10, 12, 16, 20), (2, 4, 8), 100, 3),
+    Scale.PAPER: Size(9000, 5000, (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20), (2, 4, 6, 8, 10), 100, 5),
+}
+
+
+def cells(scale: Scale) -> list[dict[str, Any]]:
+    """Return one cell for each function, solver and seed; it goes through the degrees."""
+    size = SIZES[scale]
+    ways: list[tuple[str, float, Sequence[int | str]]] = [
+        ("sgd", NOISE, size.trained),
+        ("sparse", NOISE, size.degrees),
+        ("least-squares", NOISE, size.degrees),
+        ("least-squares", 0.0, size.degrees),
+        ("least-squares", NOISE, ["auto"]),
+    ]
+    return [
+        {
+            "function": name,
+            "solver": solver,
+            "noise": noise,
+            "degrees": degrees,
+            "train": size.train,
+            "test": size.test,
+            "seed": seed,
+            **({"epochs": size.epochs} if solver == "sgd" else {}),
+        }
+        for seed in range(size.seeds)
+        for solver, noise, degrees in ways
+        for name in FUNCTIONS
+        if solver != "sgd" or seed == 0
+    ]
+
+
+def run(parameters: Parameters, device: str) -> Metrics:
+    """Fit every degree; return the errors on the clean target and how many terms were kept."""
+    from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
+
+    names = ("train", "test", "seed", "noise")
+    data = sample(parameters["function"], *(parameters[name] for name in names))
+    options: dict[str, Any] = {}
+    if parameters["solver"] == "sgd":
+        options = {
+            "epochs": parameters["epochs"],
+            "batch_size": 500,
+            "learning_rate": (1e-2, 1e-1),  # the paper's rates are made for larger values
+            "device": device,
+            "random_state": parameters["seed"],
+        }
+    found: dict[str, list[float]] = {"degree": [], "test": [], "terms": []}
+    for degree in parameters["degrees"]:
+        regressor = PolynomialAttentionRegressor(degree, solver=parameters["solver"], **options)
+        regressor.fit(data.x, data.y)
+        found["degree"].append(regressor.degree_)
+        found["test"].append(mean_square(regressor.predict(data.test_x), data.test_clean))
+        if parameters["solver"] == "sparse":
+            found["terms"].append(len(regressor.coef_table_))
+    return found
+
+
+def _errors(cells: Sequence[Cell]) -> dict[int, float]:
+    (cell,) = cells
+    return dict(zip(cell.metrics["degree"], cell.metrics["test"], strict=True))
+
+
+def _best(cells: Sequence[Cell], highest: int = 20) -> float:
+    return min(error for degree, error in _errors(cells).items() if degree <= highest)
+
+
+def _best_degree(cells: Sequence[Cell]) -> float:
+    errors = _errors(cells)
+    return float(min(errors, key=lambda degree: errors[degree]))
+
+
+def _last(cells: Sequence[Cell]) -> float:
+    return list(_errors(cells).values())[-1]
+
+
+def _power(cells: Sequence[Cell]) -> float:
+    """Return the power of q by which the error falls, from degree 4 on."""
+    errors = {q: e for q, e in _errors(cells).items() if q >= 4}
+    return float(np.polyfit(np.log(list(errors)), np.log(list(errors.values())), 1)[0])
+
+
+def quantities(scale: Scale) -> Iterator[Quantity]:
+    """Yield the best error, the price of not knowing the degree, and the rate without noise."""
+    degrees, up_to_8 = list(SIZES[scale].degrees), partial(_best, highest=8)
+    for name in FUNCTIONS:
+        noisy = {"function": name, "solver": "least-squares", "noise": NOISE, "degrees": degrees}
+        clean, auto = {**noisy, "noise": 0.0}, {**noisy, "degrees": ["auto"]}
+        sparse = {**noisy, "solver": "sparse"}
+        trained = {"function": name, "solver": "sgd"}
+        yield Quantity(f"{name}, best degree", _best_degree, noisy, drift=0.5)
+        yield Quantity(f"{name}, least squares at its best degree", _best, noisy, drift=1e-3)
+        yield Quantity(f"{name}, least squares at its best up to 8", up_to_8, noisy, drift=1e-3)
+        yield Quantity(f"{name}, least squares, automatic degree", _last, auto, drift=1e-3)
+        yield Quantity(f"{name}, sparse at the highest degree", _last, sparse, drift=1e-3)
+        yield Quantity(f"{name}, {LABELS['sgd']} at its best degree", _best, trained, drift=0.1)
+        yield Quantity(f"{name}, highest degree without noise", _last, clean, drift=1e-2)
+        if name in POWERS:
+            yield Quantity(f"{name}, power of the degree without noise", _power, clean, drift=1e-2)
+
+
+def _rates(summary: Summary) -> bool:
+    return all(
+        abs(summary[f"{name}, power of the degree without noise"] - power) < 0.6
+        for name, power in POWERS.items()
+    )
+
+
+def _smoother_is_easier(summary: Summary) -> bool:
+    left = [summary[f"{name}, highest degree without noise"] for name in FUNCTIONS]
+    return left[0] < 0.01 * left[1] and max(left[:3]) < 0.1 * left[3]
+
+
+def figure(summary: Summary) -> "Figure":
+    """Draw error against degree for each function, with what noise and the degree allow."""
+    from exactformer.experiments.fang.sweeps_drawing import outside_figure
+
+    return outside_figure(summary)
+
+
+EXPERIMENT = Experiment(
+    name="fang-outside",
+    title="Targets that are not polynomials: error against degree",
+    claim="Off the polynomials the model approximates: the error falls with the degree as fast as "
+    "the target is smooth, until noise takes over.",
+    source="Fang et al. 2022, Corollary 3.7, taken to noisy data",
+    cells=cells,
+    run=run,
+    quantities=lambda scale: tuple(quantities(scale)),
+    statements=(
+        Statement(
+            "the smoother the target, the less a high degree leaves of it", _smoother_is_easier
+        ),
+        Statement(
+            "for a kink and a step the squared error falls as q⁻³ and q⁻¹, within 0.6", _rates
+        ),
+        Statement(
+            "the automatic degree, which goes up to 8, costs at most a fifth over the best one",
+            lambda s: all(
+                s[f"{name}, least squares, automatic degree"]
+                < 1.2 * s[f"{name}, least squares at its best up to 8"]
+                for name in FUNCTIONS
+            ),
+        ),
+        Statement(
+            "the sparse solver is not hurt by a dictionary of too high a degree",
+            lambda s: all(
+                s[f"{name}, sparse at the highest degree"]
+                < 1.2 * s[f"{name}, least squares at its best degree"]
+                for name in FUNCTIONS
+            ),
+        ),
+    ),
+    figure=figure,
+)

@@ -1,0 +1,1 @@
+"""Jiang, Li 2023: Approximation rate of the Transformer architecture for sequence modeling."""

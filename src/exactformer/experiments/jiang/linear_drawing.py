@@ -1,0 +1,91 @@
+"""The figure of tables 2 and 3: errors of all models on every version, with floors and print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from exactformer.experiments.jiang.linear import (
+    CONSTRUCTED,
+    INVARIANT,
+    LEARNT,
+    PLAIN_RNN,
+    RNN,
+    TIMED_RNN,
+    TRANSFORMER,
+    VARYING,
+    label,
+    models_of,
+)
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, exactformer_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from exactformer.experiments.engine.summary import Summary
+
+_COLOURS = {TRANSFORMER: BLUE, RNN: ORANGE, PLAIN_RNN: "#e8b08f", TIMED_RNN: GREEN}
+_FLOORS: dict[str, dict[str, Any]] = {
+    VARYING: {"linestyle": "-", "color": INK, "linewidth": 1},
+    INVARIANT: {"linestyle": "--", "color": INK, "linewidth": 1},
+}
+_PRINT: dict[str, Any] = {"color": GREY, "markersize": 11}
+_STEP = 0.19  # between models of one version
+
+
+def linear_figure(
+    summary: Summary,
+    versions: Sequence[str],
+    printed: Mapping[tuple[str, str], tuple[float, str, str]],
+) -> Figure:
+    """Draw a ring for every seed, a star for print, lines for floors."""
+    from matplotlib.figure import Figure
+
+    with exactformer_style():
+        figure = Figure(figsize=(2.6 + 1.5 * len(versions), 4.8), layout="constrained")
+        axes = figure.subplots()
+        for place, version in enumerate(versions):
+            _version(axes, summary, place, version, printed)
+        axes.set_yscale("log")
+        axes.set_xticks(range(len(versions)), [v.replace(", ", ",\n") for v in versions])
+        axes.set_xlim(-0.5, len(versions) - 0.5)
+        axes.grid(axis="x", visible=False)
+        axes.set_ylabel("mean squared error on fresh sequences")
+        _legend(figure)
+    return figure
+
+
+def _version(
+    axes: Axes,
+    summary: Summary,
+    place: int,
+    version: str,
+    printed: Mapping[tuple[str, str], tuple[float, str, str]],
+) -> None:
+    learnt, known = models_of(version)
+    for model in learnt:
+        x = place + (LEARNT.index(model) - 1.5) * _STEP
+        values = summary.row(label(model, version)).values
+        axes.plot([x] * len(values), values, "o", color=_COLOURS[model], fillstyle="none")
+        if (model, version) in printed:
+            axes.plot(x, printed[model, version][0], "*", zorder=0, **_PRINT)
+    for kind in known:
+        value = summary[label(kind, version)]
+        if kind in _FLOORS:
+            axes.plot([place - 0.42, place + 0.42], [value] * 2, **_FLOORS[kind])
+        elif kind == CONSTRUCTED:
+            axes.plot(place - 1.5 * _STEP, value, "x", color=BLUE)
+
+
+def _legend(figure: Figure) -> None:
+    from matplotlib.lines import Line2D
+
+    entries = [
+        Line2D([], [], marker="o", color=colour, fillstyle="none", linestyle="", label=model)
+        for model, colour in _COLOURS.items()
+    ]
+    entries.append(Line2D([], [], marker="x", color=BLUE, linestyle="", label=CONSTRUCTED))
+    entries += [Line2D([], [], label=floor, **line) for floor, line in _FLOORS.items()]
+    entries.append(Line2D([], [], marker="*", linestyle="", label="print", **_PRINT))
+    figure.legend(handles=entries, loc="outside lower center", ncols=2)

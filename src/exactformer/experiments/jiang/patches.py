@@ -1,0 +1,99 @@
+"""An LSTM beside the vision transformer of table 1: it reads the patches, the first ten last.
+
+It names the class from its last output, when it has seen everything. The names of what is measured are
+those of :mod:`jiang_translation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from exactformer.experiments.models.translation.fitting import fit
+from exactformer.experiments.models.translation.ordering import first_to_end
+from exactformer.experiments.models.translation.recurrent import Stack
+from exactformer.experiments.models.vision.augmentation import shown
+from exactformer.experiments.models.vision.model import levelled, patches_of
+from exactformer.experiments.models.vision.recipe import Pass
+from exactformer.experiments.yun.alternatives_tasks import Images, images
+
+
+class PatchReader(nn.Module):
+    """Patches (batch, n, p) to logits: LSTMs read them in order, the last output tells the class."""
+
+    def __init__(self, pixels: int, classes: int, width: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.patches = nn.Linear(pixels, width)
+        self.stack = Stack(width, layers, dropout)
+        self.classes = nn.Linear(width, classes)
+
+    def forward(self, patches: Tensor) -> Tensor:
+        """Return a score for each class."""
+        tokens, _ = self.stack(self.patches(patches))
+        scores: Tensor = self.classes(tokens[:, -1])
+        return scores
+
+
+def learn_patches(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """Return the accuracies of an LSTM in both orders."""
+    data = images(parameters["data"], parameters["train"])
+    patch, width, layers = (parameters[k] for k in ("patch", "width", "layers"))
+    tokens = (data.train.shape[-1] // patch) ** 2
+    as_is = torch.arange(tokens, device=device)
+    moved = first_to_end(tokens, parameters["moved"]).to(device)
+    with torch.random.fork_rng(devices=[device] if device != "cpu" else []):
+        torch.manual_seed(parameters["seed"])
+        sizes = (3 * patch**2, data.classes, width, layers, parameters["dropout"])
+        model = PatchReader(*sizes).to(device)
+        _train(model, data, as_is, parameters, fine=False)
+        found = {
+            "original": _accuracy(model, data, as_is, patch),
+            "moved at once": _accuracy(model, data, moved, patch),
+        }
+        for name, order in (("moved", moved), ("control", as_is)):
+            tuned = PatchReader(*sizes).to(device)
+            tuned.load_state_dict(model.state_dict())
+            _train(tuned, data, order, parameters, fine=True)
+            found[name] = _accuracy(tuned, data, order, patch)
+    return found
+
+
+def _train(
+    model: PatchReader, data: Images, order: Tensor, parameters: Mapping[str, Any], fine: bool
+) -> None:
+    x, y = (torch.as_tensor(part, device=order.device) for part in (data.train, data.train_labels))
+    batch, real = parameters["batch"], parameters["data"] == "cifar10"
+    margin = 4 if real else 0  # moved or mirrored, a made-up image may be of another class
+    whole, no_box = torch.ones(1, device=x.device), torch.zeros(4, device=x.device)
+
+    def loss(rows: Tensor) -> Tensor:
+        shift = torch.randint(-margin, margin + 1, (2, batch), device=x.device)
+        mirrored = torch.rand(batch, device=x.device) < (0.5 if real else 0.0)
+        now = Pass(rows, shift, mirrored, whole, no_box, whole)
+        pixels, share = shown(x, y, now, data.classes)
+        patches = patches_of(pixels, parameters["patch"]).index_select(1, order)
+        return functional.cross_entropy(model(patches), share)
+
+    fit(
+        model,
+        loss,
+        len(x),
+        steps=parameters["fine_steps" if fine else "steps"],
+        batch=batch,
+        rate=parameters["rate"],
+        capture=False,
+    )
+
+
+@torch.no_grad()
+def _accuracy(model: PatchReader, data: Images, order: Tensor, patch: int) -> float:
+    test, labels = torch.as_tensor(data.test), torch.as_tensor(data.test_labels)
+    right = 0
+    for part, named in zip(torch.split(test, 1000), torch.split(labels, 1000), strict=True):
+        patches = patches_of(levelled(part.to(order.device)), patch)[:, order]
+        right += int((model(patches).argmax(dim=1).cpu() == named).sum())
+    return right / len(labels)

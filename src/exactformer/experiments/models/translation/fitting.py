@@ -1,0 +1,105 @@
+"""Training that never waits for the device: batches, rates and losses are tensors there.
+
+The clock is a tensor, too, so that on a GPU one step is recorded and replayed. Products are in
+bfloat16 there, sums and parameters in single precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from exactformer.experiments.models.translation.subwords import PAD
+from exactformer.learning.ensembles.training.capture import repeated
+
+_DECAY = 1e-4
+_LARGEST_STEP = 1.0  # norm of the gradient
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+
+
+def fit(
+    model: nn.Module,
+    loss: Callable[[Tensor], Tensor],
+    count: int,
+    *,
+    steps: int,
+    batch: int,
+    rate: float,
+    capture: bool = True,
+) -> list[float]:
+    """Take ``steps`` of Adam; return all losses, and leave the model in evaluation mode.
+
+    ``loss`` is asked for the mean loss of some rows, ids (batch,) out of ``count``. The rate rises for
+    a tenth of the steps and falls to zero by a cosine.
+    """
+    device = next(model.parameters()).device
+    rows = _epochs(count, steps, batch).to(device)
+    rates = rate * one_cycle(steps).to(device)
+    losses = torch.zeros(steps, device=device)
+    clock = torch.zeros(1, dtype=torch.long, device=device)
+    on_gpu = device.type == "cuda"
+    current = torch.zeros((), device=device)
+    parameters = list(model.parameters())
+    adam = torch.optim.AdamW(
+        parameters, current, (0.9, 0.98), 1e-9, _DECAY, fused=True, capturable=on_gpu
+    )
+    _allocate(adam)
+    model.train()
+
+    def step() -> None:
+        current.copy_(rates.index_select(0, clock)[0])
+        with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu, cache_enabled=False):
+            value = loss(rows.index_select(0, clock)[0])
+        gradients = torch.autograd.grad(value, parameters)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        nn.utils.clip_grad_norm_(parameters, _LARGEST_STEP)
+        adam.step()
+        losses.index_copy_(0, clock, value.detach()[None])
+        clock.add_(1)
+
+    moments = [part for state in adam.state.values() for part in state.values()]
+    with sdpa_kernel(_KERNELS):
+        repeated(step, [clock, losses, current, *parameters, *moments], capture)(steps)
+    adam.zero_grad(set_to_none=True)
+    model.eval()
+    return [float(value) for value in losses.tolist()]
+
+
+def cross_entropy(scores: Tensor, asked: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Return the mean over all ids ``asked`` but padding; a share ``smoothing`` goes to all alike."""
+    logs = functional.log_softmax(scores.float(), dim=-1)
+    right = logs.gather(-1, asked[..., None]).squeeze(-1)
+    wanted = (1 - smoothing) * right + smoothing * logs.mean(dim=-1) if smoothing else right
+    there = asked != PAD
+    return -(wanted * there).sum() / there.sum()
+
+
+def one_cycle(steps: int) -> Tensor:
+    """Return the share of the rate at every step."""
+    rise = max(1, steps // 10)
+    time = torch.arange(steps, dtype=torch.float32)
+    fall = ((time - rise) / max(1, steps - rise)).clamp(min=0)
+    return torch.minimum((time + 1) / rise, (1 + torch.cos(torch.pi * fall)) / 2)
+
+
+def _epochs(count: int, steps: int, batch: int) -> Tensor:
+    """Return rows (steps, batch): every row once before any again."""
+    epochs = -(-steps * batch // count)
+    order = torch.cat([torch.randperm(count) for _ in range(epochs)])
+    return order[: steps * batch].view(steps, batch)
+
+
+def _allocate(adam: torch.optim.Optimizer) -> None:
+    """Make Adam's moments exist before a step is recorded: a step of rate and gradients zero."""
+    for group in adam.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+    adam.step()
+    for state in adam.state.values():
+        for part in state.values():
+            part.zero_()

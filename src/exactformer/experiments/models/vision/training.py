@@ -1,0 +1,135 @@
+"""Training M vision transformers at once, each as if it were alone.
+
+A step (gather and change images, forward, backward, AdamW) reads and writes only tensors that stay
+where they are, so that a GPU replays it as one graph. Between passes the tables of :mod:`recipe` are
+refilled.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from exactformer.errors import InputError
+from exactformer.experiments.models.vision.augmentation import shown
+from exactformer.experiments.models.vision.ensemble import VisionEnsemble, joined
+from exactformer.experiments.models.vision.recipe import Recipe, draw_pass
+from exactformer.learning.ensembles.training.adam import RowAdam
+from exactformer.learning.ensembles.training.capture import repeated
+from exactformer.learning.ensembles.training.packing import PackedWeights
+from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
+from exactformer.progress import progress
+
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+
+
+@dataclass(frozen=True)
+class VisionHistory:
+    """What came of a training: mean loss of every pass and model, who diverged, and the time."""
+
+    losses: list[list[float]]
+    """(epochs, M), on the images as they were shown."""
+    diverged: list[bool]
+    seconds: float
+    steps: int
+
+
+def train_vision(
+    ensemble: VisionEnsemble,
+    images: Tensor,
+    labels: Tensor,
+    recipe: Recipe,
+    *,
+    fuse: bool = False,
+    capture: bool = True,
+    most_steps: int | None = None,
+    show: bool = True,
+) -> VisionHistory:
+    """Train an ensemble in place, on its device.
+
+    Args:
+        ensemble: M models; their weights are the start, and in the end the result.
+        images: (N, 3, side, side), bytes; ``labels`` (N,).
+        labels: the classes.
+        recipe: how to train.
+        fuse: compile what lies between matrix products, which takes seconds and saves memory traffic.
+        capture: replay steps as a CUDA graph where there is a GPU.
+        most_steps: stop early after so many.
+        show: whether to show a bar in a terminal.
+    """
+    c = ensemble.configurations[0]
+    if tuple(images.shape[1:]) != (3, c.side, c.side) or len(images) != len(labels):
+        raise InputError(
+            f"images have shape {tuple(images.shape)} with {len(labels)} labels; these models take "
+            f"(N, 3, {c.side}, {c.side}) with N labels."
+        )
+    device = ensemble.patches.device
+    images, labels = images.to(device), labels.to(device)
+    steps = len(images) // min(recipe.batch, len(images))
+    if not recipe.epochs:
+        return VisionHistory([], [False] * ensemble.models, 0.0, 0)
+    source = torch.Generator().manual_seed(recipe.seed)
+    plan = draw_pass(recipe, len(images), c.layers, source).to(device)
+    packed = PackedWeights(ensemble)
+    adam = RowAdam(packed.values, _protocol(recipe, steps))
+    clock = torch.zeros(1, dtype=torch.long, device=device)
+    total = torch.zeros(ensemble.models, device=device, dtype=packed.values.dtype)
+
+    def step() -> None:
+        now = plan.at(clock)
+        x, share = shown(images, labels, now, c.classes)
+        kept = now.kept.to(packed.values) if recipe.drop_path else None
+        losses = soft_losses(ensemble(x.to(packed.values), kept), share, recipe.smoothing)
+        packed.differentiate(losses)
+        adam.step(packed.values, packed.gradient, losses.detach())
+        total.add_(losses.detach())
+        clock.add_(1)
+
+    seen: list[Tensor] = []
+    ensemble.join = torch.compile(joined) if fuse else joined
+    began, left = time.perf_counter(), most_steps
+    with sdpa_kernel(_KERNELS), progress("images", recipe.epochs, show) as tell:
+        try:
+            advance = repeated(step, [*packed.state, *adam.state, clock, total], capture)
+            began = time.perf_counter()
+            for epoch in range(recipe.epochs):
+                if epoch:
+                    plan.refill(draw_pass(recipe, len(images), c.layers, source))
+                count = steps if left is None else min(left, steps)
+                clock.zero_()
+                total.zero_()
+                advance(count)
+                seen.append(total / count)
+                left = None if left is None else left - count
+                tell(epoch + 1)
+                if left == 0:
+                    break
+            losses = torch.stack(seen).double().tolist()
+            seconds = time.perf_counter() - began
+        finally:
+            packed.release()
+            ensemble.join = joined
+    done = int(adam.clock)
+    return VisionHistory(losses, (~adam.finite).tolist(), seconds, done)
+
+
+def soft_losses(logits: Tensor, share: Tensor, smoothing: float) -> Tensor:
+    """Return each model's mean cross-entropy (M,) of logits (M, B, classes) to shares of classes."""
+    target = share * (1 - smoothing) + smoothing / share.shape[-1]
+    return -(functional.log_softmax(logits, dim=-1) * target).sum(dim=-1).mean(dim=1)
+
+
+def _protocol(recipe: Recipe, steps: int) -> EnsembleProtocol:
+    return EnsembleProtocol(
+        steps=recipe.epochs * steps,
+        batch_size=recipe.batch,
+        rate=recipe.rate,
+        rise=recipe.rise,
+        weight_decay=recipe.weight_decay,
+        clip=recipe.clip,
+    )

@@ -1,0 +1,62 @@
+"""Two models round one encoder: words that name hidden words, patches that name an image."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from exactformer.experiments.models.mixing.encoder import MixingEncoder
+from exactformer.experiments.yun.alternatives_tasks import PAD
+
+
+class WordModel(nn.Module):
+    """Word ids (batch, n) to tokens (batch, n, w); :meth:`logits` compares these with all words."""
+
+    def __init__(self, vocabulary: int, encoder: MixingEncoder, width: int, tokens: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width)
+        self.places = nn.Parameter(0.02 * torch.randn(tokens, width))
+        self.encoder = encoder
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        nn.init.normal_(self.words.weight, std=0.02)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the encoder's tokens; padding is neither looked at nor summed."""
+        result: Tensor = self.encoder(self.words(ids) + self.places[: ids.shape[1]], ids != PAD)
+        return result
+
+    def logits(self, tokens: Tensor) -> Tensor:
+        """Return a score for each word of the vocabulary."""
+        return tokens @ self.words.weight.T + self.bias
+
+
+class PatchModel(nn.Module):
+    """Patches (batch, n, p) to tokens (batch, n, w); :meth:`logits` classifies their mean."""
+
+    def __init__(
+        self, patch: int, classes: int, encoder: MixingEncoder, width: int, tokens: int
+    ) -> None:
+        super().__init__()
+        self.patches = nn.Linear(3 * patch * patch, width)
+        self.places = nn.Parameter(0.02 * torch.randn(tokens, width))
+        self.encoder = encoder
+        self.classes = nn.Linear(width, classes)
+
+    def forward(self, patches: Tensor) -> Tensor:
+        """Return the encoder's tokens."""
+        result: Tensor = self.encoder(self.patches(patches) + self.places)
+        return result
+
+    def logits(self, tokens: Tensor) -> Tensor:
+        """Return a score for each class."""
+        result: Tensor = self.classes(tokens.mean(dim=1))
+        return result
+
+
+def to_patches(images: Tensor, patch: int) -> Tensor:
+    """Cut bytes (batch, 3, side, side) into patches (batch, n, 3·patch²) of numbers round zero."""
+    batch, channels, side, _ = images.shape
+    cells = side // patch
+    cut = images.float().sub_(120.0).div_(64.0)
+    cut = cut.reshape(batch, channels, cells, patch, cells, patch).permute(0, 2, 4, 1, 3, 5)
+    return cut.reshape(batch, cells * cells, channels * patch * patch)

@@ -1,0 +1,142 @@
+"""The sequences an ensemble learns from: on the device once, and batches gathered there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from exactformer.errors import InputError
+from exactformer.learning.ensembles.models.base import Ensemble
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Inputs and targets of M models; what they share is stored once.
+
+    ``x`` is (N, τ[, d]) or a bank (K, N, τ[, d]), ``y`` likewise; ``choice`` (M,) says which entry of
+    the banks is a model's own. ``mask`` (N, τ) is true at tokens that are there.
+    """
+
+    x: Tensor
+    y: Tensor
+    mask: Tensor | None
+    choice: Tensor
+    x_shared: bool
+    y_shared: bool
+
+    @property
+    def count(self) -> int:
+        """N, the number of sequences."""
+        return self.x.shape[0 if self.x_shared else 1]
+
+    @property
+    def tau(self) -> int:
+        """The length of the sequences."""
+        return self.x.shape[1 if self.x_shared else 2]
+
+    def take(self, rows: Tensor) -> Batch:
+        """Return the sequences ``rows`` for every model."""
+        return Batch(
+            _gather(self.x, rows, None if self.x_shared else self.choice),
+            _gather(self.y, rows, None if self.y_shared else self.choice),
+            None if self.mask is None else self.mask.index_select(0, rows),
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some sequences: ``x`` and ``y`` shared (B, …) or one set a model (M, B, …)."""
+
+    x: Tensor
+    y: Tensor
+    mask: Tensor | None
+
+    def losses(self, prediction: Tensor) -> Tensor:
+        """Return each model's mean squared error over the tokens that are there, (M,)."""
+        square = (prediction - self.y).square()
+        if self.mask is None:
+            return square.flatten(1).mean(dim=1)
+        weight = self.mask.to(square)
+        if square.dim() == 4:
+            square = square.mean(dim=-1)
+        return (square * weight).sum(dim=(1, 2)) / weight.sum()
+
+
+def sequences(
+    ensemble: Ensemble,
+    x: Any,
+    y: Any,
+    mask: Any = None,
+    choice: Sequence[int] | None = None,
+) -> Sequences:
+    """Check arrays or tensors against an ensemble and bring them to its device and format."""
+    parameter = next(ensemble.parameters())
+    found_x, found_y = (torch.as_tensor(a).to(parameter.device, parameter.dtype) for a in (x, y))
+    x_shared = _is_shared(found_x, ensemble.input_dim, "x")
+    y_shared = _is_shared(found_y, ensemble.output_dim, "y")
+    banks = {len(t) for t, s in ((found_x, x_shared), (found_y, y_shared)) if not s}
+    picked = _choice(choice, banks, ensemble.models).to(parameter.device)
+    shapes = [
+        tuple(t.shape[0 if s else 1 :][:2]) for t, s in ((found_x, x_shared), (found_y, y_shared))
+    ]
+    if shapes[0] != shapes[1]:
+        raise InputError(
+            f"x holds (sequences, tokens) = {shapes[0]} and y {shapes[1]}; they must agree."
+        )
+    if 0 in shapes[0]:
+        raise InputError(f"(sequences, tokens) = {shapes[0]}: there is nothing to learn from.")
+    if mask is None:
+        return Sequences(found_x, found_y, None, picked, x_shared, y_shared)
+    there = torch.as_tensor(mask, dtype=torch.bool).to(parameter.device)
+    if tuple(there.shape) != shapes[0]:
+        raise InputError(f"mask has shape {tuple(there.shape)}; the sequences need {shapes[0]}.")
+    if not there.any(dim=1).all():
+        raise InputError("mask leaves a sequence without a token; drop that sequence.")
+    found_x, found_y = (
+        _blanked(values, there, entries)
+        for values, entries in ((found_x, ensemble.input_dim), (found_y, ensemble.output_dim))
+    )
+    return Sequences(found_x, found_y, there, picked, x_shared, y_shared)
+
+
+def _blanked(values: Tensor, there: Tensor, entries: int) -> Tensor:
+    """Return 0 for tokens that are not there: NaN, times nothing, would still be NaN."""
+    return values.masked_fill(~(there if entries == 1 else there.unsqueeze(-1)), 0.0)
+
+
+def _is_shared(values: Tensor, entries: int, name: str) -> bool:
+    rank = 2 if entries == 1 else 3
+    last = "" if entries == 1 else f", {entries}"
+    if values.dim() not in (rank, rank + 1) or (entries > 1 and values.shape[-1] != entries):
+        raise InputError(
+            f"{name} has shape {tuple(values.shape)}; it must be (N, τ{last}), shared by all models, "
+            f"or (K, N, τ{last}) with one entry a model or choice= of them."
+        )
+    return values.dim() == rank
+
+
+def _choice(choice: Sequence[int] | None, banks: set[int], models: int) -> Tensor:
+    if len(banks) > 1:
+        raise InputError(f"x and y have different numbers of entries to choose from: {banks}.")
+    size = banks.pop() if banks else models
+    if choice is None:
+        if size != models:
+            raise InputError(
+                f"there are {size} sets of sequences and {models} models; say which model has which "
+                "by choice=."
+            )
+        return torch.arange(models)
+    picked = torch.as_tensor(choice, dtype=torch.long)
+    if picked.shape != (models,) or int(picked.min()) < 0 or int(picked.max()) >= size:
+        raise InputError(f"choice= needs {models} numbers from 0 to {size - 1}.")
+    return picked
+
+
+def _gather(values: Tensor, rows: Tensor, choice: Tensor | None) -> Tensor:
+    if choice is None:
+        return values.index_select(0, rows)
+    return values.index_select(1, rows).index_select(0, choice)

@@ -1,0 +1,1 @@
+"""Models of an ensemble: every parameter has a leading axis for the model."""

@@ -1,0 +1,1 @@
+"""Training of an ensemble: optimisers, batches, stopping."""

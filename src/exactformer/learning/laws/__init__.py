@@ -1,0 +1,1 @@
+"""The law behind noisy data: a scikit-learn estimator whose model is a transformer."""

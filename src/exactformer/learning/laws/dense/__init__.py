@@ -1,0 +1,1 @@
+"""Dense laws: least squares over every term of a degree, and ridge directions."""

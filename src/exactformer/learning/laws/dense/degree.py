@@ -1,0 +1,71 @@
+"""Which degree: leave-one-out errors of all degrees from one factorisation and one pass.
+
+With the terms in graded order, the leading part of the Cholesky factor L of the Gram matrix is the
+factor of every lower degree. The whitened features z = L⁻¹φ(x) then give, as running sums over the
+degrees, both the fitted value Σ z_j c_j and the leverage h = Σ z_j²; leaving row i out turns its
+residual r_i into r_i / (1 − h_i).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from exactformer.learning.laws.dense.least_squares import cholesky
+from exactformer.learning.laws.dictionary.columns import Array
+from exactformer.learning.laws.dictionary.terms import Terms
+from exactformer.learning.laws.sample import Sample
+
+_ROWS = 1024
+
+
+def choose_degree(terms: Terms, sample: Sample, gram: Array, right: Array) -> int:
+    """Return the degree with the least leave-one-out error, or a lower one as good as it.
+
+    "As good" means that the mean difference of squared errors is within its own standard error.
+    Degrees that the data do not determine are out of the running.
+    """
+    errors = _leave_one_out(terms, sample, gram, right)
+    best = int(np.argmin(errors @ sample.weight))
+    for degree in range(best):
+        excess = errors[degree] - errors[best]
+        average = excess @ sample.weight / sample.size
+        spread = np.sqrt(np.square(excess - average) @ sample.weight) / sample.size
+        if average <= spread:
+            return degree
+    return best
+
+
+def _leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> Array:
+    """Return the squared leave-one-out errors (degrees, N), summed over outputs in equal units."""
+    order = np.argsort(terms.total, kind="stable")
+    full = gram + np.tril(gram, -1).T
+    factor, undetermined = cholesky(np.asfortranarray(full[np.ix_(order, order)]))
+    parts = _determined(terms, len(terms) if undetermined is None else undetermined)
+    last = parts[-1].stop
+    factor, order = factor[:last, :last], order[:last]
+    loads: Array = solve_triangular(factor, right[order], lower=True)
+    mean = np.average(sample.Y, axis=0, weights=sample.weight)
+    units: Array = np.maximum(sample.weight @ (sample.Y - mean) ** 2, np.finfo(float).tiny)
+    errors = np.zeros((len(parts), len(sample.X)))
+    for start in range(0, len(sample.X), _ROWS):
+        rows = slice(start, start + _ROWS)
+        features = terms.features(terms.columns.evaluate(sample.X[rows]))
+        white: Array = solve_triangular(factor, features[order], lower=True)
+        leverage = _running(white**2, parts)
+        for y, load, unit in zip(sample.Y[rows].T, loads.T, units, strict=True):
+            fitted = _running(white * load[:, None], parts)
+            errors[:, rows] += ((y - fitted) / np.maximum(1 - leverage, 1e-12)) ** 2 / unit
+    return errors
+
+
+def _determined(terms: Terms, able: int) -> list[slice]:
+    """Return the places of each degree's terms, for the degrees that lie before ``able``."""
+    ends = np.cumsum(np.bincount(terms.total, minlength=terms.degree + 1)).tolist()
+    parts = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+    return [part for part in parts if part.stop <= able]
+
+
+def _running(numbers: Array, parts: list[slice]) -> Array:
+    # A degree may have no terms of its own (columns with few values), so sums of slices.
+    return np.cumsum([numbers[part].sum(axis=0) for part in parts], axis=0)

@@ -1,0 +1,1 @@
+"""The dictionary of terms: orthonormal polynomials of the columns and their products."""

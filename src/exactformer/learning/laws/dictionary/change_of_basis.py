@@ -1,0 +1,139 @@
+"""Change of basis between products of orthonormal polynomials and powers of x, exact on request.
+
+Both bases span the polynomials of a downward closed set of exponents, and the change from one to
+the other is a product of one small triangular matrix per column:
+
+    φ_β = Σ_{α ≤ β} Π_j C_j[β_j, α_j] x^α,        x^α = Σ_{β ≤ α} Π_j D_j[α_j, β_j] φ_β.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from exactformer.learning.laws.dictionary.columns import Array, Columns
+from exactformer.learning.laws.dictionary.terms import Exponents
+
+
+def to_powers(closed: list[Exponents], columns: Columns, number: type[Any] = float) -> NDArray[Any]:
+    """Return P (k, k) with φ_β = Σ_α P[α, β] x^α on a downward closed list of exponents."""
+    return _dense(closed, {j: columns.powers(j, number) for j in range(columns.count)}, number)
+
+
+def to_products(
+    closed: list[Exponents], columns: Columns, number: type[Any] = float
+) -> NDArray[Any]:
+    """Return its inverse: M (k, k) with x^α = Σ_β M[β, α] φ_β."""
+    return _dense(closed, {j: columns.expansions(j, number) for j in range(columns.count)}, number)
+
+
+def to_powers_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
+    """Return the same matrix in float64 for thousands of terms, most of whose entries are zero."""
+    return _sparse(closed, {j: columns.powers(j) for j in range(columns.count)})
+
+
+def to_products_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
+    """Return its inverse: M (k, k) with x^α = Σ_β M[β, α] φ_β."""
+    return _sparse(closed, {j: columns.expansions(j) for j in range(columns.count)})
+
+
+def expand(
+    coefficients: Mapping[Exponents, Any], columns: Columns, number: type[Any] = Fraction
+) -> dict[Exponents, Any]:
+    """Return Σ_β c_β φ_β as {α: coefficient of x^α}."""
+    tables = {j: columns.powers(j, number) for j in range(columns.count)}
+    return _collect(coefficients, tables, number)
+
+
+def contract(
+    coefficients: Mapping[Exponents, Any], columns: Columns, number: type[Any] = Fraction
+) -> dict[Exponents, Any]:
+    """Return Σ_α c_α x^α as {β: coefficient of φ_β}."""
+    tables = {j: columns.expansions(j, number) for j in range(columns.count)}
+    return _collect(coefficients, tables, number)
+
+
+def shorten(
+    terms: Mapping[Exponents, Fraction], reach: Array, tolerance: float
+) -> dict[Exponents, Fraction]:
+    """Round coefficients to floats, or to as many bits as keep values within ``tolerance``.
+
+    ``reach`` bounds |x_j|, so Σ_α |δc_α| Π_j reach_j^α_j bounds the change of the polynomial there.
+    Powers far from the origin cancel (years, kelvins), and then 53 bits are not enough.
+    """
+    limits = [Fraction(float(r)) for r in reach]
+    size = sum(
+        (
+            abs(c) * prod(r**e for r, e in zip(limits, alpha, strict=True) if e)
+            for alpha, c in terms.items()
+        ),
+        Fraction(0),
+    )
+    bits = 53
+    while bits < 4096 and size > Fraction(tolerance) * 2**bits:
+        bits += 16
+    return {alpha: _round(c, bits) for alpha, c in terms.items()}
+
+
+def _dense(
+    closed: list[Exponents], tables: dict[int, NDArray[Any]], number: type[Any]
+) -> NDArray[Any]:
+    place = {alpha: i for i, alpha in enumerate(closed)}
+    matrix = np.full(
+        (len(closed), len(closed)), number(0), dtype=float if number is float else object
+    )
+    for beta in closed:
+        for alpha, factor in _below(beta, tables):
+            matrix[place[alpha], place[beta]] = factor
+    return matrix
+
+
+def _sparse(closed: list[Exponents], tables: dict[int, NDArray[Any]]) -> csr_array:
+    place = {alpha: i for i, alpha in enumerate(closed)}
+    rows, cols, values = [], [], []
+    for i, beta in enumerate(closed):
+        for alpha, factor in _below(beta, tables):
+            rows.append(place[alpha])
+            cols.append(i)
+            values.append(factor)
+    return csr_array((values, (rows, cols)), shape=(len(closed), len(closed)))
+
+
+def _collect(
+    coefficients: Mapping[Exponents, Any], tables: dict[int, NDArray[Any]], number: type[Any]
+) -> dict[Exponents, Any]:
+    total: dict[Exponents, Any] = {}
+    for beta, coefficient in coefficients.items():
+        value = number(coefficient)
+        for alpha, factor in _below(beta, tables):
+            total[alpha] = total.get(alpha, number(0)) + value * factor
+    return total
+
+
+def _below(beta: Exponents, tables: dict[int, NDArray[Any]]) -> Iterator[tuple[Exponents, Any]]:
+    """Yield each α ≤ β with the product of the columns' factors."""
+    present = [(j, k) for j, k in enumerate(beta) if k]
+    alpha = list(beta)
+    for choice in product(*(range(k + 1) for _, k in present)):
+        factor = tables[0][0, 0] if tables else 1
+        for (j, k), i in zip(present, choice, strict=True):
+            alpha[j] = i
+            factor = factor * tables[j][k, i]
+        yield tuple(alpha), factor
+
+
+def _round(value: Fraction, bits: int) -> Fraction:
+    if value == 0:
+        return value
+    exponent = abs(value.numerator).bit_length() - value.denominator.bit_length()
+    if abs(value) < Fraction(2) ** exponent:
+        exponent -= 1
+    unit = Fraction(2) ** (exponent - bits + 1)
+    return round(value / unit) * unit

@@ -1,0 +1,134 @@
+"""The dictionary: products of the columns' orthonormal polynomials up to a total degree.
+
+    φ_α(x) = Π_j p_{α_j}(x_j),     |α| ≤ q,  α_j ≤ degree of column j
+
+The set of exponents is downward closed, so φ_α and x^α span the same polynomials. A term is its
+parent (the same exponents without the last variable) times one factor p_k(x_j); laid out by
+(j, k), all terms with the same factor are contiguous and cost one multiplication each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exactformer.errors import SizeError
+from exactformer.learning.laws.dictionary.columns import Array, Columns
+
+Exponents = tuple[int, ...]
+
+# Rows are taken in blocks whose features stay in a processor's cache.
+_BLOCK_BYTES = 4 * 2**20
+_MIN_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Terms:
+    """All φ_α up to a total degree, as (parent, column, power); term 0 is the constant."""
+
+    columns: Columns
+    degree: int
+    parent: NDArray[np.int64]
+    column: NDArray[np.int32]
+    power: NDArray[np.int32]
+    total: NDArray[np.int32]
+    groups: tuple[tuple[int, int, int, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def exponents(self, index: int) -> Exponents:
+        """Return α of one term."""
+        alpha = [0] * self.columns.count
+        while index:
+            alpha[self.column[index]] = int(self.power[index])
+            index = int(self.parent[index])
+        return tuple(alpha)
+
+    def features(self, values: Array) -> Array:
+        """Return φ (p, N) from the columns' values (q + 1, d, N)."""
+        out = np.empty((len(self), values.shape[2]))
+        out[0] = 1.0
+        for column, power, start, stop in self.groups:
+            np.multiply(out[self.parent[start:stop]], values[power, column], out=out[start:stop])
+        return out
+
+    def blocks(self, X: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield (rows, φ) with φ of shape (p, rows), block by block of rows."""
+        rows = max(_MIN_ROWS, _BLOCK_BYTES // (8 * len(self)))
+        for start in range(0, len(X), rows):
+            here = slice(start, min(start + rows, len(X)))
+            yield here, self.features(self.columns.evaluate(X[here]))
+
+
+def count_terms(columns: int, degree: int) -> int:
+    """Return C(d + q, q), the number of monomials of degree at most q in d variables."""
+    return comb(columns + degree, degree)
+
+
+def build_terms(columns: Columns, degree: int) -> Terms:
+    """Lay out every α with |α| ≤ ``degree`` that the columns' own degrees allow."""
+    parent = [np.zeros(1, dtype=np.int64)]
+    factor_column, factor_power = [np.zeros(1, dtype=np.int32)], [np.zeros(1, dtype=np.int32)]
+    total = np.zeros(1, dtype=np.int32)
+    groups: list[tuple[int, int, int, int]] = []
+    for j in range(columns.count):
+        before = total
+        for k in range(1, min(degree, int(columns.degree[j])) + 1):
+            parents = np.flatnonzero(before <= degree - k)
+            start = len(total)
+            total = np.concatenate([total, before[parents] + np.int32(k)])
+            parent.append(parents)
+            factor_column.append(np.full(len(parents), j, dtype=np.int32))
+            factor_power.append(np.full(len(parents), k, dtype=np.int32))
+            groups.append((j, k, start, len(total)))
+    return Terms(
+        columns,
+        degree,
+        np.concatenate(parent),
+        np.concatenate(factor_column),
+        np.concatenate(factor_power),
+        total,
+        tuple(groups),
+    )
+
+
+def products(exponents: list[Exponents], columns: Columns, X: Array) -> Array:
+    """Return φ_α(x) for a handful of α as an array (N, k)."""
+    values = columns.evaluate(X)
+    out = np.ones((len(exponents), len(X)))
+    for row, alpha in zip(out, exponents, strict=True):
+        for j, k in enumerate(alpha):
+            if k:
+                row *= values[k, j]
+    return np.ascontiguousarray(out.T)
+
+
+def lower_closure(exponents: list[Exponents]) -> list[Exponents]:
+    """Return all β ≤ α (componentwise) for the given α, in graded order, the constant first."""
+    closed: set[Exponents] = set()
+    stack = list(exponents)
+    while stack:
+        alpha = stack.pop()
+        if alpha in closed:
+            continue
+        closed.add(alpha)
+        stack.extend((*alpha[:j], k - 1, *alpha[j + 1 :]) for j, k in enumerate(alpha) if k)
+    return sorted(closed, key=lambda a: (sum(a), [-k for k in a]))
+
+
+def check_size(terms: int, needed: int, limit: int, what: str) -> None:
+    """Refuse early what would not fit."""
+    if needed > limit:
+        raise SizeError(
+            f"{terms:,} terms need {_readable(needed)} for {what}; the limit is "
+            f"{_readable(limit)}. Lower degree=, give fewer columns, or raise memory_limit="
+        )
+
+
+def _readable(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"

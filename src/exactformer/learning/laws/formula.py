@@ -1,0 +1,184 @@
+"""A fitted polynomial as people read it: text that parses back, LaTeX, SymPy, a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from math import floor, isfinite, log10, prod
+from typing import TYPE_CHECKING
+
+from exactformer.learning.laws.dictionary.terms import Exponents
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import sympy
+
+_MOST_DIGITS = 40
+
+
+def digits_needed(
+    terms: Mapping[Exponents, Fraction],
+    errors: Mapping[Exponents, float],
+    reach: Sequence[float],
+    noise: float,
+) -> dict[Exponents, int]:
+    """Return to how many significant digits each coefficient is worth printing.
+
+    Two digits of its standard error; more where powers of x are large and cancel, so that all
+    roundings together change the values on the data by less than a fiftieth of the noise.
+    """
+    share = noise / 50 / max(1, len(terms))
+    return {
+        alpha: _digits(c, [errors.get(alpha, 0.0) / 10, share / _size(alpha, reach)])
+        for alpha, c in terms.items()
+    }
+
+
+def shown(coefficient: Fraction, digits: int) -> str:
+    """Return a coefficient to so many significant digits, without trailing zeros.
+
+    >>> shown(Fraction(30001442, 10**7), 6), shown(Fraction(-12345678, 10**4), 4)
+    ('3.00014', '-1235')
+    """
+    with localcontext(prec=digits):
+        number = (Decimal(coefficient.numerator) / Decimal(coefficient.denominator)).normalize()
+    plain = -5 <= number.adjusted() <= 15
+    return f"{number:f}" if plain else f"{number:e}".replace("e+", "e")
+
+
+def text(
+    terms: Mapping[Exponents, Fraction], digits: Mapping[Exponents, int], names: Sequence[str]
+) -> str:
+    """Return text such as ``x1^5 + 3.0001 x2^4 - 2 x9``, which parses."""
+    numbers = [shown(c, digits[alpha]) for alpha, c in terms.items()]
+    return _joined(terms, numbers, names, "{}^{}")
+
+
+def latex(
+    terms: Mapping[Exponents, Fraction], digits: Mapping[Exponents, int], names: Sequence[str]
+) -> str:
+    """Return LaTeX; ``x12`` becomes ``x_{12}``, longer names upright."""
+    numbers = [
+        re.sub(r"e(-?\d+)", r" \\cdot 10^{\1}", shown(c, digits[alpha]))
+        for alpha, c in terms.items()
+    ]
+    symbols = [_latex_name(n) for n in names]
+    return _joined(terms, numbers, symbols, "{}^{{{}}}")
+
+
+def to_sympy(terms: Mapping[Exponents, Fraction], names: Sequence[str]) -> sympy.Expr:
+    """Return a SymPy expression with the exact rational coefficients."""
+    import sympy
+
+    symbols = [sympy.Symbol(n) for n in names]
+    return sympy.Add(
+        *(
+            sympy.Mul(
+                sympy.Rational(c.numerator, c.denominator),
+                *(s**k for s, k in zip(symbols, alpha, strict=True) if k),
+            )
+            for alpha, c in terms.items()
+        )
+    )
+
+
+def monomial(alpha: Exponents, names: Sequence[str]) -> str:
+    """Return ``x1^2 x3``, or ``1`` for the constant.
+
+    >>> monomial((2, 0, 1), ["x1", "x2", "x3"])
+    'x1^2 x3'
+    """
+    factors = [n if k == 1 else f"{n}^{k}" for n, k in zip(names, alpha, strict=True) if k]
+    return " ".join(factors) or "1"
+
+
+def table(
+    terms: Mapping[Exponents, Fraction],
+    errors: Mapping[Exponents, float],
+    names: Sequence[str],
+    freedom: float,
+    confidence: float,
+) -> pd.DataFrame:
+    """Return one row for each term: coefficient, standard error, confidence interval, p-value."""
+    import numpy as np
+    import pandas as pd
+    from scipy.special import stdtr, stdtrit
+
+    coefficient = np.array([float(c) for c in terms.values()], dtype=float)
+    error = np.array([errors.get(a, np.nan) for a in terms], dtype=float)
+    known = freedom > 0
+    half = stdtrit(freedom, (1 + confidence) / 2) * error if known else np.full_like(error, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_value = 2 * stdtr(freedom, -np.abs(coefficient / error)) if known else half
+    return pd.DataFrame(
+        {
+            "term": [monomial(a, names) for a in terms],
+            "coefficient": coefficient,
+            "standard_error": error,
+            "lower": coefficient - half,
+            "upper": coefficient + half,
+            "p_value": p_value,
+        }
+    )
+
+
+def variable_names(names: Sequence[str]) -> list[str]:
+    """Return names a formula can use: the columns' own where they are plain words, else x1, x2, …
+
+    Either all columns keep their names or none does, so that no name means two things.
+    """
+    plain = all(_plain(n) for n in names) and len(set(names)) == len(names)
+    return list(names) if plain else [f"x{i + 1}" for i in range(len(names))]
+
+
+def _plain(name: str) -> bool:
+    letters = all(c.isalpha() or c in "_0123456789" for c in name)
+    return letters and name != "" and name[0] not in "0123456789"
+
+
+def _joined(
+    terms: Mapping[Exponents, Fraction], numbers: list[str], names: Sequence[str], power: str
+) -> str:
+    joined = ""
+    for alpha, number in zip(terms, numbers, strict=True):
+        pairs = [(n, k) for n, k in zip(names, alpha, strict=True) if k]
+        factors = [n if k == 1 else power.format(n, k) for n, k in pairs]
+        size = number.lstrip("-")
+        if size != "1" or not factors:
+            factors.insert(0, size)
+        sign = "-" if number.startswith("-") else "+"
+        joined += f" {sign} {' '.join(factors)}"
+    if not joined:
+        return "0"
+    return joined[3:] if joined.startswith(" + ") else "-" + joined[3:]
+
+
+def _digits(coefficient: Fraction, steps: list[float]) -> int:
+    fine = [step for step in steps if isfinite(step) and step > 0]
+    if coefficient == 0:
+        return 1
+    if not fine:
+        return _MOST_DIGITS
+    return min(max(1, _order(coefficient) - floor(log10(min(fine))) + 1), _MOST_DIGITS)
+
+
+def _order(value: Fraction) -> int:
+    """Return ⌊log₁₀|value|⌋, whatever its size."""
+    with localcontext(prec=20):
+        return (Decimal(value.numerator) / Decimal(value.denominator)).adjusted()
+
+
+def _size(alpha: Exponents, reach: Sequence[float]) -> float:
+    size = prod(r**k for r, k in zip(reach, alpha, strict=True) if k)
+    return size if size > 0 else 1.0
+
+
+def _latex_name(name: str) -> str:
+    match = re.fullmatch(r"([^\W\d_])_?([0-9]*)", name)
+    if match is None:
+        escaped = name.replace("_", r"\_")
+        return rf"\mathrm{{{escaped}}}"
+    letter, digits = match.groups()
+    return f"{letter}_{{{digits}}}" if digits else letter

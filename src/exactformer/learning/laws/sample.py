@@ -1,0 +1,113 @@
+"""What a solver is given: checked rows, weights that count repetitions, columns that differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from exactformer.errors import InputError
+from exactformer.learning.laws.dictionary.columns import Array
+
+# A column whose part outside the others' span is below this share of its spread says nothing new.
+_DEPENDENT = 1e-9
+_SHOWN = 5
+
+
+class DependentColumnsWarning(UserWarning):
+    """A column is a linear function of earlier ones, so the data cannot tell them apart."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows that count: ``X`` (N, d), ``Y`` (N, outputs), ``weight`` (N,), all weights positive.
+
+    A weight is a number of repetitions: a row of weight 2 is that row twice, and the sample size of
+    every test is the sum of the weights. ``unused`` says of each column left out why.
+    """
+
+    X: Array
+    Y: Array
+    weight: Array
+    used: NDArray[np.int64]
+    unused: dict[int, str]
+
+    @property
+    def size(self) -> float:
+        """The number of observations, repetitions counted."""
+        return float(self.weight.sum())
+
+
+def take_sample(X: Array, Y: Array, weight: Array | None, names: list[str]) -> Sample:
+    """Drop rows of weight zero and columns that are constant or depend linearly on earlier ones."""
+    weight = np.ones(len(X)) if weight is None else np.asarray(weight, dtype=np.float64)
+    if (weight < 0).any():
+        raise InputError(f"weights count repetitions; the smallest is {weight.min():g}, below 0")
+    if not weight.all():
+        X, Y, weight = X[weight > 0], Y[weight > 0], weight[weight > 0]
+    if len(X) == 0:
+        raise InputError("every sample_weight is zero; nothing is left to fit")
+    unused = dict.fromkeys(np.flatnonzero(np.ptp(X, axis=0) == 0).tolist(), "constant")
+    unused |= _dependent(X, [j for j in range(X.shape[1]) if j not in unused], names)
+    used = np.array([j for j in range(X.shape[1]) if j not in unused], dtype=np.int64)
+    kept = X if len(used) == X.shape[1] else X[:, used]
+    return Sample(np.ascontiguousarray(kept), Y, weight, used, dict(sorted(unused.items())))
+
+
+def _dependent(X: Array, columns: list[int], names: list[str]) -> dict[int, str]:
+    """Find columns that are linear in the ones before them, and say in which.
+
+    One Cholesky step per column on the correlations finds candidates; the residual on the data
+    itself decides, for correlations lose half the digits. As many columns as rows are dependent
+    whatever they hold, so a relation counts only where other rows could have contradicted it.
+    """
+    if not columns:
+        return {}
+    mean, spread = X.mean(axis=0), X.std(axis=0)
+    correlation = np.corrcoef(X[:, columns], rowvar=False).reshape(len(columns), len(columns))
+    found: dict[int, str] = {}
+    kept: list[int] = []
+    rows = 0
+    factor = np.zeros((len(columns), len(columns)))
+    for i, j in enumerate(columns):
+        n = len(kept)
+        row = (
+            solve_triangular(factor[:n, :n], correlation[kept, i], lower=True)
+            if n
+            else factor[0, :0]
+        )
+        rest = correlation[i, i] - row @ row
+        if rest < 1e-8:
+            others = [columns[k] for k in kept]
+            slopes = solve_triangular(factor[:n, :n], row, lower=True, trans="T")
+            slopes = slopes * spread[j] / spread[others]
+            left = X[:, j] - mean[j] - (X[:, others] - mean[others]) @ slopes
+            if np.abs(left).max() <= _DEPENDENT * np.abs(X[:, j] - mean[j]).max():
+                rows = rows or len(np.unique(X, axis=0))
+                if n + 2 >= rows:
+                    break
+                offset = mean[j] - mean[others] @ slopes
+                found[j] = _relation(
+                    slopes, offset, spread[others] / spread[j], [names[k] for k in others]
+                )
+                continue
+        factor[n, :n], factor[n, n] = row, np.sqrt(max(rest, 1e-16))
+        kept.append(i)
+    return found
+
+
+def _relation(slopes: Array, offset: float, share: Array, names: list[str]) -> str:
+    parts = [
+        name if abs(c - 1) < 1e-9 else f"{c:.6g} {name}"
+        for c, s, name in zip(slopes, share, names, strict=True)
+        if abs(c) * s > 1e-7
+    ]
+    size = np.abs(slopes).sum() or 1.0
+    if len(parts) == 1 and parts[0] in names and abs(offset) <= 1e-9 * size:
+        return f"identical to {parts[0]}"
+    if len(parts) > _SHOWN:
+        return f"equal to a sum of {len(parts)} others"
+    shown = [] if abs(offset) <= 1e-9 * size else [f"{offset:.6g}"]
+    return "equal to " + " + ".join(parts + shown).replace("+ -", "- ")

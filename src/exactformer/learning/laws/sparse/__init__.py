@@ -1,0 +1,1 @@
+"""Sparse laws: a search for the terms that are really there."""

@@ -1,0 +1,1 @@
+"""Laws by gradient descent, as in section 5 of Fang et al."""

@@ -1,0 +1,160 @@
+"""``ef.spectrum``: how much of its head dimension each attention head of a model uses, on given inputs.
+
+Jiang and Li, section 5.2: the singular values of the scores over tokens of an input sample those of the
+coupling that a head has learnt. The model runs as it is; each module's queries and keys are factorised
+where they pass, and forgotten.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from exactformer.errors import InputError
+from exactformer.progress import progress as progress_bar
+from exactformer.spectra.batches import Batch, batches, count
+from exactformer.spectra.control import Control, control_model
+from exactformer.spectra.extract import watching
+from exactformer.spectra.omissions import LeftOut
+from exactformer.spectra.preparation import float_dtype, load, prepared
+from exactformer.spectra.primitives import Attention
+from exactformer.spectra.result import Spectrum
+from exactformer.spectra.scores import Scores
+from exactformer.spectra.statistics import Gathering
+from exactformer.spectra.texts import TokenizedTexts, are_texts, tokenizer_at
+from exactformer.spectra.verification import verify
+
+CHECKED = 2**26
+"""Attention weights of a layer that are formed at most to be checked: the first inputs of a batch."""
+
+
+def spectrum(
+    model: Any,
+    inputs: Any,
+    *,
+    tokenizer: Any = None,
+    control: Control | None = None,
+    centred: bool = False,
+    batch_size: int = 16,
+    samples: int = 256,
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    progress: bool = True,
+) -> Spectrum:
+    """Return the spectra of all attention heads of a model over inputs.
+
+    Args:
+        model: A torch module in evaluation mode (Hugging Face, timm, ``torch.nn``, your own), or the
+            folder of a saved Hugging Face model.
+        inputs: A tensor, a dictionary of tensors, a tuple of arguments; a list, generator or DataLoader
+            of these; or a list of texts, for which a tokenizer is given or lies beside the model.
+        tokenizer: For texts.
+        control: ``"shuffled"`` or ``"reinitialised"``: analyse such a copy as well, as ``.control``.
+        centred: Take the mean key of each input away, which a softmax does not see.
+        batch_size: Texts in a batch.
+        samples: How many inputs' spectra to keep for drawing.
+        seed: Of the control and of the choice of samples.
+        device: Where to run; a GPU, if there is one, unless given.
+        progress: Whether to show a bar in a terminal.
+
+    The first batch, or as much of it as fits, runs again to check that attention rebuilt from what was
+    extracted is the model's own; :class:`ExtractionError` names the module where it is not. It is
+    raised as well for a module that computes weights by torch's operators which could be attention
+    and which nothing reads. The result lists all other weights, and all products of two things computed
+    from the input, in ``left_out``.
+    """
+    if batch_size < 1 or samples < 1:
+        raise InputError("batch_size and samples must be at least 1")
+    if isinstance(model, str | Path):
+        folder, model = model, load(model)
+        if tokenizer is None and are_texts(inputs):
+            tokenizer = tokenizer_at(folder)
+    if are_texts(inputs):
+        inputs = TokenizedTexts(inputs, tokenizer, model, batch_size)
+    ready = prepared(model, device)
+    analyses = [_Analysis(ready, samples, seed, centred)]
+    if control is not None:
+        analyses.append(_Analysis(control_model(ready, control, seed), samples, seed, centred))
+    total = count(inputs)
+    with progress_bar("attention spectra", total, progress) as tell:
+        for done, batch in enumerate(batches(inputs), start=1):
+            for analysis in analyses:
+                analysis.add(batch, done)
+            tell(done)
+    return analyses[0].result(None if control is None else analyses[1].result())
+
+
+class _Analysis:
+    """One model and what has been gathered about it."""
+
+    def __init__(self, model: nn.Module, samples: int, seed: int, centred: bool) -> None:
+        self._model, self._options = model, (samples, seed, centred)
+        self._gathered: dict[str, Gathering] = {}
+        self._agreement: float | None = None
+        self._left_out: dict[LeftOut, None] = {}
+
+    def add(self, batch: Batch, number: int) -> None:
+        """Run the model on a batch and factorise what its modules attend with."""
+        some = next(self._model.parameters(), torch.empty(0))
+        batch = batch.to(some.device).as_floats(float_dtype(self._model))
+
+        size, largest = 1, 1
+
+        def gather(scores: Scores, attention: Attention) -> None:
+            nonlocal size, largest
+            _refuse_nan(scores, number)
+            size = len(scores.queries)
+            largest = max(largest, scores.heads * scores.queries.shape[2] * scores.keys.shape[2])
+            if scores.name not in self._gathered:
+                self._gathered[scores.name] = Gathering(scores, *self._options)
+            self._gathered[scores.name].add(scores)
+
+        with watching(self._model) as watch:
+            self._run(watch.run, batch, gather)
+            self._left_out |= dict.fromkeys(watch.left_out)
+        if self._agreement is None:
+            self._agreement = verify(self._model, batch.first(max(1, CHECKED // largest), size))
+
+    def _run(self, run: Any, batch: Batch, gather: Any) -> None:
+        try:
+            run(batch, gather)
+        except (TypeError, IndexError, RuntimeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            kind = type(self._model).__name__
+            raise InputError(
+                f"{kind} could not run on {_described(batch)}: {type(error).__name__}: {error}"
+            ) from error
+
+    def result(self, control: Spectrum | None = None) -> Spectrum:
+        """Return what has been gathered."""
+        layers = tuple(gathered.result() for gathered in self._gathered.values())
+        name = type(self._model).__name__
+        agreement = self._agreement or 0.0
+        left_out = tuple(self._left_out)
+        return Spectrum(layers, name, agreement, self._options[2], control, left_out)
+
+
+def _refuse_nan(scores: Scores, number: int) -> None:
+    for what, values, there in (
+        ("queries", scores.queries, scores.query_tokens),
+        ("keys", scores.keys, scores.key_tokens),
+    ):
+        if not bool((torch.isfinite(values).all(dim=-1) | ~there[:, None]).all()):
+            raise InputError(
+                f"module {scores.name!r} has {what} that are not finite, on batch {number}: look for "
+                "NaN or infinities in the weights and inputs"
+            )
+
+
+def _described(batch: Batch) -> str:
+    parts = [
+        f"{getattr(v, 'dtype', type(v).__name__)} {tuple(getattr(v, 'shape', ()))}"
+        for v in batch.args
+    ]
+    named = (batch.kwargs or {}).items()
+    parts += [f"{n}: {getattr(v, 'dtype', '')} {tuple(getattr(v, 'shape', ()))}" for n, v in named]
+    return "inputs " + ", ".join(parts)

@@ -1,0 +1,119 @@
+"""A model made ready to be looked at: loaded, checked, lifted to float32, on its device.
+
+The user's own module is used as it is where that will do. Weights in half precision, and a model that
+is to run elsewhere, are copied first: spectra of scores rounded to eight bits are spectra of rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from exactformer.errors import InputError
+
+
+def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
+    """Return a module in evaluation mode, float32 or float64, on one device.
+
+    ``model`` is a module or a folder that a Hugging Face model was saved to. Without ``device`` it
+    runs on a GPU if there is one.
+    """
+    if isinstance(model, str | Path):
+        model = load(model)
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"the model is {type(model).__name__}: give a torch module, or the path of a saved model"
+        )
+    inner: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    if isinstance(inner, torch.jit.ScriptModule):
+        raise InputError("a scripted model shows nothing of its inside: give the module itself")
+    _in_evaluation(inner)
+    own = _own_device(inner)
+    target = _device(device, own)
+    half = any(p.dtype in (torch.float16, torch.bfloat16) for p in inner.parameters())
+    if target == own and not half:
+        return inner
+    copy = deepcopy(inner).to(target)
+    return copy.float() if half else copy
+
+
+def load(path: str | Path) -> nn.Module:
+    """Load a Hugging Face model, with smaller heads or as it was, from a folder; nothing is fetched."""
+    folder = Path(path)
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder}: no config.json there, so no saved Hugging Face model")
+    try:
+        from transformers import AutoModel
+    except ImportError:
+        raise InputError(
+            "loading a model by its path needs transformers: pip install 'exactformer[models]'"
+        ) from None
+    from exactformer.spectra.shrinking.storage import HEADS, load_shrunk
+
+    if (folder / HEADS).is_file():
+        return load_shrunk(folder)
+    try:
+        with _quietly():
+            model: nn.Module = AutoModel.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: {error}") from error
+    return model.eval()
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep the library's own progress bar off the terminal."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def float_dtype(model: nn.Module) -> torch.dtype:
+    """Return the format of a model's weights (float32 for one without any)."""
+    found = (p.dtype for p in model.parameters() if p.is_floating_point())
+    return next(found, torch.float32)
+
+
+def _in_evaluation(model: nn.Module) -> None:
+    training = [name for name, module in model.named_modules() if module.training]
+    if training:
+        where = f" (module {training[0]!r})" if training[0] else ""
+        raise InputError(
+            f"the model is in training mode{where}: call model.eval() first, so that dropout and the "
+            "like do not change the scores"
+        )
+
+
+def _own_device(model: nn.Module) -> torch.device:
+    places = {p.device: name for name, p in (*model.named_parameters(), *model.named_buffers())}
+    if len(places) > 1:
+        where = ", ".join(f"{name} on {device}" for device, name in places.items())
+        raise InputError(f"the model is spread over devices ({where}): move it to one")
+    device = next(iter(places), torch.device("cpu"))
+    if device.type == "meta":
+        raise InputError("the model has no weights (device meta): load them first")
+    return device
+
+
+def _device(asked: torch.device | str | None, own: torch.device) -> torch.device:
+    if asked is None:
+        free = own.type == "cpu" and torch.cuda.is_available()
+        return torch.device("cuda", torch.cuda.current_device()) if free else own
+    try:
+        device = torch.empty(0, device=asked).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {str(asked)!r} cannot be used here: {reason}") from None
+    return device

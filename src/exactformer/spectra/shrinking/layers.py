@@ -1,0 +1,225 @@
+"""The layers of a model whose heads can be made smaller, and their scores beside those of a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from exactformer.errors import InputError
+from exactformer.spectra.batches import Batch, batches
+from exactformer.spectra.errors import ExtractionError
+from exactformer.spectra.extract import Watch, watching
+from exactformer.spectra.omissions import LeftOut
+from exactformer.spectra.preparation import float_dtype
+from exactformer.spectra.primitives import Attention
+from exactformer.spectra.scores import Projection, Scores
+from exactformer.spectra.verification import verify
+
+_LINEAR = 1e-4
+"""Relative: how far queries may be from following their projection."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One attention module; ``calls`` are its turns in a pass, more than one where it is shared."""
+
+    name: str
+    calls: tuple[str, ...]
+    heads: int
+    kv_heads: int
+    head_dim: int
+    scale: float
+    query: Projection
+    key: Projection
+
+    def matrices(self, model: nn.Module) -> tuple[Tensor, Tensor]:
+        """Return [W b] of queries (heads, m, in + 1) and of keys, in float64."""
+        return _with_bias(self.query, model), _with_bias(self.key, model)
+
+    def project(self, model: nn.Module, left: Tensor, right: Tensor) -> None:
+        """Write Aᵀ W_Q and Bᵀ W_K in place; rows beyond the new dimension become zero."""
+        share = self.heads // self.kv_heads
+        _write(self.query, model, left.repeat_interleave(share, dim=0))
+        _write(self.key, model, right)
+
+
+def read_inputs(model: nn.Module, inputs: Any) -> list[Batch]:
+    """Return the batches, on the model's device and in its format; several passes need them."""
+    some = next(model.parameters(), torch.empty(0))
+    return [b.to(some.device).as_floats(float_dtype(model)) for b in batches(inputs)]
+
+
+def layers_of(model: nn.Module, batch: Batch) -> tuple[tuple[Layer, ...], tuple[LeftOut, ...]]:
+    """Return the layers in the order of execution, and what was left out.
+
+    A layer that cannot be made smaller is refused by name.
+    """
+    found: dict[str, Layer] = {}
+
+    def look(scores: Scores, attention: Attention) -> None:
+        name = scores.name.partition("#")[0]
+        if name in found:
+            known = found[name]
+            found[name] = replace(known, calls=(*known.calls, scores.name))
+        else:
+            found[name] = _layer(name, scores)
+
+    with watching(model) as watch:
+        try:
+            watch.run(batch, look)
+        except (TypeError, IndexError, RuntimeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            kind = type(model).__name__
+            raise InputError(f"{kind} could not run on the first batch: {error}") from error
+    verify(model, batch)
+    _refuse_shared(found.values())
+    for layer in found.values():
+        if not (layer.query.plain and layer.key.plain):
+            _refuse_unless_linear(model, batch, layer)
+    return tuple(found.values()), watch.left_out
+
+
+def paired(
+    original: nn.Module, changed: nn.Module, inputs: Sequence[Batch], names: Sequence[str]
+) -> Iterator[tuple[Batch, dict[str, tuple[Scores, Scores]]]]:
+    """Yield for every batch what both models attend with, in the calls of the given names."""
+    with ExitStack() as stack:
+        first, second = (stack.enter_context(watching(model)) for model in (original, changed))
+        for batch in inputs:
+            was, now = _attended(first, batch, names), _attended(second, batch, names)
+            yield batch, {name: (was[name], now[name]) for name in was}
+
+
+class _Enough(Exception):  # noqa: N818 - it is no error
+    """All that was asked for has been seen; the rest of the model need not run."""
+
+
+def _attended(watch: Watch, batch: Batch, names: Sequence[str]) -> dict[str, Scores]:
+    seen: dict[str, Scores] = {}
+
+    def note(scores: Scores, attention: Attention) -> None:
+        if scores.name in names:
+            _refuse_nan(scores)
+            seen[scores.name] = scores
+        if len(seen) == len(names):
+            raise _Enough
+
+    with suppress(_Enough):
+        watch.run(batch, note)
+    return seen
+
+
+def _layer(name: str, scores: Scores) -> Layer:
+    kind = type(scores.module).__name__
+    query, key = scores.query_projection, scores.key_projection
+    if query is None or key is None:
+        raise ExtractionError(
+            f"module {name!r} ({kind}): the linear layers that give its queries and keys were not "
+            "found, so they cannot be made smaller"
+        )
+    if isinstance(scores.module, nn.MultiheadAttention) and (
+        scores.module.bias_k is not None or scores.module.add_zero_attn
+    ):
+        raise ExtractionError(
+            f"module {name!r} ({kind}) appends a key that is no token (bias_k or add_zero_attn): "
+            "its scores are not free up to a constant, and its heads are not shrunk"
+        )
+    sizes = (scores.heads, scores.kv_heads, scores.head_dim)
+    return Layer(name, (scores.name,), *sizes, scores.scale, query, key)
+
+
+def _refuse_unless_linear(model: nn.Module, batch: Batch, layer: Layer) -> None:
+    """Refuse a layer unless a change of its projections by A and B changes queries and keys so.
+
+    A constant factor passes; rotary positions and norms do not.
+    """
+    generator = torch.Generator().manual_seed(0)
+    shape = (layer.kv_heads, layer.head_dim, layer.head_dim)
+    left, right = (
+        torch.eye(layer.head_dim).double()
+        + torch.randn(shape, generator=generator, dtype=torch.float64) / layer.head_dim
+        for _ in range(2)
+    )
+    changed = deepcopy(model)
+    device = next(model.parameters()).device
+    layer.project(changed, left.to(device), right.to(device))
+    ((_, pairs),) = paired(model, changed, [batch], layer.calls[:1])
+    was, now = pairs[layer.calls[0]]
+    share = layer.heads // layer.kv_heads
+    queries = was.queries.double() @ left.to(device).repeat_interleave(share, dim=0)
+    off = max(
+        float((x - y).norm() / y.norm().clamp(min=1e-30))
+        for x, y in ((now.queries, queries), (now.keys, was.keys.double() @ right.to(device)))
+    )
+    if not off <= _LINEAR:
+        kind = type(was.module).__name__
+        raise ExtractionError(
+            f"module {layer.name!r} ({kind}): rotary positions or a norm act between its projections "
+            "and its scores, so that no smaller projection gives the same products; such heads are "
+            "analysed by ef.spectrum, but not shrunk"
+        )
+
+
+def _refuse_shared(layers: Any) -> None:
+    owners: dict[str, str] = {}
+    for layer in layers:
+        for module in {layer.query.module, layer.key.module}:
+            if module in owners:
+                raise ExtractionError(
+                    f"modules {owners[module]!r} and {layer.name!r} share the projection {module!r}: "
+                    "heads that share weights in this way are not shrunk"
+                )
+            owners[module] = layer.name
+
+
+def _refuse_nan(scores: Scores) -> None:
+    there = scores.query_tokens[:, None, :, None], scores.key_tokens[:, None, :, None]
+    if not all(
+        bool(torch.isfinite(x.masked_fill(~t, 0)).all())
+        for x, t in zip((scores.queries, scores.keys), there, strict=True)
+    ):
+        raise InputError(
+            f"module {scores.name!r} has queries or keys that are not finite: look for NaN or "
+            "infinities in the weights and inputs"
+        )
+
+
+def _with_bias(projection: Projection, model: nn.Module) -> Tensor:
+    weight, bias = projection.matrix(model).double(), _bias(projection, model)
+    if bias is None:
+        return weight
+    values, rows = bias
+    return torch.cat([weight, values.double()[rows][..., None]], dim=-1)
+
+
+def _bias(projection: Projection, model: nn.Module) -> tuple[Tensor, Tensor] | None:
+    """Return the bias and which of its entries belong to each coordinate (heads, m)."""
+    if projection.bias is None:
+        return None
+    bias: Tensor = getattr(model.get_submodule(projection.module), projection.bias).data
+    return bias, (projection.rows + projection.bias_start).to(bias.device)
+
+
+def _write(projection: Projection, model: nn.Module, factor: Tensor) -> None:
+    """Replace W by Fᵀ W and b by Fᵀ b, with F (heads, m, r); the rows from r on become zero."""
+    weight: Tensor = getattr(model.get_submodule(projection.module), projection.weight).data
+    view = weight.mT if projection.transposed else weight
+    _transform(view, projection.rows.to(weight.device), factor)
+    bias = _bias(projection, model)
+    if bias is not None:
+        values, rows = bias
+        _transform(values[:, None], rows, factor)
+
+
+def _transform(target: Tensor, rows: Tensor, factor: Tensor) -> None:
+    values = target[rows]
+    new = torch.zeros_like(values)
+    new[:, : factor.shape[-1]] = (factor.mT @ values.double()).to(values.dtype)
+    target[rows.flatten()] = new.flatten(0, 1)

@@ -1,0 +1,251 @@
+"""``ef.shrink_heads``: a model whose heads have fewer dimensions for queries and keys.
+
+Scores are products of queries and keys; a head of m dimensions can be replaced by one of r, by the
+product that is nearest on given inputs. Values stay. The result is a model that runs as before, and an
+account of what was saved and what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+
+from exactformer.errors import InputError
+from exactformer.progress import progress as progress_bar
+from exactformer.spectra.batches import Batch
+from exactformer.spectra.errors import ExtractionError
+from exactformer.spectra.preparation import float_dtype, load, prepared
+from exactformer.spectra.shrinking.accounting import account
+from exactformer.spectra.shrinking.calibration import Choice, Fitted, Method, calibrate
+from exactformer.spectra.shrinking.forms import Form, Plan, compact, possible_dims, possible_form
+from exactformer.spectra.shrinking.layers import Layer, layers_of, read_inputs
+from exactformer.spectra.shrinking.measurement import output_change
+from exactformer.spectra.shrinking.report import ShrinkReport
+from exactformer.spectra.shrinking.solution import Truncation
+from exactformer.spectra.shrinking.storage import save_shrunk
+from exactformer.spectra.texts import TokenizedTexts, are_texts, tokenizer_at
+
+Metric = Callable[[nn.Module], float]
+_AGREE = 1e-4
+"""Outputs with and without the rows of zeros differ by rounding; more is a defect."""
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """A model with smaller heads, and the account of it; unpacks into the two."""
+
+    model: nn.Module
+    report: ShrinkReport
+    plans: tuple[Plan, ...]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.model, self.report))
+
+    def save(self, folder: str | Path) -> None:
+        """Write a Hugging Face model with its smaller heads; ``load_shrunk`` reads it."""
+        save_shrunk(self, folder)
+
+
+def shrink_heads(
+    model: Any,
+    inputs: Any,
+    *,
+    head_dim: int | None = None,
+    energy: float | None = None,
+    max_loss: float | None = None,
+    method: Method = "data",
+    metric: Metric | None = None,
+    tokenizer: Any = None,
+    batch_size: int = 16,
+    device: torch.device | str | None = None,
+    progress: bool = True,
+) -> Shrunk:
+    """Return a copy of a model with smaller heads for queries and keys, and a report.
+
+    Exactly one of ``head_dim``, ``energy`` and ``max_loss`` says how small.
+
+    Args:
+        model: A torch module in evaluation mode, or the folder of a saved Hugging Face model.
+        inputs: As for :func:`exactformer.spectrum`; the new projections are the best ones on these, or
+            on as many of the first as have moments of 512 MiB in a layer.
+        head_dim: The new dimension of every head.
+        energy: The share of the scores' energy that every head keeps, such as 0.99.
+        max_loss: The smallest dimension, the same for all heads, is searched for which outputs change
+            by no more than this (relative), or ``metric`` falls by no more than this.
+        method: ``"data"``, or ``"weights"``: the truncation of W_QᵀW_K, which looks at no input.
+        metric: A function of a model, larger is better: evaluated on both and reported.
+        tokenizer: For texts.
+        batch_size: Texts in a batch.
+        device: Where to run; a GPU, if there is one, unless given.
+        progress: Whether to show a bar in a terminal.
+    """
+    _check(head_dim, energy, max_loss, method)
+    if isinstance(model, str | Path):
+        tokenizer = tokenizer_at(model) if tokenizer is None and are_texts(inputs) else tokenizer
+        model = load(model)
+    if are_texts(inputs):
+        inputs = TokenizedTexts(inputs, tokenizer, model, batch_size)
+    ready = prepared(model, device)
+    if metric is not None:
+        metric = _at_home(metric, model)
+    given = read_inputs(ready, inputs)
+    layers, left_out = layers_of(ready, given[0])
+    with progress_bar("shrinking heads, layers", None, progress) as tell:
+        search = _Search(ready, layers, given, method, tell)
+        if head_dim is not None:
+            found = search.at(head_dim)
+        elif energy is not None:
+            found = search.keeping(energy)
+        else:
+            found = search.within(max_loss or 0.0, metric)
+    form = _form(ready, [f.plan for f in found.fitted])
+    small, form = _compacted(found.model, found.fitted, form, given[0])
+    report = account(
+        ready, small, given, found.fitted, form, method, metric, float_dtype(model).itemsize
+    )
+    report = replace(report, left_out=left_out)
+    return Shrunk(_as_it_was(small, model), report, tuple(f.plan for f in found.fitted))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A copy with smaller heads, in which zeros stand where rows are gone."""
+
+    model: nn.Module
+    fitted: list[Fitted]
+
+
+class _Search:
+    """Ways to say how small; each ends in a fit of all layers."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        layers: Sequence[Layer],
+        inputs: Sequence[Batch],
+        method: Method,
+        tell: Callable[[int], None],
+    ) -> None:
+        self._model, self._layers, self._inputs = model, layers, inputs
+        self._method, self._tell, self._done = method, tell, 0
+
+    def at(self, head_dim: int) -> _Found:
+        """Fit heads of one given dimension."""
+        for layer in self._layers:
+            if not 1 <= head_dim <= layer.head_dim:
+                raise InputError(
+                    f"head_dim = {head_dim}: the heads of module {layer.name!r} have "
+                    f"{layer.head_dim} dimensions; give 1 to {layer.head_dim}"
+                )
+
+        def same(layer: Layer, spectrum: Truncation) -> Tensor:
+            return torch.full((layer.kv_heads,), head_dim, device=spectrum.values.device)
+
+        return self._fit(same)
+
+    def keeping(self, energy: float) -> _Found:
+        """Fit heads that keep a share of the energy; equal ones in a layer where its form asks it."""
+        dims = {
+            layer.name: possible_dims(self._model, layer)
+            for layer in self._layers
+            if possible_form(self._model, layer) == "small"
+        }
+
+        def enough(layer: Layer, spectrum: Truncation) -> Tensor:
+            own = spectrum.dims_for(energy)
+            if layer.name not in dims:
+                return own
+            most = int(own.max())
+            return torch.full_like(own, next(r for r in dims[layer.name] if r >= most))
+
+        return self._fit(enough)
+
+    def within(self, max_loss: float, metric: Metric | None) -> _Found:
+        """Bisect for the smallest dimension with a loss of at most ``max_loss``."""
+        common = [set(possible_dims(self._model, layer)) for layer in self._layers]
+        dims = sorted(set.intersection(*common))
+        before = None if metric is None else float(metric(self._model))
+        found, low, high = None, 0, len(dims) - 1
+        while low < high:
+            middle = (low + high) // 2
+            tried = self.at(dims[middle])
+            if metric is None or before is None:
+                loss = output_change(self._model, tried.model, self._inputs)
+            else:
+                loss = before - float(metric(tried.model))
+            if loss <= max_loss:
+                found, high = tried, middle
+            else:
+                low = middle + 1
+        return found if found is not None else self.at(dims[high])
+
+    def _fit(self, choose: Choice) -> _Found:
+        def tell(done: int) -> None:
+            self._tell(self._done + done)
+
+        model, fitted = calibrate(
+            self._model, self._layers, self._inputs, choose, self._method, tell
+        )
+        self._done += len(self._layers)
+        return _Found(model, fitted)
+
+
+def _form(model: nn.Module, plans: Sequence[Plan]) -> Form:
+    """Return the small form where every layer allows it at its new dimension."""
+    small = all(
+        possible_form(model, plan.layer) == "small"
+        and plan.uniform
+        and plan.dims[0] in possible_dims(model, plan.layer)
+        for plan in plans
+    )
+    return "small" if small else "padded"
+
+
+def _compacted(
+    model: nn.Module, fitted: Sequence[Fitted], form: Form, batch: Batch
+) -> tuple[nn.Module, Form]:
+    """Return the model without its zeros, and its form, after a look at what it computes."""
+    plans = [f.plan for f in fitted]
+    forms: tuple[Form, ...] = ("small", "padded") if form == "small" else ("padded",)
+    for trying in forms:
+        small = compact(deepcopy(model), plans, trying)
+        try:
+            off = output_change(model, small, [batch])
+        except (RuntimeError, TypeError, ValueError, IndexError):
+            continue  # its code needs what this form takes away
+        if off <= _AGREE:
+            return small, trying
+    raise ExtractionError(
+        f"{type(model).__name__} computes something else once rows of zeros are taken out of its "
+        f"projections (module {plans[0].layer.name!r} and others); its heads are not shrunk"
+    )
+
+
+def _at_home(metric: Metric, given: nn.Module) -> Metric:
+    """Return a metric that meets models on the device and in the precision that its author knows."""
+    return lambda model: float(metric(_as_it_was(deepcopy(model), given)))
+
+
+def _as_it_was(small: nn.Module, given: nn.Module) -> nn.Module:
+    """Return the new model on the device and in the precision of the one that was given."""
+    some = next(given.parameters())
+    return small.to(device=some.device, dtype=float_dtype(given))
+
+
+def _check(head_dim: int | None, energy: float | None, max_loss: float | None, method: str) -> None:
+    if sum(x is not None for x in (head_dim, energy, max_loss)) != 1:
+        raise InputError("give one of head_dim, energy and max_loss: how small the heads become")
+    if head_dim is not None and (isinstance(head_dim, bool) or not isinstance(head_dim, int)):
+        raise InputError(f"head_dim = {head_dim!r}: give a whole number")
+    if energy is not None and not 0 < energy <= 1:
+        raise InputError(f"energy = {energy}: give a share above 0 and up to 1, such as 0.99")
+    if max_loss is not None and not max_loss >= 0:
+        raise InputError(f"max_loss = {max_loss}: give 0 or more, such as 0.05")
+    if method not in get_args(Method):
+        raise InputError(f"method = {method!r}: give one of {', '.join(get_args(Method))}")

@@ -1,0 +1,164 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from exactformer.cli.commands.fit import fit
+from exactformer.errors import ExactformerError, FileFormatError, InputError
+
+app = typer.Typer()
+app.command()(fit)
+
+
+def run(*arguments):
+    """Run the command; what it raises is what the application turns into exit code 2."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if isinstance(result.exception, ExactformerError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def law(rows=500):
+    generator = np.random.default_rng(0)
+    x, v = generator.normal(size=(2, rows))
+    return pd.DataFrame({"x": x, "v": v, "y": 2 * x**2 - x * v + 0.1 * generator.normal(size=rows)})
+
+
+@pytest.fixture
+def csv(tmp_path):
+    def write(frame, **options):
+        path = tmp_path / "data.csv"
+        frame.to_csv(path, index=False, **options)
+        return path
+
+    return write
+
+
+def test_the_formula_its_errors_and_where_extrapolation_begins(csv):
+    text = run(csv(law()), "--target", "y", "--degree", "3")
+    assert "y = 2.00" in text
+    assert "x v" in text
+    assert "R² 0.99" in text
+    assert "95% interval" in text
+    assert "█" in text
+    assert "Extrapolation begins outside these ranges" in text
+
+
+def test_json_for_machines(csv):
+    contents = json.loads(run(csv(law()), "-t", "y", "--json"))
+    assert {t["term"] for t in contents["terms"]} == {"x^2", "x v"}
+    assert contents["rows"] == 500
+    assert contents["box"].keys() == {"x", "v"}
+    assert contents["model"] is None
+
+
+def test_the_saved_model_is_the_law(csv, tmp_path):
+    from exactformer.polynomials.check import load
+
+    contents = json.loads(run(csv(law()), "-t", "y", "--json", "-o", tmp_path / "law.safetensors"))
+    model = load(tmp_path / "law.safetensors")
+    assert model.target == contents["exact"]
+
+
+def test_a_residual_plot(csv, tmp_path):
+    run(csv(law()), "-t", "y", "--plot", tmp_path / "residuals.png")
+    assert (tmp_path / "residuals.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_other_separators_are_understood(csv, separator):
+    assert "y = 2.00" in run(csv(law(), sep=separator), "-t", "y")
+
+
+def test_all_solvers(csv):
+    path = csv(law())
+    assert "500 rows" in run(path, "-t", "y", "--solver", "least-squares", "--degree", "2")
+    assert "500 rows" in run(path, "-t", "y", "--solver", "sgd", "--degree", "2", "--epochs", "20")
+
+
+def test_odd_names_are_explained(csv):
+    text = run(csv(law().rename(columns={"x": "Mass (kg)"})), "-t", "y")
+    assert "x1 is 'Mass (kg)', x2 is 'v'" in text
+
+
+def test_a_long_table_is_cut_short(csv):
+    text = run(csv(law()), "-t", "y", "--solver", "least-squares", "--degree", "8")
+    assert "the 40 most significant of 45" in text
+
+
+def test_copies_and_constants_are_reported(csv):
+    text = run(csv(law().assign(copy=lambda f: f.x, one=1.0)), "-t", "y")
+    assert "copy (identical to x)" in text
+    assert "Constant, so not used: one" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.assign(place="north"), "column 'place' is not numeric; row 1 has 'north'"),
+        (lambda f: f.assign(x=f.x.where(f.index != 7)), "column 'x' has 1 missing value.*row 8"),
+        (lambda f: f.assign(y=f.y.where(f.index != 7, np.inf)), "'y' has 1 infinite value.*row 8"),
+        (lambda f: f.drop(columns="y"), "no column 'y'; it has x, v"),
+        (lambda f: f[["y"]], "no column besides the target"),
+        (lambda f: f.head(1), r"1 row\(s\)"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_said_and_where(csv, change, message):
+    with pytest.raises(InputError, match=message):
+        run(csv(change(law())), "--target", "y")
+
+
+def test_chosen_columns_leave_the_rest_alone(csv):
+    path = csv(law().assign(place="north"))
+    assert "y = 2.00" in run(path, "-t", "y", "--columns", "x, v")
+    with pytest.raises(InputError, match="cannot be one of the columns"):
+        run(path, "-t", "y", "--columns", "x,y")
+
+
+def test_files_that_are_no_tables(tmp_path):
+    with pytest.raises(FileFormatError, match="is not a file"):
+        run(tmp_path / "absent.csv", "-t", "y")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(FileFormatError, match="is not a CSV table"):
+        run(tmp_path / "empty.csv", "-t", "y")
+    (tmp_path / "ragged.csv").write_text("a,b\n1,2\n1,2,3,4\n")
+    with pytest.raises(FileFormatError, match="is not a CSV table"):
+        run(tmp_path / "ragged.csv", "-t", "b")
+    (tmp_path / "twice.csv").write_text("a,a,y\n1,2,3\n4,5,6\n")
+    with pytest.raises(InputError, match="repeated: a"):
+        run(tmp_path / "twice.csv", "-t", "y")
+
+
+def test_parquet_needs_its_reader_and_says_so(tmp_path, monkeypatch):
+    def absent(path):
+        raise ImportError
+
+    (tmp_path / "data.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(pd, "read_parquet", absent)
+    with pytest.raises(InputError, match="pip install pyarrow"):
+        run(tmp_path / "data.parquet", "-t", "y")
+
+
+def test_parquet_is_read_like_any_table(tmp_path, monkeypatch):
+    (tmp_path / "data.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(pd, "read_parquet", lambda path: law())
+    assert "y = 2.00" in run(tmp_path / "data.parquet", "-t", "y")
+
+
+@pytest.mark.parametrize("degree", ["two", "0", "2.5"])
+def test_a_degree_is_a_whole_number_or_auto(csv, degree):
+    with pytest.raises(InputError, match="whole number from 1"):
+        run(csv(law()), "-t", "y", "--degree", degree)
+
+
+@pytest.mark.slow
+def test_a_million_rows(tmp_path):
+    path = tmp_path / "large.csv"
+    law(1_000_000).to_csv(path, index=False)
+    contents = json.loads(run(path, "-t", "y", "--json"))
+    assert {t["term"] for t in contents["terms"]} == {"x^2", "x v"}
+    assert contents["noise"] == pytest.approx(0.1, rel=0.01)

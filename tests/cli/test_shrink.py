@@ -1,0 +1,85 @@
+"""``exactformer shrink``: from a folder and texts to a folder with a smaller model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from exactformer.cli.app import app
+from exactformer.spectra.shrinking.storage import load_shrunk
+from tests.spectra import families
+
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+
+def call(*arguments: Any) -> tuple[int, str]:
+    answer = CliRunner().invoke(app, ["shrink", *map(str, arguments)])
+    assert answer.exception is None or isinstance(answer.exception, SystemExit)
+    return answer.exit_code, answer.output
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved BERT with the tokenizer of ten words."""
+    from transformers import BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("bert")
+    families.build(families.bert)[0].save_pretrained(folder)  # type: ignore[operator]
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] a cat sat on the mat".split()
+    (folder / "vocab.txt").write_text("\n".join(words))
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    (folder / "texts.txt").write_text("a cat sat on the mat\nthe mat sat\nthe cat\n")
+    return folder
+
+
+def test_texts_give_a_folder_with_a_smaller_model(bert: Path, tmp_path: Path) -> None:
+    out = tmp_path / "smaller"
+    code, said = call(bert, "--texts", bert / "texts.txt", "--head-dim", 4, "-o", out, "--json")
+    assert code == 0
+    report = json.loads(said)
+    assert report["form"] == "small"
+    assert report["written"] == str(out)
+    assert {head["new_head_dim"] for head in report["heads"]} == {4}
+    model = load_shrunk(out)
+    assert sum(p.numel() for p in model.parameters()) == report["parameters"]["after"]
+    from transformers import AutoTokenizer
+
+    tokens = AutoTokenizer.from_pretrained(out)(["the cat sat"], return_tensors="pt")
+    with torch.no_grad():
+        assert model(**tokens).last_hidden_state.isfinite().all()
+    code, said = call(bert, "--texts", bert / "texts.txt", "--head-dim", 4, "-o", out)
+    assert code != 0
+    assert "something already" in said
+
+
+@pytest.mark.parametrize("how", [("--energy", 0.9), ("--max-loss", 0.5)])
+def test_a_table_has_a_line_for_each_layer_or_head(bert: Path, how: Any) -> None:
+    arguments = (bert, "--texts", bert / "texts.txt", *how)
+    code, said = call(*arguments)
+    assert code == 0
+    assert "8 heads of 8 shrunk to" in said
+    assert "scores off" in said
+    longer = call(*arguments, "--heads")[1]
+    assert len(longer.splitlines()) == len(said.splitlines()) + 6
+
+
+def test_arrays_will_do(bert: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "inputs.npz", input_ids=families.tokens()["input_ids"].numpy())
+    code, said = call(bert, "--npz", tmp_path / "inputs.npz", "--head-dim", 2, "--json")
+    assert code == 0
+    assert json.loads(said)["inputs"] == 3
+
+
+def test_what_is_missing_is_said(bert: Path) -> None:
+    code, said = call(bert, "--head-dim", 4)
+    assert code != 0
+    assert "--texts" in said
+    code, said = call(bert, "--texts", bert / "texts.txt")
+    assert code != 0
+    assert "one of head_dim" in said

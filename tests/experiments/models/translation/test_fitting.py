@@ -1,0 +1,55 @@
+import torch
+from torch.nn import functional
+
+from exactformer.experiments.models.translation.fitting import (
+    _epochs,
+    cross_entropy,
+    fit,
+    one_cycle,
+)
+from exactformer.experiments.models.translation.subwords import PAD
+
+
+def test_the_loss_is_that_of_torch_with_padding_left_out():
+    torch.manual_seed(0)
+    scores, asked = torch.randn(4, 5, 7), torch.randint(0, 7, (4, 5))
+    for smoothing in (0.0, 0.1):
+        expected = functional.cross_entropy(
+            scores.flatten(0, 1), asked.flatten(), ignore_index=PAD, label_smoothing=smoothing
+        )
+        torch.testing.assert_close(cross_entropy(scores, asked, smoothing), expected)
+
+
+def test_a_cycle_rises_to_one_and_falls_to_nearly_nothing():
+    share = one_cycle(200)
+    assert share.max() == share[19] == 1
+    assert (share[:19].diff() > 0).all()
+    assert (share[20:].diff() < 0).all()
+    assert 0 < share[-1] < 1e-3
+
+
+def test_every_row_is_seen_once_before_any_is_seen_again():
+    torch.manual_seed(0)
+    rows = _epochs(10, 7, 5)
+    assert rows.shape == (7, 5)
+    for epoch in rows[:6].reshape(3, 10):
+        assert sorted(epoch.tolist()) == list(range(10))
+
+
+def test_a_plane_is_fitted_and_the_model_is_left_ready_for_use():
+    torch.manual_seed(0)
+    x = torch.randn(64, 3)
+    y = x @ torch.tensor([1.0, -2.0, 0.5]) + 0.25
+    model = torch.nn.Linear(3, 1)
+    losses = fit(
+        model,
+        lambda rows: (model(x[rows])[:, 0] - y[rows]).square().mean(),
+        64,
+        steps=400,
+        batch=16,
+        rate=0.1,
+    )
+    assert len(losses) == 400
+    assert losses[-1] < 1e-5 < losses[0]
+    assert not model.training
+    assert all(parameter.grad is None for parameter in model.parameters())

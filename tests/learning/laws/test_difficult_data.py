@@ -1,0 +1,160 @@
+"""Data as they come: a clear error or a right answer, never a wrong one."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from exactformer.errors import InputError
+from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
+from exactformer.learning.laws.sample import DependentColumnsWarning
+
+
+def table(rows=400, columns=3, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(rows, columns))
+    return X, 2 * X[:, 0] ** 2 - X[:, 1] + 0.05 * generator.normal(size=rows)
+
+
+@pytest.mark.parametrize("solver", ["sparse", "least-squares", "sgd"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_missing_and_infinite_values_are_refused(solver, bad):
+    regressor = PolynomialAttentionRegressor(2, solver=solver)
+    X, y = table()
+    X[7, 1] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        regressor.fit(X, y)
+    X, y = table()
+    y[7] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        regressor.fit(X, y)
+
+
+def test_text_is_refused():
+    X, y = table()
+    mixed = X.astype(object)
+    mixed[3, 0] = "north"
+    with pytest.raises(ValueError, match="north"):
+        PolynomialAttentionRegressor(2).fit(mixed, y)
+
+
+@pytest.mark.parametrize("solver", ["sparse", "least-squares"])
+def test_a_constant_column_is_left_out_and_said_so(solver):
+    X, y = table()
+    X[:, 2] = 7.0
+    fitted = PolynomialAttentionRegressor(2, solver=solver).fit(X, y)
+    assert fitted.unused_ == {"x3": "constant"}
+    assert fitted.r2_ > 0.99
+
+
+@pytest.mark.parametrize("solver", ["sparse", "least-squares"])
+def test_an_identical_column_is_left_out_and_named(solver):
+    X, y = table()
+    X[:, 2] = X[:, 0]
+    with pytest.warns(DependentColumnsWarning, match=r"x3 \(identical to x1\)"):
+        fitted = PolynomialAttentionRegressor(2, solver=solver).fit(X, y)
+    assert fitted.unused_ == {"x3": "identical to x1"}
+    assert fitted.r2_ > 0.99
+    assert not any("x3" in term for term in fitted.coef_table_.term)
+
+
+def test_a_column_that_is_a_sum_of_others_is_left_out_with_the_relation():
+    X, y = table()
+    X[:, 2] = X[:, 0] - 2 * X[:, 1] + 5
+    with pytest.warns(DependentColumnsWarning, match=r"x3 \(equal to x1 - 2 x2 \+ 5\)"):
+        fitted = PolynomialAttentionRegressor(2).fit(X, y)
+    assert set(fitted.unused_) == {"x3"}
+
+
+def test_a_column_that_is_almost_a_copy_is_used():
+    X, y = table()
+    X[:, 2] = X[:, 0] + 1e-4 * X[:, 2]
+    assert PolynomialAttentionRegressor(1).fit(X, y).unused_ == {}
+
+
+def test_a_column_that_is_a_power_of_another_makes_the_formula_one_of_several():
+    X, _ = table()
+    X[:, 1] = X[:, 0] ** 2
+    with pytest.warns(DependentColumnsWarning, match="other formulas fit exactly as well"):
+        fitted = PolynomialAttentionRegressor(2).fit(X, 3 * X[:, 0] ** 2)
+    assert fitted.noise_ < 1e-12
+    assert {"x2", "x1^2"} & set(fitted.aliases_[0])
+
+
+def test_fewer_rows_than_columns():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(40, 60))
+    y = 5 * X[:, 3] + 0.01 * generator.normal(size=40)
+    fitted = PolynomialAttentionRegressor(1).fit(X, y)
+    assert fitted.unused_ == {}
+    assert set(fitted.coef_table_.term) == {"x4"}
+
+
+@pytest.mark.parametrize("solver", ["sparse", "least-squares"])
+def test_a_constant_target_is_a_constant_law(solver):
+    X, _ = table()
+    fitted = PolynomialAttentionRegressor(2, solver=solver).fit(X, np.full(len(X), 4.5))
+    np.testing.assert_allclose(fitted.predict(X), 4.5, rtol=1e-12)
+    assert fitted.intercept_ == pytest.approx(4.5)
+
+
+@pytest.mark.parametrize("solver", ["sparse", "least-squares", "sgd"])
+def test_every_column_constant(solver):
+    X, y = np.ones((50, 2)), np.linspace(10, 11, 50)
+    fitted = PolynomialAttentionRegressor("auto", solver=solver, epochs=20).fit(X, y)
+    np.testing.assert_allclose(fitted.predict(X), 10.5, rtol=1e-6)
+
+
+def test_a_target_of_zeros_is_the_zero_law():
+    X, _ = table()
+    fitted = PolynomialAttentionRegressor(2).fit(X, np.zeros(len(X)))
+    assert fitted.formula_ == "0"
+    assert (fitted.predict(X) == 0).all()
+    assert float(fitted.model_(X[:3]).abs().max()) == 0
+
+
+def test_one_row_is_refused():
+    with pytest.raises(ValueError, match="minimum of 2"):
+        PolynomialAttentionRegressor(1).fit([[1.0]], [2.0])
+
+
+def test_two_rows_make_no_law_up():
+    fitted = PolynomialAttentionRegressor().fit([[1.0], [2.0]], [2.0, 4.1])
+    assert fitted.coef_table_.empty or fitted.coef_table_.term.tolist() == ["1"]
+
+
+def test_huge_and_tiny_scales_are_no_obstacle():
+    X, y = table()
+    scaled = PolynomialAttentionRegressor(2).fit(X * [1e-9, 1e9, 1.0], 1e12 * y)
+    plain = PolynomialAttentionRegressor(2).fit(X, y)
+    assert scaled.coef_table_.term.tolist() == plain.coef_table_.term.tolist()
+    np.testing.assert_allclose(
+        scaled.predict(X * [1e-9, 1e9, 1.0]) / 1e12, plain.predict(X), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_negative_and_vanishing_weights_are_refused():
+    X, y = table(10)
+    with pytest.raises(InputError, match=r"the smallest is -1"):
+        PolynomialAttentionRegressor(1).fit(X, y, sample_weight=-np.ones(10))
+    with pytest.raises(ValueError, match=r"zero"):
+        PolynomialAttentionRegressor(1).fit(X, y, sample_weight=np.zeros(10))
+
+
+def test_rows_of_weight_zero_have_no_say():
+    X, y = table()
+    X[0], y[0] = 1e6, -1e6
+    weight = np.ones(len(X))
+    weight[0] = 0
+    fitted = PolynomialAttentionRegressor(2).fit(X, y, sample_weight=weight)
+    assert fitted.radius_ < 100
+    assert set(fitted.coef_table_.term) == {"x1^2", "x2"}
+
+
+def test_heavy_tails_and_outliers_do_not_crash():
+    generator = np.random.default_rng(0)
+    X = generator.standard_cauchy(size=(500, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = PolynomialAttentionRegressor(3).fit(X, generator.standard_cauchy(500))
+    assert np.isfinite(fitted.predict(X)).all()
