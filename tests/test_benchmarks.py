@@ -66,12 +66,18 @@ def test_every_monomial_comes_after_the_one_it_is_made_from(monomials):
     assert all(place[peers._parent(a)] < place[a] for a in ordered if any(a))
 
 
-def test_the_dense_recurrence_multiplies_whole_blocks():
+def test_the_dense_recurrence_multiplies_neighbours_by_one_variable():
+    """A block is what one variable makes: its monomials, and those they are made from, are runs."""
     monomials = peers._closed({a: 1 for a in product(range(4), repeat=3) if sum(a) <= 3})
     place = {a: i for i, a in enumerate(monomials)}
-    for last in range(3):
-        block = [a for a in monomials if sum(a) == 3 and peers._last(a) == last]
-        assert isinstance(peers._slice([place[peers._parent(a)] for a in block]), slice)
+    for degree, last in product((1, 2, 3), range(3)):
+        block = [
+            a for a in monomials if sum(a) == degree and any(a[last:]) and not any(a[last + 1 :])
+        ]
+        made_from = [tuple(e - (i == last) for i, e in enumerate(a)) for a in block]
+        for run in (block, made_from):
+            places = [place[a] for a in run]
+            assert places == list(range(places[0], places[0] + len(run)))
 
 
 def test_the_points_of_a_case_lie_in_its_ball():

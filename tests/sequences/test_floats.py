@@ -183,8 +183,10 @@ def test_a_quantiser_is_exact_in_every_row_that_is_read(
             floats._check_quantiser(model)
 
 
-def test_a_model_without_floats_is_not_compared_in_floats() -> None:
+def test_a_model_without_floats_is_not_compared_in_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    spy = Spy(monkeypatch)
     floats.check_floats(SimpleNamespace(sweeps=None))  # type: ignore[arg-type]
+    assert spy.tolerances == []
 
 
 def stored(path: Path, soft: bool = False, **changes: Any) -> Path:

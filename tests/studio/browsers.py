@@ -103,6 +103,15 @@ def until(page: Any, expression: str) -> None:
     wait_until(lambda: page.evaluate(expression))
 
 
+def tab_to(page: Any, expression: str, value: str) -> None:
+    """Press Tab until an expression about the focused element has a value."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate(expression) == value:
+            return
+    raise AssertionError(f"60 times Tab never made {expression} {value!r}")
+
+
 def until_it_looks_different(part: Any, picture: bytes) -> None:
     """Wait until a part of a page no longer looks as in the picture."""
     wait_until(lambda: part.screenshot() != picture)

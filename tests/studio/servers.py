@@ -62,17 +62,17 @@ class Server:
                 stderr=log,
             )
         try:
-            wait_until(self._answers)
+            with self.client() as client:
+                wait_until(lambda: self._answers(client))
         except BaseException:
             self.kill()
             raise
         return self
 
-    def _answers(self) -> bool:
+    def _answers(self, client: httpx.Client) -> bool:
         assert self.process.poll() is None, self.log.read_text()
         try:
-            address = f"{self.url}/api/v1/session"
-            return httpx.get(address, timeout=PATIENCE, trust_env=False).status_code == 200
+            return client.get("/api/v1/session").status_code == 200
         except httpx.TransportError:
             return False
 

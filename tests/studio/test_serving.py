@@ -52,6 +52,9 @@ def test_what_is_shown_can_be_opened(host: str, shown: str) -> None:
     assert shown_address(host, 80) == shown
 
 
-def test_the_door_is_open_before_the_first_answer() -> None:
-    with listen("localhost", 0) as door, socket.create_connection(door.getsockname()[:2]):
-        pass
+def test_what_is_asked_before_anybody_answers_is_kept() -> None:
+    with listen("localhost", 0) as door, socket.create_connection(door.getsockname()[:2]) as early:
+        early.sendall(b"early")
+        answering, _ = door.accept()
+        with answering:
+            assert answering.recv(5) == b"early"

@@ -28,7 +28,7 @@ def test_collect_from_a_papers_page_and_find_it_on_the_shelf(
     page.locator("button[aria-pressed=true]", has_text="To read").wait_for()
     page.goto("/collections")
     page.get_by_role("link", name="To read").click()
-    page.locator("li.item", has_text=papers[0].title).wait_for()
+    expect(page.locator("li.item h3")).to_have_text([papers[0].title])
 
 
 def test_annotate_and_order_with_the_keyboard(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from tests.studio.browsers import Visit
+from playwright.sync_api import expect
+
+from tests.studio.browsers import Visit, tab_to
 from tests.studio.people import PASSWORD, People
 
 _numbers = itertools.count(1)
@@ -61,7 +63,8 @@ def test_registering_works_without_scripts(visit: Visit) -> None:
     page = visit.page(java_script_enabled=False)
     register(page)
     page.wait_for_url("**/")
-    page.get_by_text("A Newcomer").first.wait_for()
+    expect(page.get_by_text("A Newcomer").first).to_be_visible()
+    assert is_logged_in(page)
 
 
 def test_one_can_log_in_with_the_keyboard_alone(visit: Visit, live_people: People) -> None:
@@ -70,19 +73,17 @@ def test_one_can_log_in_with_the_keyboard_alone(visit: Visit, live_people: Peopl
     page.goto("/")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent").startswith("Skip")
-    for _ in range(30):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.textContent.trim()") == "Log in":
-            break
+    tab_to(page, "document.activeElement.textContent.trim()", "Log in")
     page.keyboard.press("Enter")
     page.wait_for_url("**/login**")
-    while page.evaluate("document.activeElement.id") != "handle":
-        page.keyboard.press("Tab")
+    if page.evaluate("document.activeElement.id") != "handle":
+        tab_to(page, "document.activeElement.id", "handle")
     page.keyboard.type(reader.handle)
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)
     page.keyboard.press("Enter")
     page.get_by_text(reader.handle.capitalize()).first.wait_for()
+    assert is_logged_in(page)
 
 
 def test_a_page_that_needs_an_account_is_shown_after_logging_in(
@@ -94,6 +95,7 @@ def test_a_page_that_needs_an_account_is_shown_after_logging_in(
     fill_in(page, Handle=reader.handle, Password=PASSWORD)
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url("**/account")
+    expect(page.get_by_label("What others see")).to_have_value(reader.handle.capitalize())
     visit.expect("status of 401")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.studio.browsers import Visit
+from tests.studio.browsers import Visit, tab_to
 from tests.studio.people import People
 from tests.studio.worlds import three_papers
 
@@ -127,17 +127,14 @@ def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: Peopl
 def test_a_comment_can_be_written_with_the_keyboard_alone(reader_page: Any, paper: str) -> None:
     page = reader_page
     page.goto(f"{paper}/discussion")
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.tagName") == "TEXTAREA":
-            break
+    tab_to(page, "document.activeElement.tagName", "TEXTAREA")
     page.keyboard.type("Typed without a mouse.")
-    for _ in range(10):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.textContent.trim()") == "Comment":
-            break
+    tab_to(page, "document.activeElement.textContent.trim()", "Comment")
     page.keyboard.press("Enter")
-    page.locator("article.comment", has_text="Typed without a mouse.").first.wait_for()
+    comment = page.locator("article.comment", has_text="Typed without a mouse.")
+    expect(comment).to_have_count(1)
+    page.reload()
+    expect(comment).to_have_count(1)
 
 
 def test_a_preview_shows_what_will_be_shown(reader_page: Any, paper: str) -> None:
@@ -145,8 +142,11 @@ def test_a_preview_shows_what_will_be_shown(reader_page: Any, paper: str) -> Non
     page.goto(f"{paper}/discussion")
     page.get_by_label("Your comment").fill("**bold** $x^2$ <script>alert(1)</script>")
     page.get_by_role("button", name="Preview").click()
-    page.locator("strong", has_text="bold").wait_for()
-    page.locator(".katex").first.wait_for()
+    preview = page.locator(".editor__preview").filter(visible=True)
+    expect(preview.locator("strong")).to_have_text("bold")
+    expect(preview.locator(".katex")).to_have_count(1)
+    expect(preview).to_contain_text("<script>alert(1)</script>")
+    expect(preview.locator("script")).to_have_count(0)
 
 
 def test_discussion_is_filtered_by_kind(page: Any, live_world: Any) -> None:

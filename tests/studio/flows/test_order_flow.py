@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.studio.browsers import Visit
-from tests.studio.people import PASSWORD, People
+from tests.studio.people import PASSWORD, People, Person
 from tests.studio.servers import Server
 from tests.studio.worlds import said, three_papers
 
@@ -65,20 +66,24 @@ def test_an_admin_gives_a_role_and_shuts_out(visit: Visit, live_people: People) 
     visit.expect("status of 401")
 
 
+def log_in_with(page: Any, person: Person, statuses: dict[str, int]) -> None:
+    """Try passwords one after the other; each has the status of its answer."""
+    page.goto("/login")
+    for password, status in statuses.items():
+        page.get_by_label("Handle").fill(person.handle)
+        page.get_by_label("Password").fill(password)
+        with page.expect_navigation() as waiting:
+            page.get_by_role("button", name="Log in").click()
+        assert waiting.value.status == status
+
+
 def test_a_forgotten_password_is_replaced_by_an_admin(visit: Visit, live_people: People) -> None:
     reader = live_people.new()
     admin = visit.page(live_people.new("admin"))
     admin.goto(f"/admin/users?q={reader.handle}")
     admin.get_by_role("button", name=f"New password for {reader.handle}").click()
     password = admin.locator("#new-password").inner_text().strip()
-    page = visit.page()
-    page.goto("/login")
-    for secret, status in ((PASSWORD, 422), (password, 200)):
-        page.get_by_label("Handle").fill(reader.handle)
-        page.get_by_label("Password").fill(secret)
-        with page.expect_navigation() as waiting:
-            page.get_by_role("button", name="Log in").click()
-        assert waiting.value.status == status
+    log_in_with(visit.page(), reader, {PASSWORD: 422, password: 200})
     visit.expect("status of 422")
 
 
@@ -92,7 +97,8 @@ def test_the_audit_log_names_who_did_what(visit: Visit, live_people: People) -> 
 
 
 def test_an_account_changes_its_name_and_password(visit: Visit, live_people: People) -> None:
-    page = visit.page(live_people.new())
+    reader = live_people.new()
+    page = visit.page(reader)
     page.goto("/account")
     page.get_by_label("What others see").fill("Hypatia")
     page.get_by_role("button", name="Change the name").click()
@@ -101,6 +107,11 @@ def test_an_account_changes_its_name_and_password(visit: Visit, live_people: Peo
     page.get_by_label("New password").fill("another long password")
     page.get_by_role("button", name="Change the password").click()
     page.get_by_text("The password is changed").wait_for()
+    log_in_with(visit.page(), reader, {PASSWORD: 422, "another long password": 200})
+    visit.expect("status of 422")
+    visitor = visit.page()
+    visitor.goto(f"/readers/{reader.handle}")
+    expect(visitor.locator("h1")).to_contain_text("Hypatia")
 
 
 @pytest.mark.slow

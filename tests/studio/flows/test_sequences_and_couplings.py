@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.studio.browsers import PHONE, Visit, scrolls_sideways, until
 
@@ -40,7 +41,7 @@ def test_a_kernel_can_be_typed_and_an_error_is_told(visit: Visit) -> None:
     page.locator("#numbers > div", has_text="0").first.wait_for()
     page.get_by_label("Polynomial in u and v").fill("u +* v")
     page.get_by_role("button", name="Decompose").click()
-    page.get_by_role("alert").wait_for()
+    expect(page.get_by_role("alert")).to_contain_text("character 4")
     visit.expect("status of 4")
 
 

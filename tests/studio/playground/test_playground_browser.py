@@ -127,12 +127,17 @@ def test_a_wrong_address_is_told_until_something_else_is_asked_for(visit: Visit)
 @pytest.mark.slow
 def test_a_journey_plays_and_pauses(page: Any) -> None:
     page.goto("/playground/sequences?map=identity&tokens=1&cells=2")
-    page.get_by_role("button", name="Play").wait_for()
+    title = page.locator(".pg-player strong")
+    expect(title).to_contain_text("1 / ")
     page.clock.install()
     page.clock.pause_at(datetime.now() + timedelta(hours=1))  # or the journey might end by itself
     page.get_by_role("button", name="Play").click()
+    page.clock.run_for(1300)
+    expect(title).to_contain_text("2 / ")
     page.get_by_role("button", name="Pause").click()
-    page.get_by_role("button", name="Play").wait_for()
+    page.clock.run_for(5000)
+    expect(title).to_contain_text("2 / ")
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
 def test_moving_a_token_changes_its_journey(page: Any) -> None:
@@ -160,9 +165,9 @@ def test_a_kernel_can_be_drawn_with_the_keyboard_and_with_the_pointer(page: Any)
     wait_for_state(page, "drawing", drawing)
     found = decompose(CouplingRequest("drawn", drawing=drawing, head_dim=1))
     lost = f"{100 * found['energy']:.3g} %"
-    page.locator("#numbers", has_text=lost).wait_for()
+    expect(page.locator("#numbers")).to_contain_text(lost)
     page.get_by_role("button", name="6 × 6").click()
-    page.get_by_role("button", name="row 6, column 6: 0").wait_for()
+    expect(page.get_by_role("button", name="row 6, column 6: 0")).to_be_visible()
 
 
 def test_a_larger_head_loses_less(page: Any) -> None:
