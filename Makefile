@@ -7,9 +7,6 @@ PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint co
 # What `make serve` passes on, such as OPTIONS="--single-user --port 9000".
 OPTIONS ?=
 
-# Keeps what jobs print apart, where this make can (macOS has an old one).
-SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
-
 .PHONY: demo serve test test-all check lint types docs screenshots bench clean
 
 demo: $(VENV)/.core
@@ -26,7 +23,7 @@ test-all: $(VENV)/.dev $(VENV)/.machine
 
 # Lint first: it fails in seconds. mypy uses one core, and the tests or the docs use the others meanwhile.
 check: lint
-	@$(MAKE) --no-print-directory --jobs 3 $(SYNC) types docs test
+	@$(MAKE) --no-print-directory --jobs 3 types docs test
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

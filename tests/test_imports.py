@@ -23,7 +23,7 @@ import sys
 sys.modules["flint"] = None
 
 import numpy as np
-from exactformer.learning.regressor import PolynomialAttentionRegressor
+from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 X = np.random.default_rng(0).normal(size=(100, 2))
 for solver in ("sparse", "least-squares", "sgd"):
     regressor = PolynomialAttentionRegressor(2, solver=solver, epochs=2).fit(X, X[:, 0] ** 2)
