@@ -15,9 +15,8 @@ from exactformer.algebra.rational import to_float
 from exactformer.core.certificate import Measured
 from exactformer.core.inputs import as_tensor, converted, is_recording
 from exactformer.core.integrity import remember
-from exactformer.core.model import CertifiedModel
+from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.options import choose
-from exactformer.core.trace import Trace
 from exactformer.core.upper import float_above
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError, SizeError
 from exactformer.sequences.blueprint import SequenceBlueprint
