@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from exactformer.algebra.ridge import RidgeForm, ridge_form
     from exactformer.core.certificate import Bound, Certificate, Claim, Measured
     from exactformer.core.loading import certify, load
-    from exactformer.core.model import CertifiedModel
-    from exactformer.core.trace import Trace
+    from exactformer.core.model import CertifiedModel, Trace
     from exactformer.couplings.compile import compile_coupling
     from exactformer.couplings.model import CouplingModel
     from exactformer.experiments import reproduce
@@ -52,7 +51,7 @@ _HOMES = {
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "sequences.blueprint",
     "SequenceModel": "sequences.model",
-    "Trace": "core.trace",
+    "Trace": "core.model",
     "certify": "core.loading",
     "check_equivariance": "probing",
     "compile": "polynomials.compile",

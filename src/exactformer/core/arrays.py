@@ -1,4 +1,4 @@
-"""Arrays of float64, and one formula for NumPy and PyTorch: which of the two an array belongs to."""
+"""Arrays of float64: from what users give, and in one formula for NumPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.errors import InputError
+
 Array = NDArray[np.float64]
+
+
+def reals(values: Any, name: str) -> Array:
+    """Return ``values`` as float64; complex numbers are refused, for their real part is another thing.
+
+    >>> reals([1, 2], "a kernel")
+    array([1., 2.])
+    """
+    try:
+        array = np.asarray(values)
+        real = array.real.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of real numbers: {error}") from error
+    if np.iscomplexobj(array):
+        raise InputError(f"{name} must be real, not complex")
+    return real
 
 
 def namespace(array: Any) -> Any:

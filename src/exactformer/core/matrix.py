@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -69,3 +69,12 @@ class Matrix:
     def __iter__(self) -> Iterator[tuple[int, int, Fraction]]:
         for (i, j), value in self.entries.items():
             yield i, j, value
+
+
+def column(numbers: Sequence[Fraction | int]) -> Matrix:
+    """Return numbers as a matrix of one column: biases.
+
+    >>> column([1, 0, 2]).entries
+    {(0, 0): Fraction(1, 1), (2, 0): Fraction(2, 1)}
+    """
+    return Matrix.of(len(numbers), 1, {(m, 0): v for m, v in enumerate(numbers)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -14,10 +15,35 @@ from exactformer.core.certificate import Certificate, Measured
 from exactformer.core.formats import float_format
 from exactformer.core.integrity import ProvenModule
 from exactformer.core.options import choose
-from exactformer.core.trace import Trace
-from exactformer.errors import ExecutionError
+from exactformer.errors import ExecutionError, InputError
 
 AnyCertificate = TypeVar("AnyCertificate", bound=Certificate)
+
+
+class Trace(Mapping[str, Tensor]):
+    """What happened at one point: tensors by name, in order."""
+
+    def __init__(self, seen: dict[str, Tensor], dimensions: tuple[str, ...]) -> None:
+        self._seen = seen
+        self.dimensions = dimensions
+        """Names of the columns of every residual stream."""
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._seen:
+            raise InputError(f"the trace has no {name!r}; it has {', '.join(self._seen)}")
+        return self._seen[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._seen)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._seen
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<28} {tuple(tensor.shape)}" for name, tensor in self.items())
 
 
 class CertifiedModel(ProvenModule, Generic[AnyCertificate]):

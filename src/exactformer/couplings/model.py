@@ -13,10 +13,9 @@ from torch import Tensor, nn
 
 from exactformer.core.inputs import as_tensor, converted, is_recording
 from exactformer.core.integrity import differences, remember
-from exactformer.core.model import CertifiedModel
+from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.options import choose
 from exactformer.core.precision import check_products
-from exactformer.core.trace import Trace
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.files import save_coupling
 from exactformer.couplings.measure import Floats, Function, MeasuredCoupling, measure_error

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.core.arrays import as_array, like, namespace, softmax
-from exactformer.core.reals import reals
+from exactformer.core.arrays import as_array, like, namespace, reals, softmax
 from exactformer.errors import InputError
 
 Array = NDArray[np.float64]

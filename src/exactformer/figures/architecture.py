@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from exactformer.core.layers import Block
     from exactformer.core.matrix import Matrix
-    from exactformer.core.trace import Trace
+    from exactformer.core.model import Trace
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.model import PolynomialModel
 

@@ -24,9 +24,8 @@ from exactformer.core.inputs import (
     narrows,
 )
 from exactformer.core.integrity import Difference, remember
-from exactformer.core.model import CertifiedModel
+from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.precision import check_products, full_precision
-from exactformer.core.trace import Trace
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError, RoundingError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import save_blueprint

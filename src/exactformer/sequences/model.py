@@ -15,9 +15,8 @@ from exactformer.algebra.rational import to_float
 from exactformer.core.certificate import Measured
 from exactformer.core.inputs import as_tensor, converted, is_recording
 from exactformer.core.integrity import remember
-from exactformer.core.model import CertifiedModel
+from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.options import choose
-from exactformer.core.trace import Trace
 from exactformer.core.upper import float_above
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError, SizeError
 from exactformer.sequences.blueprint import SequenceBlueprint
@@ -139,8 +138,6 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
         sequences = self._sequences(x)
         inside = self._inside(sequences)
         values = self._run(sequences)
-        if self.executor == "fused" and self.outside != "nan":
-            return values
         missing = torch.nan if self.outside == "nan" else 0.0
         return values.where(inside[..., None, None], missing)
 
@@ -155,8 +152,10 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
     ) -> SoftSequenceModel:
         """Return the model of softmax attention and ReLUs that approaches this one.
 
+        A model that is softened already is softened anew, from its hard limit.
+
         Args:
-            tolerance: how far it may be from this one in d_p.
+            tolerance: how far it may be from the hard model in d_p.
             sharpness: λ, the inverse temperature of the softmax, in place of one from the tolerance.
             ramp: k for ramps of the quantiser that are 2^(−k) of a cell wide, likewise.
             p: the exponent of d_p, at least 1.
@@ -169,7 +168,7 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
 
         self.check_unchanged()
         soft = soften_model(
-            self.blueprint, self.table, sharpness, ramp, tolerance, p, executor, self.outside
+            self._hard(), self.table, sharpness, ramp, tolerance, p, executor, self.outside
         )
         return soft.to(self._home().device)
 
@@ -324,6 +323,11 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
             self.executor,
             self.outside,
         )
+
+    def _hard(self) -> SequenceBlueprint:
+        """Return the blueprint that a softened model approaches."""
+        hard: SequenceBlueprint = self.blueprint
+        return hard
 
     def _rebuilt(self) -> Self:
         fresh, home = self._fresh(), self._home()

@@ -14,9 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf, isfinite, log, log2
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
-import torch
 from torch import Tensor
 
 from exactformer.core.integrity import remember
@@ -84,31 +83,6 @@ class SoftSequenceModel(SequenceModel):
         self.literal = LiteralSequence(layers)
         self._seal(certificate)
 
-    def forward(self, x: Any) -> Tensor:
-        """Evaluate sequences given as tensor, array or nested list, layer by layer."""
-        sequences = self._sequences(x)
-        inside = self._inside(sequences)
-        values = self._run(sequences)
-        missing = torch.nan if self.outside == "nan" else 0.0
-        return values.where(inside[..., None, None], missing)
-
-    def softened(
-        self,
-        tolerance: float | None = None,
-        *,
-        sharpness: Fraction | float | None = None,
-        ramp: int | None = None,
-        p: float = 2,
-        executor: str | None = None,
-    ) -> SoftSequenceModel:
-        """Soften the hard limit anew, with another tolerance, sharpness or ramp."""
-        self.check_unchanged()
-        limit = replace(self.limit, metadata=self.blueprint.metadata)
-        soft = soften_model(
-            limit, self.table, sharpness, ramp, tolerance, p, executor, self.outside
-        )
-        return soft.to(self._home().device)
-
     def exact(self, x: object) -> NoReturn:
         """Raise: softmax is not rational, so that there is nothing exact to run.
 
@@ -119,6 +93,9 @@ class SoftSequenceModel(SequenceModel):
             "softmax is not rational, so a softened model does not run in exact arithmetic; the hard "
             "model that it was softened from does"
         )
+
+    def _hard(self) -> SequenceBlueprint:
+        return replace(self.limit, metadata=self.blueprint.metadata)
 
     def _run(self, sequences: Tensor) -> Tensor:
         assert self.literal is not None

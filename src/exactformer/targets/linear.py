@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from exactformer.core.arrays import as_array, like, namespace
-from exactformer.core.reals import reals
+from exactformer.core.arrays import as_array, like, namespace, reals
 from exactformer.errors import InputError
 
 Array = NDArray[np.float64]

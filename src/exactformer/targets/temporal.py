@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from exactformer.core.arrays import as_array
-from exactformer.core.reals import reals
+from exactformer.core.arrays import as_array, reals
 from exactformer.errors import InputError
 from exactformer.targets.linear import LinearTarget, along_time
 

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.core.reals import reals
+from exactformer.core.arrays import reals
 from exactformer.errors import InputError
 
 Array = NDArray[np.float64]

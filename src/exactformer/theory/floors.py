@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from exactformer.core.reals import reals
+from exactformer.core.arrays import reals
 from exactformer.errors import InputError
 
 Array = NDArray[np.float64]

@@ -23,7 +23,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from exactformer.core.reals import reals
+from exactformer.core.arrays import reals
 from exactformer.errors import InputError
 from exactformer.theory.hankel import Realisation, balanced_truncation, from_factors
 

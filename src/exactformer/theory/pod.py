@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.core.reals import reals
+from exactformer.core.arrays import reals
 from exactformer.errors import InputError, SizeError, ToleranceError
 from exactformer.theory.decomposition import Decomposition, Kernel, is_product
 from exactformer.theory.factorisation import (

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.core.reals import reals
+from exactformer.core.arrays import reals
 from exactformer.errors import InputError
 from exactformer.theory.quadrature import Intervals
 

@@ -139,22 +139,22 @@ def test_values_that_swap_two_pairs_of_keys_are_taken_for_keys(
 
     assert wrong(sequence_layers(table, "paper")) == 0  # the global shift was enlarged
     assert wrong(sequence_layers(table, "compact")) == 0  # values are never read
-    monkeypatch.setattr(sequences, "global_shift", lambda layout, largest: 64)
+    monkeypatch.setattr(sequences, "global_shift", lambda shared, largest: 64)
     assert wrong(sequence_layers(table, "paper")) == 4  # of 24 columns
 
 
 def test_the_global_shift_is_the_papers_where_that_is_large_enough() -> None:
-    layout = sequences.Layout(GRID, "paper")
+    shared = sequences.Shared(GRID, "paper")
     safe = (836 - Fraction(1, 2)) / 4
-    assert sequences.global_shift(layout, safe - 1) == 4**3
-    assert sequences.global_shift(layout, safe) == 4**4
+    assert sequences.global_shift(shared, safe - 1) == 4**3
+    assert sequences.global_shift(shared, safe) == 4**4
 
 
 def test_with_one_token_a_rejected_column_is_taken_for_the_key_zero(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sequences, "refuse_key_zero", lambda layout: None)
-    monkeypatch.setattr(sequences, "global_shift", lambda layout, largest: 16)
+    monkeypatch.setattr(sequences, "refuse_key_zero", lambda shared: None)
+    monkeypatch.setattr(sequences, "global_shift", lambda shared, largest: 16)
     where = Grid(1, 1, 4)
     table = GridTable.of(where, {(k,): [[k + 5]] for k in range(4)})
     assert run_sequence(sequence_layers(table, "paper"), [[OUTSIDE]]) == [[5]]

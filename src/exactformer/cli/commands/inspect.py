@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from exactformer.core.layers import Block, Head
     from exactformer.core.matrix import Matrix
-    from exactformer.core.trace import Trace
+    from exactformer.core.model import Trace
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.polynomials.constructions.paper import TheoremCounts
 

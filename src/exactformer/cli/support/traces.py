@@ -13,7 +13,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from exactformer.core.trace import Trace
+    from exactformer.core.model import Trace
 
 MOST_ROWS = 24
 _CELL = 10

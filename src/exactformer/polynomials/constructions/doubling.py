@@ -14,17 +14,17 @@ from fractions import Fraction
 from exactformer.algebra.ridge import RidgeForm
 from exactformer.core.domain import Domain
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.constructions.scaled import assemble, multiply, power_layout
+from exactformer.polynomials.constructions.scaled import assemble, multiply, power_rows
 
 
 def doubling(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
     """Return a transformer of ⌈log₂ q⌉ blocks that computes the ridge form on a domain."""
-    layout = power_layout(form)
+    rows = power_rows(form)
     blocks = []
     known = 1
     while known < form.degree:
         reached = min(2 * known, form.degree)
         steps = [(known, s - known, s) for s in range(known + 1, reached + 1)]
-        blocks.append(multiply(layout, steps))
+        blocks.append(multiply(rows, steps))
         known = reached
-    return assemble(form, domain, layout, blocks, "doubling")
+    return assemble(form, domain, rows, blocks, "doubling")

@@ -20,14 +20,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import comb
 
 from exactformer.algebra.ridge import RidgeForm
 from exactformer.core.domain import Ball, Domain, as_domain
 from exactformer.core.layers import Attention, Block, FeedForward, Head, Readout, Rule, Selection
-from exactformer.core.matrix import Matrix
+from exactformer.core.matrix import column
+from exactformer.core.rows import Rows
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.constructions.layout import TokenLayout
+from exactformer.polynomials.constructions.layout import (
+    embedding,
+    readout,
+    selector,
+    token_rows,
+)
 
 
 def paper(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
@@ -37,24 +44,21 @@ def paper(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
     together; on a box they may, so that B is taken larger there than any |ξ_i·u|.
     """
     q, domain = form.degree, as_domain(domain)
-    layout = TokenLayout(form.width, powers=tuple(range(1, q + 1)))
+    powers = [f"power {s}" for s in range(1, q + 1)]
+    rows = token_rows(form.width, powers)
     B = max(domain.local_reach(direction) for direction in form.directions)
     B = B if isinstance(domain, Ball) else B * Fraction(17, 16)
     bounds = [max(B, B ** (s - 1)) for s in range(1, q + 1)]
+    beta = {
+        power: [(-1) ** (s + 1) * row[s] for row in form.beta] for s, power in enumerate(powers)
+    }
     features = [[c / domain.unit(j) for j, c in enumerate(row)] for row in form.directions]
     return Blueprint(
         variables=form.variables,
-        dimensions=layout.names,
-        embedding=layout.embedding(features, domain),
-        blocks=tuple(_block(layout, s, M) for s, M in enumerate(bounds, start=1)),
-        readouts=(
-            Readout(
-                layout.readout(
-                    {s: [(-1) ** s * row[s - 1] for row in form.beta] for s in layout.powers}
-                ),
-                form.constant,
-            ),
-        ),
+        dimensions=rows.names,
+        embedding=embedding(rows, features, domain),
+        blocks=tuple(map(partial(_block, rows), ["one", *powers], powers, bounds)),
+        readouts=(Readout(readout(rows, beta, form.width), form.constant),),
         domain=domain,
         degree=q,
         construction="paper",
@@ -62,20 +66,19 @@ def paper(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
     )
 
 
-def _block(layout: TokenLayout, s: int, M: Fraction) -> Block:
-    w, target = layout.width, layout.power(s)
-    y = layout.one if s == 1 else layout.power(s - 1)
+def _block(rows: Rows, y: str, power: str, M: Fraction) -> Block:
+    """Return the block that stores −(feature · y) as a power."""
     offset = 2 * M * M
     head = Head(
-        query=layout.selector(layout.feature, offset),
-        key=layout.selector(y, Fraction(1)),
-        value=Matrix.of(w, w, {(target, layout.one): 1}),
+        query=selector(rows, {"feature": 1}, position=offset),
+        key=selector(rows, {y: 1}),
+        value=rows.mixing({power: {"one": 1}}),
     )
     feed_forward = FeedForward(
-        w1=Matrix.of(2, w, {(0, target): 1, (1, target): -1}),
-        b1=Matrix.of(2, 1, {}),
-        w2=Matrix.of(w, 2, {(target, 0): -2, (target, 1): 2}),
-        b2=Matrix.of(w, 1, {(target, 0): offset}),
+        w1=rows.reading({power: 1}, {power: -1}),
+        b1=column([0, 0]),
+        w2=rows.writing({power: -2}, {power: 2}),
+        b2=rows.writing({power: offset}),
     )
     return Block(Attention((head,), Selection(Rule.ONE_HOT_MAX)), feed_forward)
 

@@ -24,57 +24,67 @@ from fractions import Fraction
 from exactformer.algebra.ridge import RidgeForm
 from exactformer.core.domain import Domain, as_domain
 from exactformer.core.layers import Attention, Block, FeedForward, Head, Readout, Rule, Selection
-from exactformer.core.matrix import Matrix
+from exactformer.core.matrix import column
+from exactformer.core.rows import Rows, Weights
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.constructions.layout import TokenLayout
+from exactformer.polynomials.constructions.layout import (
+    embedding,
+    readout,
+    selector,
+    token_rows,
+)
 
 OFFSET = Fraction(3)
 
 
 def scaled(form: RidgeForm, domain: Domain | Fraction) -> Blueprint:
     """Return a transformer of q − 1 blocks that computes the ridge form on a domain."""
-    layout = power_layout(form)
-    steps = [[(1, s - 1, s)] for s in layout.powers]
-    return assemble(form, domain, layout, [multiply(layout, step) for step in steps], "scaled")
+    rows = power_rows(form)
+    blocks = [multiply(rows, [(1, s - 1, s)]) for s in range(2, form.degree + 1)]
+    return assemble(form, domain, rows, blocks, "scaled")
 
 
-def power_layout(form: RidgeForm) -> TokenLayout:
-    """Return the token that stores powers 2 … q next to the feature."""
-    return TokenLayout(form.width, powers=tuple(range(2, form.degree + 1)))
+def power(s: int) -> str:
+    """Return the row of t^s; the feature is its own first power."""
+    return "feature" if s == 1 else f"power {s}"
 
 
-def multiply(layout: TokenLayout, products: Sequence[tuple[int, int, int]]) -> Block:
+def power_rows(form: RidgeForm) -> Rows:
+    """Return the rows of a token that stores powers 2 … q next to the feature."""
+    return token_rows(form.width, (power(s) for s in range(2, form.degree + 1)))
+
+
+def multiply(rows: Rows, products: Sequence[tuple[int, int, int]]) -> Block:
     """Return a block that stores t^a · t^b as power c for every (a, b, c), a head each."""
-
-    def head(a: int, b: int, c: int) -> Head:
-        return Head(
-            query=layout.selector(layout.source(a), OFFSET),
-            key=layout.selector(layout.source(b), Fraction(1)),
-            value=Matrix.of(layout.width, layout.width, {(layout.power(c), layout.one): 1}),
+    heads = tuple(
+        Head(
+            query=selector(rows, {power(a): 1}, position=OFFSET),
+            key=selector(rows, {power(b): 1}),
+            value=rows.mixing({power(c): {"one": 1}}),
         )
-
-    w = layout.width
-    feed_forward = FeedForward(
-        w1=Matrix.of(0, w, {}),
-        b1=Matrix.of(0, 1, {}),
-        w2=Matrix.of(w, 0, {}),
-        b2=Matrix.of(w, 1, {(layout.power(c), 0): -OFFSET for _, _, c in products}),
+        for a, b, c in products
     )
-    heads = tuple(head(*product) for product in products)
-    return Block(Attention(heads, Selection(Rule.ONE_HOT_MAX)), feed_forward)
+    lowered = bias_only(rows, {power(c): -OFFSET for _, _, c in products})
+    return Block(Attention(heads, Selection(Rule.ONE_HOT_MAX)), lowered)
+
+
+def bias_only(rows: Rows, bias: Weights) -> FeedForward:
+    """Return a feed-forward layer without units: it adds its bias."""
+    return FeedForward(rows.reading(), column([]), rows.writing(), rows.writing(bias))
 
 
 def assemble(
     form: RidgeForm,
     domain: Domain | Fraction,
-    layout: TokenLayout,
+    rows: Rows,
     blocks: Sequence[Block],
     name: str,
 ) -> Blueprint:
     """Return the blueprint with scaled features F = Ξ/B, the given blocks, and β[k, s]·B^s."""
     domain = as_domain(domain)
-    readout = Readout(layout.readout(scaled_beta(form, domain)), form.constant)
-    return scaled_blueprint(form, domain, layout, blocks, readout, name)
+    columns = {power(s): column for s, column in scaled_beta(form, domain).items()}
+    output = Readout(readout(rows, columns, form.width), form.constant)
+    return scaled_blueprint(form, domain, rows, blocks, output, name)
 
 
 def scaled_beta(form: RidgeForm, domain: Domain) -> dict[int, list[Fraction]]:
@@ -99,18 +109,18 @@ def scaled_features(form: RidgeForm, domain: Domain) -> list[list[Fraction]]:
 def scaled_blueprint(
     form: RidgeForm,
     domain: Domain,
-    layout: TokenLayout,
+    rows: Rows,
     blocks: Sequence[Block],
-    readout: Readout,
+    output: Readout,
     name: str,
 ) -> Blueprint:
     """Return the blueprint whose features t_k = ξ_k·u / B_k lie in [−1, 1]."""
     return Blueprint(
         variables=form.variables,
-        dimensions=layout.names,
-        embedding=layout.embedding(scaled_features(form, domain), domain),
+        dimensions=rows.names,
+        embedding=embedding(rows, scaled_features(form, domain), domain),
         blocks=tuple(blocks),
-        readouts=(readout,),
+        readouts=(output,),
         domain=domain,
         degree=form.degree,
         construction=name,

@@ -18,6 +18,7 @@ With positions the ids are i·D + id < K = nD, and numbers a = D^i·id have diff
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -30,7 +31,8 @@ from exactformer.core.layers import (
     Rule,
     Selection,
 )
-from exactformer.core.matrix import Matrix
+from exactformer.core.matrix import column
+from exactformer.core.rows import Rows, Weights
 from exactformer.sequences.blueprint import SequenceBlueprint, SequenceEmbedding, Stage
 from exactformer.sequences.constructions.bose_chowla import sum_distinct_numbers
 from exactformer.sequences.grid import Class, Grid, GridTable
@@ -58,27 +60,11 @@ class FourLayers:
             return tuple(D**i * column for i in range(n) for column in range(D))
         return sum_distinct_numbers(D, n)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The rows' names."""
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows of the stream."""
         axes = range(1, self.grid.dim + 1)
-        rows = (f"x {r}" for r in axes)
-        return (*rows, "id", "number", *(f"value {r}" for r in axes))
-
-    @property
-    def width(self) -> int:
-        """The number of rows."""
-        return 2 * self.grid.dim + 2
-
-    @property
-    def id_row(self) -> int:
-        """Where the id stands, and at last the key."""
-        return self.grid.dim
-
-    @property
-    def number_row(self) -> int:
-        """Where the number stands."""
-        return self.grid.dim + 1
+        return Rows(*(f"x {r}" for r in axes), "id", "number", *(f"value {r}" for r in axes))
 
     def keys(self, ids: Class) -> list[int]:
         """Return the key of every column of a class."""
@@ -89,75 +75,62 @@ class FourLayers:
 
     def embedding(self) -> SequenceEmbedding:
         """Take the support to [0, N), in units of cells."""
-        grid, w = self.grid, self.width
+        grid, axes = self.grid, self.rows.every("x")
         low, high = grid.support
         scale = grid.cells / (high - low)
-        axes = range(grid.dim)
         stride = grid.points if grid.positional else 0
         return SequenceEmbedding(
-            Matrix.of(w, grid.dim, {(r, r): scale for r in axes}),
-            Matrix.of(w, 1, {(r, 0): -scale * low for r in axes}),
-            Matrix.of(w, grid.tokens, {(self.id_row, i): i * stride for i in range(grid.tokens)}),
+            self.rows.writing(*({name: scale} for name in axes)),
+            self.rows.writing(dict.fromkeys(axes, -scale * low)),
+            self.rows.writing(*({"id": i * stride} for i in range(grid.tokens))),
         )
 
     def quantise(self) -> FeedForward:
         """Return the layer that counts the edges below every coordinate."""
-        grid, w, K = self.grid, self.width, self.ids
-        N, d = grid.cells, grid.dim
-        units = d * (N + 1)
-        read, edges, write = {}, {}, {}
-        for r in range(d):
-            for k in range(N + 1):
-                m = r * (N + 1) + k
-                read[m, r], edges[m, 0] = 1, -k
-                # The first edge brings a coordinate in, the last takes it out again.
-                steps = K if k == 0 else 1 if k < N else -(K + N - 1)
-                write[self.id_row, m] = N**r * steps
+        N, K = self.grid.cells, self.ids
+        axes = list(enumerate(self.rows.every("x")))
+        # The first edge brings a coordinate in, the last takes it out again.
+        steps = [K, *[1] * (N - 1), -(K + N - 1)]
         return FeedForward(
-            Matrix.of(units, w, read),
-            Matrix.of(units, 1, edges),
-            Matrix.of(w, units, write),
-            Matrix.of(w, 1, {(self.id_row, 0): -K * sum(N**r for r in range(d))}),
+            self.rows.reading(*({name: 1} for _, name in axes for _ in steps)),
+            column([-k for _ in axes for k in range(N + 1)]),
+            self.rows.writing(*({"id": N**r * step} for r, _ in axes for step in steps)),
+            self.rows.writing({"id": -K * sum(N**r for r, _ in axes)}),
             STEP,
         )
 
     def number(self) -> FeedForward:
         """Return the layer that looks up the number of an id."""
         far = self.grid.tokens * max(self.numbers) + 1
-        columns = {k: {self.number_row: Fraction(a + far)} for k, a in enumerate(self.numbers)}
-        return self.look_up(columns, Matrix.of(self.width, 1, {(self.number_row, 0): -far}))
+        columns = {k: {"number": a + far} for k, a in enumerate(self.numbers)}
+        return self.look_up(columns, {"number": -far})
 
-    def look_up(self, columns: dict[int, dict[int, Fraction]], rest: Matrix) -> FeedForward:
-        """Return a unit for every key, which reads the id row and adds a column."""
-        w, m = self.width, len(columns)
-        write = {(row, k): v for k, c in enumerate(columns.values()) for row, v in c.items()}
+    def look_up(self, columns: Mapping[int, Weights], rest: Weights) -> FeedForward:
+        """Return a unit for every key, which reads the id and adds a column."""
         return FeedForward(
-            Matrix.of(m, w, {(k, self.id_row): 1 for k in range(m)}),
-            Matrix.of(m, 1, {(k, 0): -key for k, key in enumerate(columns)}),
-            Matrix.of(w, m, write),
-            rest,
+            self.rows.reading(*[{"id": 1}] * len(columns)),
+            column([-key for key in columns]),
+            self.rows.writing(*columns.values()),
+            self.rows.writing(rest),
             INDICATOR,
         )
 
     def sum(self) -> Attention:
         """Return the layer that gives every token K times the sum of all numbers."""
-        w = self.width
-        nothing = Matrix.of(1, w, {})
-        total = {(self.id_row, self.number_row): self.ids * self.grid.tokens}
-        return Attention(
-            (Head(nothing, nothing, Matrix.of(w, w, total)),), Selection(Rule.HARD_MAX)
-        )
+        nothing = self.rows.reading({})
+        total = self.rows.mixing({"id": {"number": self.ids * self.grid.tokens}})
+        return Attention((Head(nothing, nothing, total),), Selection(Rule.HARD_MAX))
 
 
 def four_layers(table: GridTable) -> SequenceBlueprint:
     """Return the blueprint that maps every class of the grid to its values, equal columns included."""
     grid = table.grid
-    layout = FourLayers(grid)
-    first = layout.width - grid.dim
+    layers = FourLayers(grid)
+    outputs = layers.rows.every("value")
     columns = {
-        key: {first + r: value for r, value in enumerate(targets[j])}
+        key: dict(zip(outputs, targets[j], strict=True))
         for ids, targets in table.values.items()
-        for j, key in enumerate(layout.keys(ids))
+        for j, key in enumerate(layers.keys(ids))
     }
     return SequenceBlueprint(
         tokens=grid.tokens,
@@ -167,14 +140,14 @@ def four_layers(table: GridTable) -> SequenceBlueprint:
         positional=grid.positional,
         support=grid.support,
         realisation="hard",
-        dimensions=layout.names,
-        embedding=layout.embedding(),
+        dimensions=layers.rows.names,
+        embedding=layers.embedding(),
         stages=(
-            Stage("quantise", (layout.quantise(),)),
-            Stage("contextual mapping", (layout.number(), layout.sum())),
-            Stage("values", (layout.look_up(columns, Matrix.of(layout.width, 1, {})),)),
+            Stage("quantise", (layers.quantise(),)),
+            Stage("contextual mapping", (layers.number(), layers.sum())),
+            Stage("values", (layers.look_up(columns, {}),)),
         ),
-        readout=Matrix.of(grid.dim, layout.width, {(r, first + r): 1 for r in range(grid.dim)}),
-        code=Matrix.of(1, layout.width, {(0, layout.id_row): 1}),
+        readout=layers.rows.reading(*({name: 1} for name in outputs)),
+        code=layers.rows.reading({"id": 1}),
         largest_key=max(columns),
     )

@@ -27,6 +27,7 @@ cancels. The position, where there is one, has a row too: u ends with D, ids are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -40,7 +41,8 @@ from exactformer.core.layers import (
     Rule,
     Selection,
 )
-from exactformer.core.matrix import Matrix
+from exactformer.core.matrix import column
+from exactformer.core.rows import Rows
 from exactformer.errors import InputError
 from exactformer.sequences.blueprint import SequenceBlueprint, SequenceEmbedding, Stage
 from exactformer.sequences.constructions.keys import keys, largest_key, smallest_key
@@ -50,7 +52,7 @@ HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
-class Layout:
+class Shared:
     """Rows, units and numbers that the stages of one form share."""
 
     grid: Grid
@@ -73,10 +75,30 @@ class Layout:
         return self.grid.cells * (self.grid.tokens if stacked else 1)
 
     @cached_property
-    def read(self) -> tuple[int, ...]:
+    def rows(self) -> Rows:
+        """The rows of the stream."""
+        axes = range(1, self.grid.dim + 1)
+        coordinates = (f"x {r}" for r in axes)
+        if self.is_paper:
+            return Rows(*coordinates)
+        position = ("position",) if self.grid.positional else ()
+        return Rows(*coordinates, *position, *(f"value {r}" for r in axes))
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """The rows of a token's coordinates."""
+        return self.rows.every("x")
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The rows of a token's values."""
+        return self.rows.every("x" if self.is_paper else "value")
+
+    @cached_property
+    def read(self) -> dict[str, int]:
         """The vector u, over the rows that it reads."""
-        powers = tuple(self.grid.cells**r for r in range(self.grid.dim))
-        return powers if self.is_paper or not self.grid.positional else (*powers, self.grid.points)
+        powers = {name: self.grid.cells**r for r, name in enumerate(self.coordinates)}
+        return powers | ({"position": self.grid.points} if "position" in self.rows else {})
 
     @property
     def factor(self) -> int:
@@ -84,7 +106,7 @@ class Layout:
         if not self.grid.positional:
             return self.grid.points
         # The paper's X + 1·(0, …, n − 1) gives a column at position i the id i·N·Σu + id.
-        stride = self.grid.cells * sum(self.read) if self.is_paper else self.grid.points
+        stride = self.grid.cells * sum(self.read.values()) if self.is_paper else self.grid.points
         return self.grid.tokens * stride
 
     @property
@@ -92,71 +114,40 @@ class Layout:
         """Where what lies outside goes, in cells below 0: farther than keys can make up for."""
         return int(self.grid.cells * self.factor**self.grid.tokens)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The rows' names."""
-        axes = range(1, self.grid.dim + 1)
-        rows = tuple(f"x {r}" for r in axes)
-        if self.is_paper:
-            return rows
-        position = ("position",) if self.grid.positional else ()
-        return (*rows, *position, *(f"value {r}" for r in axes))
-
-    @property
-    def width(self) -> int:
-        """The number of rows."""
-        return len(self.names)
-
-    def value_row(self, r: int) -> int:
-        """Where value r stands."""
-        return r if self.is_paper else self.width - self.grid.dim + r
-
-    def stream(self, column: int, position: int) -> tuple[int, ...]:
-        """Return a quantised column as the rows that u reads, in cells."""
-        cells = self.grid.coordinates(column)
-        if not self.grid.positional:
-            return cells
-        if self.is_paper:
-            return tuple(position * self.grid.cells + q for q in cells)
-        return (*cells, position)
+    def stream(self, column: int, position: int) -> dict[str, int]:
+        """Return a quantised column by the rows that u reads, in cells."""
+        stacked = position * self.grid.cells if self.is_paper and self.grid.positional else 0
+        cells = zip(self.coordinates, self.grid.coordinates(column), strict=True)
+        place = {"position": position} if "position" in self.rows else {}
+        return {name: stacked + q for name, q in cells} | place
 
     def ids(self, classes: Class) -> list[int]:
         """Return the ids u gives to the columns of a class."""
         columns = (self.stream(column, i) for i, column in enumerate(classes))
-        return [sum(a * b for a, b in zip(self.read, c, strict=True)) for c in columns]
+        return [sum(u * column[name] for name, u in self.read.items()) for column in columns]
 
     def embedding(self) -> SequenceEmbedding:
         """Take the support to [0, 1), or to [0, N) in units of cells."""
-        grid, w = self.grid, self.width
-        low, high = grid.support
-        scale = grid.cells * self.unit / (high - low)
-        axes, tokens = range(grid.dim), range(grid.tokens)
-        positions: dict[tuple[int, int], int] = {}
-        if grid.positional:
-            rows = axes if self.is_paper else (grid.dim,)
-            positions = {(r, i): i for r in rows for i in tokens}
+        low, high = self.grid.support
+        scale = self.grid.cells * self.unit / (high - low)
+        placed = self.coordinates if self.is_paper else ("position",)
+        placed = placed if self.grid.positional else ()
         return SequenceEmbedding(
-            Matrix.of(w, grid.dim, {(r, r): scale for r in axes}),
-            Matrix.of(w, 1, {(r, 0): -scale * low for r in axes}),
-            Matrix.of(w, grid.tokens, positions),
+            self.rows.writing(*({name: scale} for name in self.coordinates)),
+            self.rows.writing(dict.fromkeys(self.coordinates, -scale * low)),
+            self.rows.writing(*(dict.fromkeys(placed, i) for i in range(self.grid.tokens))),
         )
 
-    def reading(self, units: int) -> Matrix:
-        """Return u as the row of every one of so many units."""
-        places = {(m, r): u for m in range(units) for r, u in enumerate(self.read)}
-        return Matrix.of(units, self.width, places)
-
     def scalar(
-        self, row: int, activation: PiecewiseLinear, biases: list[Fraction] | None = None
+        self, name: str, activation: PiecewiseLinear, biases: Sequence[Fraction] = (Fraction(0),)
     ) -> FeedForward:
         """Return layers that change one row by a function of itself."""
-        shifts = [Fraction(0)] if biases is None else biases
-        m, w = len(shifts), self.width
+        units = [{name: 1}] * len(biases)
         return FeedForward(
-            Matrix.of(m, w, {(k, row): 1 for k in range(m)}),
-            Matrix.of(m, 1, {(k, 0): b for k, b in enumerate(shifts)}),
-            Matrix.of(w, m, {(row, k): 1 for k in range(m)}),
-            Matrix.of(w, 1, {}),
+            self.rows.reading(*units),
+            column(biases),
+            self.rows.writing(*units),
+            self.rows.writing({}),
             activation,
             successive=1,
         )
@@ -165,15 +156,14 @@ class Layout:
 def sequence_layers(table: GridTable, form: str) -> SequenceBlueprint:
     """Return the blueprint that maps every class of the grid to its values, all else to 0."""
     grid = table.grid
-    layout = Layout(grid, form)
-    refuse_key_zero(layout)
-    shift = global_shift(layout, table.largest)
-    code = {(0, r): u / layout.unit for r, u in enumerate(layout.read)}
-    look_up = values(layout, table, shift)
+    shared = Shared(grid, form)
+    refuse_key_zero(shared)
+    shift = global_shift(shared, table.largest)
+    look_up = values(shared, table, shift)
     stages = [
-        Stage("quantise", quantise(layout)),
-        Stage("contextual mapping", contextual_mapping(layout, shift)),
-        *([Stage("reject", reject(layout, shift))] if layout.is_paper else []),
+        Stage("quantise", quantise(shared)),
+        Stage("contextual mapping", contextual_mapping(shared, shift)),
+        *([Stage("reject", reject(shared, shift))] if shared.is_paper else []),
         Stage("values", (look_up,)),
     ]
     return SequenceBlueprint(
@@ -184,104 +174,99 @@ def sequence_layers(table: GridTable, form: str) -> SequenceBlueprint:
         positional=grid.positional,
         support=grid.support,
         realisation="hard",
-        dimensions=layout.names,
-        embedding=layout.embedding(),
+        dimensions=shared.rows.names,
+        embedding=shared.embedding(),
         stages=tuple(stages),
-        readout=Matrix.of(
-            grid.dim, layout.width, {(r, layout.value_row(r)): 1 for r in range(grid.dim)}
-        ),
-        code=Matrix.of(1, layout.width, code),
-        largest_key=int(max((-b for _, _, b in look_up.b1), default=0) / layout.unit),
+        readout=shared.rows.reading(*({name: 1} for name in shared.outputs)),
+        code=shared.rows.reading({name: u / shared.unit for name, u in shared.read.items()}),
+        largest_key=int(max((-b for _, _, b in look_up.b1), default=0) / shared.unit),
     )
 
 
-def refuse_key_zero(layout: Layout) -> None:
+def refuse_key_zero(shared: Shared) -> None:
     """Refuse one token in the paper's form: 0 is then a key, and it is what rejected columns become."""
-    if layout.is_paper and layout.grid.tokens == 1:
+    if shared.is_paper and shared.grid.tokens == 1:
         raise InputError(
             "form='paper' needs at least two tokens: with one, 0 is a key, and a rejected column "
             "becomes 0; use form='compact'"
         )
 
 
-def global_shift(layout: Layout, largest_value: Fraction) -> int:
+def global_shift(shared: Shared, largest_value: Fraction) -> int:
     """Return G = K^(n+1), in the paper's form enlarged until no value can be taken for a key."""
-    n, K = layout.grid.tokens, layout.factor
+    n, K = shared.grid.tokens, shared.factor
     shift = int(K ** (n + 1))
-    if layout.is_paper:
-        reach = sum(layout.read) * largest_value
-        while reach >= layout.unit * (smallest_key(n, K, shift) - HALF):
+    if shared.is_paper:
+        reach = sum(shared.read.values()) * largest_value
+        while reach >= shared.unit * (smallest_key(n, K, shift) - HALF):
             shift *= K
     return shift
 
 
-def quantise(layout: Layout) -> tuple[FeedForward, ...]:
+def quantise(shared: Shared) -> tuple[FeedForward, ...]:
     """Return N layers a coordinate that collapse its cells, and one that sends outsiders away."""
-    s, axes = layout.unit, range(layout.grid.dim)
+    s, axes = shared.unit, shared.coordinates
     collapse = PiecewiseLinear.of((0, s), ((0, 0), (-1, 0), (0, 0)))
-    away = (-1, -layout.far * s)
-    outside = PiecewiseLinear.of((0, layout.span * s), (away, (0, 0), away))
-    edges = [-k * s for k in range(layout.span)]
+    away = (-1, -shared.far * s)
+    outside = PiecewiseLinear.of((0, shared.span * s), (away, (0, 0), away))
+    edges = [-k * s for k in range(shared.span)]
     return (
-        *(layout.scalar(r, collapse, edges) for r in axes),
-        *(layout.scalar(r, outside) for r in axes),
+        *(shared.scalar(name, collapse, edges) for name in axes),
+        *(shared.scalar(name, outside) for name in axes),
     )
 
 
-def contextual_mapping(layout: Layout, shift: int) -> tuple[Layer, ...]:
+def contextual_mapping(shared: Shared, shift: int) -> tuple[Layer, ...]:
     """Return the selective shifts, ids ascending, and the global shift."""
-    w, K = layout.width, layout.factor
-    read = layout.reading(1)
+    K, read = shared.factor, shared.rows.reading(shared.read)
 
     def head(bias: Fraction, weight: int) -> BiasedHead:
-        value = Matrix.of(w, w, {(0, r): weight * u for r, u in enumerate(layout.read)})
-        return BiasedHead(read, read, value, Matrix.of(1, 1, {(0, 0): bias * layout.unit}))
+        answer = {name: weight * u for name, u in shared.read.items()}
+        value = shared.rows.mixing({"x 1": answer})
+        return BiasedHead(read, read, value, column([bias * shared.unit]))
 
     selection = Selection(Rule.HARD_MAX)
     selective = [Attention((head(HALF - k, K), head(-HALF - k, -K)), selection) for k in range(K)]
     return (*selective, Attention((head(Fraction(0), shift),), selection))
 
 
-def reject(layout: Layout, shift: int) -> tuple[FeedForward, ...]:
+def reject(shared: Shared, shift: int) -> tuple[FeedForward, ...]:
     """Return the layers that take every column whose key is not between t_l and t_r to 0."""
-    n, K, w, s = layout.grid.tokens, layout.factor, layout.width, layout.unit
+    n, K, s, rows = shared.grid.tokens, shared.factor, shared.unit, shared.rows
     smallest, largest = (s * t(n, K, shift) for t in (smallest_key, largest_key))
     low, high = smallest - s / 2, largest + s / 2
     strength = 2 * (largest + 1) / s + 2
     band = FeedForward(
-        layout.reading(1),
-        Matrix.of(1, 1, {}),
-        Matrix.of(w, 1, {(r, 0): -strength for r in range(w)}),
-        Matrix.of(w, 1, {}),
+        rows.reading(shared.read),
+        column([0]),
+        rows.writing(dict.fromkeys(rows, -strength)),
+        rows.writing({}),
         PiecewiseLinear.of((low, high), ((-1, low), (0, 0), (1, -high))),
         successive=1,
     )
     negative = PiecewiseLinear.of((0,), ((-1, 0), (0, 0)))
-    return (band, *(layout.scalar(r, negative) for r in range(w)))
+    return (band, *(shared.scalar(name, negative) for name in rows))
 
 
-def values(layout: Layout, table: GridTable, shift: int) -> FeedForward:
+def values(shared: Shared, table: GridTable, shift: int) -> FeedForward:
     """Return one layer a key: it adds the value, less the column where that is in the same rows."""
-    s, w = layout.unit, layout.width
+    s, rows = shared.unit, shared.rows
     biases: list[Fraction] = []
-    columns: dict[tuple[int, int], Fraction] = {}
+    columns: list[dict[str, Fraction]] = []
     for ids, targets in table.values.items():
-        names = layout.ids(ids)
-        for j, key in enumerate(keys(names, layout.factor, shift)):
-            m = len(biases)
+        names = shared.ids(ids)
+        for j, key in enumerate(keys(names, shared.factor, shift)):
             biases.append(-key * s)
-            for r, value in enumerate(targets[j]):
-                columns[layout.value_row(r), m] = value
-            if layout.is_paper:
-                for r, q in enumerate(layout.stream(ids[j], j)):
-                    moved = key - names[j] if r == 0 else 0
-                    columns[r, m] -= (q + moved) * s
-    m = len(biases)
+            columns.append(dict(zip(shared.outputs, targets[j], strict=True)))
+            if shared.is_paper:
+                for name, q in shared.stream(ids[j], j).items():
+                    moved = key - names[j] if name == "x 1" else 0
+                    columns[-1][name] -= (q + moved) * s
     return FeedForward(
-        layout.reading(m),
-        Matrix.of(m, 1, {(k, 0): b for k, b in enumerate(biases)}),
-        Matrix.of(w, m, columns),
-        Matrix.of(w, 1, {}),
+        rows.reading(*[shared.read] * len(columns)),
+        column(biases),
+        rows.writing(*columns),
+        rows.writing({}),
         PiecewiseLinear.of((-s / 2, s / 2), ((0, 0), (0, 1), (0, 0))),
         successive=1,
     )
