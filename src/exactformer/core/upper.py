@@ -65,21 +65,21 @@ class Upper:
 
     def __add__(self, other: Upper | ArrayLike) -> Upper:
         """Add, rounded up. No sum underflows, so zero is found where both are zero only."""
-        return Upper((self.values + _values(other)) * _STEP)
+        return Upper(_times(self.values + _values(other), _STEP))
 
     __radd__ = __add__
 
     def __mul__(self, other: Upper | ArrayLike) -> Upper:
         """Multiply, rounded up; zero times anything is zero."""
         a, b = self.values, _values(other)
-        return Upper(np.where((a == 0) | (b == 0), 0.0, _outwards(a * b)))
+        return Upper(_zero(_outwards(a * b), (a == 0) | (b == 0)))
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: ArrayLike) -> Upper:
         """Divide by positive numbers that are exact, or lower bounds."""
         found = self.values / np.asarray(divisor, dtype=np.float64)
-        return Upper(np.where(self.values == 0, 0.0, _outwards(found)))
+        return Upper(_zero(_outwards(found), self.values == 0))
 
     def __pow__(self, exponent: int) -> Upper:
         """Multiply by itself, from left to right."""
@@ -92,8 +92,8 @@ class Upper:
         """Multiply matrices, rounded up; a sum of products of which all are zero is zero."""
         a, b = self.values, other.values
         found = (a @ b) * _after(a.shape[-1]) + a.shape[-1] * _SMALLEST
-        some = (a != 0).astype(float) @ (b != 0).astype(float) > 0
-        return Upper(np.where(some, _outwards(found), 0.0))
+        some: Mask = (a != 0).astype(float) @ (b != 0).astype(float) > 0
+        return Upper(_zero(_outwards(found), ~some))
 
     def sum(self, axis: int | None = None) -> Upper:
         """Add along an axis, or all, in whatever order."""
@@ -205,8 +205,23 @@ def below(value: Fraction) -> float:
 
 
 def _outwards(nearest: Array) -> Array:
-    """Return what is at least the numbers of which these are the nearest float64, none of them zero."""
-    return np.maximum(nearest * _STEP, _SMALLEST)
+    """Raise these to what is at least the numbers of which they are the nearest float64, none zero."""
+    raised = _times(nearest, _STEP)
+    return np.maximum(raised, _SMALLEST, out=raised)
+
+
+# Tables have tens of millions of entries, and asking for memory costs more than the arithmetic: a table
+# that was just made is changed in place.
+
+
+def _times(made: Array, factor: float) -> Array:
+    made = np.asarray(made)
+    return np.multiply(made, factor, out=made)
+
+
+def _zero(made: Array, mask: Mask) -> Array:
+    np.copyto(made, 0.0, where=mask)
+    return made
 
 
 def _after(roundings: int) -> float:

@@ -164,8 +164,9 @@ class Analysis:
 
     def sum_noise(self, count: ArrayLike, absolute: Upper) -> Upper:
         """Bound the rounding of sums of ``count`` terms, in any order."""
-        additions: Array = np.maximum(np.asarray(count, dtype=float) - 1, 0)
-        return self.gamma(additions) * absolute + additions * self.flush
+        additions = np.maximum(np.asarray(count, dtype=int) - 1, 0)
+        gammas = self.gamma(np.arange(additions.max(initial=0) + 1))
+        return gammas[additions] * absolute + additions * self.flush
 
     def embedding(self) -> Entries:
         """t = F·x − F·c, summed in any order; of x only its absolute size on the domain counts."""
