@@ -124,8 +124,8 @@ def _result(kind: str, name: str, depth: int) -> str:
 def overview(results: Path) -> str:
     """The verdict on every experiment and how often each is reached, as Markdown."""
     shown = [_presented(path) for path in sorted(results.glob("*.json"))]
-    counts = ", ".join(f"{count} {name}" for name, _, count in tally(one.verdict for one in shown))
-    lines = [f"{len(shown)} experiments: {counts}.", ""]
+    counts = "; ".join(f"{name}: {count}" for name, _, count in tally(one.verdict for one in shown))
+    lines = [f"{len(shown)} experiments. {counts[0].upper()}{counts[1:]}.", ""]
     lines += ["| experiment | verdict | counts |", "|---|---|---|"]
     lines += [f"| [{one.name}](#{one.name}) | {one.verdict} | {one.counts} |" for one in shown]
     return "\n".join(lines)
@@ -139,8 +139,7 @@ def table(path: Path) -> str:
         lines += [f"*{part.title}*: {part.count}.", ""]
         if part.lines:
             lines += [_row(part.columns), _row("---" for _ in part.columns)]
-            fields = [name.lower() for name in part.columns]
-            lines += [_row(getattr(one, _FIELDS.get(f, f)) for f in fields) for one in part.lines]
+            lines += [_row(one.column(name) for name in part.columns) for one in part.lines]
             lines.append("")
         for item in part.items:
             lines.append(f"- {item.mark} {item.text} {item.instead_of}".rstrip())
@@ -148,9 +147,6 @@ def table(path: Path) -> str:
     return "\n".join(
         [*lines, f"`{shown.command}`, {shown.origin['device']}, {shown.origin['date'][:10]}."]
     )
-
-
-_FIELDS = {"quantity": "label"}
 
 
 def _row(fields) -> str:

@@ -141,16 +141,12 @@ def _show(result: "Result") -> None:
     console.print(Text(f"{shown.title} ({shown.source})", style="bold"))
     for part in shown.parts:
         console.print(Text(f"{part.title}: {part.count}", style="bold"))
-        compared = "Verdict" in part.columns
-        table = Table("Quantity", box=None)
-        for head in ("Published", "Ours", "Seeds", "Ratio") if compared else ("Ours", "Seeds"):
-            table.add_column(head, justify="right")
-        if compared:
-            table.add_column("Verdict")
+        numbers = {"Published", "Ours", "Seeds", "Ratio"}
+        table = Table(box=None)
+        for name in part.columns:
+            table.add_column(name, justify="right" if name in numbers else "left")
         for line in part.lines:
-            told = f"{line.verdict}. {line.why}" if line.why else line.verdict
-            fields = (line.published, line.ours, line.seeds, line.ratio, told)
-            table.add_row(*map(Text, (line.label, *(fields if compared else fields[1:3]))))
+            table.add_row(*(Text(line.column(name)) for name in part.columns))
         if part.lines:
             console.print(table)
         for item in part.items:

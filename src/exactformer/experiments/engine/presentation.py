@@ -47,6 +47,10 @@ class Line:
     why: str
     tone: str
 
+    def column(self, name: str) -> str:
+        """Return the field that stands in the column called ``name``."""
+        return str(getattr(self, "label" if name == "Quantity" else name.lower()))
+
 
 @dataclass(frozen=True)
 class Item:
@@ -75,8 +79,10 @@ class Part:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the table, in order: those that have anything to show."""
-        compared = any(line.published != "–" for line in self.lines)
-        return COLUMNS if compared else ("Quantity", "Ours", "Seeds")
+        if any(line.published != "–" for line in self.lines):
+            return COLUMNS
+        why = ("Why",) if any(line.why for line in self.lines) else ()
+        return ("Quantity", "Ours", "Seeds", *why)
 
     def __bool__(self) -> bool:
         return bool(self.lines or self.items)

@@ -145,4 +145,4 @@ def overall(
         return Verdict.REPRODUCED, also or "Every published value is met."
     if claimed:
         return Verdict.REPRODUCED, f"{holding}."
-    return Verdict.BEYOND, "No claim of the paper is tested here."
+    return Verdict.BEYOND, "This goes beyond the paper and tests no claim of it."
