@@ -142,7 +142,7 @@ def table(path: Path) -> str:
             lines += [_row(one.column(name) for name in part.columns) for one in part.lines]
             lines.append("")
         for item in part.items:
-            lines.append(f"- {item.mark} {item.text} {item.instead_of}".rstrip())
+            lines.append(f"- {item.mark} {item}")
         lines.append("")
     return "\n".join(
         [*lines, f"`{shown.command}`, {shown.origin['device']}, {shown.origin['date'][:10]}."]

@@ -64,7 +64,7 @@ def words(shown: Presentation) -> list[str]:
     lines = [line for part in shown.parts for line in part.lines]
     items = [item for part in shown.parts for item in part.items]
     texts = [text for line in lines for text in (line.label, line.ours, line.verdict, line.why)]
-    texts += [line.published for line in lines if line.published != "–"]
+    texts += [line.reference for line in lines if line.reference != "–"]
     texts += [text for item in items for text in (item.mark, item.text, item.instead_of)]
     return [shown.verdict, shown.why, *(part.count for part in shown.parts), *filter(None, texts)]
 

@@ -124,7 +124,7 @@ OURS_FAIL = statement("z < y", False, ours=True)
             [SAME],
             [HOLDS, CORRECTION],
             "corrected",
-            "Every statement of the paper holds. The paper's",
+            "Every other statement of the paper holds. The paper's",
         ),
         ([OURS_OFF], [OURS_FAIL], "beyond the paper", "This goes beyond the paper"),
         (
@@ -183,7 +183,7 @@ def named(rows, statements, **options):
     of = "ours" if options else "paper"
     made = [row(f"{of} {i}", v, p, **more, **options) for i, (v, p, more) in enumerate(rows)]
     stated = [
-        statement(f"{of} statement {i}", holds, errata="" if options else errata, **options)
+        statement(f"{of} statement {i}", holds, errata=errata, **options)
         for i, (holds, errata) in enumerate(statements)
     ]
     return made, stated

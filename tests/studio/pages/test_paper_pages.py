@@ -48,7 +48,7 @@ def test_every_claim_shows_its_status_and_how_to_run_it_again(client: Any, setti
         assert found.shown.command in card
         assert f"/figures/{claim.experiment}.png" in card
         for line in found.shown.paper.lines:
-            assert line.published in card
+            assert line.reference in card
             assert line.ours in card
 
 

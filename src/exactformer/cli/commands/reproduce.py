@@ -141,7 +141,7 @@ def _show(result: "Result") -> None:
     console.print(Text(f"{shown.title} ({shown.source})", style="bold"))
     for part in shown.parts:
         console.print(Text(f"{part.title}: {part.count}", style="bold"))
-        numbers = {"Published", "Ours", "Seeds", "Ratio"}
+        numbers = {part.reference, "Ours", "Seeds", "Ratio"}
         table = Table(box=None)
         for name in part.columns:
             table.add_column(name, justify="right" if name in numbers else "left")
@@ -151,6 +151,6 @@ def _show(result: "Result") -> None:
             console.print(table)
         for item in part.items:
             style = "green" if item.holds else "red"
-            console.print(Text(f"{item.mark} {item.text} {item.instead_of}".rstrip(), style=style))
+            console.print(Text(f"{item.mark} {item}", style=style))
     console.print(Text(f"{shown.verdict}. {shown.why}", style="bold"))
     console.print(Text(f"{shown.origin['cost']} on {shown.origin['device']}"))

@@ -74,6 +74,11 @@ class Statement:
         """Whether the paper claims it."""
         return not (self.ours or self.errata)
 
+    @property
+    def corrects(self) -> bool:
+        """Whether it corrects what the paper claims."""
+        return bool(self.errata) and not self.ours
+
 
 @dataclass(frozen=True)
 class Experiment:

@@ -30,16 +30,15 @@ TONES: dict[str, str] = {
     Verdict.DIFFERS: "warn",
     NO_RUN: "plain",
 }
-COLUMNS = ("Quantity", "Published", "Ours", "Seeds", "Ratio", "Verdict", "Why")
 
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the table, as text. ``place`` is where the published value stands."""
+    """A row of the table, as text. ``reference`` is the published or expected value, at ``place``."""
 
     label: str
     place: str
-    published: str
+    reference: str
     ours: str
     seeds: str
     ratio: str
@@ -49,7 +48,8 @@ class Line:
 
     def column(self, name: str) -> str:
         """Return the field that stands in the column called ``name``."""
-        return str(getattr(self, "label" if name == "Quantity" else name.lower()))
+        fields = {"Quantity": self.label, "Published": self.reference, "Expected": self.reference}
+        return fields.get(name) or str(getattr(self, name.lower()))
 
 
 @dataclass(frozen=True)
@@ -66,21 +66,33 @@ class Item:
         """A tick or a cross."""
         return "✓" if self.holds else "✗"
 
+    def __str__(self) -> str:
+        return f"{self.text}. {self.instead_of}" if self.instead_of else self.text
+
 
 @dataclass(frozen=True)
 class Part:
-    """What a result says about the paper, or about what is ours; ``count`` sums it up."""
+    """What a result says about the paper, or about what is ours; ``count`` sums it up.
+
+    ``reference`` is the name of the column with the values that ours are compared with.
+    """
 
     title: str
+    reference: str
     count: str = ""
     lines: tuple[Line, ...] = ()
     items: tuple[Item, ...] = ()
 
     @property
+    def compared(self) -> bool:
+        """Whether there is a value to compare with."""
+        return any(line.reference != "–" for line in self.lines)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the table, in order: those that have anything to show."""
-        if any(line.published != "–" for line in self.lines):
-            return COLUMNS
+        if self.compared:
+            return ("Quantity", self.reference, "Ours", "Seeds", "Ratio", "Verdict", "Why")
         why = ("Why",) if any(line.why for line in self.lines) else ()
         return ("Quantity", "Ours", "Seeds", *why)
 
@@ -99,8 +111,8 @@ class Presentation:
     verdict: str
     why: str
     command: str
-    paper: Part = Part("The paper")
-    beyond: Part = Part("Beyond the paper")
+    paper: Part = Part("The paper", "Published")
+    beyond: Part = Part("Beyond the paper", "Expected")
     scale: str = ""
     cost: str = "–"
     origin: dict[str, str] = field(default_factory=dict)
@@ -167,14 +179,14 @@ def _paper(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Part:
     met, wrong = kinds[Verdict.REPRODUCED] + kinds[Verdict.BETTER], kinds[Verdict.CORRECTED]
     compared = met + wrong + kinds[Verdict.DIFFERS]
     claimed = [(part, holds) for part, holds in tested if part.of_paper]
-    corrections = sum(holds for part, holds in tested if part.errata)
+    corrections = sum(holds for part, holds in tested if part.corrects)
     counts = []
     if claimed or corrections:
         counts.append(_holding(claimed) + (f", {corrections} corrected" if corrections else ""))
     if compared:
         values = f"{met} of {compared} published values met or bettered"
         counts.append(values + (f", {wrong} corrected" if wrong else ""))
-    return _part("The paper", counts, rows, tested)
+    return _part("The paper", "Published", counts, rows, tested)
 
 
 def _beyond(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Part:
@@ -185,17 +197,22 @@ def _beyond(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Part:
     if more := len(rows) - len(expected):
         other = "other " if expected else ""
         counts.append(plural(more, f"{other}quantity", f"{other}quantities"))
-    return _part("Beyond the paper", counts, rows, tested)
+    return _part("Beyond the paper", "Expected", counts, rows, tested)
 
 
 def _part(
-    title: str, counts: list[str], rows: list[Row], tested: list[tuple[Statement, bool]]
+    title: str,
+    reference: str,
+    counts: list[str],
+    rows: list[Row],
+    tested: list[tuple[Statement, bool]],
 ) -> Part:
     items = tuple(
         Item(part.text, holds, "holds" if holds else "does not hold", part.errata)
         for part, holds in tested
     )
-    return Part(title, "; ".join(counts) or "nothing compared", tuple(map(_line, rows)), items)
+    count = "; ".join(counts) or "nothing compared"
+    return Part(title, reference, count, tuple(map(_line, rows)), items)
 
 
 def _holding(tested: list[tuple[Statement, bool]]) -> str:
@@ -210,7 +227,7 @@ def _line(row: Row) -> Line:
     return Line(
         label=row.label,
         place=row.place,
-        published=number(row.printed),
+        reference=number(row.printed),
         ours=number(row.mean) + ("" if diverged else spread),
         seeds=number(len(row.values)),
         ratio="–" if diverged else number(row.ratio),

@@ -115,7 +115,7 @@ def overall(
             f"The stored run does not fit this version: {what}. Run it again.",
         )
     claimed = [(part.text, holds) for part, holds in statements if part.of_paper]
-    corrections = [part for part, holds in statements if part.errata and holds]
+    corrections = [part for part, holds in statements if part.corrects and holds]
     by_kind = {kind: [r for r in rows if not r.ours and r.verdict is kind] for kind in Verdict}
     if broken := [text for text, holds in claimed if not holds]:
         return Verdict.NOT_REPRODUCED, f"It does not hold that {'; nor that '.join(broken)}."
@@ -123,7 +123,7 @@ def overall(
         what = "Every statement of the paper holds" if claimed else "The run went through"
         why = f"{what} at smoke scale, which is too small to compare with published values."
         return Verdict.NOT_COMPARED, why
-    holding = "Every statement of the paper holds" if claimed else ""
+    holding = f"Every {'other ' if corrections else ''}statement of the paper holds"
     if off := by_kind[Verdict.DIFFERS]:
         far = "; ".join(f"{row.label} ({distance(row.mean, row.printed or 0.0)})" for row in off)
         met = [Verdict.REPRODUCED, Verdict.BETTER, Verdict.CORRECTED]
@@ -141,8 +141,8 @@ def overall(
         first = f"{holding}. " if claimed else ""
         return Verdict.BETTER, f"{first}Better than published: {far}."
     if by_kind[Verdict.REPRODUCED]:
-        also = f"{holding}, and every published value is met." if claimed else ""
-        return Verdict.REPRODUCED, also or "Every published value is met."
+        values = f"{holding}, and every" if claimed else "Every"
+        return Verdict.REPRODUCED, f"{values} published value is met."
     if claimed:
         return Verdict.REPRODUCED, f"{holding}."
     return Verdict.BEYOND, "This goes beyond the paper and tests no claim of it."
