@@ -2,15 +2,14 @@
 
 A fenced block ``console`` is executed, line by line (lines that start with ``$``), in one scratch
 folder a page, and shown with its real output; so is one ``python run``, as a script.
-``{{ table: NAME }}`` is the table of
-``results/NAME.json``, ``{{ figure: NAME }}`` its figure, ``{{ benchmark: NAME }}`` the table of
+``{{ table: NAME }}`` is the table of ``results/NAME.json``, ``{{ figure: NAME }}`` its figure,
+``{{ verdicts: results }}`` the verdicts on all of them, ``{{ benchmark: NAME }}`` the table of
 ``benchmarks/NAME.md``; ``{{ drawn: FILE.svg }}`` is a figure that a command of the page has drawn.
 
 Pages are run side by side, one a core.
 """
 
 import base64
-import json
 import os
 import re
 import shlex
@@ -21,11 +20,15 @@ import tempfile
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from exactformer.experiments import find
+from exactformer.experiments.engine.presentation import Presentation, present, tally
+from exactformer.experiments.engine.result import load
+
 ROOT = Path(__file__).parent.parent
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SCRIPT = re.compile(r"^```python run\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 DRAWN = re.compile(r"\{\{ drawn: ([\w-]+\.svg) \}\}")
-MACRO = re.compile(r"\{\{ (table|figure|benchmark): ([\w-]+) \}\}")
+MACRO = re.compile(r"\{\{ (table|figure|benchmark|verdicts): ([\w-]+) \}\}")
 
 
 _pages: dict[str, Future] = {}
@@ -113,28 +116,42 @@ def _result(kind: str, name: str, depth: int) -> str:
         return f'<img src="{"../" * depth}results/{name}.svg" alt="figure: {name}">'
     if kind == "benchmark":
         return (ROOT / "benchmarks" / f"{name}.md").read_text().partition("\n")[2]
-    path = ROOT / "results" / f"{name}.json"
-    return _table(json.loads(path.read_text()))
+    if kind == "verdicts":
+        return overview(ROOT / name)
+    return table(ROOT / "results" / f"{name}.json")
 
 
-def _table(result: dict) -> str:
-    rows = result["rows"]
-    lines = [f"**{result['verdict']}**: {result['why']}", ""]
-    lines += ["| | print | ours | spread | seeds | verdict |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        label = row["label"].replace("|", r"\|")
-        printed = "" if row.get("printed") is None else _number(row["printed"])
-        lines.append(
-            f"| {label} | {printed} | {_number(row['mean'])} | {_number(row['spread'])} "
-            f"| {len(row['values'])} | {'' if row['verdict'] == 'not compared' else row['verdict']} |"
-        )
-    broken = [text for text, holds in result["statements"].items() if not holds]
-    kept = [text for text, holds in result["statements"].items() if holds]
-    lines += ["", *(f"- holds: {text}" for text in kept), *(f"- **fails**: {t}" for t in broken)]
-    provenance = result["provenance"]
-    lines += ["", f"`{provenance['command']}`, {provenance['device']}, {provenance['date'][:10]}."]
+def overview(results: Path) -> str:
+    """The verdict on every experiment and how often each is reached, as Markdown."""
+    shown = [_presented(path) for path in sorted(results.glob("*.json"))]
+    counts = "; ".join(f"{name}: {count}" for name, _, count in tally(one.verdict for one in shown))
+    lines = [f"{len(shown)} experiments. {counts[0].upper()}{counts[1:]}.", ""]
+    lines += ["| experiment | verdict | counts |", "|---|---|---|"]
+    lines += [f"| [{one.name}](#{one.name}) | {one.verdict} | {one.counts} |" for one in shown]
     return "\n".join(lines)
 
 
-def _number(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, int | float) else "" if value is None else str(value)
+def table(path: Path) -> str:
+    """A stored result as Markdown."""
+    shown = _presented(path)
+    lines = [f"**{shown.verdict}**. {shown.why}", ""]
+    for part in shown.parts:
+        lines += [f"*{part.title}*: {part.count}.", ""]
+        if part.lines:
+            lines += [_row(part.columns), _row("---" for _ in part.columns)]
+            lines += [_row(one.column(name) for name in part.columns) for one in part.lines]
+            lines.append("")
+        for item in part.items:
+            lines.append(f"- {item.mark} {item}")
+        lines.append("")
+    return "\n".join(
+        [*lines, f"`{shown.command}`, {shown.origin['device']}, {shown.origin['date'][:10]}."]
+    )
+
+
+def _row(fields) -> str:
+    return "| " + " | ".join(field.replace("|", r"\|") for field in fields) + " |"
+
+
+def _presented(path: Path) -> Presentation:
+    return present(load(path, find(path.stem)))

@@ -2,6 +2,7 @@ import json
 import math
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -144,3 +145,42 @@ def test_a_file_that_is_no_result_is_refused(result, tmp_path, content):
     path.write_text(content)
     with pytest.raises(FileFormatError, match=r"toy\.json"):
         load(path, result.experiment)
+
+
+def changed(path, **fields):
+    """A stored result with other content."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    return path
+
+
+def test_a_stored_word_decides_nothing(result, tmp_path):
+    path = changed(tmp_path / "toy.json", verdict="not reproduced", why="So it says.")
+    assert load(path, result.experiment).verdict is Verdict.REPRODUCED
+
+
+def test_a_row_that_a_file_lacks_follows_from_its_cells(result, tmp_path):
+    rows = json.loads((tmp_path / "toy.json").read_text())["rows"]
+    read = load(changed(tmp_path / "toy.json", rows=rows[1:]), result.experiment)
+    assert read.summary.row("small, error") == result.summary.row("small, error")
+    assert read.verdict is Verdict.REPRODUCED
+
+
+def test_a_statement_that_a_file_lacks_follows_from_its_numbers(result, tmp_path):
+    read = load(changed(tmp_path / "toy.json", statements={}), result.experiment)
+    assert read.statements == {"small is below large": True}
+
+
+def test_what_a_file_lacks_altogether_is_named_and_not_guessed(result, tmp_path):
+    path = changed(tmp_path / "toy.json", rows=[], cells=[], statements={})
+    read = load(path, result.experiment)
+    assert read.unjudged == ("small, error", "small is below large")
+    assert read.verdict is Verdict.NOT_COMPARED
+    assert "small is below large" in read.why
+
+
+def test_a_published_row_that_this_version_does_not_have_is_kept_and_not_judged(result, tmp_path):
+    fewer = replace(result.experiment, quantities=result.experiment.quantities[1:], statements=())
+    read = load(tmp_path / "toy.json", fewer)
+    assert read.summary.row("small, error").verdict is Verdict.NOT_COMPARED
+    assert read.verdict is Verdict.NOT_COMPARED
+    assert "small, error" in read.why

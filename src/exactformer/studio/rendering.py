@@ -11,7 +11,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from exactformer.studio.services.evidence import number
 from exactformer.studio.services.typesetting import typeset
 from exactformer.studio.settings import PACKAGE
 
@@ -30,7 +29,7 @@ def environment() -> Environment:
     )
     made.globals.update(static=static, csrf_field=csrf_field)
     made.filters.update(day=day, moment=moment, count=count, plural=plural, browser=browser)
-    made.filters.update(typeset=typeset, number=number)
+    made.filters.update(typeset=typeset)
     return made
 
 

@@ -1,12 +1,15 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from exactformer.errors import InputError
 from exactformer.experiments import register, reproduce, write_report
+from exactformer.experiments.engine import presentation
+from exactformer.experiments.engine.presentation import present
 from exactformer.experiments.engine.report import page
-from tests.experiments import toy
+from tests.experiments import made, toy
 
 VOID = {"meta", "img", "br"}
 
@@ -61,7 +64,7 @@ def test_the_page_tells_claim_print_ours_verdict_cost_and_command(html):
         "Nobody 2000, Table 0",
         "0.105",
         "reproduced",
-        "Within 10% of print.",
+        "Within 10% of the published value.",
         "✓ small is below large",
         "in 16 cells",
         "exactformer reproduce ran --scale paper",
@@ -71,7 +74,7 @@ def test_the_page_tells_claim_print_ours_verdict_cost_and_command(html):
 
 def test_an_experiment_that_was_never_run_is_listed_with_its_command(html):
     text = " ".join(parse(html).text)
-    assert "There is no stored result yet" in text
+    assert "There is no stored run yet" in text
     assert "exactformer reproduce waits --scale default" in text
 
 
@@ -88,25 +91,25 @@ def test_the_largest_scale_is_shown(tmp_path):
 
 def test_nothing_in_a_result_can_become_markup():
     nasty = '<script>alert("&")</script>'
-    row = {
-        "label": nasty,
-        "values": [1.0],
-        "printed": 1.0,
-        "place": nasty,
-        "verdict": nasty,
-        "why": nasty,
-        "mean": 1.0,
-        "spread": None,
-        "ratio": 1.0,
-    }
-    names = ("device", "date", "version", "commit", "python", "torch", "numpy", "command")
-    origin = dict.fromkeys(names, nasty) | {"seeds": [nasty], "modified": True}
-    origin |= {"cells": 1, "kept": 0, "seconds": 1.0, "wall_seconds": 1.0}
-    entry = dict.fromkeys(("experiment", "title", "claim", "source", "verdict", "why"), nasty)
-    entry |= {"scale": nasty, "rows": [row], "statements": {nasty: False}, "svg": b"<svg/>"}
-    html = page([{**entry, "provenance": origin}])
+    rows = [made.row(nasty, [1.0], 1.0, place=nasty, note=nasty), made.row(f"{nasty}2", [1.0])]
+    stated = [made.statement(nasty, False), made.statement(f"{nasty}2", True, errata=nasty)]
+    shown = present(made.result(rows, stated, title=nasty, claim=nasty, source=nasty))
+    texts = ("name", "verdict", "why", "command", "scale", "cost")
+    tones = {**presentation.TONES, nasty: nasty}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(presentation, "TONES", tones)
+        shown = replace(shown, **dict.fromkeys(texts, nasty), origin={nasty: nasty})
+        html = page([(shown, b"<svg/>")])
     parse(html)
     assert "<script" not in html
+
+
+def test_a_result_of_an_unknown_experiment_is_shown_and_not_judged(tmp_path):
+    reproduce(toy.toy("forgotten"), scale="paper", jobs=1, out=tmp_path)
+    text = " ".join(parse(write_report(tmp_path).read_text()).text)
+    assert "small, error" in text
+    assert "not compared at scale paper" in " ".join(text.split())
+    assert "this version has no experiment of this name" in text
 
 
 def test_an_empty_report_says_so():

@@ -1,17 +1,10 @@
-import math
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from exactformer.errors import ExperimentError
-from exactformer.experiments import Cell, Experiment, Quantity, Scale, Verdict
+from exactformer.experiments import Cell, Experiment, Quantity, Scale
 from exactformer.experiments.engine.reproduce import tasks_of
 from exactformer.experiments.engine.summary import summarise
-from exactformer.experiments.engine.verdict import judge, overall
 from tests.experiments import toy
-
-REPRODUCED, BETTER, MISSED, NOT_COMPARED = Verdict
 
 
 def cells(values, **parameters):
@@ -24,69 +17,6 @@ def cells(values, **parameters):
 def summary_of(*quantities, of):
     experiment = Experiment("one", "", "", "", lambda scale: [], toy.run, quantities)
     return summarise(experiment, Scale.PAPER, of)
-
-
-def verdict_of(values, printed=1.0, scale=Scale.PAPER, **options):
-    return judge(Quantity("error", "error", {}, printed=printed, **options), values, scale)
-
-
-@pytest.mark.parametrize(
-    ("values", "options", "verdict", "why"),
-    [
-        ([1.05], {}, REPRODUCED, "Within 10% of print."),
-        ([0.1, 1.9, 2.5], {}, REPRODUCED, "Print lies within two spreads of our mean."),
-        ([0.01, 0.011], {"better": "lower"}, BETTER, "95.2 times lower than print."),
-        ([1.5], {"better": "higher"}, BETTER, "50% higher than print."),
-        ([1.35], {"better": "lower"}, MISSED, "35% higher than print, beyond 10%."),
-        ([0.5, 0.5], {}, MISSED, "2 times lower than print, beyond 10% and more than two spreads."),
-        ([1.0, math.nan], {"better": "lower"}, MISSED, "1 of 2 seeds diverged."),
-        ([5.0], {"printed": None}, NOT_COMPARED, ""),
-        ([5.0], {"scale": Scale.SMOKE}, NOT_COMPARED, "Smoke scale is too small"),
-        ([0.3], {"printed": 0.0}, MISSED, "0.3 higher than print"),
-        ([1.0], {"note": "By luck."}, REPRODUCED, "Within 10% of print. By luck."),
-    ],
-)
-def test_a_verdict_says_why(values, options, verdict, why):
-    got, reason = verdict_of(values, **options)
-    assert got is verdict
-    assert reason.startswith(why)
-
-
-@given(st.floats(0.01, 100), st.floats(0.01, 100), st.sampled_from(["lower", "higher", None]))
-def test_being_on_the_better_side_never_counts_as_missed(ours, printed, better):
-    verdict, _ = verdict_of([ours], printed=printed, better=better)
-    if (better == "lower" and ours <= printed) or (better == "higher" and ours >= printed):
-        assert verdict in (REPRODUCED, BETTER)
-    if verdict is BETTER:
-        assert (ours < printed) == (better == "lower")
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "broken", "held", "verdict", "why"),
-    [
-        ([REPRODUCED, BETTER], [], 1, BETTER, "Ahead of print: b."),
-        ([REPRODUCED, NOT_COMPARED], [], 0, REPRODUCED, "Every printed figure is met."),
-        (
-            [MISSED, BETTER],
-            [],
-            1,
-            MISSED,
-            "Every statement of the claim holds, and 1 of 2 printed figures are met or bettered; "
-            "off print: a.",
-        ),
-        ([REPRODUCED], ["x < y"], 0, MISSED, "It does not hold that x < y."),
-        ([NOT_COMPARED], [], 2, REPRODUCED, "Every statement of the claim holds."),
-        ([], [], 0, NOT_COMPARED, "The paper prints no figure for it."),
-    ],
-)
-def test_an_experiment_is_judged_by_its_weakest_row(verdicts, broken, held, verdict, why):
-    by_label = dict(zip("abc", verdicts, strict=False))
-    assert overall(by_label, broken, held, Scale.PAPER) == (verdict, why)
-
-
-def test_at_smoke_scale_only_a_broken_statement_decides():
-    assert overall({"a": NOT_COMPARED}, [], 1, Scale.SMOKE)[0] is NOT_COMPARED
-    assert overall({"a": NOT_COMPARED}, ["x < y"], 1, Scale.SMOKE)[0] is MISSED
 
 
 def test_mean_and_spread_are_over_seeds():

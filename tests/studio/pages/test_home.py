@@ -35,7 +35,7 @@ def test_the_works_are_there_with_the_verdicts_of_stored_runs(client: Any, app: 
             for status, tone, number in claims.tally(
                 claims.views(paper, app.state.settings.results)
             ):
-                assert f'badge--{tone}">{number} {status}<' in page
+                assert f'badge--{tone}">{status}: {number}<' in page
 
 
 def test_without_stored_runs_nothing_is_said_to_be_reproduced(settings: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from exactformer.studio.services import evidence, seeding
+from exactformer.studio.services.claims import ClaimView
 from exactformer.studio.services.seeding.seeding import work
 
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
@@ -42,12 +43,13 @@ def test_every_claim_shows_its_status_and_how_to_run_it_again(client: Any, setti
             assert "checked" in card
             continue
         found = evidence.of(settings.results, claim.experiment)
-        assert re.search(rf"badge[^>]*>.*{found.status}</span>", card)
-        assert found.command in card
+        status = ClaimView(claim, found).status
+        assert re.search(rf"badge[^>]*>.*{status}</span>", card)
+        assert found.shown.command in card
         assert f"/figures/{claim.experiment}.png" in card
-        for row in found.printed_rows[:5]:
-            assert evidence.number(row.printed) in card
-            assert evidence.number(row.ours) in card
+        for line in found.shown.paper.lines:
+            assert line.reference in card
+            assert line.ours in card
 
 
 def test_every_work_has_a_page_and_no_style_or_script_in_it(client: Any, app: Any) -> None:

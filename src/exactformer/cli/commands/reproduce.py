@@ -46,7 +46,7 @@ def reproduce(
     listing: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Run a table or figure of a paper again and compare it with print.
+    """Run a table or figure of a paper again and compare it with the published values.
 
     Finished cells are kept: stop the run at any moment, and the same command goes on from there.
     Leaves with 1 if --check finds drift or, at smoke scale, the claim's direction does not hold.
@@ -135,22 +135,22 @@ def _show(result: "Result") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from exactformer.experiments.engine.progress import duration
+    from exactformer.experiments.engine.presentation import present
 
-    console = Console(highlight=False)
-    experiment, origin = result.experiment, result.provenance
-    console.print(Text(f"{experiment.title} ({experiment.source})", style="bold"))
-    table = Table("Quantity", box=None)
-    for head in ("Paper", "Ours", "Spread", "Seeds", "Ratio"):
-        table.add_column(head, justify="right")
-    table.add_column("Verdict")
-    for row in result.summary.rows:
-        numbers = [row.printed, row.mean, row.spread, len(row.values), row.ratio]
-        cells = ["–" if number is None else f"{number:.3g}" for number in numbers]
-        verdict = "" if row.printed is None else f"{row.verdict}. {row.why}"
-        table.add_row(Text(row.label), *cells, Text(verdict))
-    console.print(table)
-    for text, holds in result.statements.items():
-        console.print(Text(f"{'✓' if holds else '✗'} {text}", style="green" if holds else "red"))
-    console.print(Text(f"{result.verdict}: {result.why}", style="bold"))
-    console.print(Text(f"{origin.cells} cells, {duration(origin.seconds)} on {origin.device}"))
+    console, shown = Console(highlight=False), present(result)
+    console.print(Text(f"{shown.title} ({shown.source})", style="bold"))
+    for part in shown.parts:
+        console.print(Text(f"{part.title}: {part.count}", style="bold"))
+        numbers = {part.reference, "Ours", "Seeds", "Ratio"}
+        table = Table(box=None)
+        for name in part.columns:
+            table.add_column(name, justify="right" if name in numbers else "left")
+        for line in part.lines:
+            table.add_row(*(Text(line.column(name)) for name in part.columns))
+        if part.lines:
+            console.print(table)
+        for item in part.items:
+            style = "green" if item.holds else "red"
+            console.print(Text(f"{item.mark} {item}", style=style))
+    console.print(Text(f"{shown.verdict}. {shown.why}", style="bold"))
+    console.print(Text(f"{shown.origin['cost']} on {shown.origin['device']}"))

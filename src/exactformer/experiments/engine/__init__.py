@@ -9,10 +9,11 @@ From the grid to the page, one file per step::
     work         running one cell
     runner       running many: this process, local processes (cluster: Dask)
     progress     how far it is
-    summary      cells -> rows over seeds (verdict: against print)
+    summary      cells -> rows over seeds (verdict: against published values)
     provenance   where a result comes from
     result       the result, saved and read back (figure: its picture)
     drift        a new run against the stored one
+    presentation a result in words and numbers, for every page (numbers: their format)
     report       all results on one page
     reproduce    all of the above in order
 """

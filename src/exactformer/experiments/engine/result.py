@@ -1,17 +1,22 @@
-"""The result of an experiment: the table, the verdict, the cells behind it, and its provenance."""
+"""The result of an experiment: the table, the verdict, the cells behind it, and its provenance.
+
+A file holds the numbers of a run. The verdict is derived from them when the result is read, by the
+experiment as it is now; the words that the file has are for readers of the file.
+"""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exactformer.errors import FileFormatError
-from exactformer.experiments.engine.cell import Cell, plain, restore
-from exactformer.experiments.engine.experiment import Experiment, Scale
+from exactformer.errors import ExperimentError, FileFormatError
+from exactformer.experiments.engine.cell import Cell, Metrics, Parameters, plain, restore
+from exactformer.experiments.engine.experiment import Experiment, Scale, Statement
 from exactformer.experiments.engine.figure import ours_against_print, save_figure
 from exactformer.experiments.engine.provenance import Provenance
 from exactformer.experiments.engine.store import write_atomically
-from exactformer.experiments.engine.summary import Row, Summary
+from exactformer.experiments.engine.summary import Row, Summary, judged, row_of
 from exactformer.experiments.engine.verdict import Verdict, overall
 
 if TYPE_CHECKING:
@@ -23,12 +28,17 @@ FORMAT = "exactformer result 1"
 
 @dataclass(frozen=True)
 class Result:
-    """What :func:`reproduce` returns and ``results/NAME.json`` holds."""
+    """What :func:`reproduce` returns and ``results/NAME.json`` holds.
+
+    ``unjudged`` names what the paper published or claims and a stored run cannot be judged by, because
+    the file and this version of the experiment differ in it.
+    """
 
     experiment: Experiment
     summary: Summary
     statements: dict[str, bool]
     provenance: Provenance
+    unjudged: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, experiment: Experiment, summary: Summary, provenance: Provenance) -> "Result":
@@ -47,23 +57,28 @@ class Result:
         return [text for text, holds in self.statements.items() if not holds]
 
     @property
+    def tested(self) -> list[tuple[Statement, bool]]:
+        """Every statement that was tested, with whether it holds."""
+        parts = self.experiment.stated
+        return [(p, self.statements[p.text]) for p in parts if p.text in self.statements]
+
+    @property
     def verdict(self) -> Verdict:
-        """Reproduced, better, not reproduced, or not compared."""
+        """The outcome for the paper; what is ours has no part in it."""
         return self._overall[0]
 
     @property
     def why(self) -> str:
-        """The reason for the verdict, in a sentence."""
+        """The reason for the verdict, in a sentence or two."""
         return self._overall[1]
 
     @property
     def _overall(self) -> tuple[Verdict, str]:
-        verdicts = {row.label: row.verdict for row in self.summary.rows}
-        return overall(verdicts, self.broken, len(self.statements), self.scale)
+        return overall(self.summary.rows, self.tested, self.scale, self.unjudged)
 
     @property
     def table(self) -> "DataFrame":
-        """One row per quantity: the paper's figure, ours, spread, seeds, ratio, verdict, why."""
+        """One row per quantity: the published value, ours, spread, seeds, ratio, verdict, why."""
         from pandas import DataFrame
 
         return DataFrame(
@@ -76,6 +91,7 @@ class Result:
                 "ratio": [row.ratio for row in self.summary.rows],
                 "verdict": [str(row.verdict) for row in self.summary.rows],
                 "why": [row.why for row in self.summary.rows],
+                "beyond the paper": [row.ours for row in self.summary.rows],
             }
         )
 
@@ -131,28 +147,91 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-def load(path: Path, experiment: Experiment) -> Result:
-    """Read back what :meth:`Result.save` wrote for ``experiment``."""
+def load(path: Path, experiment: Experiment | None) -> Result:
+    """Read back what :meth:`Result.save` wrote for ``experiment``, and judge it anew.
+
+    Without ``experiment`` (this version has none of that name) numbers are read and not judged.
+    """
     content = read(path)
     try:
-        rows = tuple(
-            Row(
-                label=row["label"],
-                values=tuple(row["values"]),
-                printed=row["printed"],
-                place=row["place"],
-                verdict=Verdict(row["verdict"]),
-                why=row["why"],
-                drift=row["drift"],
-            )
-            for row in restore(content["rows"])
-        )
         cells = tuple(
             Cell(**{**cell, "metrics": restore(cell["metrics"])}) for cell in content["cells"]
         )
         origin = content["provenance"]
         provenance = Provenance(**{**origin, "seeds": tuple(origin["seeds"])})
-        summary = Summary(Scale(content["scale"]), rows, cells)
-        return Result(experiment, summary, content["statements"], provenance)
-    except (KeyError, TypeError, ValueError) as error:
+        unjudged = [] if experiment else ["this version has no experiment of this name"]
+        known = experiment or _unknown(content)
+        scale = Scale(content["scale"])
+        rows = tuple(_rows(known, scale, restore(content["rows"]), cells, unjudged))
+        summary = Summary(scale, rows, cells)
+        statements = dict(_statements(known, content["statements"], summary, unjudged))
+        return Result(known, summary, statements, provenance, tuple(unjudged))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileFormatError(f"{path} is not a whole result: {error!r}") from error
+
+
+# Errors of a quantity or statement that asks for more than an older file has.
+_LACKING = (ExperimentError, ArithmeticError, LookupError, TypeError, ValueError)
+
+
+def _rows(
+    experiment: Experiment,
+    scale: Scale,
+    stored: list[dict[str, Any]],
+    cells: tuple[Cell, ...],
+    unjudged: list[str],
+) -> Iterator[Row]:
+    """Yield every stored row, judged, then those that follow from the stored cells."""
+    quantities = {quantity.label: quantity for quantity in experiment.quantities_at(scale)}
+    for row in stored:
+        label, values, printed = row["label"], tuple(map(float, row["values"])), row["printed"]
+        if quantity := quantities.pop(label, None):
+            yield judged(quantity, values, scale)
+        else:
+            why = "Not judged: this version has no such quantity."
+            unjudged += [label] if printed is not None else []
+            yield Row(
+                label,
+                values,
+                printed,
+                row["place"],
+                Verdict.NOT_COMPARED,
+                why,
+                row["drift"],
+                ours=printed is None,
+            )
+    for label, quantity in quantities.items():
+        try:
+            yield row_of(quantity, scale, cells)
+        except _LACKING:
+            unjudged += [label] if quantity.printed is not None and not quantity.ours else []
+
+
+def _statements(
+    experiment: Experiment, stored: dict[str, bool], summary: Summary, unjudged: list[str]
+) -> Iterator[tuple[str, bool]]:
+    """Yield every statement as the run tested it, or as the stored numbers decide it."""
+    for part in experiment.stated:
+        try:
+            holds = stored[part.text] if part.text in stored else part.holds(summary)
+            yield part.text, bool(holds)
+        except _LACKING:
+            unjudged += [part.text] if part.of_paper else []
+
+
+def _unknown(content: dict[str, Any]) -> Experiment:
+    """Return a stand-in for an experiment that this version does not have."""
+
+    def run(parameters: Parameters, device: str) -> Metrics:
+        raise ExperimentError(f"This version cannot run {content['experiment']!r}.")
+
+    return Experiment(
+        name=content["experiment"],
+        title=content["title"],
+        claim=content["claim"],
+        source=content["source"],
+        cells=lambda scale: [],
+        run=run,
+        quantities=(),
+        statements=tuple(Statement(text, lambda s: False) for text in content["statements"]),
+    )

@@ -12,7 +12,10 @@ from exactformer.experiments.engine.verdict import Verdict, judge, mean, spread
 
 @dataclass(frozen=True)
 class Row:
-    """A quantity, its values over the seeds, and how they compare with print."""
+    """A quantity, its values over the seeds, and how they compare with the published value.
+
+    It is ``ours`` if the paper published no value for it.
+    """
 
     label: str
     values: tuple[float, ...]
@@ -21,6 +24,7 @@ class Row:
     verdict: Verdict
     why: str
     drift: float
+    ours: bool = False
 
     @property
     def mean(self) -> float:
@@ -68,7 +72,7 @@ class Summary:
 def summarise(experiment: Experiment, scale: Scale, cells: Iterable[Cell]) -> Summary:
     """Return the table of ``experiment`` from its finished cells."""
     cells = tuple(cells)
-    rows = tuple(_row(quantity, scale, cells) for quantity in experiment.quantities_at(scale))
+    rows = tuple(row_of(quantity, scale, cells) for quantity in experiment.quantities_at(scale))
     return Summary(scale, rows, cells)
 
 
@@ -92,15 +96,28 @@ def check_rows(experiment: Experiment, scale: Scale, grid: Sequence[Parameters])
             )
 
 
-def _row(quantity: Quantity, scale: Scale, cells: Sequence[Cell]) -> Row:
+def row_of(quantity: Quantity, scale: Scale, cells: Sequence[Cell]) -> Row:
+    """Return the row of ``quantity`` from finished cells."""
     by_seed: dict[Any, list[Cell]] = {}
     for cell in cells:
         if cell.matches(quantity.where):
             by_seed.setdefault(cell.seed, []).append(cell)
     values = tuple(value for of_seed in by_seed.values() for value in _values(quantity, of_seed))
+    return judged(quantity, values, scale)
+
+
+def judged(quantity: Quantity, values: tuple[float, ...], scale: Scale) -> Row:
+    """Return the row of ``quantity`` for its ``values`` over seeds."""
     verdict, why = judge(quantity, values, scale)
     return Row(
-        quantity.label, values, quantity.printed, quantity.place, verdict, why, quantity.drift
+        label=quantity.label,
+        values=values,
+        printed=quantity.printed,
+        place=quantity.place,
+        verdict=verdict,
+        why=why,
+        drift=quantity.drift,
+        ours=quantity.ours or quantity.printed is None,
     )
 
 

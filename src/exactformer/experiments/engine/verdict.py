@@ -1,19 +1,39 @@
-"""Ours against print: reproduced, better, or not reproduced, and why."""
+"""Verdicts: our numbers against the published ones, and what follows for the paper.
+
+A quantity or a statement is either the paper's or ours. What is ours, because the paper published no
+number for it or did not claim it, never enters the verdict on the paper.
+"""
 
 import math
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from exactformer.experiments.engine.experiment import Quantity, Scale
+from exactformer.experiments.engine.experiment import Quantity, Scale, Statement
+from exactformer.experiments.engine.numbers import number, percent, plural
+
+if TYPE_CHECKING:
+    from exactformer.experiments.engine.summary import Row
 
 
 class Verdict(StrEnum):
-    """What came of a comparison with the paper."""
+    """The outcome of a comparison, of one quantity or of a whole experiment.
+
+    A quantity *differs* where an experiment is *not reproduced* or has *numbers* that *differ*; one of
+    ours *agrees* with the value expected of it. *Better* is said of the paper's own method only,
+    *corrected* where the errata show that the paper's text is wrong. An experiment that tests nothing
+    of the paper is *beyond the paper*.
+    """
 
     REPRODUCED = "reproduced"
     BETTER = "better"
+    CORRECTED = "corrected"
+    NUMBERS_DIFFER = "statements hold, numbers differ"
     NOT_REPRODUCED = "not reproduced"
+    BEYOND = "beyond the paper"
     NOT_COMPARED = "not compared"
+    AGREES = "agrees"
+    DIFFERS = "differs"
 
 
 def mean(values: Sequence[float]) -> float:
@@ -30,70 +50,99 @@ def spread(values: Sequence[float]) -> float | None:
 
 
 def judge(quantity: Quantity, values: Sequence[float], scale: Scale) -> tuple[Verdict, str]:
-    """Compare a quantity's values over seeds with what was printed; say why in one sentence."""
+    """Compare a quantity's values over seeds with the published value; give the reason."""
     verdict, why = _compare(quantity, values, scale)
     return verdict, f"{why} {quantity.note}".strip()
 
 
 def _compare(quantity: Quantity, values: Sequence[float], scale: Scale) -> tuple[Verdict, str]:
     printed, ours = quantity.printed, mean(values)
-    if printed is None:
+    if printed is None or math.isinf(quantity.within):
         return Verdict.NOT_COMPARED, ""
+    name = "expected value" if quantity.ours else "published value"
     if scale is Scale.SMOKE:
-        return Verdict.NOT_COMPARED, "Smoke scale is too small to be held against print."
+        return Verdict.NOT_COMPARED, f"Smoke scale is too small to compare with the {name}."
     if not math.isfinite(ours):
         lost = sum(not math.isfinite(value) for value in values)
-        return Verdict.NOT_REPRODUCED, f"{lost} of {len(values)} seeds diverged."
+        return Verdict.DIFFERS, f"{lost} of {plural(len(values), 'seed')} diverged."
 
-    away = abs(ours - printed)
+    away, deviation = abs(ours - printed), spread(values)
+    same = Verdict.AGREES if quantity.ours else Verdict.REPRODUCED
+    if away == 0:
+        return same, f"Equal to the {name}."
     if away <= quantity.within * abs(printed):
-        return Verdict.REPRODUCED, f"Within {quantity.within:.0%} of print."
-    deviation = spread(values)
+        return same, f"Within {percent(quantity.within)} of the {name}."
     if deviation is not None and away <= 2 * deviation:
-        return Verdict.REPRODUCED, "Print lies within two spreads of our mean."
-    side = "lower" if ours < printed else "higher"
-    distance = f"{_times(ours, printed)} {side} than print"
-    if side == quantity.better:
-        return Verdict.BETTER, f"{distance}."
+        return same, f"The {name} lies within two spreads of our mean."
+    apart = f"{distance(ours, printed)} than the {name}"
+    if quantity.errata:
+        return Verdict.CORRECTED, f"{apart}. {quantity.errata}"
+    if not quantity.ours and quantity.better == ("lower" if ours < printed else "higher"):
+        return Verdict.BETTER, f"{apart}."
     seeds = "" if deviation is None else " and more than two spreads"
-    return Verdict.NOT_REPRODUCED, f"{distance}, beyond {quantity.within:.0%}{seeds}."
+    return Verdict.DIFFERS, f"{apart}, beyond {percent(quantity.within)}{seeds}."
 
 
-def _times(ours: float, printed: float) -> str:
-    """Return the distance as a percentage, or as a factor once it is large.
+def distance(ours: float, printed: float) -> str:
+    """Return how far a number is from another: in per cent, or as a factor once it is large.
 
-    >>> _times(0.147, 0.109), _times(2e-4, 0.02)
-    ('35%', '100 times')
+    >>> distance(0.147, 0.109), distance(2e-4, 0.02), distance(math.nan, 1.0)
+    ('34.9% higher', '100 times lower', 'diverged')
     """
-    if ours * printed > 0:
+    if not math.isfinite(ours):
+        return number(ours)
+    side = "lower" if ours < printed else "higher"
+    if min(ours, printed) > 0:
         ratio = max(ours / printed, printed / ours)
         if ratio >= 2:
-            return f"{ratio:.3g} times"
+            return f"{number(ratio)} times {side}"
     if printed:
-        return f"{abs(ours - printed) / abs(printed):.0%}"
-    return f"{abs(ours):.3g}"
+        return f"{percent(abs(ours - printed) / abs(printed))} {side}"
+    return f"{number(abs(ours))} {side}"
 
 
 def overall(
-    verdicts: dict[str, Verdict], broken: Sequence[str], held: int, scale: Scale
+    rows: "Sequence[Row]",
+    statements: Sequence[tuple[Statement, bool]],
+    scale: Scale,
+    unjudged: Sequence[str] = (),
 ) -> tuple[Verdict, str]:
-    """Judge a whole experiment by its rows' verdicts and by which statements are broken."""
-    if broken:
+    """Judge the paper by what is the paper's, unless there is something ``unjudged`` among that."""
+    if unjudged:
+        what = "; ".join(unjudged)
+        return (
+            Verdict.NOT_COMPARED,
+            f"The stored run does not fit this version: {what}. Run it again.",
+        )
+    claimed = [(part.text, holds) for part, holds in statements if part.of_paper]
+    corrections = [part for part, holds in statements if part.corrects and holds]
+    by_kind = {kind: [r for r in rows if not r.ours and r.verdict is kind] for kind in Verdict}
+    if broken := [text for text, holds in claimed if not holds]:
         return Verdict.NOT_REPRODUCED, f"It does not hold that {'; nor that '.join(broken)}."
-    if scale is Scale.SMOKE:
-        what = "Every statement of the claim holds" if held else "The run went through"
-        return Verdict.NOT_COMPARED, f"{what} at smoke scale, which is not held against print."
-    by_kind = {kind: [label for label, v in verdicts.items() if v is kind] for kind in Verdict}
-    if missed := by_kind[Verdict.NOT_REPRODUCED]:
-        met = len(by_kind[Verdict.REPRODUCED]) + len(by_kind[Verdict.BETTER])
-        claim = "Every statement of the claim holds, and " if held else ""
-        share = f"{met} of {met + len(missed)} printed figures are met or bettered"
-        why = f"{claim}{share}; off print: {'; '.join(missed)}."
-        return Verdict.NOT_REPRODUCED, why[0].upper() + why[1:]
+    if scale is Scale.SMOKE and (claimed or any(not row.ours for row in rows)):
+        what = "Every statement of the paper holds" if claimed else "The run went through"
+        why = f"{what} at smoke scale, which is too small to compare with published values."
+        return Verdict.NOT_COMPARED, why
+    holding = f"Every {'other ' if corrections else ''}statement of the paper holds"
+    if off := by_kind[Verdict.DIFFERS]:
+        far = "; ".join(f"{row.label} ({distance(row.mean, row.printed or 0.0)})" for row in off)
+        met = [Verdict.REPRODUCED, Verdict.BETTER, Verdict.CORRECTED]
+        share = f"{len(off)} of {len(off) + sum(len(by_kind[k]) for k in met)} published values"
+        if not claimed:
+            return Verdict.NOT_REPRODUCED, f"Ours differ from {share}: {far}."
+        return Verdict.NUMBERS_DIFFER, f"{holding}. Ours differ from {share}: {far}."
+    if by_kind[Verdict.CORRECTED] or corrections:
+        wrong = [row.label for row in by_kind[Verdict.CORRECTED]]
+        wrong += [part.text for part in corrections]
+        rest = f"{holding}. " if claimed else ""
+        return Verdict.CORRECTED, f"{rest}The paper's text is corrected in: {'; '.join(wrong)}."
     if ahead := by_kind[Verdict.BETTER]:
-        return Verdict.BETTER, f"Ahead of print: {'; '.join(ahead)}."
+        far = "; ".join(f"{row.label} ({distance(row.mean, row.printed or 0.0)})" for row in ahead)
+        first = f"{holding}. " if claimed else ""
+        return Verdict.BETTER, f"{first}Better than published: {far}."
     if by_kind[Verdict.REPRODUCED]:
-        return Verdict.REPRODUCED, "Every printed figure is met."
-    if held:
-        return Verdict.REPRODUCED, "Every statement of the claim holds."
-    return Verdict.NOT_COMPARED, "The paper prints no figure for it."
+        values = f"{holding}, and every" if claimed else "Every"
+        return Verdict.REPRODUCED, f"{values} published value is met."
+    if claimed:
+        return Verdict.REPRODUCED, f"{holding}."
+    return Verdict.BEYOND, "This goes beyond the paper and tests no claim of it."

@@ -13,7 +13,7 @@ from exactformer.experiments.engine.experiment import Experiment, Quantity, Scal
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.fang.f2 import SIZES, network_cells
 from exactformer.experiments.fang.learning import run
-from exactformer.experiments.fang.names import LABELS
+from exactformer.experiments.fang.names import LABELS, better
 from exactformer.experiments.fang.networks import NETWORKS
 from exactformer.experiments.fang.table_1 import EPOCHS, NOTES, PRINTED
 
@@ -52,7 +52,15 @@ def quantities(scale: Scale) -> Iterator[Quantity]:
         if scale is Scale.PAPER and (model, EPOCHS) in PRINTED:
             printed, within = PRINTED[model, EPOCHS]
             yield Quantity(
-                label, "converged", where, printed, "Table 1", "lower", within, NOTES[EPOCHS], 0.05
+                label,
+                "converged",
+                where,
+                printed,
+                "Table 1",
+                better(model),
+                within,
+                NOTES[EPOCHS],
+                0.05,
             )
         else:
             yield Quantity(label, "converged", where, drift=0.05)

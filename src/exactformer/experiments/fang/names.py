@@ -1,5 +1,7 @@
 """What the models of Fang et al. are called in tables and how they are drawn."""
 
+from typing import Literal
+
 from exactformer.experiments.fang.learning import SOLVERS
 from exactformer.experiments.fang.networks import NETWORKS
 
@@ -25,6 +27,11 @@ COLOURS = {
     "least-squares": "#2a8c6a",
     "sparse": "#1f2937",
 }
+
+
+def better(model: str) -> Literal["lower"] | None:
+    """Return the better side of a published value: there is one for the paper's own model only."""
+    return "lower" if model == "attention" else None
 
 
 def clip_name(clip: float | None) -> str:

@@ -19,7 +19,15 @@ from exactformer.experiments.fang.f2 import (
     solver_cells,
 )
 from exactformer.experiments.fang.learning import SOLVERS, run
-from exactformer.experiments.fang.names import ERRORS, LABELS, NOISY, TEST, TRAIN, clip_name
+from exactformer.experiments.fang.names import (
+    ERRORS,
+    LABELS,
+    NOISY,
+    TEST,
+    TRAIN,
+    better,
+    clip_name,
+)
 from exactformer.experiments.fang.networks import NETWORKS
 
 if TYPE_CHECKING:
@@ -32,13 +40,13 @@ PRINTED = {
     ("attention", TRAIN): (0.938, 0.07),
     ("attention", TEST): (0.109, 0.35),
     ("attention", EPOCHS): (212.0, 0.5),
-    ("attention", MINUTES): (1.9, 0.5),
+    ("attention", MINUTES): (1.9, math.inf),
     ("depth", TRAIN): (5.99, 0.5),
-    ("depth", MINUTES): (7.0, 0.5),
+    ("depth", MINUTES): (7.0, math.inf),
     ("width", TRAIN): (50.28, 0.5),
     ("width", TEST): (35.66, 0.5),
     ("width", EPOCHS): (329.0, 0.5),
-    ("width", MINUTES): (2.1, 0.5),
+    ("width", MINUTES): (2.1, math.inf),
 }
 CHOICE = (
     "The threshold of clipping, 1000, was chosen on these seeds for its convergence; 300 gave 0.093, "
@@ -49,7 +57,7 @@ NOTES = {
     "exceeds the mean and agreement says little.",
     EPOCHS: "The first epoch whose training error is within 0.01 of the one before; all epochs if "
     "there is none. It moves with the threshold of clipping.",
-    MINUTES: "Print is for one A100 GPU.",
+    MINUTES: "The published value is for one A100 GPU.",
 }
 
 
@@ -70,7 +78,7 @@ def quantities(scale: Scale) -> Iterator[Quantity]:
                 printed, within = PRINTED[model, row]
                 note = CHOICE if (model, row) == ("attention", TEST) else NOTES.get(row, "")
                 yield Quantity(
-                    label, metric, where, printed, "Table 1", "lower", within, note, drift
+                    label, metric, where, printed, "Table 1", better(model), within, note, drift
                 )
             else:
                 yield Quantity(label, metric, where, drift=drift)
@@ -132,15 +140,21 @@ EXPERIMENT = Experiment(
         Statement(
             "the sparse solver finds exactly the terms of the target on every seed",
             lambda s: s[f"sparse, {SUPPORT}"] == 1,
+            ours=True,
         ),
         Statement(
             "the sparse solver is ahead of least squares and of training",
             lambda s: _test(s, "sparse") < min(_test(s, "least-squares"), _test(s, "attention")),
+            ours=True,
         ),
         Statement(
-            "noisy test labels add their variance, 1, to the error of every good fit", _noise_shows
+            "noisy test labels add their variance, 1, to the error of every good fit",
+            _noise_shows,
+            ours=True,
         ),
-        Statement("the tightest clipping leaves attention further off", _clipping_matters),
+        Statement(
+            "the tightest clipping leaves attention further off", _clipping_matters, ours=True
+        ),
     ),
     figure=figure,
 )

@@ -111,7 +111,7 @@ EXPERIMENT = Experiment(
             "the median coefficient of variation of the leading singular values is below one half",
             _concentrated,
         ),
-        Statement("the effective rank is below the numerical rank", _low_rank),
+        Statement("the effective rank is below the numerical rank", _low_rank, ours=True),
     ),
     figure=figure,
 )

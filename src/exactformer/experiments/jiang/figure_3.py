@@ -250,6 +250,7 @@ EXPERIMENT = Experiment(
         Statement(
             "no model diverges, and the scores extracted from each give its own attention within 1e-4",
             _all_trained,
+            ours=True,
         ),
         Statement(
             "beyond smoke scale, attention alone: with m_h = 1 every seed ends with a larger training "
@@ -260,6 +261,7 @@ EXPERIMENT = Experiment(
             "beyond smoke scale, a head of size 1 costs more training error where attention is alone "
             "than in the deep model",
             _beyond_smoke(_size_matters_more_alone),
+            ours=True,
         ),
         Statement(
             "beyond smoke scale, spectra of the two largest sizes are closer in shape than those of "

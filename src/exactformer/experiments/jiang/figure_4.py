@@ -101,7 +101,7 @@ EXPERIMENT = Experiment(
             "F̂∘f̂ is (u, v) ↦ v, to a root mean square of",
         ),
         WITHIN_BOUNDS,
-        Statement("the constructed error falls like 1/λ, exponent −1 ± 0.2", _order_one),
+        Statement("the constructed error falls like 1/λ, exponent −1 ± 0.2", _order_one, ours=True),
     ),
     figure=figure,
 )

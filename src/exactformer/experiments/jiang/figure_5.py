@@ -103,6 +103,7 @@ EXPERIMENT = Experiment(
         Statement(
             "from λ = 8 to 16 the largest error of the construction falls a thousandfold (e⁸ = 2981)",
             _exponential,
+            ours=True,
         ),
     ),
     figure=figure,

@@ -151,9 +151,14 @@ def label(model: str, version: str) -> str:
 
 
 def quantities(
-    kernel: str, printed: Mapping[tuple[str, str], tuple[float, str, str]]
+    kernel: str,
+    printed: Mapping[tuple[str, str], tuple[float, str, str]],
+    errata: Mapping[tuple[str, str], str],
 ) -> tuple[Quantity, ...]:
-    """Return a row for each version and model; ``printed`` has print, its place and a note."""
+    """Return a row for each version and model.
+
+    ``printed`` has the published value, its place and a note; ``errata`` why such a value is wrong.
+    """
     rows = []
     for version in VERSIONS[kernel]:
         learnt, known = models_of(version)
@@ -166,9 +171,10 @@ def quantities(
                     {"model": model},
                     printed=value,
                     place=place,
-                    better="lower",
+                    better="lower" if model == TRANSFORMER else None,
                     note=note,
                     drift=9.0,
+                    errata=errata.get((model, version), ""),
                 )
             )
         rows += [

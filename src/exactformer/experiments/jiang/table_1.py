@@ -95,8 +95,8 @@ GUESS = f"naming, most frequent token, {FIRST}"
 SCORES = {"images": "accuracy", "translation": "BLEU"}
 PRINTED = {"images": (0.98, 0.96), "translation": (26.85, 25.91)}
 _ELSEWHERE = {
-    "images": "Print has {:.2f}, for a pretrained ViT-B/16.",
-    "translation": "Print has {:.2f} BLEU, on WMT14: another corpus.",
+    "images": "The paper has {:.2f}, for a pretrained ViT-B/16.",
+    "translation": "The paper has {:.2f} BLEU, on WMT14: another corpus.",
 }
 
 
@@ -209,7 +209,9 @@ EXPERIMENT = Experiment(
     run=run,
     quantities=lambda scale: tuple(quantities(scale)),
     statements=(
-        Statement("at full size the vision transformer names 82 % or more", _vision_is_good),
+        Statement(
+            "at full size the vision transformer names 82 % or more", _vision_is_good, ours=True
+        ),
         Statement(
             "trained on with moved patches, it is within 3 points of the original", _vision_keeps
         ),
@@ -222,19 +224,23 @@ EXPERIMENT = Experiment(
             "before it has learnt on, the translator has at most half of the BLEU it has afterwards, "
             "and the vision transformer nine tenths of the accuracy",
             _weights_alone_do_not,
+            ours=True,
         ),
         Statement(
             "with its positions moved along, the translator has the same BLEU within 0.1, untrained",
             _positions_are_all,
+            ours=True,
         ),
         Statement(
             "a transformer names 99 % of the tokens that were first, in both orders",
             _transformer_names,
+            ours=True,
         ),
         Statement(
             "an LSTM and a transformer that looks back do so in the original order; moved, they name "
             "at most half",
             _causal_models_guess,
+            ours=True,
         ),
     ),
     figure=figure,

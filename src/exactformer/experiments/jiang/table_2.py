@@ -39,19 +39,22 @@ if TYPE_CHECKING:
 _UNSAID = (
     "The paper does not say whether its filter has both signs, nor what is outside the sequence."
 )
+_BACK = "The published value fits a filter that looks back, not the one in the text."
 PRINTED = {
     (RNN, ORIGINAL): (1.02e-7, "Table 2", ""),
-    (RNN, REORDERED): (
-        3.57e-2,
-        "Table 2",
-        "Print is below what any linear, time-invariant, causal model can reach.",
-    ),
-    (RNN, BACK): (1.58e-7, "Table 2", "Print fits a filter that looks back, not the printed one."),
-    (RNN, BACK_SIGNED): (1.58e-7, "Table 2", "Print fits a filter that looks back."),
+    (RNN, REORDERED): (3.57e-2, "Table 2", ""),
+    (RNN, BACK): (1.58e-7, "Table 2", _BACK),
+    (RNN, BACK_SIGNED): (1.58e-7, "Table 2", _BACK),
     (TRANSFORMER, ORIGINAL): (2.18e-5, "Table 2", ""),
     (TRANSFORMER, REORDERED): (2.51e-5, "Table 2", ""),
     (TRANSFORMER, AHEAD): (2.39e-4, "Table 2", _UNSAID),
     (TRANSFORMER, AHEAD_SIGNED): (2.39e-4, "Table 2", _UNSAID),
+}
+ERRATA = {
+    (
+        RNN,
+        REORDERED,
+    ): "The published value is below what any linear, time-invariant, causal model can reach.",
 }
 
 
@@ -60,7 +63,9 @@ def _near(model: str, floor: str, version: str = REORDERED, within: float = 0.3)
         ratio = summary[label(model, version)] / summary[label(floor, version)]
         return 0.9 <= ratio <= 1 + within
 
-    return Statement(f"the {model}, {version}, comes within {within:.0%} of the {floor}", holds)
+    return Statement(
+        f"the {model}, {version}, comes within {within:.0%} of the {floor}", holds, ours=True
+    )
 
 
 def _no_loss_looking_back(summary: Summary) -> bool:
@@ -100,7 +105,7 @@ EXPERIMENT = Experiment(
     source="Jiang & Li 2023, Table 2",
     cells=lambda scale: cells(scale, "exponential"),
     run=run,
-    quantities=quantities("exponential", PRINTED),
+    quantities=quantities("exponential", PRINTED, ERRATA),
     statements=(
         _near(RNN, INVARIANT),
         _near(TIMED_RNN, VARYING),
@@ -109,6 +114,7 @@ EXPERIMENT = Experiment(
             "a filter that looks back leaves the RNN less than a thousandth of the error of one that "
             "looks ahead",
             _no_loss_looking_back,
+            errata="The paper's filter takes inputs still to come, which no RNN has seen.",
         ),
         Statement(
             "the transformer errs less than any causal model could, reordered and mixed ahead",
@@ -117,6 +123,7 @@ EXPERIMENT = Experiment(
         Statement(
             "with constructed weights the transformer's error is at most 1e-9 on every version",
             _constructed,
+            ours=True,
         ),
         Statement(
             "at the paper's sizes, on average over seeds, the transformer errs by at most 5e-5, "

@@ -141,5 +141,5 @@ def within_bounds(summary: Summary) -> bool:
 
 
 WITHIN_BOUNDS = Statement(
-    "no construction is further off than what its softmax leaks", within_bounds
+    "no construction is further off than what its softmax leaks", within_bounds, ours=True
 )

@@ -246,6 +246,7 @@ EXPERIMENT = Experiment(
     title="How much head MiniLM needs",
     claim="Heads can be halved by a fit to data at a small loss, which weights alone do not allow.",
     source="Jiang & Li 2023, section 5.2, on a pretrained sentence encoder",
+    ours=True,
     cells=cells,
     run=run,
     quantities=_quantities,

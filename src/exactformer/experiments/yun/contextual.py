@@ -132,7 +132,7 @@ def _quantities() -> tuple[Quantity, ...]:
             rows.append(
                 Quantity(
                     f"t_{sign}/δ for (d, n, 1/δ) = ({d}, {n}, {N})", name, where,
-                    printed=value, place="formula, by hand", within=0.0,
+                    printed=value, place="formula, by hand", within=0.0, ours=True,
                 )
             )  # fmt: skip
     rows += [
@@ -251,10 +251,16 @@ EXPERIMENT = Experiment(
     quantities=_quantities(),
     statements=(
         Statement("no two codes that must differ are equal, on any grid in any form", _contextual),
-        Statement("codes that must differ are at least a cell apart", _whole_cells),
-        Statement("the layers' codes are the formula's integers, every one", _keys_agree),
-        Statement("smallest and largest key are t_l and t_r", _ends_agree),
-        Statement("without the global shift, three tokens or more collide", _global_shift_needed),
+        Statement("codes that must differ are at least a cell apart", _whole_cells, ours=True),
+        Statement(
+            "the layers' codes are the formula's integers, every one", _keys_agree, ours=True
+        ),
+        Statement("smallest and largest key are t_l and t_r", _ends_agree, ours=True),
+        Statement(
+            "without the global shift, three tokens or more collide",
+            _global_shift_needed,
+            ours=True,
+        ),
     ),
     figure=draw,
 )

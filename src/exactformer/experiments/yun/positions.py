@@ -95,7 +95,7 @@ def _quantities(scale: Scale) -> list[Quantity]:
         Quantity(
             f"{name}, positions, δ = 1/{N}: d_2", "d_2",
             {"map": name, "cells": N, "positional": True},
-            printed=closed_form(name, N), place="closed form", within=0.02, drift=0.01,
+            printed=closed_form(name, N), place="closed form", within=0.02, drift=0.01, ours=True,
         )
         for name in ORDERED
         for N in sides
@@ -205,10 +205,12 @@ EXPERIMENT = Experiment(
     quantities=_quantities,
     statements=(
         Statement("sort, reverse and cumulative-sum are refused without positions", _refused),
-        Statement("each with two orders of the same columns that show it", _pairs_show_it),
+        Statement(
+            "each with two orders of the same columns that show it", _pairs_show_it, ours=True
+        ),
         Statement("with positions they are not, nor is mean-subtract without", _accepted),
-        Statement("closed forms are met within four standard errors", _closed_forms_met),
-        Statement("halving δ halves the error, exponent 1 ± 0.05", _first_order),
+        Statement("closed forms are met within four standard errors", _closed_forms_met, ours=True),
+        Statement("halving δ halves the error, exponent 1 ± 0.05", _first_order, ours=True),
     ),
     figure=draw,
 )

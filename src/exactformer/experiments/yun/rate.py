@@ -244,6 +244,7 @@ EXPERIMENT = Experiment(
     title="How fast sequence models approach their map",
     claim="Errors fall with δ as the closed forms say; giving up equal cells costs half the order.",
     source="Yun et al. 2020, the proof's three steps",
+    ours=True,
     cells=cells,
     run=run,
     quantities=_quantities,

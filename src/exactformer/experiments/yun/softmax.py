@@ -235,11 +235,11 @@ EXPERIMENT = Experiment(
     quantities=(
         Quantity(
             "decay of the codes' error by λ/2", _rate, {"sweep": "sharpness"}, printed=1.0,
-            place="e^(−λδ²/2)", within=0.05, drift=0.01,
+            place="e^(−λδ²/2)", within=0.05, drift=0.01, ours=True,
         ),
         Quantity(
             "decay of d_2 by k, in powers of 2", _ramp_rate, {"sweep": "ramp"}, printed=0.5,
-            place="2^(−k/2)", within=0.1, drift=0.05,
+            place="2^(−k/2)", within=0.1, drift=0.05, ours=True,
         ),
         Quantity("d_2 for ramps of 2^−5", "d_2", {"sweep": "ramp", "ramp": 5}, drift=0.05),
         Quantity(
@@ -250,11 +250,13 @@ EXPERIMENT = Experiment(
         ),
     ),
     statements=(
-        Statement("past the threshold codes err as e^(−λδ²/2), exponent 1 ± 0.05", _falls),
-        Statement("well below it, by more than a cell", _order_one_before),
-        Statement("never by more than certified", _codes_bounded),
-        Statement("ramps: d_2 to the hard model falls as 2^(−k/2), exponent ± 0.1", _ramps_fall),
-        Statement("and is at most what their share of the inputs can cost", _ramps_bounded),
+        Statement("past the threshold codes err as e^(−λδ²/2), exponent 1 ± 0.05", _falls, ours=True),
+        Statement("well below it, by more than a cell", _order_one_before, ours=True),
+        Statement("never by more than certified", _codes_bounded, ours=True),
+        Statement(
+            "ramps: d_2 to the hard model falls as 2^(−k/2), exponent ± 0.1", _ramps_fall, ours=True
+        ),
+        Statement("and is at most what their share of the inputs can cost", _ramps_bounded, ours=True),
         Statement("a tolerance asked for is met", _tolerances_met),
     ),
     figure=draw,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
+from exactformer.experiments.engine.result import Result
 from exactformer.studio.database.library import Paper
 from exactformer.studio.services import claims, editing, evidence, papers, surroundings
 from exactformer.studio.services.claims import ClaimView
@@ -238,10 +240,46 @@ def _claim(view: ClaimView) -> dict[str, Any]:
 
 
 def _evidence(found: Evidence) -> dict[str, Any]:
-    """Evidence as data; a mean that is no number (a run diverged) is null."""
-    fields = asdict(found)
-    for row in fields["rows"]:
-        for name in ("printed", "ours", "spread", "ratio"):
-            row[name] = evidence.finite(row[name])
-    fields["figures"] = [f"/figures/{found.experiment}.{kind}" for kind in found.figures]
-    return fields
+    """Evidence as data: words as pages show them, numbers as they are (null if a run diverged)."""
+    shown, result = found.shown, found.result
+    rows = result.summary.rows if result else ()
+    return {
+        "experiment": shown.name,
+        "title": shown.title,
+        "claim": shown.claim,
+        "source": shown.source,
+        "status": shown.verdict,
+        "why": shown.why,
+        "counts": shown.counts,
+        "command": shown.command,
+        "rows": [
+            {
+                "label": row.label,
+                "place": row.place,
+                "printed": row.printed,
+                "ours": _finite(row.mean),
+                "spread": _finite(row.spread),
+                "ratio": _finite(row.ratio),
+                "seeds": len(row.values),
+                "verdict": row.verdict,
+                "why": row.why,
+                "beyond_paper": row.ours,
+            }
+            for row in rows
+        ],
+        "statements": [
+            {"text": part.text, "holds": holds, "beyond_paper": part.ours, "errata": part.errata}
+            for part, holds in (result.tested if result else [])
+        ],
+        "provenance": _origin(result) if result else None,
+        "figures": [f"/figures/{shown.name}.{kind}" for kind in found.figures],
+        "figure_size": found.figure_size,
+    }
+
+
+def _origin(result: Result) -> dict[str, Any]:
+    return {**asdict(result.provenance), "scale": result.scale}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
 
+from exactformer.experiments.engine import presentation
+from exactformer.experiments.engine.verdict import Verdict
 from exactformer.studio import markup
 from exactformer.studio.database.library import Claim, Paper
 from exactformer.studio.services import evidence
 from exactformer.studio.services.evidence import Evidence
 
 CHECKED = "checked"
-CORRECTED = "holds corrected"
 OPEN = "not checked"
 # In the order of a summary: what a claim can be, and the tone it is shown in.
-TONES = {
-    "reproduced": "good",
-    "better": "good",
-    CHECKED: "accent",
-    CORRECTED: "warn",
-    "not reproduced": "bad",
-    "not compared": "plain",
-    evidence.NO_RUN: "plain",
-    OPEN: "plain",
-}
-
+TONES = {**presentation.TONES, CHECKED: "accent", OPEN: "plain"}
 
 # With this ``Claim.checked_by`` begins where a claim does not hold as printed, but after a change.
 _CORRECTED = "Corrected: "
@@ -42,12 +32,14 @@ class ClaimView:
 
     @property
     def status(self) -> str:
-        """What came of the claim: the stored run's verdict, or whether something checks it."""
-        if self.evidence is not None:
-            return self.evidence.status
-        if self.claim.checked_by.startswith(_CORRECTED):
-            return CORRECTED
-        return CHECKED if self.claim.checked_by else OPEN
+        """What came of the claim: the stored run's verdict, or whether something checks it.
+
+        A run that tests nothing of the paper decides only where nothing else checks the claim.
+        """
+        verdict = self.evidence.shown.verdict if self.evidence is not None else OPEN
+        if verdict not in (OPEN, Verdict.BEYOND) or not self.claim.checked_by:
+            return verdict
+        return str(Verdict.CORRECTED) if self.claim.checked_by.startswith(_CORRECTED) else CHECKED
 
     @property
     def tone(self) -> str:
@@ -72,5 +64,4 @@ def views(paper: Paper, results: Path | None) -> list[ClaimView]:
 
 def tally(claims: list[ClaimView]) -> list[tuple[str, str, int]]:
     """Return each status that occurs, its tone, and how many claims have it."""
-    numbers = Counter(view.status for view in claims)
-    return [(status, tone, numbers[status]) for status, tone in TONES.items() if numbers[status]]
+    return presentation.tally([view.status for view in claims], TONES)

@@ -1,0 +1,251 @@
+"""The presentation of a result: its verdict, rows, statements and counts in words, as plain data.
+
+The command line, the report, the documentation and the studio lay out what is here and add no words or
+numbers of their own.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from exactformer.experiments.engine.experiment import Experiment, Scale, Statement
+from exactformer.experiments.engine.numbers import number, plural
+from exactformer.experiments.engine.progress import duration
+from exactformer.experiments.engine.provenance import Provenance, command_line
+from exactformer.experiments.engine.result import Result
+from exactformer.experiments.engine.summary import Row
+from exactformer.experiments.engine.verdict import Verdict
+
+NO_RUN = "no stored run"
+# Every verdict in the order of summaries, with the tone in which it is shown.
+TONES: dict[str, str] = {
+    Verdict.REPRODUCED: "good",
+    Verdict.BETTER: "good",
+    Verdict.CORRECTED: "warn",
+    Verdict.NUMBERS_DIFFER: "warn",
+    Verdict.NOT_REPRODUCED: "bad",
+    Verdict.BEYOND: "plain",
+    Verdict.NOT_COMPARED: "plain",
+    Verdict.AGREES: "good",
+    Verdict.DIFFERS: "warn",
+    NO_RUN: "plain",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the table, as text. ``reference`` is the published or expected value, at ``place``."""
+
+    label: str
+    place: str
+    reference: str
+    ours: str
+    seeds: str
+    ratio: str
+    verdict: str
+    why: str
+    tone: str
+
+    def column(self, name: str) -> str:
+        """Return the field that stands in the column called ``name``."""
+        fields = {"Quantity": self.label, "Published": self.reference, "Expected": self.reference}
+        return fields.get(name) or str(getattr(self, name.lower()))
+
+
+@dataclass(frozen=True)
+class Item:
+    """A statement with its outcome. ``instead_of`` is what the paper says where it is corrected."""
+
+    text: str
+    holds: bool
+    outcome: str
+    instead_of: str
+
+    @property
+    def mark(self) -> str:
+        """A tick or a cross."""
+        return "✓" if self.holds else "✗"
+
+    def __str__(self) -> str:
+        return f"{self.text}. {self.instead_of}" if self.instead_of else self.text
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a result says about the paper, or about what is ours; ``count`` sums it up.
+
+    ``reference`` is the name of the column with the values that ours are compared with.
+    """
+
+    title: str
+    reference: str
+    count: str = ""
+    lines: tuple[Line, ...] = ()
+    items: tuple[Item, ...] = ()
+
+    @property
+    def compared(self) -> bool:
+        """Whether there is a value to compare with."""
+        return any(line.reference != "–" for line in self.lines)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table, in order: those that have anything to show."""
+        if self.compared:
+            return ("Quantity", self.reference, "Ours", "Seeds", "Ratio", "Verdict", "Why")
+        why = ("Why",) if any(line.why for line in self.lines) else ()
+        return ("Quantity", "Ours", "Seeds", *why)
+
+    def __bool__(self) -> bool:
+        return bool(self.lines or self.items)
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """A result, or an experiment without one, as every page shows it."""
+
+    name: str
+    title: str
+    claim: str
+    source: str
+    verdict: str
+    why: str
+    command: str
+    paper: Part = Part("The paper", "Published")
+    beyond: Part = Part("Beyond the paper", "Expected")
+    scale: str = ""
+    cost: str = "–"
+    origin: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def tone(self) -> str:
+        """How the verdict is coloured: good, warn, bad or plain."""
+        return TONES[self.verdict]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that have anything to show, the paper's first."""
+        return tuple(part for part in (self.paper, self.beyond) if part)
+
+    @property
+    def counts(self) -> str:
+        """Both parts summed up, apart from each other."""
+        return " ".join(f"{part.title}: {part.count}." for part in self.parts)
+
+
+def present(result: Result) -> Presentation:
+    """Return the presentation of ``result``."""
+    experiment, origin = result.experiment, result.provenance
+    rows, tested = result.summary.rows, result.tested
+    return Presentation(
+        name=experiment.name,
+        title=experiment.title,
+        claim=experiment.claim,
+        source=experiment.source,
+        verdict=str(result.verdict),
+        why=result.why,
+        command=origin.command,
+        paper=_paper([r for r in rows if not r.ours], [t for t in tested if not t[0].ours]),
+        beyond=_beyond([r for r in rows if r.ours], [t for t in tested if t[0].ours]),
+        scale=str(result.scale),
+        cost=duration(origin.seconds),
+        origin=_origin(origin),
+    )
+
+
+def waiting(
+    experiment: Experiment, why: str = "There is no stored run yet; the command makes one."
+) -> Presentation:
+    """Return the presentation of an experiment that has no result."""
+    return Presentation(
+        name=experiment.name,
+        title=experiment.title,
+        claim=experiment.claim,
+        source=experiment.source,
+        verdict=NO_RUN,
+        why=why,
+        command=command_line(experiment.name, Scale.DEFAULT, "cpu"),
+    )
+
+
+def tally(verdicts: Iterable[str], tones: Mapping[str, str] = TONES) -> list[tuple[str, str, int]]:
+    """Return each verdict that occurs, its tone and how often it occurs, in the order of ``tones``."""
+    counts = Counter(verdicts)
+    return [(str(name), tone, counts[name]) for name, tone in tones.items() if counts[name]]
+
+
+def _paper(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Part:
+    kinds = Counter(row.verdict for row in rows)
+    met, wrong = kinds[Verdict.REPRODUCED] + kinds[Verdict.BETTER], kinds[Verdict.CORRECTED]
+    compared = met + wrong + kinds[Verdict.DIFFERS]
+    claimed = [(part, holds) for part, holds in tested if part.of_paper]
+    corrections = sum(holds for part, holds in tested if part.corrects)
+    counts = []
+    if claimed or corrections:
+        counts.append(_holding(claimed) + (f", {corrections} corrected" if corrections else ""))
+    if compared:
+        values = f"{met} of {compared} published values met or bettered"
+        counts.append(values + (f", {wrong} corrected" if wrong else ""))
+    return _part("The paper", "Published", counts, rows, tested)
+
+
+def _beyond(rows: list[Row], tested: list[tuple[Statement, bool]]) -> Part:
+    counts = [_holding(tested)] if tested else []
+    if expected := [row for row in rows if row.verdict in (Verdict.AGREES, Verdict.DIFFERS)]:
+        agreeing = sum(row.verdict is Verdict.AGREES for row in expected)
+        counts.append(f"{agreeing} of {len(expected)} expected values met")
+    if more := len(rows) - len(expected):
+        other = "other " if expected else ""
+        counts.append(plural(more, f"{other}quantity", f"{other}quantities"))
+    return _part("Beyond the paper", "Expected", counts, rows, tested)
+
+
+def _part(
+    title: str,
+    reference: str,
+    counts: list[str],
+    rows: list[Row],
+    tested: list[tuple[Statement, bool]],
+) -> Part:
+    items = tuple(
+        Item(part.text, holds, "holds" if holds else "does not hold", part.errata)
+        for part, holds in tested
+    )
+    count = "; ".join(counts) or "nothing compared"
+    return Part(title, reference, count, tuple(map(_line, rows)), items)
+
+
+def _holding(tested: list[tuple[Statement, bool]]) -> str:
+    broken = [part.text for part, holds in tested if not holds]
+    which = f" (not: {'; '.join(broken)})" if broken else ""
+    return f"{len(tested) - len(broken)} of {len(tested)} statements hold{which}"
+
+
+def _line(row: Row) -> Line:
+    spread = f" ± {number(row.spread)}" if row.spread is not None else ""
+    diverged = number(row.mean) == "diverged"
+    return Line(
+        label=row.label,
+        place=row.place,
+        reference=number(row.printed),
+        ours=number(row.mean) + ("" if diverged else spread),
+        seeds=number(len(row.values)),
+        ratio="–" if diverged else number(row.ratio),
+        verdict="" if row.printed is None else str(row.verdict),
+        why=row.why,
+        tone=TONES[row.verdict],
+    )
+
+
+def _origin(origin: Provenance) -> dict[str, str]:
+    kept = f", {origin.kept} cells kept from before" if origin.kept else ""
+    changed = " with changes" if origin.modified else ""
+    return {
+        "cost": f"{duration(origin.seconds)} in {plural(origin.cells, 'cell')}; "
+        f"last run {duration(origin.wall_seconds)}{kept}",
+        "device": origin.device,
+        "seeds": ", ".join(map(str, origin.seeds)) or "none",
+        "date": origin.date,
+        "version": f"{origin.version}, commit {origin.commit or 'unknown'}{changed}",
+        "libraries": f"Python {origin.python}, torch {origin.torch}, numpy {origin.numpy}",
+    }
