@@ -135,7 +135,7 @@ def _show(result: "Result") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from exactformer.experiments.engine.progress import duration
+    from exactformer.progress import duration
 
     console = Console(highlight=False)
     experiment, origin = result.experiment, result.provenance

@@ -11,11 +11,11 @@ from typing import Any
 from exactformer.errors import InputError
 from exactformer.experiments.engine.cell import restore
 from exactformer.experiments.engine.experiment import Scale
-from exactformer.experiments.engine.progress import duration
 from exactformer.experiments.engine.provenance import command_line
 from exactformer.experiments.engine.result import read
 from exactformer.experiments.engine.store import write_atomically
 from exactformer.experiments.registry import find, names
+from exactformer.progress import duration
 
 Content = dict[str, Any]
 

@@ -42,11 +42,6 @@ class ReluNetwork(nn.Module):
         return count_parameters(self)
 
 
-def nn_width(dimension: int, degree: int) -> ReluNetwork:
-    """Return NN_width: Linear(d, n), ReLU, Linear(n, 1)."""
-    return ReluNetwork([dimension, paper_width(dimension, degree)])
-
-
 def nn_depth(dimension: int, degree: int, units: int | None = None) -> ReluNetwork:
     """Return NN_depth: q + 1 hidden layers, elsewhere with about as many parameters as ours."""
     units = units or DEPTH_UNITS.get((dimension, degree)) or _matching(dimension, degree)

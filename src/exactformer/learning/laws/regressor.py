@@ -19,6 +19,7 @@ from exactformer.learning.laws.dense.directions import checked_directions
 from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares, solve_sparse
 from exactformer.learning.laws.law import Law
 from exactformer.learning.laws.sample import DependentColumnsWarning, Sample, take_sample
+from exactformer.progress import progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,7 +144,6 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         sample = take_sample(rows, y.reshape(len(y), -1), weight, self._names)
         solved = self._solve(sample)
         self._laws: list[Law] = solved.laws
-        self._histories = solved.histories
         self._compiled: Any = None
         self._record(rows if weight is None else rows[weight > 0], sample, solved)
         self._warn()
@@ -203,12 +203,6 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         check_is_fitted(self)
         return formula.variable_names(self._names)
 
-    @property
-    def histories_(self) -> list[Any]:
-        """The training runs of ``solver="sgd"``, one for each output."""
-        check_is_fitted(self)
-        return self._histories
-
     def to_sympy(self) -> sympy.Expr | list[sympy.Expr]:
         """Return the law with exact rational coefficients."""
         return self._each(lambda law: formula.to_sympy(law.powers(), self.variables_))
@@ -247,10 +241,10 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
 
     def _descend(self, sample: Sample, directions: NDArray[np.float64] | int | None) -> Solved:
         from exactformer.learning.laws.trained.descent import Setting, solve_descent
-        from exactformer.learning.laws.trained.training import Protocol
+        from exactformer.learning.laws.trained.training import TrainingProtocol
 
         cycled = self.momentum == "cycled"
-        protocol = Protocol(
+        protocol = TrainingProtocol(
             self.epochs,
             self.batch_size,
             *self.learning_rate,
@@ -259,17 +253,20 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             cycled=cycled,
             tolerance=self.tolerance,
         )
-        report = None
-        if self.verbose:
-            from exactformer.learning.laws.trained.reporting import show
-
-            report = show
-        setting = Setting(
-            protocol, self._seed(), self.device, self.rescale, self.checkpoint, report
-        )
-        return solve_descent(
-            sample, self.n_features_in_, self.degree, directions, setting, self.memory_limit
-        )
+        with progress(
+            "training", self.epochs, self.verbose, unit="epochs", patience=0, lines=True
+        ) as update:
+            setting = Setting(
+                protocol,
+                self._seed(),
+                self.device,
+                self.rescale,
+                self.checkpoint,
+                lambda now: update(now.epoch, f"train MSE {now.train_mse:.4g}"),
+            )
+            return solve_descent(
+                sample, self.n_features_in_, self.degree, directions, setting, self.memory_limit
+            )
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -17,11 +17,11 @@ from typing import Any
 from exactformer.errors import FileFormatError
 from exactformer.experiments.engine.cell import restore
 from exactformer.experiments.engine.experiment import Scale
-from exactformer.experiments.engine.progress import duration
 from exactformer.experiments.engine.provenance import command_line
 from exactformer.experiments.engine.result import read
 from exactformer.experiments.engine.verdict import Verdict
 from exactformer.experiments.registry import find, names
+from exactformer.progress import duration
 from exactformer.studio.database.library import Claim
 from exactformer.studio.errors import NotFoundError
 

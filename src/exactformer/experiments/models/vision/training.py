@@ -93,7 +93,7 @@ def train_vision(
     seen: list[Tensor] = []
     ensemble.join = torch.compile(joined) if fuse else joined
     began, left = time.perf_counter(), most_steps
-    with sdpa_kernel(_KERNELS), progress("images", recipe.epochs, show) as tell:
+    with sdpa_kernel(_KERNELS), progress("images", recipe.epochs, show, unit="passes") as tell:
         try:
             advance = repeated(step, [*packed.state, *adam.state, clock, total], capture)
             began = time.perf_counter()

@@ -86,7 +86,10 @@ def train(
     batch = min(protocol.batch_size, data.count)
     rows = rows_that_fit(ensemble, protocol, data.tau, batch, memory_limit)
     total = protocol.steps + (protocol.finish_steps if protocol.finish else 0)
-    with _precision(protocol.precision), progress(f"{ensemble.models} models", total) as tell:
+    with (
+        _precision(protocol.precision),
+        progress(f"{ensemble.models} models", total, unit="steps") as tell,
+    ):
         run = _Run(ensemble, data, held_out, protocol, rows)
         try:
             run.descend(capture, report, tell)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -45,7 +45,6 @@ class Solved:
     laws: list[Law]
     degree: int
     aliases: list[list[Exponents]] = field(default_factory=list)
-    histories: list[Any] = field(default_factory=list)
 
 
 def frames(sample: Sample, dimension: int) -> list[Frame]:

@@ -21,7 +21,7 @@ from exactformer.learning.laws.trained.training import (
     History,
     Points,
     Progress,
-    Protocol,
+    TrainingProtocol,
     train,
 )
 
@@ -33,7 +33,7 @@ class Setting:
     Only the size: F has no bias, so a shift of the columns would leave the form of the theorem.
     """
 
-    protocol: Protocol
+    protocol: TrainingProtocol
     seed: int
     device: str = "cpu"
     rescale: bool = True
@@ -52,7 +52,6 @@ def solve_descent(
     """Train one model for each output."""
     degree = best_degree(sample, degree)
     laws: list[Law] = []
-    histories = []
     for output, frame in enumerate(frames(sample, dimension)):
         units = _Units.of(sample, output, setting.rescale)
         start = _start(directions, degree, units, setting.seed)
@@ -68,8 +67,7 @@ def solve_descent(
         freedom = sample.size - network.free_parameters
         law = RidgeLaw(frame, F, beta, b, freedom, history.train_mse[-1] * units.target**2)
         laws.append(law)
-        histories.append(history)
-    return Solved(laws, degree, [], histories)
+    return Solved(laws, degree)
 
 
 @dataclass(frozen=True)
