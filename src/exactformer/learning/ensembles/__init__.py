@@ -11,9 +11,12 @@ from exactformer.learning.ensembles.models.recurrent import (
     LinearRNNConfiguration,
     LinearRNNEnsemble,
 )
-from exactformer.learning.ensembles.training.history import EnsembleHistory
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
-from exactformer.learning.ensembles.training.train import EnsembleProgress, train
+from exactformer.learning.ensembles.training.train import (
+    EnsembleHistory,
+    EnsembleProgress,
+    train,
+)
 
 __all__ = [
     "AttentionConfiguration",

@@ -140,3 +140,24 @@ def _gather(values: Tensor, rows: Tensor, choice: Tensor | None) -> Tensor:
     if choice is None:
         return values.index_select(0, rows)
     return values.index_select(1, rows).index_select(0, choice)
+
+
+class RowOrder:
+    """One permutation of the rows after another, cut into batches of one size.
+
+    Every row comes once in ``count`` places, whether or not batches divide them. The order depends on
+    ``source`` alone (PyTorch's own random numbers unless given), not on the device or the models.
+    """
+
+    def __init__(self, count: int, batch: int, source: torch.Generator | None = None) -> None:
+        self.count, self.batch, self.source = count, batch, source
+        self._left = torch.empty(0, dtype=torch.long)
+
+    def next(self, steps: int) -> Tensor:
+        """Return the rows of the next steps, (steps, batch)."""
+        needed = steps * self.batch
+        epochs = -(-max(0, needed - len(self._left)) // self.count)
+        drawn = [torch.randperm(self.count, generator=self.source) for _ in range(epochs)]
+        rows = torch.cat([self._left, *drawn])
+        self._left = rows[needed:]
+        return rows[:needed].view(steps, self.batch)

@@ -30,8 +30,8 @@ def as_ridge_form(law: RidgeLaw, variables: list[str]) -> RidgeForm:
     """Return F, β and b as exact rationals, each direction halved until it fits the unit ball."""
     from exactformer.algebra.ridge import RidgeForm
 
-    F = np.zeros((len(law.F), law.frame.dimension))
-    F[:, law.frame.used] = law.F
+    F = np.zeros((len(law.F), law.data_range.dimension))
+    F[:, law.data_range.used] = law.F
     directions, beta = [], []
     for row, powers in zip(F, law.beta, strict=True):
         scale = _power_of_two_above(row)

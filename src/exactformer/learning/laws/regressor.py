@@ -214,8 +214,8 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     def _written(self, law: Law, write: Any) -> str:
         powers, noise = law.powers(), np.sqrt(law.variance) if law.variance > 0 else 0.0
         # Noise below the rounding of y would ask for digits nobody has.
-        noise = max(float(noise), 1e-13 * law.frame.size)
-        digits = formula.digits_needed(powers, law.errors(), law.frame.reach.tolist(), noise)
+        noise = max(float(noise), 1e-13 * law.data_range.size)
+        digits = formula.digits_needed(powers, law.errors(), law.data_range.reach.tolist(), noise)
         return str(write(powers, digits, self.variables_))
 
     def _each(self, make: Callable[[Law], Made]) -> Made | list[Made]:

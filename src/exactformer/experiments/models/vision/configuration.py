@@ -1,4 +1,4 @@
-"""What a vision transformer is: its sizes, and the order its patches come in."""
+"""The sizes of a vision transformer, and the order of its patches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a trained ensemble does on images as they are."""
+"""The loss and accuracy of a trained ensemble on images as they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from exactformer.experiments.models.vision.ensemble import VisionEnsemble
-from exactformer.experiments.models.vision.model import levelled
+from exactformer.experiments.models.vision.model import normalised
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def score(ensemble: VisionEnsemble, images: Tensor, labels: Tensor, batch: int =
     loss = torch.zeros(ensemble.models, dtype=torch.float64, device=images.device)
     right = torch.zeros_like(loss)
     for part, named in zip(torch.split(images, batch), torch.split(labels, batch), strict=True):
-        logits = ensemble(levelled(part).to(ensemble.patches))
+        logits = ensemble(normalised(part).to(ensemble.patches))
         spread = named.expand(ensemble.models, -1)
         loss += functional.cross_entropy(logits.mT, spread, reduction="none").double().sum(dim=1)
         right += (logits.argmax(dim=2) == spread).sum(dim=1)

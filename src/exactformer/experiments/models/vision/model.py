@@ -18,7 +18,7 @@ from exactformer.experiments.models.vision.configuration import VisionConfigurat
 
 
 class VisionTransformer(nn.Module):
-    """Images (batch, 3, side, side), as :func:`levelled` returns them, to logits (batch, classes)."""
+    """Images (batch, 3, side, side), as :func:`normalised` returns them, to logits (batch, classes)."""
 
     order: Tensor
 
@@ -85,7 +85,7 @@ class HeadAttention(nn.Module):
         return gathered
 
 
-def levelled(pixels: Tensor) -> Tensor:
+def normalised(pixels: Tensor) -> Tensor:
     """Return bytes as numbers round zero of about unit size."""
     return (pixels.float() - 120.0) / 64.0
 

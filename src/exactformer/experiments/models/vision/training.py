@@ -16,12 +16,12 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from exactformer.errors import InputError
-from exactformer.experiments.models.vision.augmentation import shown
+from exactformer.experiments.models.vision.augmentation import augmented
 from exactformer.experiments.models.vision.ensemble import VisionEnsemble, joined
 from exactformer.experiments.models.vision.recipe import Recipe, draw_pass
 from exactformer.learning.ensembles.training.adam import RowAdam
 from exactformer.learning.ensembles.training.capture import repeated
-from exactformer.learning.ensembles.training.packing import PackedWeights
+from exactformer.learning.ensembles.training.packed_weights import PackedWeights
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
 from exactformer.progress import progress
 
@@ -30,10 +30,10 @@ _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBacke
 
 @dataclass(frozen=True)
 class VisionHistory:
-    """What came of a training: mean loss of every pass and model, who diverged, and the time."""
+    """Mean loss of every pass and model, which models diverged, and the time."""
 
     losses: list[list[float]]
-    """(epochs, M), on the images as they were shown."""
+    """(epochs, M), on the augmented images."""
     diverged: list[bool]
     seconds: float
     steps: int
@@ -82,7 +82,7 @@ def train_vision(
 
     def step() -> None:
         now = plan.at(clock)
-        x, share = shown(images, labels, now, c.classes)
+        x, share = augmented(images, labels, now, c.classes)
         kept = now.kept.to(packed.values) if recipe.drop_path else None
         losses = soft_losses(ensemble(x.to(packed.values), kept), share, recipe.smoothing)
         packed.differentiate(losses)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from exactformer.errors import InputError
+
+Configuration = TypeVar("Configuration")
 
 
 class Ensemble(nn.Module, ABC):
@@ -106,8 +108,8 @@ def padded(tensors: Sequence[Tensor]) -> Tensor:
     return stacked
 
 
-def same_sizes(configurations: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuse configurations that differ in what one ensemble has to share."""
+def same_sizes(configurations: Sequence[Configuration], names: Sequence[str]) -> Configuration:
+    """Return the first configuration; refuse others that differ from it in ``names``."""
     if not configurations:
         raise InputError("an ensemble needs at least one configuration.")
     for name in names:
@@ -118,6 +120,7 @@ def same_sizes(configurations: Sequence[Any], names: Sequence[str]) -> None:
                 f"models of one ensemble share {name}, and these have {found}; "
                 "make one ensemble of each."
             )
+    return configurations[0]
 
 
 def _own_part(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -1,4 +1,4 @@
-"""What training takes, known before any of it is allocated."""
+"""The memory that training takes, known before any of it is allocated."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from exactformer.errors import SizeError
 from exactformer.learning.ensembles.models.base import Ensemble
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
+from exactformer.learning.sizes import readable
 
 _COPIES = 10  # weights, gradient, two moments, the best so far, and what a step needs in between
 _PIECE = 2**30
@@ -51,10 +52,6 @@ def rows_that_fit(
         hint = f"a batch_size of {rows}" if rows > 0 else "fewer models"
         raise SizeError(
             f"{ensemble.models} models and a batch of {batch} sequences of {tau} tokens take about "
-            f"{_readable(weights + batch * each)}, and there are {_readable(limit)}; {hint} would fit."
+            f"{readable(weights + batch * each)}, and there are {readable(limit)}; {hint} would fit."
         )
     return min(rows, max(batch, _PIECE // each))
-
-
-def _readable(size: int) -> str:
-    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"

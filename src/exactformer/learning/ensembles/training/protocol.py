@@ -1,16 +1,17 @@
-"""How an ensemble is trained, and the learning rate of every step."""
+"""The settings of a training run, and the learning rate of every step."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from exactformer.errors import InputError
+from exactformer.learning.ensembles.training.schedule import Schedule, rate_share
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class EnsembleProtocol:
     steps: int = 10_000
     batch_size: int = 256
     rate: float | tuple[float, ...] = 1e-3
-    schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
+    schedule: Schedule = "one-cycle"
     rise: float = 0.3
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
@@ -72,34 +73,23 @@ class EnsembleProtocol:
             )
         if len(self.betas) != 2 or not all(0 < beta < 1 for beta in self.betas):
             raise InputError(f"betas are {self.betas}; there are two, both between 0 and 1.")
-        if self.precision not in ("highest", "high"):
-            raise InputError(f"precision {self.precision!r} is neither 'highest' nor 'high'.")
-        if self.schedule not in ("one-cycle", "cosine", "constant"):
-            raise InputError(f"schedule {self.schedule!r} is none of one-cycle, cosine, constant.")
-        if self.finish not in (None, "lbfgs"):
-            raise InputError(f"finish {self.finish!r} is neither 'lbfgs' nor None.")
+        choices = {
+            "precision": ("highest", "high"),
+            "schedule": get_args(Schedule),
+            "finish": (None, "lbfgs"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} is {getattr(self, name)!r}; it must be one of {allowed}.")
 
     def rate_table(self, models: int) -> Tensor:
         """Return the learning rate of every step and model, (steps, M) in float64."""
         rates = self.rate if isinstance(self.rate, tuple) else (self.rate,) * models
         if len(rates) != models:
             raise InputError(f"rate has {len(rates)} entries for {models} models.")
-        shares = [self._share(step) for step in range(self.steps)]
+        shares = [
+            rate_share(self.schedule, step, self.steps, self.rise) for step in range(self.steps)
+        ]
         return torch.tensor(shares, dtype=torch.float64)[:, None] * torch.tensor(
             rates, dtype=torch.float64
         )
-
-    def _share(self, step: int) -> float:
-        """Return the share of the largest rate at a step, from 0."""
-        if self.schedule == "constant":
-            return 1.0
-        if self.schedule == "cosine":
-            return _cosine(1.0, 0.0, step / self.steps)
-        top, end = self.rise * self.steps - 1, self.steps - 1
-        if step <= top:
-            return _cosine(1 / 25, 1.0, step / top) if top > 0 else 1.0
-        return _cosine(1.0, 1 / 25e4, (step - top) / (end - top))
-
-
-def _cosine(start: float, stop: float, share: float) -> float:
-    return stop + (start - stop) * (1 + math.cos(math.pi * share)) / 2

@@ -52,7 +52,7 @@ def multiply_out(F: Array, beta: Array, b: float) -> dict[Exponents, float]:
         total += np.einsum("pk,kp->p", features, weights[rows][:, terms.total])
     total *= multinomials(terms)
     total[0] += b
-    return {terms.exponents(j): float(c) for j, c in enumerate(total)}
+    return dict(zip(terms.all_exponents(), total.tolist(), strict=True))
 
 
 def multinomials(terms: Terms) -> Array:
@@ -75,7 +75,7 @@ def ridge_coordinates(directions: Array, terms: Terms) -> list[Array]:
         )
     powers = terms.features(power_columns(columns.count, terms.degree).evaluate(directions))
     powers *= multinomials(terms)[:, None]
-    change = to_products_sparse([terms.exponents(j) for j in range(len(terms))], columns)
+    change = to_products_sparse(terms.all_exponents(), columns)
     return [
         np.asarray((change[:, terms.total == s] @ powers[terms.total == s]).T)
         for s in range(1, terms.degree + 1)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from exactformer.learning.laws.dense.directions import paper_width, unit_directions
-from exactformer.learning.laws.dense.solvers import Degree, Solved, best_degree, frames
+from exactformer.learning.laws.dense.solvers import Degree, Solved, best_degree, data_ranges
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.terms import check_size
 from exactformer.learning.laws.law import Law, RidgeLaw
@@ -52,7 +52,7 @@ def solve_descent(
     """Train one model for each output."""
     degree = best_degree(sample, degree)
     laws: list[Law] = []
-    for output, frame in enumerate(frames(sample, dimension)):
+    for output, data_range in enumerate(data_ranges(sample, dimension)):
         units = _Units.of(sample, output, setting.rescale)
         start = _start(directions, degree, units, setting.seed)
         batch = min(setting.protocol.batch_size, len(sample.X))
@@ -65,8 +65,8 @@ def solve_descent(
             )
         F, beta, b = units.undo(*(p.detach().double().cpu().numpy() for p in network.parameters()))
         freedom = sample.size - network.free_parameters
-        law = RidgeLaw(frame, F, beta, b, freedom, history.train_mse[-1] * units.target**2)
-        laws.append(law)
+        variance = history.train_mse[-1] * units.target**2
+        laws.append(RidgeLaw(data_range, freedom, variance, F, beta, b))
     return Solved(laws, degree)
 
 
