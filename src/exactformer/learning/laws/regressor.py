@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from exactformer.algebra import Polynomial
 
-Made = TypeVar("Made")
-SOLVERS = ("sparse", "least-squares", "sgd")
-FAMILIES = ("auto", "lattice", "spread", "tailored")
+_Made = TypeVar("_Made")
+_SOLVERS = ("sparse", "least-squares", "sgd")
+_FAMILIES = ("auto", "lattice", "spread", "tailored")
 
 
 class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -218,7 +218,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         digits = formula.digits_needed(powers, law.errors(), law.data_range.reach.tolist(), noise)
         return str(write(powers, digits, self.variables_))
 
-    def _each(self, make: Callable[[Law], Made]) -> Made | list[Made]:
+    def _each(self, make: Callable[[Law], _Made]) -> _Made | list[_Made]:
         check_is_fitted(self)
         made = [make(law) for law in self._laws]
         return made[0] if self._single else made
@@ -277,7 +277,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         if self.solver == "sparse":
             raise InputError(
                 "solver='sparse' takes its directions from the terms it finds; give directions as "
-                f"one of {', '.join(FAMILIES)}, or use solver='least-squares' or 'sgd'"
+                f"one of {', '.join(_FAMILIES)}, or use solver='least-squares' or 'sgd'"
             )
         if isinstance(self.directions, int | np.integer):
             if self.directions < 1:
@@ -336,11 +336,11 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             )
 
     def _check_parameters(self) -> None:
-        if self.solver not in SOLVERS:
-            raise InputError(f"solver={self.solver!r}: choose one of {', '.join(SOLVERS)}")
-        if isinstance(self.directions, str) and self.directions not in FAMILIES:
+        if self.solver not in _SOLVERS:
+            raise InputError(f"solver={self.solver!r}: choose one of {', '.join(_SOLVERS)}")
+        if isinstance(self.directions, str) and self.directions not in _FAMILIES:
             raise InputError(
-                f"directions={self.directions!r}: choose one of {', '.join(FAMILIES)}, or give a "
+                f"directions={self.directions!r}: choose one of {', '.join(_FAMILIES)}, or give a "
                 "number or an array (n, d)"
             )
         whole = isinstance(self.degree, int | np.integer) and not isinstance(self.degree, bool)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST_COLUMNS = 100_000
-LONGEST_HEADER = 2**24
+_MOST_COLUMNS = 100_000
+_LONGEST_HEADER = 2**24
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Table:
 
 
 def read_table(
-    path: Path, target: str, columns: list[str] | None = None, most: int = MOST_COLUMNS
+    path: Path, target: str, columns: list[str] | None = None, most: int = _MOST_COLUMNS
 ) -> Table:
     """Read CSV (any of , ; tab between cells) or Parquet; ``columns`` are all others by default.
 
     More than ``most`` columns to learn from are refused.
     """
-    frame = _read(path, most if columns is None else MOST_COLUMNS)
+    frame = _read(path, most if columns is None else _MOST_COLUMNS)
     names = [str(n) for n in frame.columns]
     frame.columns = names
     known = set(names)
@@ -91,10 +91,10 @@ def separator(line: str) -> str | None:
 def _header_separator(path: Path, most: int) -> str:
     """Return what separates the cells of the header; refuse one that is too long or repeats a name."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        header = file.readline(LONGEST_HEADER + 1)
-    if len(header) > LONGEST_HEADER:
+        header = file.readline(_LONGEST_HEADER + 1)
+    if len(header) > _LONGEST_HEADER:
         raise SizeError(
-            f"{path}: the header has more than {LONGEST_HEADER:,} characters; write fewer columns"
+            f"{path}: the header has more than {_LONGEST_HEADER:,} characters; write fewer columns"
         )
     cells = separator(header) or ","
     names = [n.strip() for n in next(csv.reader([header], delimiter=cells), [])]

@@ -35,28 +35,28 @@ from exactformer.learning.recommending.token_basis import TokenBasis
 from exactformer.learning.threads import one_torch_thread
 
 RNN, TRANSFORMER, ORDER_BLIND = "rnn", "transformer", "order-blind"
-OWN_TOKEN, CURVED, GATED = "own token", "own token, any function", "gated network"
-POINTWISE, EQUIVARIANT = "linear, pointwise", "linear, equivariant"
+OWN_TOKEN, _CURVED, _GATED = "own token", "own token, any function", "gated network"
+_POINTWISE, _EQUIVARIANT = "linear, pointwise", "linear, equivariant"
 INVARIANT = "linear, time-invariant"
-CAUSAL, ANY = "linear, causal", "linear, any"
+_CAUSAL, _ANY = "linear, causal", "linear, any"
 ATTENTION: dict[HeadKind, str] = {
     "any order": "attention",
     "by place": "attention with places",
     "causal": "causal attention",
 }
 FAMILIES = {
-    OWN_TOKEN: (POINTWISE, CURVED),
-    RNN: (POINTWISE, CURVED, INVARIANT, GATED),
-    TRANSFORMER: (POINTWISE, CURVED, EQUIVARIANT, INVARIANT, CAUSAL, ANY, *ATTENTION.values()),
-    ORDER_BLIND: (POINTWISE, CURVED, EQUIVARIANT, ATTENTION["any order"]),
+    OWN_TOKEN: (_POINTWISE, _CURVED),
+    RNN: (_POINTWISE, _CURVED, INVARIANT, _GATED),
+    TRANSFORMER: (_POINTWISE, _CURVED, _EQUIVARIANT, INVARIANT, _CAUSAL, _ANY, *ATTENTION.values()),
+    ORDER_BLIND: (_POINTWISE, _CURVED, _EQUIVARIANT, ATTENTION["any order"]),
 }
-SHARED = (POINTWISE, CURVED, INVARIANT)
-SIZES = (1, 2, 4, 8)
+SHARED = (_POINTWISE, _CURVED, INVARIANT)
+_SIZES = (1, 2, 4, 8)
 """Head sizes at which the best head is tried."""
 _MANY = 1500
 """With this many sequences, testing one fold of five is enough."""
 
-Tell = Callable[[str], None]
+_Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def turns_for(samples: Samples) -> int:
     return FOLDS if samples.reach else int(np.clip(round(_MANY / samples.count), 1, FOLDS))
 
 
-def compare(samples: Samples, folds: NDArray[np.int64], seed: int, tell: Tell) -> Comparison:
+def compare(samples: Samples, folds: NDArray[np.int64], seed: int, tell: _Tell) -> Comparison:
     """Fit every model without some folds, and measure it on these."""
     count = turns_for(samples)
     every = [Parts.of(samples, folds, turn) for turn in range(count)]
@@ -117,11 +117,11 @@ def compare(samples: Samples, folds: NDArray[np.int64], seed: int, tell: Tell) -
         choices = [_square(together - wanted), *(errors[m] for m in members if m in SHARED)]
         errors[family] = min(choices, key=np.sum)
     groups = np.concatenate([samples.groups()[parts.test] for parts in every])
-    cut = {m: np.concatenate([_square(t.cut[m] - t.wanted) for t in turns]) for m in SIZES}
+    cut = {m: np.concatenate([_square(t.cut[m] - t.wanted) for t in turns]) for m in _SIZES}
     return Comparison(errors, _square(wanted), draws(groups, seed), turns[0].head, cut)
 
 
-def _turn(samples: Samples, parts: Parts, seed: int, tell: Tell) -> _Turn:
+def _turn(samples: Samples, parts: Parts, seed: int, tell: _Tell) -> _Turn:
     train, check, test = parts.pick(samples)
     tell("linear maps")
     found: dict[str, Array] = {
@@ -129,16 +129,16 @@ def _turn(samples: Samples, parts: Parts, seed: int, tell: Tell) -> _Turn:
         for name, fit in fit_classes(samples, parts.train).items()
     }
     basis = TokenBasis.of(train.inputs, seed)
-    found[CURVED] = _own_token(basis, train, test)
+    found[_CURVED] = _own_token(basis, train, test)
     heads = {}
     for kind, name in ATTENTION.items():
         tell(name)
         heads[name] = fit_head(kind, basis, train, check)
         found[name] = heads[name].predict(test.inputs)
-    tell(GATED)
-    found[GATED] = fit_gated(train, check, seed).predict(test.inputs)
+    tell(_GATED)
+    found[_GATED] = fit_gated(train, check, seed).predict(test.inputs)
     head = heads[min(heads, key=lambda name: float(_square(found[name] - test.outputs).sum()))]
-    cut = {m: head.predict(test.inputs, m) for m in SIZES}
+    cut = {m: head.predict(test.inputs, m) for m in _SIZES}
     low, high = train.outputs.min(axis=(0, 1)), train.outputs.max(axis=(0, 1))
 
     def scaled(values: Array, name: str = "") -> Array:

@@ -28,12 +28,12 @@ from exactformer.learning.recommending.samples import FOLDS, LARGEST, Samples, s
 from exactformer.learning.threads import one_blas_thread
 from exactformer.progress import progress
 
-DRAWN = 2000
+_DRAWN = 2000
 """Sequences drawn from a target."""
 
 
 def recommend_architecture(
-    relationship: Any, outputs: Any = None, *, count: int = DRAWN, seed: int = 0
+    relationship: Any, outputs: Any = None, *, count: int = _DRAWN, seed: int = 0
 ) -> Recommendation:
     """Say whether a transformer or an RNN suits a relationship between sequences.
 

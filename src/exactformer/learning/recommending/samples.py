@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 FOLDS = 5
 LARGEST = 1e100
 """Values beyond this have no squares to speak of in float64; nor have differences below its inverse."""
-DRAWS = 1000
+_DRAWS = 1000
 """Bootstrap draws."""
 
 
@@ -153,7 +153,7 @@ def draws(groups: NDArray[np.int64], seed: int) -> Array:
     """Draw groups with replacement; return how often (draws, n) each member is drawn."""
     names, member = np.unique(groups, return_inverse=True)
     rng = np.random.default_rng(seed)
-    often = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=DRAWS)
+    often = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=_DRAWS)
     return often[:, member].astype(np.float64)
 
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from exactformer.experiments.models.translation.subwords import PAD
 
-States = tuple[tuple[Tensor, Tensor], ...]
+_States = tuple[tuple[Tensor, Tensor], ...]
 
 
 class Stack(nn.Module):
@@ -24,7 +24,7 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(nn.LSTM(width, width, batch_first=True) for _ in range(layers))
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, tokens: Tensor, states: States | None = None) -> tuple[Tensor, States]:
+    def forward(self, tokens: Tensor, states: _States | None = None) -> tuple[Tensor, _States]:
         """Return outputs (batch, n, width) and each layer's last state, in the weights' precision."""
         after = []
         with torch.autocast(tokens.device.type, enabled=False):
@@ -54,7 +54,7 @@ class RecurrentTranslator(nn.Module):
         tokens, _ = self.decoder(self._embed(prefix), self.begin(source))
         return self._scores(tokens)
 
-    def begin(self, source: Tensor) -> States:
+    def begin(self, source: Tensor) -> _States:
         """Read the source, without its padding."""
         source, lengths = without_padding(source)
         tokens, _ = self.encoder(self._embed(source))
@@ -64,7 +64,7 @@ class RecurrentTranslator(nn.Module):
         pairs = zip(parts[::2], parts[1::2], strict=True)
         return tuple((hidden.tanh().contiguous(), kept.contiguous()) for hidden, kept in pairs)
 
-    def advance(self, word: Tensor, state: States) -> tuple[Tensor, States]:
+    def advance(self, word: Tensor, state: _States) -> tuple[Tensor, _States]:
         """Return scores (batch, vocabulary) after one more id (batch,)."""
         tokens, after = self.decoder(self._embed(word[:, None]), state)
         return self._scores(tokens)[:, 0], after

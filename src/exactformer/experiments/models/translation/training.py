@@ -35,7 +35,7 @@ def fit(
 ) -> list[float]:
     """Take ``steps`` of Adam; return all losses, and leave the model in evaluation mode.
 
-    ``loss`` returns the mean loss of some rows, ids (batch,) out of ``count``. The rate is ``rate`` times
+    ``loss`` returns the mean loss of rows, ids (batch,) out of ``count``. The rate is ``rate`` times
     the shares of :func:`~exactformer.learning.ensembles.training.schedule.warm_up`.
     """
     device = next(model.parameters()).device

@@ -16,7 +16,7 @@ from torch.nn import functional
 from exactformer.experiments.models.translation.subwords import PAD
 from exactformer.learning.ensembles.models.positions import sinusoids
 
-Pair = tuple[Tensor, Tensor]
+_Pair = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class DecoderState:
 
     place: int
     readable: Tensor
-    source: tuple[Pair, ...]
-    past: tuple[Pair, ...]
+    source: tuple[_Pair, ...]
+    past: tuple[_Pair, ...]
 
 
 class MultiHeadAttention(nn.Module):
@@ -39,13 +39,13 @@ class MultiHeadAttention(nn.Module):
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
 
-    def keys_values(self, tokens: Tensor) -> Pair:
+    def keys_values(self, tokens: Tensor) -> _Pair:
         """Return keys and values (batch, heads, n, width / heads) of ``tokens``."""
         keys, values = self.key_value(tokens).chunk(2, dim=2)
         return self._split(keys), self._split(values)
 
     def forward(
-        self, tokens: Tensor, pair: Pair, readable: Tensor | None = None, causal: bool = False
+        self, tokens: Tensor, pair: _Pair, readable: Tensor | None = None, causal: bool = False
     ) -> Tensor:
         """Let ``tokens`` attend to keys and values."""
         mixed = functional.scaled_dot_product_attention(
@@ -96,19 +96,19 @@ class DecoderLayer(EncoderLayer):
         self.source_norm = nn.LayerNorm(width)
         self.source_attention = MultiHeadAttention(width, heads)
 
-    def read(self, memory: Tensor) -> Pair:
+    def read(self, memory: Tensor) -> _Pair:
         """Return keys and values of the encoded source."""
         return self.source_attention.keys_values(memory)
 
-    def decode(self, tokens: Tensor, readable: Tensor, source: Pair) -> Tensor:
+    def decode(self, tokens: Tensor, readable: Tensor, source: _Pair) -> Tensor:
         """Return all tokens after this layer; each attends to those before it."""
         return self._feed_forward(
             self._attend_source(self._attend(tokens, None, True), readable, source)
         )
 
     def advance(
-        self, token: Tensor, past: Pair | None, readable: Tensor, source: Pair
-    ) -> tuple[Tensor, Pair]:
+        self, token: Tensor, past: _Pair | None, readable: Tensor, source: _Pair
+    ) -> tuple[Tensor, _Pair]:
         """Return one more token (batch, 1, width), and keys and values with its own added."""
         normal = self.norm(token)
         pair = self.self_attention.keys_values(normal)
@@ -117,7 +117,7 @@ class DecoderLayer(EncoderLayer):
         attended = token + self.drop(self.self_attention(normal, pair))
         return self._feed_forward(self._attend_source(attended, readable, source)), pair
 
-    def _attend_source(self, tokens: Tensor, readable: Tensor, source: Pair) -> Tensor:
+    def _attend_source(self, tokens: Tensor, readable: Tensor, source: _Pair) -> Tensor:
         attended: Tensor = tokens + self.drop(
             self.source_attention(self.source_norm(tokens), source, readable)
         )

@@ -27,7 +27,7 @@ class VisionTransformer(nn.Module):
         c = self.configuration = configuration
         self.embed = nn.Linear(c.pixels, c.width, bias=False)
         self.places = nn.Parameter(torch.empty(c.tokens, c.width))
-        self.blocks = nn.ModuleList(Block(c) for _ in range(c.layers))
+        self.blocks = nn.ModuleList(_Block(c) for _ in range(c.layers))
         self.classify = nn.Linear(c.width, c.classes)
         self.register_buffer("order", torch.tensor(c.order), persistent=False)
         self.reset_parameters()
@@ -46,12 +46,12 @@ class VisionTransformer(nn.Module):
         return logits
 
 
-class Block(nn.Module):
+class _Block(nn.Module):
     """Attention, then the feed-forward part if there is one."""
 
     def __init__(self, c: VisionConfiguration) -> None:
         super().__init__()
-        self.attention = HeadAttention(c)
+        self.attention = _HeadAttention(c)
         self.widen = nn.Linear(c.width, c.hidden, bias=False) if c.hidden else None
         self.narrow = nn.Linear(c.hidden, c.width, bias=False) if c.hidden else None
 
@@ -63,7 +63,7 @@ class Block(nn.Module):
         return x
 
 
-class HeadAttention(nn.Module):
+class _HeadAttention(nn.Module):
     """Heads whose queries and keys have a size of their own."""
 
     def __init__(self, c: VisionConfiguration) -> None:

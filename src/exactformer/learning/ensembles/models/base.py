@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from exactformer.errors import InputError
 
-Configuration = TypeVar("Configuration")
+_Configuration = TypeVar("_Configuration")
 
 
 class Ensemble(nn.Module, ABC):
@@ -108,7 +108,7 @@ def padded(tensors: Sequence[Tensor]) -> Tensor:
     return stacked
 
 
-def same_sizes(configurations: Sequence[Configuration], names: Sequence[str]) -> Configuration:
+def same_sizes(configurations: Sequence[_Configuration], names: Sequence[str]) -> _Configuration:
     """Return the first configuration; refuse others that differ from it in ``names``."""
     if not configurations:
         raise InputError("an ensemble needs at least one configuration.")

@@ -29,7 +29,7 @@ def weight_bytes(ensemble: Ensemble, protocol: EnsembleProtocol) -> int:
     return (_COPIES + pairs) * sum(p.numel() * p.element_size() for p in ensemble.parameters())
 
 
-def available_bytes(device: torch.device) -> int:
+def _available_bytes(device: torch.device) -> int:
     """Return what may be used of what a device has left; of a processor, of all its memory."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -45,7 +45,7 @@ def rows_that_fit(
     Refuses a ``batch`` that does not fit; more than fill a piece of memory would gain nothing.
     """
     if limit is None:
-        limit = available_bytes(next(ensemble.parameters()).device)
+        limit = _available_bytes(next(ensemble.parameters()).device)
     weights, each = weight_bytes(ensemble, protocol), sequence_bytes(ensemble, tau)
     rows = (limit - weights) // each
     if rows < batch:
