@@ -37,21 +37,21 @@ def progress(
     standard error is not a terminal, ``lines`` prints a line every ten seconds and one at the end.
     Work that prints lines leaves its finished bar behind, too.
     """
-    begin = monotonic()
+    begin, start = monotonic(), done
     with ExitStack() as stack:
         if not show or (lines and done == total):
             yield _nothing
         elif not sys.stderr.isatty():
             yield _lines(title, total, unit, done, begin) if lines and total else _nothing
         else:
-            bar: Update | None = None
+            bar: Callable[[int, str], None] | None = None
 
-            def update(now: int, note: str = "") -> None:
+            def update(done: int, note: str = "") -> None:
                 nonlocal bar
                 if bar is None and monotonic() - begin >= patience:
-                    bar = stack.enter_context(_bar(title, total, unit, done, not lines))
+                    bar = stack.enter_context(_bar(title, total, unit, start, not lines))
                 if bar is not None:
-                    bar(now, note)
+                    bar(done, note)
 
             if not patience:
                 update(done)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from exactformer.experiments.models.mixing.encoder import MixingEncoder
+from exactformer.experiments.models.mixing import MixingEncoder
 from exactformer.experiments.yun.alternatives_tasks import PAD
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exactformer.experiments.models.mixing.encoder import MixingEncoder
+from exactformer.experiments.models.mixing import MixingEncoder
 from exactformer.experiments.models.vision.model import normalised, patches_of
 from exactformer.experiments.yun.alternatives_models import PatchModel, WordModel
 from exactformer.experiments.yun.alternatives_tasks import (

@@ -1,6 +1,6 @@
 """Many small models trained as one: every weight has a leading axis for the model."""
 
-from exactformer.learning.ensembles.evaluation import evaluate
+from exactformer.learning.ensembles.data import evaluate
 from exactformer.learning.ensembles.models.attention import (
     AttentionConfiguration,
     AttentionEnsemble,

@@ -1,4 +1,4 @@
-"""How much each model, and each family of models, explains on sequences it has not seen.
+"""Shares of variance that each model, and each family, explains on sequences it has not seen.
 
 Families share what both can do:
 
@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 from exactformer.learning.recommending.gru import fit_gated
 from exactformer.learning.recommending.heads import Head, HeadKind, fit_head
 from exactformer.learning.recommending.linear import fit_classes, ridge
-from exactformer.learning.recommending.parts import Part, Parts
-from exactformer.learning.recommending.samples import FOLDS, Array, Samples, draws
+from exactformer.learning.recommending.samples import FOLDS, Array, Part, Parts, Samples, draws
 from exactformer.learning.recommending.token_basis import TokenBasis
 from exactformer.learning.threads import one_torch_thread
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from exactformer.learning.recommending.parts import Part
-from exactformer.learning.recommending.samples import Array
+from exactformer.learning.recommending.samples import Array, Part
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

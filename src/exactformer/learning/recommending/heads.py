@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from exactformer.learning.recommending.parts import Part
-from exactformer.learning.recommending.samples import Array
+from exactformer.learning.recommending.samples import Array, Part
 from exactformer.learning.recommending.token_basis import TokenBasis, place_basis
 
 if TYPE_CHECKING:

@@ -30,6 +30,8 @@ _CLASSES: tuple[LinearClass, ...] = get_args(LinearClass)
 
 _PENALTIES = 10.0 ** np.arange(-12, 3)
 """Relative to the mean eigenvalue of the normal equations."""
+_LEAST_FREEDOM = 0.05
+"""Fits that leave fewer degrees of freedom to the residual, relative to its number, are not trusted."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +85,8 @@ def fit_classes(samples: Samples, rows: NDArray[np.bool_]) -> dict[LinearClass, 
     x, y = samples.inputs[rows], samples.outputs[rows]
     centre, offset = x.mean(axis=0), y.mean(axis=0)
     moments = _Moments.of(x - centre, y - offset, samples.last_only)
-    return {
-        name: LinearFit(getattr(moments, _METHODS[name])(), centre, offset) for name in _CLASSES
-    }
-
-
-_METHODS = {
-    "pointwise": "pointwise",
-    "equivariant": "equivariant",
-    "time-invariant": "time_invariant",
-    "causal": "causal",
-    "any": "unrestricted",
-}
+    operators = {name: getattr(moments, name.replace("-", "_"))() for name in _CLASSES}
+    return {name: LinearFit(operator, centre, offset) for name, operator in operators.items()}
 
 
 @dataclass(frozen=True)
@@ -124,8 +116,7 @@ class _Moments:
         return _convolution(self._pooled(normal, right), len(self.ends))
 
     def pointwise(self) -> Array:
-        own = self._own()
-        return self._spread(self._pooled(own[0], own[1]))
+        return self._spread(self._pooled(*self._own()))
 
     def equivariant(self) -> Array:
         """Fit y(t) = a x(t) + b Σ_s x(s)."""
@@ -150,7 +141,7 @@ class _Moments:
             )
         return operator
 
-    def unrestricted(self) -> Array:
+    def any(self) -> Array:
         return self._solve(self.xx, self.xy, self.yy, self.count)
 
     @property
@@ -211,7 +202,3 @@ def ridge(normal: Array, right: Array, total: Array, count: int) -> Array:
         scores[better] = score[better]
         best[:, better] = inverse[:, None] * z[:, better]
     return np.asarray(vectors @ best)
-
-
-_LEAST_FREEDOM = 0.05
-"""Fits that leave fewer degrees of freedom to the residual, relative to its number, are not trusted."""

@@ -1,4 +1,4 @@
-"""What the time-invariant kernel κ(s) says about memory: how fast it fades, how many states hold it.
+"""Memory from the time-invariant kernel κ(s): how fast it fades, how many states hold it.
 
 *Decay.* The smallest non-increasing majorant κ*(s) = max_{r≥s} |κ(r)| falls as e^{−s/γ}; γ comes from a
 line through log κ* where the kernel stands clear of its own uncertainty.

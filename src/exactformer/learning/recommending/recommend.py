@@ -4,8 +4,8 @@ Section 6 of Jiang and Li compares the two: RNNs suffer from a change of order t
 relationship look ahead, and from memory that does not fade; transformers from mixing, which raises the
 rank of the score. All of that can be measured: the linear part by nested least squares
 (:mod:`.linear`), memory from its kernel (:mod:`.memory`), the coupling and its spectrum by an attention
-head in a basis (:mod:`.heads`), nonlinear recurrence by a gated network (:mod:`.gates`). The comparison
-is made on sequences held out (:mod:`.comparing`), and one rule decides (:mod:`.deciding`).
+head in a basis (:mod:`.heads`), nonlinear recurrence by a gated network (:mod:`.gru`). The comparison
+is made on sequences held out (:mod:`.comparison`), and one rule decides (:mod:`.decision`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DRAWN = 2000
 def recommend_architecture(
     relationship: Any, outputs: Any = None, *, count: int = _DRAWN, seed: int = 0
 ) -> Recommendation:
-    """Say whether a transformer or an RNN suits a relationship between sequences.
+    """Decide whether a transformer or an RNN suits a relationship between sequences.
 
     ``relationship`` is one of
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from exactformer.learning.ensembles.data import Sequences
-from exactformer.learning.ensembles.evaluation import mean_losses
+from exactformer.learning.ensembles.data import Sequences, mean_losses
 from exactformer.learning.ensembles.models.base import Ensemble
 from exactformer.learning.ensembles.training.adam import RowAdam
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol

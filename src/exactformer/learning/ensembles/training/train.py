@@ -21,8 +21,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from exactformer.errors import InputError
-from exactformer.learning.ensembles.data import RowOrder, Sequences, sequences
-from exactformer.learning.ensembles.evaluation import mean_losses, parts
+from exactformer.learning.ensembles.data import (
+    RowOrder,
+    Sequences,
+    mean_losses,
+    parts,
+    sequences,
+)
 from exactformer.learning.ensembles.models.base import Ensemble, generators
 from exactformer.learning.ensembles.training.adam import RowAdam
 from exactformer.learning.ensembles.training.capture import repeated
