@@ -16,9 +16,8 @@ from torch.nn import functional
 from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.recurrent import Stack
 from exactformer.experiments.models.translation.training import fit
-from exactformer.experiments.models.vision.augmentation import augmented
 from exactformer.experiments.models.vision.model import normalised, patches_of
-from exactformer.experiments.models.vision.recipe import Pass
+from exactformer.experiments.models.vision.recipe import Pass, augmented
 from exactformer.experiments.yun.alternatives_tasks import Images, images
 
 

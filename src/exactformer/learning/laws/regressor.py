@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from exactformer.errors import InputError
 from exactformer.learning.laws import formula
-from exactformer.learning.laws.dense.directions import checked_directions
+from exactformer.learning.laws.dense.directions import checked_directions, unit_directions
 from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares, solve_sparse
 from exactformer.learning.laws.law import Law
 from exactformer.learning.laws.sample import DependentColumnsWarning, Sample, take_sample
@@ -224,24 +224,20 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         return made[0] if self._single else made
 
     def _solve(self, sample: Sample) -> Solved:
-        directions = self._given_directions(sample)
+        directions, d, limit = (
+            self._given_directions(sample),
+            self.n_features_in_,
+            self.memory_limit,
+        )
         if self.solver == "sparse":
-            return solve_sparse(
-                sample, self.n_features_in_, self.degree, self.significance, self.memory_limit
-            )
+            return solve_sparse(sample, d, self.degree, self.significance, limit)
         if self.solver == "least-squares":
-            return solve_least_squares(
-                sample,
-                self.n_features_in_,
-                self.degree,
-                self._drawn(directions, sample),
-                self.memory_limit,
-            )
-        return self._descend(sample, directions)
-
-    def _descend(self, sample: Sample, directions: NDArray[np.float64] | int | None) -> Solved:
+            if isinstance(directions, int):
+                generator = np.random.default_rng(self._seed())
+                directions = unit_directions(directions, sample.X.shape[1], generator)
+            return solve_least_squares(sample, d, self.degree, directions, limit)
         from exactformer.learning.laws.trained.descent import Setting, solve_descent
-        from exactformer.learning.laws.trained.training import TrainingProtocol
+        from exactformer.learning.laws.trained.training import Progress, TrainingProtocol
 
         cycled = self.momentum == "cycled"
         protocol = TrainingProtocol(
@@ -253,20 +249,16 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             cycled=cycled,
             tolerance=self.tolerance,
         )
+        where = self._seed(), self.device, self.rescale, self.checkpoint
         with progress(
             "training", self.epochs, self.verbose, unit="epochs", patience=0, lines=True
         ) as update:
-            setting = Setting(
-                protocol,
-                self._seed(),
-                self.device,
-                self.rescale,
-                self.checkpoint,
-                lambda now: update(now.epoch, f"train MSE {now.train_mse:.4g}"),
-            )
-            return solve_descent(
-                sample, self.n_features_in_, self.degree, directions, setting, self.memory_limit
-            )
+
+            def report(now: Progress) -> None:
+                update(now.epoch, f"train MSE {now.train_mse:.4g}")
+
+            setting = Setting(protocol, *where, report)
+            return solve_descent(sample, d, self.degree, directions, setting, limit)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -284,15 +276,6 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
                 raise InputError(f"directions={self.directions}: at least one is needed")
             return int(self.directions)
         return checked_directions(self.directions, self.n_features_in_)[:, sample.used]
-
-    def _drawn(
-        self, directions: NDArray[np.float64] | int | None, sample: Sample
-    ) -> NDArray[np.float64] | None:
-        from exactformer.learning.laws.dense.directions import unit_directions
-
-        if not isinstance(directions, int):
-            return directions
-        return unit_directions(directions, sample.X.shape[1], np.random.default_rng(self._seed()))
 
     def _column_names(self) -> list[str]:
         if hasattr(self, "feature_names_in_"):

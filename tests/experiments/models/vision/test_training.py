@@ -13,9 +13,8 @@ from exactformer.experiments.models.vision import (
     score,
     train_vision,
 )
-from exactformer.experiments.models.vision.augmentation import augmented
 from exactformer.experiments.models.vision.model import normalised
-from exactformer.experiments.models.vision.recipe import draw_pass
+from exactformer.experiments.models.vision.recipe import augmented, draw_pass
 from exactformer.experiments.models.vision.training import soft_losses
 
 SMALL = VisionConfiguration(

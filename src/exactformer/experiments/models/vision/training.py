@@ -16,9 +16,9 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from exactformer.errors import InputError
-from exactformer.experiments.models.vision.augmentation import augmented
 from exactformer.experiments.models.vision.ensemble import VisionEnsemble, joined
-from exactformer.experiments.models.vision.recipe import Recipe, draw_pass
+from exactformer.experiments.models.vision.model import normalised
+from exactformer.experiments.models.vision.recipe import Recipe, augmented, draw_pass
 from exactformer.learning.ensembles.training.adam import RowAdam
 from exactformer.learning.ensembles.training.capture import repeated
 from exactformer.learning.ensembles.training.packed_weights import PackedWeights
@@ -116,6 +116,28 @@ def train_vision(
             ensemble.join = joined
     done = int(adam.clock)
     return VisionHistory(losses, (~adam.finite).tolist(), seconds, done)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of each model: mean cross-entropy, and the share of images it classifies correctly."""
+
+    loss: list[float]
+    accuracy: list[float]
+
+
+@torch.no_grad()
+def score(ensemble: VisionEnsemble, images: Tensor, labels: Tensor, batch: int = 500) -> Score:
+    """Return how each model does on images (N, 3, side, side), bytes, with labels (N,)."""
+    loss = torch.zeros(ensemble.models, dtype=torch.float64, device=images.device)
+    right = torch.zeros_like(loss)
+    for part, named in zip(torch.split(images, batch), torch.split(labels, batch), strict=True):
+        logits = ensemble(normalised(part).to(ensemble.patches))
+        spread = named.expand(ensemble.models, -1)
+        loss += functional.cross_entropy(logits.mT, spread, reduction="none").double().sum(dim=1)
+        right += (logits.argmax(dim=2) == spread).sum(dim=1)
+    count = len(images)
+    return Score((loss / count).tolist(), (right / count).tolist())
 
 
 def soft_losses(logits: Tensor, share: Tensor, smoothing: float) -> Tensor:

@@ -74,6 +74,14 @@ class Columns:
             table[k + 1] = row * number(float(self.g[k + 1, column]))
         return table if number is not float else table.astype(np.float64)
 
+    def all_powers(self, number: type[Any] = float) -> list[NDArray[Any]]:
+        """Return C of every column."""
+        return [self.powers(j, number) for j in range(self.count)]
+
+    def all_expansions(self, number: type[Any] = float) -> list[NDArray[Any]]:
+        """Return D of every column."""
+        return [self.expansions(j, number) for j in range(self.count)]
+
     def expansions(self, column: int, number: type[Any] = float) -> NDArray[Any]:
         """Return D with x^k = Σ_i D[k, i] p_i(x): the first row of powers of the Jacobi matrix."""
         top = int(self.degree[column])
