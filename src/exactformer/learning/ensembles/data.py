@@ -17,8 +17,8 @@ from exactformer.learning.ensembles.models.base import Ensemble
 class Sequences:
     """Inputs and targets of M models; what they share is stored once.
 
-    ``x`` is (N, τ[, d]) or a bank (K, N, τ[, d]), ``y`` likewise; ``choice`` (M,) says which entry of
-    the banks is a model's own. ``mask`` (N, τ) is true at tokens that are there.
+    ``x`` is (N, τ[, d]) or a bank (K, N, τ[, d]), ``y`` likewise; ``choice`` (M,) has the entry of
+    the banks that is a model's own. ``mask`` (N, τ) is true at tokens that are there.
     """
 
     x: Tensor

@@ -85,7 +85,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     unused_ : dict
         Columns left out, and why: constant, or a linear function of others.
     aliases_ : list of lists
-        Terms that on the training data cannot be told from those in the formula.
+        Terms that the training data cannot distinguish from those in the formula.
 
     Notes
     -----

@@ -55,14 +55,14 @@ _SIZES = (1, 2, 4, 8)
 _MANY = 1500
 """With this many sequences, testing one fold of five is enough."""
 
-_Tell = Callable[[str], None]
+_Begin = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Squared errors (n,) of each tested sequence by model and family, and its squared deviation.
 
-    Errors are in units of the outputs' variances. ``draws`` (draws, n) says how often each sequence
+    Errors are in units of the outputs' variances. ``draws`` (draws, n) counts how often each sequence
     is drawn; ``cut`` gives the errors of the best head with its score cut to rank m.
     """
 
@@ -101,12 +101,12 @@ def turns_for(samples: Samples) -> int:
     return FOLDS if samples.reach else int(np.clip(round(_MANY / samples.count), 1, FOLDS))
 
 
-def compare(samples: Samples, folds: NDArray[np.int64], seed: int, tell: _Tell) -> Comparison:
+def compare(samples: Samples, folds: NDArray[np.int64], seed: int, begin: _Begin) -> Comparison:
     """Fit every model without some folds, and measure it on these."""
     count = turns_for(samples)
     every = [Parts.of(samples, folds, turn) for turn in range(count)]
     with one_torch_thread(0):
-        turns = [_turn(samples, parts, seed, tell) for parts in every]
+        turns = [_turn(samples, parts, seed, begin) for parts in every]
     wanted = np.concatenate([turn.wanted for turn in turns])
     models = turns[0].predicted
     predicted = {name: np.concatenate([turn.predicted[name] for turn in turns]) for name in models}
@@ -120,9 +120,9 @@ def compare(samples: Samples, folds: NDArray[np.int64], seed: int, tell: _Tell) 
     return Comparison(errors, _square(wanted), draws(groups, seed), turns[0].head, cut)
 
 
-def _turn(samples: Samples, parts: Parts, seed: int, tell: _Tell) -> _Turn:
+def _turn(samples: Samples, parts: Parts, seed: int, begin: _Begin) -> _Turn:
     train, check, test = parts.pick(samples)
-    tell("linear maps")
+    begin("linear maps")
     found: dict[str, Array] = {
         f"linear, {name}": fit.predict(test.inputs)
         for name, fit in fit_classes(samples, parts.train).items()
@@ -131,10 +131,10 @@ def _turn(samples: Samples, parts: Parts, seed: int, tell: _Tell) -> _Turn:
     found[_CURVED] = _own_token(basis, train, test)
     heads = {}
     for kind, name in ATTENTION.items():
-        tell(name)
+        begin(name)
         heads[name] = fit_head(kind, basis, train, check)
         found[name] = heads[name].predict(test.inputs)
-    tell(_GATED)
+    begin(_GATED)
     found[_GATED] = fit_gated(train, check, seed).predict(test.inputs)
     head = heads[min(heads, key=lambda name: float(_square(found[name] - test.outputs).sum()))]
     cut = {m: head.predict(test.inputs, m) for m in _SIZES}

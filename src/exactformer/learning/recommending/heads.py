@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 HeadKind = Literal["any order", "by place", "causal"]
-"""Whether a head knows tokens only, tokens and their places, or tokens up to its own."""
+"""A head sees tokens only, tokens and their places, or tokens up to its own."""
 
 _SCORES = 500_000
 """Scores computed at once; of long sequences fewer are trained on."""

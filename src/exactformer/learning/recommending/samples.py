@@ -1,7 +1,7 @@
 """Input and output sequences, checked, and cut into folds that never share what they are tested on.
 
 Inputs are (N, τ) or (N, τ, d). Outputs are one value per token, (N, τ), several, (N, τ, k), or a single
-value after the last token, (N,): then the whole input is past, and causality is no constraint.
+value after the last token, (N,): then the whole input is past, and causality does not restrict it.
 
 Windows of one long series overlap. They keep their order, folds are stretches of it, and training
 leaves out the windows that reach into the stretch under test.

@@ -12,7 +12,7 @@ from exactformer.errors import InputError
 class VisionConfiguration:
     """A transformer over square patches of square images.
 
-    ``head_dim`` is the size m_h of queries and keys alone: what a head can tell apart. Values keep
+    ``head_dim`` is the size m_h of queries and keys alone: what a head can distinguish. Values keep
     ``value_dim``, so that models of different m_h carry equally much. ``hidden`` = 0 leaves the
     feed-forward parts out.
 

@@ -93,7 +93,7 @@ def train_vision(
     seen: list[Tensor] = []
     ensemble.join = torch.compile(joined) if fuse else joined
     began, left = time.perf_counter(), most_steps
-    with sdpa_kernel(_KERNELS), progress("images", recipe.epochs, show, unit="passes") as tell:
+    with sdpa_kernel(_KERNELS), progress("images", recipe.epochs, show, unit="passes") as update:
         try:
             advance = repeated(step, [*packed.state, *adam.state, clock, total], capture)
             began = time.perf_counter()
@@ -106,7 +106,7 @@ def train_vision(
                 advance(count)
                 seen.append(total / count)
                 left = None if left is None else left - count
-                tell(epoch + 1)
+                update(epoch + 1)
                 if left == 0:
                     break
             losses = torch.stack(seen).double().tolist()

@@ -1,4 +1,4 @@
-"""What every ensemble is: M models as one module, each parameter with a leading axis for the model.
+"""Ensembles: M models as one module, each parameter with a leading axis for the model.
 
 A batched matrix product does the same for all models, so the device sees M times the work in the
 same number of launches. Models share nothing else: the loss of one does not depend on the weights of
@@ -21,7 +21,7 @@ _Configuration = TypeVar("_Configuration")
 
 
 class Ensemble(nn.Module, ABC):
-    """M models; maps x, shared (B, τ[, d]) or one a model (M, B, τ[, d]), to (M, B, τ[, o]).
+    """M models; maps x, shared (B, τ[, d]) or one per model (M, B, τ[, d]), to (M, B, τ[, o]).
 
     The last axis is there if and only if ``input_dim`` (``output_dim``) is more than one.
     """
@@ -79,7 +79,7 @@ class Ensemble(nn.Module, ABC):
 
 
 def generators(seeds: Sequence[int]) -> list[torch.Generator]:
-    """Return one source of random numbers a model: the same numbers on every device."""
+    """Return one source of random numbers per model: the same numbers on every device."""
     return [torch.Generator().manual_seed(seed) for seed in seeds]
 
 

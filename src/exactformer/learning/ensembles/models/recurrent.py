@@ -34,7 +34,7 @@ from exactformer.learning.ensembles.models.base import (
 class LinearRNNConfiguration:
     """One linear network: ``states`` is the size of h.
 
-    ``start`` says how W begins: "default" as in ``nn.RNN``, "orthogonal" as ``radius`` times a random
+    ``start`` is how W begins: "default" as in ``nn.RNN``, "orthogonal" as ``radius`` times a random
     rotation, "shift" as a shift register, W e_i = radius·e_{i+d} and U = (e_1, …, e_d), with normal
     ``noise``. All else is uniform on ±1/√states, as in ``nn.RNN`` and ``nn.Linear``.
     """

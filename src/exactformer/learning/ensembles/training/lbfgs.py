@@ -57,11 +57,11 @@ def minimise(
     steps: int,
     memory: int = 10,
     rows: Tensor | None = None,
-    tell: Callable[[int], None] = lambda done: None,
+    update: Callable[[int], None] = lambda done: None,
 ) -> Minimum:
     """Minimise M functions; ``objective`` maps (M, P) to losses (M,) and gradients (M, P).
 
-    ``rows`` (M,) says which to minimise, all unless given; the others keep their weights.
+    ``rows`` (M,) are those to minimise, all unless given; the others keep their weights.
     """
     here = _Point(weights, *_evaluated(objective, weights))
     running = here.losses.isfinite() & here.gradient.isfinite().all(dim=1)
@@ -84,7 +84,7 @@ def minimise(
         taken += moved
         here = there
         losses.append(here.losses)
-        tell(done)
+        update(done)
         if not bool(running.any()):
             break
     return Minimum(here.weights, torch.stack(losses, dim=1), taken)

@@ -16,19 +16,19 @@ from exactformer.learning.ensembles.training.schedule import Schedule, rate_shar
 
 @dataclass(frozen=True)
 class EnsembleProtocol:
-    """How to train.
+    """The settings of a training run.
 
     ``rate`` is the largest learning rate, of all models or of each. A "one-cycle" rises to it from a
     25th over the share ``rise`` of the steps and falls to a 250,000th, as PyTorch's ``OneCycleLR`` with
     a constant momentum; "cosine" only falls, to zero. ``clip`` is the largest norm of a model's
     gradient; ``weight_decay`` makes Adam into AdamW.
 
-    The losses are looked at ``reports`` times. With ``patience``, a model stops after so many looks
-    in a row that did not lower its best loss by the share ``least_gain``: the loss of the validation
-    set, or without one the mean training loss since the last look.
+    Losses are reported ``reports`` times. With ``patience``, a model stops after so many reports in a
+    row that did not lower its best loss by the share ``least_gain``: the loss of the validation set, or
+    without one the mean training loss since the last report.
 
     ``finish`` = "lbfgs" adds up to ``finish_steps`` steps of L-BFGS on the first ``finish_rows``
-    training sequences (all, unless said), from ``finish_memory`` pairs of curvature.
+    training sequences (all, unless given), from ``finish_memory`` pairs of curvature.
 
     ``precision`` "highest" multiplies float32 as such, "high" lets a GPU round factors to TF32.
     """

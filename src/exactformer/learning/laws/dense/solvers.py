@@ -40,7 +40,7 @@ _BYTES_A_TERM = 8 * 128
 
 @dataclass(frozen=True)
 class Solved:
-    """Laws, one for each output; the degree of the dictionary; terms the data cannot tell apart."""
+    """Laws, one for each output; the degree of the dictionary; terms the data cannot distinguish."""
 
     laws: list[Law]
     degree: int

@@ -24,7 +24,7 @@ class Threshold:
     """The significance that a coefficient must reach to stay.
 
     ``level`` is its largest p-value, ``size`` the number of observations, ``rounding`` the smallest
-    ‖contribution‖ that can be told from rounding.
+    ‖contribution‖ that is more than rounding.
     """
 
     level: float

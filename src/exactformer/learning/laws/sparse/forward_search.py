@@ -29,13 +29,13 @@ _ALIAS = 1e-10
 # How many terms that overlap with the model are looked at as possible aliases, and on which rows.
 _CANDIDATES, _LIKELY, _HEAD = 20, 0.05, 1000
 _EPS = float(np.finfo(float).eps)
-# Less than this share of ‖y‖ cannot be told from the rounding of y and of the features.
+# Less than this share of ‖y‖ may be rounding of y and of the features.
 _ROUNDING = 1e3 * _EPS
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Places of the terms found, and the terms that cannot be told from them on these data."""
+    """Places of the terms found, and the terms that these data cannot distinguish from them."""
 
     active: list[int]
     aliases: list[Exponents]

@@ -54,7 +54,7 @@ def select(
     """Find the terms of one output; ``norms`` are those of :func:`streaming.square_norms`."""
     y = np.ascontiguousarray(sample.Y[:, output])
     level = significance / len(terms)
-    # Three observations a coefficient at the least, so that the noise can be told.
+    # At least three observations per coefficient, so that the noise can be estimated.
     largest = int(min(_MOST_TERMS, max(1, sample.size // 3)))
     found = Search(terms, sample, norms, y, level, largest).run()
     closure = lower_closure([terms.exponents(j) for j in found.active])

@@ -28,9 +28,9 @@ class DivergenceError(ExactformerError):
 
 @dataclass(frozen=True)
 class TrainingProtocol:
-    """How to train. The defaults are the paper's for f₂*, as far as it says.
+    """The settings of a training run. The defaults are the paper's for f₂*.
 
-    It leaves two things unsaid. ``clip`` is the largest norm of the gradient. ``momentum`` is
+    The paper leaves two of them out. ``clip`` is the largest norm of the gradient. ``momentum`` is
     constant unless ``cycled``: then it falls from 0.95 to 0.85 and rises again against the learning
     rate, as in the one-cycle policy the paper cites and as PyTorch's schedule does by itself.
 
@@ -103,7 +103,7 @@ def train(
     """Train ``network`` in place, on the device and in the type of its parameters.
 
     ``test`` is evaluated after every epoch. With ``checkpoint``, the run is saved at every report
-    and goes on from the file if there is one. Divergence ends the run, and the history says so.
+    and goes on from the file if there is one. Divergence ends the run; the history records it.
     """
     run = _Run(network, points, protocol, seed, test)
     with one_torch_thread(run.products):
