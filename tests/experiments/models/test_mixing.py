@@ -134,9 +134,9 @@ def test_attention_is_pytorchs():
     ("arguments", "message"),
     [
         (("recurrent", 16, 4, 9, 3), "none of attention, bilinear, convolution"),
-        (("attention", 16, 3, 9, 3), "no multiple"),
+        (("attention", 16, 3, 9, 3), "not a multiple"),
         (("convolution", 16, 4, 9, 4), "odd"),
-        (("convolution", 16, 4, 9, 3, (2, 2)), "has not 9 tokens"),
+        (("convolution", 16, 4, 9, 3, (2, 2)), "does not have 9 tokens"),
     ],
 )
 def test_what_is_no_layer_is_refused(arguments, message):
