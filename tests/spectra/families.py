@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from exactformer.experiments.models.mixing.mixers import SelfAttention
+from exactformer.experiments.models.mixing import SelfAttention
 from exactformer.learning.ensembles import AttentionConfiguration, AttentionEnsemble
 from exactformer.spectra.batches import Batch
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exactformer.experiments.models.mixing.mixers import SelfAttention
+from exactformer.experiments.models.mixing import SelfAttention
 from exactformer.spectra import Adapter, Attention, Call, ExtractionError, register, unregister
 from exactformer.spectra import spectrum as analyse
 from exactformer.spectra.batches import Batch

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.errors import FileFormatError, InputError
-from exactformer.experiments.models.mixing.mixers import SelfAttention
+from exactformer.experiments.models.mixing import SelfAttention
 from exactformer.spectra import ExtractionError, Spectrum, analysis, control_model, spectrum
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.preparation import prepared

@@ -4,9 +4,7 @@ import pytest
 
 from exactformer.errors import ExperimentError, InputError
 from exactformer.experiments import Experiment, reproduce
-from exactformer.experiments.engine import progress as progress_module
 from exactformer.experiments.engine import runner
-from exactformer.experiments.engine.progress import duration
 from tests.experiments import toy
 
 
@@ -148,14 +146,7 @@ def test_a_grid_that_is_empty_or_repeats_itself_is_refused(tmp_path):
 
 def test_progress_is_told_line_by_line_outside_a_terminal(tmp_path, capsys, monkeypatch):
     clock = iter(range(0, 1000, 6))
-    monkeypatch.setattr(progress_module, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("exactformer.progress.monotonic", lambda: next(clock))
     reproduce(toy.toy(), scale="smoke", jobs=1, out=tmp_path)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["toy: 2 of 4 cells, about 12 s left", "toy: 4 of 4 cells"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.1234, "0.12 s"), (42, "42 s"), (75, "1 min 15 s"), (7260, "2 h 1 min")]
-)
-def test_durations_read_as_one_says_them(seconds, text):
-    assert duration(seconds) == text

@@ -77,8 +77,8 @@ def test_time_spent_on_watching_is_not_taken_for_training(monkeypatch):
     monkeypatch.setattr(fang_networks.time, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(fang_networks, "errors", lambda *_: {})
     watch = fang_networks._Watch(torch.nn.Identity(), None, 2)
-    watch(Progress(1, 2, 0.5, 1.0, 1.0))
-    watch(Progress(2, 2, 0.5, 1.0 + 5.0 + 1.0, 0.0))
+    watch(Progress(1, 2, 0.5, 1.0))
+    watch(Progress(2, 2, 0.5, 1.0 + 5.0 + 1.0))
     assert (watch.training, watch.watching) == (2.0, 10.0)
 
 

@@ -22,7 +22,7 @@ from exactformer.experiments.jiang.table_1_sizes import (
 from exactformer.experiments.jiang.token_recall import Namer, learn_to_name, share_right
 from exactformer.experiments.jiang.translation import learn_to_translate, score, translator
 from exactformer.experiments.jiang.translation_data import QUALITIES, THINGS, made_up, pairs
-from exactformer.experiments.models.translation.ordering import first_to_end
+from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.subwords import PAD
 
 SMOKE = {**TRANSLATORS[Scale.SMOKE][TRANSFORMER], "model": TRANSFORMER, "seed": 0}

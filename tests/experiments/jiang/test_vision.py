@@ -14,7 +14,7 @@ from exactformer.experiments.jiang.figure_2_spectra import texts
 from exactformer.experiments.jiang.vision import configuration, ensemble_of, full_size, recipe
 from exactformer.experiments.jiang.vision_moving import moving, moving_parameters
 from exactformer.experiments.jiang.vision_weights import trained, weights_file
-from exactformer.experiments.models.vision.model import levelled
+from exactformer.experiments.models.vision.model import normalised
 
 TINY = {
     **full_size(Scale.SMOKE),
@@ -57,7 +57,7 @@ def test_weights_are_found_by_what_made_them():
 
 def test_the_kept_model_is_the_trained_one():
     (one, _) = trained(TINY, "cpu")
-    images = levelled(torch.randint(256, (5, 3, 16, 16)))
+    images = normalised(torch.randint(256, (5, 3, 16, 16)))
     ensemble = ensemble_of([one.configuration], "cpu")
     ensemble.set_weights(0, one.weights)
     torch.testing.assert_close(one.model()(images), ensemble(images)[0])

@@ -7,11 +7,13 @@ import torch
 
 import exactformer as ef
 from exactformer.errors import InputError
-from exactformer.experiments.models.mixing.encoder import Block, MixingEncoder, matched_hidden
-from exactformer.experiments.models.mixing.mixers import (
+from exactformer.experiments.models.mixing import (
     BilinearProjection,
+    Block,
+    MixingEncoder,
     SelfAttention,
     SeparableConvolution,
+    matched_hidden,
     mixer,
 )
 from exactformer.learning.laws.trained.network import count_parameters
@@ -46,7 +48,11 @@ def test_every_kind_and_mix_has_the_parameters_of_attention_within_one_percent(
 def test_the_matched_size_is_the_nearest_there_is():
     whole = {
         kind: count_parameters(
-            Block(mixer(kind, 24, 3, 10, 5), 24, matched_hidden(kind, 24, 3, 10, 40, 5))
+            Block(
+                mixer(kind, 24, 3, 10, 5),
+                24,
+                matched_hidden(kind, 40, width=24, heads=3, tokens=10, kernel=5),
+            )
         )
         for kind in KINDS
     }
@@ -56,7 +62,7 @@ def test_the_matched_size_is_the_nearest_there_is():
 
 def test_a_layer_that_cannot_be_matched_is_refused_with_the_figures():
     with pytest.raises(InputError, match=r"over 200 tokens has .* more than a whole block"):
-        matched_hidden("bilinear", 16, 4, 200, 32)
+        matched_hidden("bilinear", 32, width=16, heads=4, tokens=200)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -128,9 +134,9 @@ def test_attention_is_pytorchs():
     ("arguments", "message"),
     [
         (("recurrent", 16, 4, 9, 3), "none of attention, bilinear, convolution"),
-        (("attention", 16, 3, 9, 3), "no multiple"),
+        (("attention", 16, 3, 9, 3), "not a multiple"),
         (("convolution", 16, 4, 9, 4), "odd"),
-        (("convolution", 16, 4, 9, 3, (2, 2)), "has not 9 tokens"),
+        (("convolution", 16, 4, 9, 3, (2, 2)), "does not have 9 tokens"),
     ],
 )
 def test_what_is_no_layer_is_refused(arguments, message):

@@ -13,8 +13,8 @@ from PIL import Image
 
 from exactformer.errors import InputError
 from exactformer.experiments import Scale, find, real_data
+from exactformer.experiments.models.vision.model import normalised, patches_of
 from exactformer.experiments.yun.alternatives import MODELS, SIZES, run
-from exactformer.experiments.yun.alternatives_models import to_patches
 from exactformer.experiments.yun.alternatives_tasks import PAD, UNKNOWN, images, words
 from exactformer.experiments.yun.alternatives_training import (
     _crop_and_flip,
@@ -127,7 +127,7 @@ def test_each_known_word_is_asked_once():
 
 def test_patches_are_cut_row_by_row():
     image = torch.arange(3 * 8 * 8, dtype=torch.uint8).reshape(1, 3, 8, 8)
-    patches = to_patches(image, 4) * 64 + 120
+    patches = patches_of(normalised(image), 4) * 64 + 120
     assert patches.shape == (1, 4, 48)
     expected = image[0, :, 0:4, 4:8].float().flatten()
     torch.testing.assert_close(patches[0, 1], expected)

@@ -19,10 +19,11 @@ from exactformer.learning.ensembles import (
     evaluate,
     train,
 )
+from exactformer.learning.ensembles.data import RowOrder
+from exactformer.learning.ensembles.models.base import generators
 from exactformer.learning.ensembles.training import train as training_module
 from exactformer.learning.ensembles.training.capture import repeated
 from exactformer.learning.ensembles.training.memory import sequence_bytes, weight_bytes
-from exactformer.learning.ensembles.training.rows import RowOrder
 from tests.learning.plain_attention import PlainAttention
 
 EPSILON = 1e-2
@@ -67,7 +68,9 @@ def plain_training(weights, x, y, protocol):
         optimiser, max_lr=protocol.rate, total_steps=protocol.steps, cycle_momentum=False
     )
     losses = []
-    for rows in RowOrder(len(x), protocol.batch_size, protocol.seed).next(protocol.steps):
+    for rows in RowOrder(len(x), protocol.batch_size, *generators([protocol.seed])).next(
+        protocol.steps
+    ):
         loss = nn.functional.mse_loss(network(x[rows]), y[rows])
         optimiser.zero_grad()
         loss.backward()
@@ -137,10 +140,10 @@ def test_rates_are_those_of_one_cycle(steps):
 
 
 def test_every_row_comes_once_in_an_epoch():
-    rows = RowOrder(10, 4, seed=0).next(15).flatten()  # batches straddle epochs
+    rows = RowOrder(10, 4, *generators([0])).next(15).flatten()  # batches straddle epochs
     for epoch in rows.split(10):
         assert sorted(epoch.tolist()) == list(range(10))
-    pieces = RowOrder(10, 4, seed=0)
+    pieces = RowOrder(10, 4, *generators([0]))
     assert torch.equal(torch.cat([pieces.next(7), pieces.next(8)]).flatten(), rows)
 
 
@@ -291,7 +294,6 @@ def test_trying_a_step_before_recording_it_leaves_no_trace(finish, monkeypatch):
     plain, undone = ensemble(2, 3), ensemble(2, 3)
     expected = train(plain, x, y, protocol)
     monkeypatch.setattr(training_module, "repeated", tried)
-    monkeypatch.setattr("exactformer.learning.ensembles.training.finishing.repeated", tried)
     found = train(undone, x, y, protocol)
     assert np.array_equal(found.losses, expected.losses, equal_nan=True)
     assert np.array_equal(found.steps, expected.steps)

@@ -1,4 +1,6 @@
+import itertools
 import pickle
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -228,7 +230,11 @@ def test_wrong_parameters_are_named(wrong, message):
         PolynomialAttentionRegressor(**{"degree": 2, **wrong}).fit(X, y)
 
 
-def test_progress_shows_the_error_and_the_time_left(capsys):
+def test_progress_shows_the_error_and_the_time_left(capsys, monkeypatch):
+    clock = itertools.count(0, 10)
+    monkeypatch.setattr("exactformer.progress.monotonic", lambda: next(clock))
     X, y = sample()
     PolynomialAttentionRegressor(2, solver="sgd", epochs=10, verbose=True).fit(X, y)
-    assert "epoch 10/10  train MSE" in capsys.readouterr().err
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"training: 1 of 10 epochs, train MSE \S+, about 1 min 30 s left", first)
+    assert re.fullmatch(r"training: 10 of 10 epochs, train MSE \S+", last)

@@ -8,7 +8,7 @@ import pytest
 from exactformer.learning.recommending import samples
 from exactformer.learning.recommending.gru import fit_gated
 from exactformer.learning.recommending.heads import fit_head
-from exactformer.learning.recommending.parts import Part, Parts
+from exactformer.learning.recommending.samples import Part, Parts
 from exactformer.learning.recommending.token_basis import TokenBasis, place_basis
 from exactformer.targets import sine_family
 

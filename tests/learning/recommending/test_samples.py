@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from exactformer.errors import InputError
 from exactformer.learning.recommending import samples, windows
-from exactformer.learning.recommending.parts import Parts
-from exactformer.learning.recommending.samples import FOLDS, draws
+from exactformer.learning.recommending.samples import FOLDS, Parts, draws
 
 
 def series(readings, channels=2):

@@ -80,8 +80,8 @@ def _run(function: RowFunction, table: Points, out: Path | None, as_json: bool) 
     import numpy as np
 
     from exactformer.cli.support.evaluation import in_order
-    from exactformer.cli.support.progress import progress
     from exactformer.cli.support.values import values_to
+    from exactformer.progress import progress
 
     kept: list[Any] = []
     count = outside = 0

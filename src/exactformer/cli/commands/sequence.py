@@ -192,7 +192,7 @@ def _waiting(what: str) -> Iterator[None]:
     """Show that something is going on, on stderr, if it takes longer than two seconds."""
     from threading import Timer
 
-    from exactformer.cli.support.progress import PATIENCE
+    from exactformer.progress import PATIENCE
 
     screen = console(stderr=True)
     status = screen.status(f"{what} …")

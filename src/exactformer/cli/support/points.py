@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from exactformer.core.archives import read_header
 from exactformer.errors import FileFormatError, InputError, SizeError
+from exactformer.learning.laws.tables import separator
 
 BATCH = 4096
 CELLS = 2**22
@@ -193,7 +194,7 @@ class _Table:
         first = next((line for line in lines if line.strip()), None)
         if first is None:
             raise InputError(f"{self.name} holds no rows, only blank lines")
-        self.separator = _separator(first)
+        self.separator = separator(first)
         rows = self.rows(chain([first], lines))
         place, cells = next(rows)
         has_header = self.is_header(cells)
@@ -297,13 +298,6 @@ class _Table:
                         f"{here}, column {j + 1} ({variable}): {shown!r} is not a finite number"
                     )
         raise AssertionError("every cell is a finite number")  # pragma: no cover
-
-
-def _separator(line: str) -> str | None:
-    """Return what separates cells; ``None`` is white space."""
-    counts = {s: line.count(s) for s in (",", ";", "\t")}
-    best = max(counts, key=lambda s: counts[s])
-    return best if counts[best] else None
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from exactformer.cli.support.evaluation import in_order, values
-from exactformer.cli.support.progress import progress
 from exactformer.core.domain import points_in_domain
 from exactformer.errors import RoundingError
 from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certify import Proof
+from exactformer.progress import progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

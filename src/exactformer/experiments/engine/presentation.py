@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from exactformer.experiments.engine.experiment import Experiment, Scale, Statement
 from exactformer.experiments.engine.numbers import number, plural
-from exactformer.experiments.engine.progress import duration
 from exactformer.experiments.engine.provenance import Provenance, command_line
 from exactformer.experiments.engine.result import Result
 from exactformer.experiments.engine.summary import Row
 from exactformer.experiments.engine.verdict import Verdict
+from exactformer.progress import duration
 
 NO_RUN = "no stored run"
 # Every verdict in the order of summaries, with the tone in which it is shown.

@@ -1,20 +1,21 @@
 """Run an experiment, or what is left of it, and compare it with the paper."""
 
+import sys
 import time
 from pathlib import Path
 
 from exactformer.errors import ExperimentError, InputError
-from exactformer.experiments.engine.cell import Task, plain
+from exactformer.experiments.engine.cell import Failure, Task, plain
 from exactformer.experiments.engine.code_version import code_version
 from exactformer.experiments.engine.drift import check as check_drift
 from exactformer.experiments.engine.experiment import Experiment, Scale
-from exactformer.experiments.engine.progress import progress
 from exactformer.experiments.engine.provenance import command_line, record
 from exactformer.experiments.engine.result import Result, load
 from exactformer.experiments.engine.runner import run
 from exactformer.experiments.engine.store import Store, default_root
 from exactformer.experiments.engine.summary import check_rows, summarise
 from exactformer.experiments.registry import find
+from exactformer.progress import progress
 
 _MOST_FAILURES_SHOWN = 5
 
@@ -94,11 +95,16 @@ def _finish(
 ) -> int:
     """Run what is not finished; return how many cells were. Raise if any fails."""
     left = [task for task in tasks if store.load(task) is None]
-    kept = len(tasks) - len(left)
+    kept, failures = len(tasks) - len(left), 0
+    if kept:
+        already = f"{experiment.name}: {kept} of {len(tasks)} cells are finished already"
+        print(already, file=sys.stderr)
+    bar = progress(experiment.name, len(tasks), unit="cells", done=kept, patience=0, lines=True)
     try:
-        with progress(experiment.name, len(tasks), kept) as advance:
-            for outcome in run(left, store, jobs, cluster):
-                advance(outcome)
+        with bar as update:
+            for done, outcome in enumerate(run(left, store, jobs, cluster), start=kept + 1):
+                failures += isinstance(outcome, Failure)
+                update(done, f"{failures} failed" if failures else "")
     except KeyboardInterrupt as stop:
         finished = sum(store.load(task) is not None for task in tasks)
         stop.add_note(

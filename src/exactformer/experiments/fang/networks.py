@@ -29,7 +29,7 @@ def train_network(
     import torch
 
     from exactformer.learning.laws.trained.network import count_parameters
-    from exactformer.learning.laws.trained.training import Points, Protocol, train
+    from exactformer.learning.laws.trained.training import Points, TrainingProtocol, train
 
     seed, epochs, batch = parameters["seed"], parameters["epochs"], parameters["batch"]
     network = build(parameters["model"], target, parameters["width"], seed, device)
@@ -43,7 +43,7 @@ def train_network(
     history = train(
         network,
         points,
-        Protocol(epochs, batch, clip=parameters["clip"]),
+        TrainingProtocol(epochs, batch, clip=parameters["clip"]),
         seed=seed,
         report=watch,
         reports=epochs,

@@ -13,7 +13,7 @@ from exactformer.errors import InputError
 from exactformer.experiments.jiang.figure_2 import LEADING
 from exactformer.experiments.jiang.vision import image_data
 from exactformer.experiments.jiang.vision_weights import trained
-from exactformer.experiments.models.vision.model import levelled
+from exactformer.experiments.models.vision.model import normalised
 from exactformer.experiments.real_data import multi30k
 from exactformer.spectra import Spectrum, spectrum
 
@@ -29,7 +29,7 @@ _WORDS = (
 def vision(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Analyse the trained vision transformers, one a seed."""
     known = trained(parameters, device)
-    images = levelled(image_data(parameters, "cpu").test[: parameters["inputs"]])
+    images = normalised(image_data(parameters, "cpu").test[: parameters["inputs"]])
     batches = list(torch.split(images, 32))
     found = [measured(_spectrum(one.model(), batches, one.configuration.seed)) for one in known]
     values = {name: [each[name] for each in found] for name in found[0] if name not in _DRAWN}

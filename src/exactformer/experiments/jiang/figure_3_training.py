@@ -13,7 +13,7 @@ from exactformer.experiments.jiang.vision import (
     recipe,
 )
 from exactformer.experiments.models.vision import VisionTransformer, score, train_vision
-from exactformer.experiments.models.vision.model import levelled
+from exactformer.experiments.models.vision.model import normalised
 from exactformer.spectra import spectrum
 
 
@@ -30,7 +30,7 @@ def learn(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     history = train_vision(ensemble, data.train, data.train_labels, how, fuse=fuse, show=False)
     train = score(ensemble, data.train, data.train_labels)
     test = score(ensemble, data.test, data.test_labels)
-    inputs = levelled(data.test[: parameters["inputs"]]).cpu()
+    inputs = normalised(data.test[: parameters["inputs"]]).cpu()
     looked = [last_layer(ensemble.member(k).cpu(), inputs) for k in range(ensemble.models)]
 
     def by_size(values: list[Any]) -> list[list[Any]]:

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exactformer.experiments.models.translation.fitting import fit
-from exactformer.experiments.models.translation.ordering import first_to_end
+from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.recurrent import Stack
-from exactformer.experiments.models.vision.augmentation import shown
-from exactformer.experiments.models.vision.model import levelled, patches_of
-from exactformer.experiments.models.vision.recipe import Pass
+from exactformer.experiments.models.translation.training import fit
+from exactformer.experiments.models.vision.model import normalised, patches_of
+from exactformer.experiments.models.vision.recipe import Pass, augmented
 from exactformer.experiments.yun.alternatives_tasks import Images, images
 
 
@@ -74,7 +73,7 @@ def _train(
         shift = torch.randint(-margin, margin + 1, (2, batch), device=x.device)
         mirrored = torch.rand(batch, device=x.device) < (0.5 if real else 0.0)
         now = Pass(rows, shift, mirrored, whole, no_box, whole)
-        pixels, share = shown(x, y, now, data.classes)
+        pixels, share = augmented(x, y, now, data.classes)
         patches = patches_of(pixels, parameters["patch"]).index_select(1, order)
         return functional.cross_entropy(model(patches), share)
 
@@ -94,6 +93,6 @@ def _accuracy(model: PatchReader, data: Images, order: Tensor, patch: int) -> fl
     test, labels = torch.as_tensor(data.test), torch.as_tensor(data.test_labels)
     right = 0
     for part, named in zip(torch.split(test, 1000), torch.split(labels, 1000), strict=True):
-        patches = patches_of(levelled(part.to(order.device)), patch)[:, order]
+        patches = patches_of(normalised(part.to(order.device)), patch)[:, order]
         right += int((model(patches).argmax(dim=1).cpu() == named).sum())
     return right / len(labels)

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from exactformer.experiments.jiang.translation_data import pairs
-from exactformer.experiments.models.translation.fitting import cross_entropy, fit
-from exactformer.experiments.models.translation.ordering import first_to_end
+from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.recurrent import Stack
 from exactformer.experiments.models.translation.subwords import PAD
-from exactformer.experiments.models.translation.transformer import Layer, sinusoids
+from exactformer.experiments.models.translation.training import cross_entropy, fit
+from exactformer.experiments.models.translation.transformer import EncoderLayer, position_table
 
 
 class Namer(nn.Module):
@@ -36,10 +36,11 @@ class Namer(nn.Module):
         self.causal = kind == "causal transformer"
         self.words = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.words.weight, std=width**-0.5)
-        self.register_buffer("places", sinusoids(tokens, width))
+        self.register_buffer("places", position_table(tokens, width))
         self.recurrent = Stack(width, layers, 0.0) if kind == "lstm" else None
         self.layers = nn.ModuleList(
-            Layer(width, heads, 2 * width, 0.0) for _ in range(0 if kind == "lstm" else layers)
+            EncoderLayer(width, heads, 2 * width, 0.0)
+            for _ in range(0 if kind == "lstm" else layers)
         )
         self.norm = nn.LayerNorm(width)
         self.out = nn.Linear(width, width)

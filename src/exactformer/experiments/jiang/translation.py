@@ -19,12 +19,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from exactformer.experiments.jiang.translation_data import Pairs, pairs
+from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.bleu import bleu, counter
-from exactformer.experiments.models.translation.fitting import cross_entropy, fit
 from exactformer.experiments.models.translation.greedy import translate
-from exactformer.experiments.models.translation.ordering import first_to_end
 from exactformer.experiments.models.translation.recurrent import RecurrentTranslator
 from exactformer.experiments.models.translation.subwords import START
+from exactformer.experiments.models.translation.training import cross_entropy, fit
 from exactformer.experiments.models.translation.transformer import TransformerTranslator
 from exactformer.learning.laws.trained.network import count_parameters
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from exactformer.learning.laws.dense.directions import paper_width
 from exactformer.learning.laws.trained.network import count_parameters
 
-DEPTH_UNITS = {(2, 2): 4, (10, 5): 120}
+_DEPTH_UNITS = {(2, 2): 4, (10, 5): 120}
 """Units of a hidden layer of NN_depth for (d, q), as printed."""
 
 
@@ -42,14 +42,9 @@ class ReluNetwork(nn.Module):
         return count_parameters(self)
 
 
-def nn_width(dimension: int, degree: int) -> ReluNetwork:
-    """Return NN_width: Linear(d, n), ReLU, Linear(n, 1)."""
-    return ReluNetwork([dimension, paper_width(dimension, degree)])
-
-
 def nn_depth(dimension: int, degree: int, units: int | None = None) -> ReluNetwork:
     """Return NN_depth: q + 1 hidden layers, elsewhere with about as many parameters as ours."""
-    units = units or DEPTH_UNITS.get((dimension, degree)) or _matching(dimension, degree)
+    units = units or _DEPTH_UNITS.get((dimension, degree)) or _matching(dimension, degree)
     return ReluNetwork([dimension] + [units] * (degree + 1))
 
 

@@ -112,7 +112,7 @@ class WarmStart:
     after: Tensor
 
 
-PROTOCOL = EnsembleProtocol(steps=2000, rate=5e-3, betas=(0.9, 0.99))
+_PROTOCOL = EnsembleProtocol(steps=2000, rate=5e-3, betas=(0.9, 0.99))
 
 
 def warm_start(
@@ -122,7 +122,7 @@ def warm_start(
     *,
     choice: Sequence[int] | None = None,
     directions: Tensor | None = None,
-    protocol: EnsembleProtocol = PROTOCOL,
+    protocol: EnsembleProtocol = _PROTOCOL,
     held_out: float = 1 / 8,
 ) -> WarmStart:
     """Train the M models of ``start`` on the mean squared error of their outputs.

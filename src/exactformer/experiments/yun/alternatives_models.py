@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from exactformer.experiments.models.mixing.encoder import MixingEncoder
+from exactformer.experiments.models.mixing import MixingEncoder
 from exactformer.experiments.yun.alternatives_tasks import PAD
 
 
@@ -51,12 +51,3 @@ class PatchModel(nn.Module):
         """Return a score for each class."""
         result: Tensor = self.classes(tokens.mean(dim=1))
         return result
-
-
-def to_patches(images: Tensor, patch: int) -> Tensor:
-    """Cut bytes (batch, 3, side, side) into patches (batch, n, 3·patch²) of numbers round zero."""
-    batch, channels, side, _ = images.shape
-    cells = side // patch
-    cut = images.float().sub_(120.0).div_(64.0)
-    cut = cut.reshape(batch, channels, cells, patch, cells, patch).permute(0, 2, 4, 1, 3, 5)
-    return cut.reshape(batch, cells * cells, channels * patch * patch)

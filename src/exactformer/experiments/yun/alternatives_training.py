@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exactformer.experiments.models.mixing.encoder import MixingEncoder
-from exactformer.experiments.yun.alternatives_models import PatchModel, WordModel, to_patches
+from exactformer.experiments.models.mixing import MixingEncoder
+from exactformer.experiments.models.vision.model import normalised, patches_of
+from exactformer.experiments.yun.alternatives_models import PatchModel, WordModel
 from exactformer.experiments.yun.alternatives_tasks import (
     MASK,
     PAD,
@@ -94,17 +95,19 @@ def learn_patches(
 
     def loss(rows: Tensor) -> Tensor:
         shown = x[rows] if parameters["data"] == "synthetic" else _crop_and_flip(x[rows])
-        return functional.cross_entropy(model.logits(model(to_patches(shown, patch))), y[rows])
+        return functional.cross_entropy(
+            model.logits(model(patches_of(normalised(shown), patch))), y[rows]
+        )
 
     metrics = _train(model, loss, len(x), parameters)
     test, labels = (torch.as_tensor(part, device=device) for part in (data.test, data.test_labels))
     with torch.no_grad():
         right = [
-            model.logits(model(to_patches(part, patch))).argmax(dim=1) == named
+            model.logits(model(patches_of(normalised(part), patch))).argmax(dim=1) == named
             for part, named in zip(torch.split(test, 1000), torch.split(labels, 1000), strict=True)
         ]
     metrics["accuracy"] = float(torch.cat(right).double().mean())
-    seen = to_patches(test[: parameters["probe"]], patch).cpu().numpy()
+    seen = patches_of(normalised(test[: parameters["probe"]]), patch).cpu().numpy()
     return metrics | probe(model, np.concatenate([seen, one_patch_changed(seen)]))
 
 

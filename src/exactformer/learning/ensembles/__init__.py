@@ -1,6 +1,6 @@
 """Many small models trained as one: every weight has a leading axis for the model."""
 
-from exactformer.learning.ensembles.evaluation import evaluate
+from exactformer.learning.ensembles.data import evaluate
 from exactformer.learning.ensembles.models.attention import (
     AttentionConfiguration,
     AttentionEnsemble,
@@ -11,9 +11,12 @@ from exactformer.learning.ensembles.models.recurrent import (
     LinearRNNConfiguration,
     LinearRNNEnsemble,
 )
-from exactformer.learning.ensembles.training.history import EnsembleHistory
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
-from exactformer.learning.ensembles.training.train import EnsembleProgress, train
+from exactformer.learning.ensembles.training.train import (
+    EnsembleHistory,
+    EnsembleProgress,
+    train,
+)
 
 __all__ = [
     "AttentionConfiguration",

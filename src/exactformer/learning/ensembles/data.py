@@ -1,8 +1,8 @@
-"""The sequences an ensemble learns from: on the device once, and batches gathered there."""
+"""The sequences an ensemble learns from, on its device: batches, their order, and losses over all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ from exactformer.learning.ensembles.models.base import Ensemble
 class Sequences:
     """Inputs and targets of M models; what they share is stored once.
 
-    ``x`` is (N, τ[, d]) or a bank (K, N, τ[, d]), ``y`` likewise; ``choice`` (M,) says which entry of
-    the banks is a model's own. ``mask`` (N, τ) is true at tokens that are there.
+    ``x`` is (N, τ[, d]) or a bank (K, N, τ[, d]), ``y`` likewise; ``choice`` (M,) has the entry of
+    the banks that is a model's own. ``mask`` (N, τ) is true at tokens that are there.
     """
 
     x: Tensor
@@ -49,7 +49,7 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some sequences: ``x`` and ``y`` shared (B, …) or one set a model (M, B, …)."""
+    """Some sequences: ``x`` and ``y`` shared (B, …) or one set per model (M, B, …)."""
 
     x: Tensor
     y: Tensor
@@ -64,6 +64,27 @@ class Batch:
         if square.dim() == 4:
             square = square.mean(dim=-1)
         return (square * weight).sum(dim=(1, 2)) / weight.sum()
+
+
+class RowOrder:
+    """One permutation of the rows after another, cut into batches of one size.
+
+    Every row comes once in ``count`` places, whether or not batches divide them. The order depends on
+    ``source`` alone (PyTorch's own random numbers unless given), not on the device or the models.
+    """
+
+    def __init__(self, count: int, batch: int, source: torch.Generator | None = None) -> None:
+        self.count, self.batch, self.source = count, batch, source
+        self._left = torch.empty(0, dtype=torch.long)
+
+    def next(self, steps: int) -> Tensor:
+        """Return the rows of the next steps, (steps, batch)."""
+        needed = steps * self.batch
+        epochs = -(-max(0, needed - len(self._left)) // self.count)
+        drawn = [torch.randperm(self.count, generator=self.source) for _ in range(epochs)]
+        rows = torch.cat([self._left, *drawn])
+        self._left = rows[needed:]
+        return rows[:needed].view(steps, self.batch)
 
 
 def sequences(
@@ -103,6 +124,41 @@ def sequences(
     return Sequences(found_x, found_y, there, picked, x_shared, y_shared)
 
 
+def evaluate(
+    ensemble: Ensemble,
+    x: Any,
+    y: Any,
+    *,
+    mask: Any = None,
+    choice: Sequence[int] | None = None,
+    rows: int = 1024,
+) -> Tensor:
+    """Return each model's mean squared error, (M,), ``rows`` sequences at a time.
+
+    The arguments are those of :func:`~exactformer.learning.ensembles.train`.
+    """
+    return mean_losses(ensemble, sequences(ensemble, x, y, mask, choice), rows)
+
+
+@torch.no_grad()
+def mean_losses(ensemble: Ensemble, data: Sequences, rows: int) -> Tensor:
+    """Return each model's loss over all of the data, (M,)."""
+    total = data.x.new_zeros(ensemble.models)
+    for piece, share in parts(data, rows, data.count):
+        batch = data.take(piece)
+        total += share * batch.losses(ensemble(batch.x, batch.mask))
+    return total
+
+
+def parts(data: Sequences, rows: int, count: int) -> Iterator[tuple[Tensor, float]]:
+    """Yield the first ``count`` rows in pieces, each with its share of the tokens."""
+    lengths = [min(rows, count - start) for start in range(0, count, rows)]
+    pieces = torch.split(torch.arange(count, device=data.x.device), rows)
+    tokens = lengths if data.mask is None else [int(data.mask[piece].sum()) for piece in pieces]
+    for piece, size in zip(pieces, tokens, strict=True):
+        yield piece, size / sum(tokens)
+
+
 def _blanked(values: Tensor, there: Tensor, entries: int) -> Tensor:
     """Return 0 for tokens that are not there: NaN, times nothing, would still be NaN."""
     return values.masked_fill(~(there if entries == 1 else there.unsqueeze(-1)), 0.0)
@@ -114,7 +170,7 @@ def _is_shared(values: Tensor, entries: int, name: str) -> bool:
     if values.dim() not in (rank, rank + 1) or (entries > 1 and values.shape[-1] != entries):
         raise InputError(
             f"{name} has shape {tuple(values.shape)}; it must be (N, τ{last}), shared by all models, "
-            f"or (K, N, τ{last}) with one entry a model or choice= of them."
+            f"or (K, N, τ{last}) with one entry per model or choice= of them."
         )
     return values.dim() == rank
 
@@ -126,7 +182,7 @@ def _choice(choice: Sequence[int] | None, banks: set[int], models: int) -> Tenso
     if choice is None:
         if size != models:
             raise InputError(
-                f"there are {size} sets of sequences and {models} models; say which model has which "
+                f"there are {size} sets of sequences and {models} models; choose one for each model "
                 "by choice=."
             )
         return torch.arange(models)

@@ -21,17 +21,17 @@ def compile_law(law: Law, variables: list[str], radius: float, directions: str) 
     from exactformer.polynomials.compile import compile
 
     if isinstance(law, RidgeLaw):
-        return _compile_form(as_ridge_form(law, variables), Fraction(repr(radius)))
+        return _compile_form(_as_ridge_form(law, variables), Fraction(repr(radius)))
     polynomial = Polynomial.from_terms(law.powers(), variables)
     return compile(polynomial, radius=Fraction(repr(radius)), directions=directions)
 
 
-def as_ridge_form(law: RidgeLaw, variables: list[str]) -> RidgeForm:
+def _as_ridge_form(law: RidgeLaw, variables: list[str]) -> RidgeForm:
     """Return F, β and b as exact rationals, each direction halved until it fits the unit ball."""
     from exactformer.algebra.ridge import RidgeForm
 
-    F = np.zeros((len(law.F), law.frame.dimension))
-    F[:, law.frame.used] = law.F
+    F = np.zeros((len(law.F), law.data_range.dimension))
+    F[:, law.data_range.used] = law.F
     directions, beta = [], []
     for row, powers in zip(F, law.beta, strict=True):
         scale = _power_of_two_above(row)

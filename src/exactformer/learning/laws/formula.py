@@ -36,10 +36,10 @@ def digits_needed(
     }
 
 
-def shown(coefficient: Fraction, digits: int) -> str:
+def _decimal(coefficient: Fraction, digits: int) -> str:
     """Return a coefficient to so many significant digits, without trailing zeros.
 
-    >>> shown(Fraction(30001442, 10**7), 6), shown(Fraction(-12345678, 10**4), 4)
+    >>> _decimal(Fraction(30001442, 10**7), 6), _decimal(Fraction(-12345678, 10**4), 4)
     ('3.00014', '-1235')
     """
     with localcontext(prec=digits):
@@ -52,7 +52,7 @@ def text(
     terms: Mapping[Exponents, Fraction], digits: Mapping[Exponents, int], names: Sequence[str]
 ) -> str:
     """Return text such as ``x1^5 + 3.0001 x2^4 - 2 x9``, which parses."""
-    numbers = [shown(c, digits[alpha]) for alpha, c in terms.items()]
+    numbers = [_decimal(c, digits[alpha]) for alpha, c in terms.items()]
     return _joined(terms, numbers, names, "{}^{}")
 
 
@@ -61,7 +61,7 @@ def latex(
 ) -> str:
     """Return LaTeX; ``x12`` becomes ``x_{12}``, longer names upright."""
     numbers = [
-        re.sub(r"e(-?\d+)", r" \\cdot 10^{\1}", shown(c, digits[alpha]))
+        re.sub(r"e(-?\d+)", r" \\cdot 10^{\1}", _decimal(c, digits[alpha]))
         for alpha, c in terms.items()
     ]
     symbols = [_latex_name(n) for n in names]

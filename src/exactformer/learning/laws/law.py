@@ -1,15 +1,14 @@
-"""What a solver returns: a polynomial to evaluate and to write down, with standard errors.
+"""Fitted polynomials: to evaluate and to write down, with standard errors.
 
-Three kinds, one protocol. All of them speak of all columns of the user's table; ``used`` says which
-the solver saw.
+The three kinds have coefficients for all columns of the user's table; a solver sees the ``used`` ones.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +32,8 @@ _ROWS = 8192
 
 
 @dataclass(frozen=True)
-class Frame:
-    """The columns a law speaks of: ``dimension`` of them, ``used`` ones seen, |x_j| ≤ ``reach``."""
+class DataRange:
+    """The data of a fit: ``dimension`` columns, those ``used``, |x_j| ≤ ``reach``, |y| ≤ ``size``."""
 
     dimension: int
     used: NDArray[np.int64]
@@ -57,152 +56,123 @@ class Frame:
         """Round coefficients to what the data's own reach needs."""
         return shorten(terms, self.reach[self.used], _WRITTEN * self.size)
 
+    def errors(self, alphas: Iterable[Exponents], errors: Array) -> dict[Exponents, float]:
+        """Return standard errors by exponents over all columns."""
+        return dict(zip(map(self.embed, alphas), errors.tolist(), strict=True))
 
-class Law(Protocol):
-    """A fitted polynomial."""
 
+@dataclass(frozen=True)
+class Law(ABC):
+    """A fitted polynomial, with the degrees of freedom and the variance of its residual."""
+
+    data_range: DataRange
+    freedom: float
+    variance: float
+
+    @abstractmethod
     def values(self, X: Array) -> Array:
         """Return the values (N,) at rows of all columns."""
 
+    @abstractmethod
     def powers(self) -> dict[Exponents, Fraction]:
         """Return {α: exact coefficient of x^α}, highest degree first."""
 
+    @abstractmethod
     def errors(self) -> dict[Exponents, float]:
         """Return the standard errors of those coefficients; NaN where none is known."""
 
     def intercept(self) -> float:
         """Return the value at the origin."""
-
-    @property
-    def frame(self) -> Frame:
-        """The columns it speaks of."""
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of the residual."""
-
-    @property
-    def variance(self) -> float:
-        """Variance of the residual."""
+        return float(self.values(np.zeros((1, self.data_range.dimension)))[0])
 
 
 @dataclass(frozen=True)
-class SparseLaw:
+class SparseLaw(Law):
     """Few powers of x. Values are taken in the orthonormal basis, where nothing cancels."""
 
-    frame: Frame
-    exponents: tuple[Exponents, ...]
-    coefficients: tuple[Fraction, ...]
+    coefficients: dict[Exponents, Fraction]
     standard_errors: Array
-    freedom: float
-    variance: float
     columns: Columns
-    basis: tuple[Exponents, ...]
+    basis: list[Exponents]
     coordinates: Array
 
     @classmethod
-    def of(cls, selection: Selection, columns: Columns, frame: Frame) -> SparseLaw:
-        """Write the coefficients of a selection down and keep what is written."""
+    def of(cls, selection: Selection, columns: Columns, data_range: DataRange) -> SparseLaw:
+        """Round the coefficients of a selection to those that are written down."""
         found = dict(zip(selection.exponents, selection.coefficients, strict=True))
-        written = frame.written(found)
+        written = data_range.written(found)
         inner = contract(written, columns)
-        return cls(
-            frame,
-            tuple(written),
-            tuple(written.values()),
-            selection.errors,
-            selection.freedom,
-            selection.variance,
-            columns,
-            tuple(inner),
-            np.array([float(c) for c in inner.values()]),
-        )
+        coordinates = np.array([float(c) for c in inner.values()])
+        fit = data_range, selection.freedom, selection.variance
+        return cls(*fit, written, selection.errors, columns, list(inner), coordinates)
 
     def values(self, X: Array) -> Array:
         """Return the values (N,) at rows of all columns."""
         out = np.empty(len(X))
         for start in range(0, len(X), _ROWS):
             rows = slice(start, start + _ROWS)
-            phi = products(list(self.basis), self.columns, X[rows][:, self.frame.used])
+            phi = products(self.basis, self.columns, X[rows][:, self.data_range.used])
             out[rows] = phi @ self.coordinates
         return out
 
     def powers(self) -> dict[Exponents, Fraction]:
         """Return {α: exact coefficient of x^α}, highest degree first."""
-        return self.frame.ordered(dict(zip(self.exponents, self.coefficients, strict=True)))
+        return self.data_range.ordered(self.coefficients)
 
     def errors(self) -> dict[Exponents, float]:
         """Return the standard errors of those coefficients."""
-        pairs = zip(self.exponents, self.standard_errors.tolist(), strict=True)
-        return {self.frame.embed(alpha): error for alpha, error in pairs}
+        return self.data_range.errors(self.coefficients, self.standard_errors)
 
     def intercept(self) -> float:
         """Return the constant term, zero if it is not there."""
-        return float(self.powers().get((0,) * self.frame.dimension, 0))
+        return float(self.powers().get((0,) * self.data_range.dimension, 0))
 
 
 @dataclass(frozen=True)
-class DenseLaw:
+class DenseLaw(Law):
     """Every term up to a degree, with coefficients of the orthonormal products."""
 
-    frame: Frame
     terms: Terms
     coordinates: Array
     standard_errors: Array
-    freedom: float
-    variance: float
 
     @classmethod
-    def of(
-        cls, found: Coefficients, output: int, errors: Array, terms: Terms, frame: Frame
-    ) -> DenseLaw:
-        """Take one output of a least-squares solution."""
-        variance = float(found.variance[output])
-        return cls(
-            frame,
-            terms,
-            found.values[:, output],
-            np.sqrt(variance) * errors,
-            found.freedom,
-            variance,
-        )
+    def each(
+        cls, found: Coefficients, terms: Terms, data_ranges: list[DataRange]
+    ) -> list[DenseLaw]:
+        """Return the law of each output of a least-squares solution."""
+        errors = _standard_errors(found, terms)
+        outputs = zip(data_ranges, found.values.T, found.variance.tolist(), strict=True)
+        return [
+            cls(data_range, found.freedom, variance, terms, values, np.sqrt(variance) * errors)
+            for data_range, values, variance in outputs
+        ]
 
     def values(self, X: Array) -> Array:
         """Return the values (N,) at rows of all columns."""
         out = np.empty(len(X))
-        for rows, features in blocks(self.terms, X[:, self.frame.used]):
+        for rows, features in blocks(self.terms, X[:, self.data_range.used]):
             out[rows] = self.coordinates @ features
         return out
 
-    @cached_property
-    def _exponents(self) -> list[Exponents]:
-        return [self.terms.exponents(j) for j in range(len(self.terms))]
-
     def powers(self) -> dict[Exponents, Fraction]:
         """Return {α: exact coefficient of x^α}, highest degree first."""
-        inner = dict(zip(self._exponents, map(Fraction, self.coordinates.tolist()), strict=True))
-        return self.frame.ordered(self.frame.written(expand(inner, self.terms.columns)))
+        coordinates = map(Fraction, self.coordinates.tolist())
+        inner = dict(zip(self.terms.all_exponents(), coordinates, strict=True))
+        return self.data_range.ordered(self.data_range.written(expand(inner, self.terms.columns)))
 
     def errors(self) -> dict[Exponents, float]:
         """Return the standard errors of those coefficients; NaN where none is known."""
-        pairs = zip(self._exponents, self.standard_errors.tolist(), strict=True)
-        return {self.frame.embed(alpha): error for alpha, error in pairs}
-
-    def intercept(self) -> float:
-        """Return the value at the origin."""
-        return float(self.values(np.zeros((1, self.frame.dimension)))[0])
+        return self.data_range.errors(self.terms.all_exponents(), self.standard_errors)
 
 
 @dataclass(frozen=True)
-class RidgeLaw:
+class RidgeLaw(Law):
     """The transformer of Theorem 3.5 itself: b + Σ_k Σ_s β[k, s] (F_k · x)^s."""
 
-    frame: Frame
     F: Array
     beta: Array
     b: float
-    freedom: float
-    variance: float
 
     def values(self, X: Array) -> Array:
         """Return the values (N,) at rows of all columns."""
@@ -210,7 +180,7 @@ class RidgeLaw:
         rows = max(16, 2**20 // len(self.F))
         for start in range(0, len(X), rows):
             here = slice(start, start + rows)
-            t = X[here][:, self.frame.used] @ self.F.T
+            t = X[here][:, self.data_range.used] @ self.F.T
             total = np.zeros_like(t)
             for s in range(self.beta.shape[1] - 1, -1, -1):
                 total = (total + self.beta[:, s]) * t
@@ -222,22 +192,18 @@ class RidgeLaw:
         from exactformer.learning.laws.dense.directions import multiply_out
 
         terms = multiply_out(self.F, self.beta, self.b)
-        return self.frame.ordered({alpha: Fraction(c) for alpha, c in terms.items()})
+        return self.data_range.ordered({alpha: Fraction(c) for alpha, c in terms.items()})
 
     def errors(self) -> dict[Exponents, float]:
         """Return NaN for each term: training gives no standard errors."""
         return dict.fromkeys(self.powers(), float("nan"))
 
-    def intercept(self) -> float:
-        """Return b."""
-        return self.b
 
-
-def standard_errors(found: Coefficients, terms: Terms) -> Array:
+def _standard_errors(found: Coefficients, terms: Terms) -> Array:
     """Return the standard errors of the coefficients of x^α for σ = 1; NaN without a factor."""
     if found.factor is None:
         return np.full(len(terms), np.nan)
-    powers = to_powers_sparse([terms.exponents(j) for j in range(len(terms))], terms.columns)
+    powers = to_powers_sparse(terms.all_exponents(), terms.columns)
     inverse = solve_triangular(found.factor, np.eye(len(terms)), lower=True, overwrite_b=True)
     spread = np.zeros(len(terms))
     for start in range(0, len(terms), 256):  # (P L⁻ᵀ) row by row, without a second p × p array

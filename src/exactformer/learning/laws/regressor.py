@@ -15,10 +15,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from exactformer.errors import InputError
 from exactformer.learning.laws import formula
-from exactformer.learning.laws.dense.directions import checked_directions
+from exactformer.learning.laws.dense.directions import checked_directions, unit_directions
 from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares, solve_sparse
 from exactformer.learning.laws.law import Law
 from exactformer.learning.laws.sample import DependentColumnsWarning, Sample, take_sample
+from exactformer.progress import progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
     from exactformer.algebra import Polynomial
 
-Made = TypeVar("Made")
-SOLVERS = ("sparse", "least-squares", "sgd")
-FAMILIES = ("auto", "lattice", "spread", "tailored")
+_Made = TypeVar("_Made")
+_SOLVERS = ("sparse", "least-squares", "sgd")
+_FAMILIES = ("auto", "lattice", "spread", "tailored")
 
 
 class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -84,7 +85,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     unused_ : dict
         Columns left out, and why: constant, or a linear function of others.
     aliases_ : list of lists
-        Terms that on the training data cannot be told from those in the formula.
+        Terms that the training data cannot distinguish from those in the formula.
 
     Notes
     -----
@@ -143,7 +144,6 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         sample = take_sample(rows, y.reshape(len(y), -1), weight, self._names)
         solved = self._solve(sample)
         self._laws: list[Law] = solved.laws
-        self._histories = solved.histories
         self._compiled: Any = None
         self._record(rows if weight is None else rows[weight > 0], sample, solved)
         self._warn()
@@ -203,12 +203,6 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         check_is_fitted(self)
         return formula.variable_names(self._names)
 
-    @property
-    def histories_(self) -> list[Any]:
-        """The training runs of ``solver="sgd"``, one for each output."""
-        check_is_fitted(self)
-        return self._histories
-
     def to_sympy(self) -> sympy.Expr | list[sympy.Expr]:
         """Return the law with exact rational coefficients."""
         return self._each(lambda law: formula.to_sympy(law.powers(), self.variables_))
@@ -220,37 +214,33 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     def _written(self, law: Law, write: Any) -> str:
         powers, noise = law.powers(), np.sqrt(law.variance) if law.variance > 0 else 0.0
         # Noise below the rounding of y would ask for digits nobody has.
-        noise = max(float(noise), 1e-13 * law.frame.size)
-        digits = formula.digits_needed(powers, law.errors(), law.frame.reach.tolist(), noise)
+        noise = max(float(noise), 1e-13 * law.data_range.size)
+        digits = formula.digits_needed(powers, law.errors(), law.data_range.reach.tolist(), noise)
         return str(write(powers, digits, self.variables_))
 
-    def _each(self, make: Callable[[Law], Made]) -> Made | list[Made]:
+    def _each(self, make: Callable[[Law], _Made]) -> _Made | list[_Made]:
         check_is_fitted(self)
         made = [make(law) for law in self._laws]
         return made[0] if self._single else made
 
     def _solve(self, sample: Sample) -> Solved:
-        directions = self._given_directions(sample)
+        directions, d, limit = (
+            self._given_directions(sample),
+            self.n_features_in_,
+            self.memory_limit,
+        )
         if self.solver == "sparse":
-            return solve_sparse(
-                sample, self.n_features_in_, self.degree, self.significance, self.memory_limit
-            )
+            return solve_sparse(sample, d, self.degree, self.significance, limit)
         if self.solver == "least-squares":
-            return solve_least_squares(
-                sample,
-                self.n_features_in_,
-                self.degree,
-                self._drawn(directions, sample),
-                self.memory_limit,
-            )
-        return self._descend(sample, directions)
-
-    def _descend(self, sample: Sample, directions: NDArray[np.float64] | int | None) -> Solved:
+            if isinstance(directions, int):
+                generator = np.random.default_rng(self._seed())
+                directions = unit_directions(directions, sample.X.shape[1], generator)
+            return solve_least_squares(sample, d, self.degree, directions, limit)
         from exactformer.learning.laws.trained.descent import Setting, solve_descent
-        from exactformer.learning.laws.trained.training import Protocol
+        from exactformer.learning.laws.trained.training import Progress, TrainingProtocol
 
         cycled = self.momentum == "cycled"
-        protocol = Protocol(
+        protocol = TrainingProtocol(
             self.epochs,
             self.batch_size,
             *self.learning_rate,
@@ -259,17 +249,16 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             cycled=cycled,
             tolerance=self.tolerance,
         )
-        report = None
-        if self.verbose:
-            from exactformer.learning.laws.trained.reporting import show
+        where = self._seed(), self.device, self.rescale, self.checkpoint
+        with progress(
+            "training", self.epochs, self.verbose, unit="epochs", patience=0, lines=True
+        ) as update:
 
-            report = show
-        setting = Setting(
-            protocol, self._seed(), self.device, self.rescale, self.checkpoint, report
-        )
-        return solve_descent(
-            sample, self.n_features_in_, self.degree, directions, setting, self.memory_limit
-        )
+            def report(now: Progress) -> None:
+                update(now.epoch, f"train MSE {now.train_mse:.4g}")
+
+            setting = Setting(protocol, *where, report)
+            return solve_descent(sample, d, self.degree, directions, setting, limit)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -280,22 +269,13 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         if self.solver == "sparse":
             raise InputError(
                 "solver='sparse' takes its directions from the terms it finds; give directions as "
-                f"one of {', '.join(FAMILIES)}, or use solver='least-squares' or 'sgd'"
+                f"one of {', '.join(_FAMILIES)}, or use solver='least-squares' or 'sgd'"
             )
         if isinstance(self.directions, int | np.integer):
             if self.directions < 1:
                 raise InputError(f"directions={self.directions}: at least one is needed")
             return int(self.directions)
         return checked_directions(self.directions, self.n_features_in_)[:, sample.used]
-
-    def _drawn(
-        self, directions: NDArray[np.float64] | int | None, sample: Sample
-    ) -> NDArray[np.float64] | None:
-        from exactformer.learning.laws.dense.directions import unit_directions
-
-        if not isinstance(directions, int):
-            return directions
-        return unit_directions(directions, sample.X.shape[1], np.random.default_rng(self._seed()))
 
     def _column_names(self) -> list[str]:
         if hasattr(self, "feature_names_in_"):
@@ -339,11 +319,11 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             )
 
     def _check_parameters(self) -> None:
-        if self.solver not in SOLVERS:
-            raise InputError(f"solver={self.solver!r}: choose one of {', '.join(SOLVERS)}")
-        if isinstance(self.directions, str) and self.directions not in FAMILIES:
+        if self.solver not in _SOLVERS:
+            raise InputError(f"solver={self.solver!r}: choose one of {', '.join(_SOLVERS)}")
+        if isinstance(self.directions, str) and self.directions not in _FAMILIES:
             raise InputError(
-                f"directions={self.directions!r}: choose one of {', '.join(FAMILIES)}, or give a "
+                f"directions={self.directions!r}: choose one of {', '.join(_FAMILIES)}, or give a "
                 "number or an array (n, d)"
             )
         whole = isinstance(self.degree, int | np.integer) and not isinstance(self.degree, bool)

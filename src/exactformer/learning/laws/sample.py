@@ -1,4 +1,4 @@
-"""What a solver is given: checked rows, weights that count repetitions, columns that differ."""
+"""The sample of a solver: checked rows, weights that count repetitions, columns that differ."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scipy.linalg import solve_triangular
 from exactformer.errors import InputError
 from exactformer.learning.laws.dictionary.columns import Array
 
-# A column whose part outside the others' span is below this share of its spread says nothing new.
+# A column whose part outside the others' span is below this share of its spread adds nothing.
 _DEPENDENT = 1e-9
 _SHOWN = 5
 
 
 class DependentColumnsWarning(UserWarning):
-    """A column is a linear function of earlier ones, so the data cannot tell them apart."""
+    """A column is a linear function of earlier ones: the data cannot distinguish them."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Sample:
     """Rows that count: ``X`` (N, d), ``Y`` (N, outputs), ``weight`` (N,), all weights positive.
 
     A weight is a number of repetitions: a row of weight 2 is that row twice, and the sample size of
-    every test is the sum of the weights. ``unused`` says of each column left out why.
+    every test is the sum of the weights. ``unused`` has the reason for each column left out.
     """
 
     X: Array

@@ -1,4 +1,4 @@
-"""A table from a file: numbers only, nothing missing, or a message that says where."""
+"""Tables from files: numbers only, nothing missing, or an error that names the place."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST_COLUMNS = 100_000
-LONGEST_HEADER = 2**24
+_MOST_COLUMNS = 100_000
+_LONGEST_HEADER = 2**24
 
 
 @dataclass(frozen=True)
 class Table:
-    """The columns to learn from and the one to learn."""
+    """The columns to learn from and the one to predict."""
 
     features: pd.DataFrame
     target: pd.Series[float]
 
 
 def read_table(
-    path: Path, target: str, columns: list[str] | None = None, most: int = MOST_COLUMNS
+    path: Path, target: str, columns: list[str] | None = None, most: int = _MOST_COLUMNS
 ) -> Table:
     """Read CSV (any of , ; tab between cells) or Parquet; ``columns`` are all others by default.
 
     More than ``most`` columns to learn from are refused.
     """
-    frame = _read(path, most if columns is None else MOST_COLUMNS)
+    frame = _read(path, most if columns is None else _MOST_COLUMNS)
     names = [str(n) for n in frame.columns]
     frame.columns = names
     known = set(names)
@@ -77,26 +77,31 @@ def _read(path: Path, most: int) -> pd.DataFrame:
         except Exception as error:
             raise FileFormatError(f"{path} is not a Parquet file: {error}") from error
     try:
-        return pd.read_csv(path, sep=_separator(path, most))
+        return pd.read_csv(path, sep=_header_separator(path, most))
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path} is not a CSV table: {error}") from error
 
 
-def _separator(path: Path, most: int) -> str:
+def separator(line: str) -> str | None:
+    """Return the most frequent of comma, semicolon and tab in a line; None if it has none of them."""
+    best = max((",", ";", "\t"), key=line.count)
+    return best if best in line else None
+
+
+def _header_separator(path: Path, most: int) -> str:
     """Return what separates the cells of the header; refuse one that is too long or repeats a name."""
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        header = file.readline(LONGEST_HEADER + 1)
-    if len(header) > LONGEST_HEADER:
+        header = file.readline(_LONGEST_HEADER + 1)
+    if len(header) > _LONGEST_HEADER:
         raise SizeError(
-            f"{path}: the header has more than {LONGEST_HEADER:,} characters; write fewer columns"
+            f"{path}: the header has more than {_LONGEST_HEADER:,} characters; write fewer columns"
         )
-    counts = {s: header.count(s) for s in (",", ";", "\t")}
-    separator = max(counts, key=lambda s: counts[s])
-    names = [n.strip() for n in next(csv.reader([header], delimiter=separator), [])]
+    cells = separator(header) or ","
+    names = [n.strip() for n in next(csv.reader([header], delimiter=cells), [])]
     _limit(path, len(names) - 1, most)
     if repeated := sorted(n for n, times in Counter(names).items() if times > 1):
         raise InputError(f"{path}: columns need different names; repeated: {_listed(repeated)}")
-    return separator
+    return cells
 
 
 def _numbers(column: pd.Series[float], name: str, path: Path) -> pd.Series[float]:

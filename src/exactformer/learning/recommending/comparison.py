@@ -1,4 +1,4 @@
-"""How much each model, and each family of models, explains on sequences it has not seen.
+"""Shares of variance that each model, and each family, explains on sequences it has not seen.
 
 Families share what both can do:
 
@@ -29,41 +29,40 @@ from numpy.typing import NDArray
 from exactformer.learning.recommending.gru import fit_gated
 from exactformer.learning.recommending.heads import Head, HeadKind, fit_head
 from exactformer.learning.recommending.linear import fit_classes, ridge
-from exactformer.learning.recommending.parts import Part, Parts
-from exactformer.learning.recommending.samples import FOLDS, Array, Samples, draws
+from exactformer.learning.recommending.samples import FOLDS, Array, Part, Parts, Samples, draws
 from exactformer.learning.recommending.token_basis import TokenBasis
 from exactformer.learning.threads import one_torch_thread
 
 RNN, TRANSFORMER, ORDER_BLIND = "rnn", "transformer", "order-blind"
-OWN_TOKEN, CURVED, GATED = "own token", "own token, any function", "gated network"
-POINTWISE, EQUIVARIANT = "linear, pointwise", "linear, equivariant"
+OWN_TOKEN, _CURVED, _GATED = "own token", "own token, any function", "gated network"
+_POINTWISE, _EQUIVARIANT = "linear, pointwise", "linear, equivariant"
 INVARIANT = "linear, time-invariant"
-CAUSAL, ANY = "linear, causal", "linear, any"
+_CAUSAL, _ANY = "linear, causal", "linear, any"
 ATTENTION: dict[HeadKind, str] = {
     "any order": "attention",
     "by place": "attention with places",
     "causal": "causal attention",
 }
 FAMILIES = {
-    OWN_TOKEN: (POINTWISE, CURVED),
-    RNN: (POINTWISE, CURVED, INVARIANT, GATED),
-    TRANSFORMER: (POINTWISE, CURVED, EQUIVARIANT, INVARIANT, CAUSAL, ANY, *ATTENTION.values()),
-    ORDER_BLIND: (POINTWISE, CURVED, EQUIVARIANT, ATTENTION["any order"]),
+    OWN_TOKEN: (_POINTWISE, _CURVED),
+    RNN: (_POINTWISE, _CURVED, INVARIANT, _GATED),
+    TRANSFORMER: (_POINTWISE, _CURVED, _EQUIVARIANT, INVARIANT, _CAUSAL, _ANY, *ATTENTION.values()),
+    ORDER_BLIND: (_POINTWISE, _CURVED, _EQUIVARIANT, ATTENTION["any order"]),
 }
-SHARED = (POINTWISE, CURVED, INVARIANT)
-SIZES = (1, 2, 4, 8)
+SHARED = (_POINTWISE, _CURVED, INVARIANT)
+_SIZES = (1, 2, 4, 8)
 """Head sizes at which the best head is tried."""
 _MANY = 1500
 """With this many sequences, testing one fold of five is enough."""
 
-Tell = Callable[[str], None]
+_Begin = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Squared errors (n,) of each tested sequence by model and family, and its squared deviation.
 
-    Errors are in units of the outputs' variances. ``draws`` (draws, n) says how often each sequence
+    Errors are in units of the outputs' variances. ``draws`` (draws, n) counts how often each sequence
     is drawn; ``cut`` gives the errors of the best head with its score cut to rank m.
     """
 
@@ -102,12 +101,12 @@ def turns_for(samples: Samples) -> int:
     return FOLDS if samples.reach else int(np.clip(round(_MANY / samples.count), 1, FOLDS))
 
 
-def compare(samples: Samples, folds: NDArray[np.int64], seed: int, tell: Tell) -> Comparison:
+def compare(samples: Samples, folds: NDArray[np.int64], seed: int, begin: _Begin) -> Comparison:
     """Fit every model without some folds, and measure it on these."""
     count = turns_for(samples)
     every = [Parts.of(samples, folds, turn) for turn in range(count)]
     with one_torch_thread(0):
-        turns = [_turn(samples, parts, seed, tell) for parts in every]
+        turns = [_turn(samples, parts, seed, begin) for parts in every]
     wanted = np.concatenate([turn.wanted for turn in turns])
     models = turns[0].predicted
     predicted = {name: np.concatenate([turn.predicted[name] for turn in turns]) for name in models}
@@ -117,28 +116,28 @@ def compare(samples: Samples, folds: NDArray[np.int64], seed: int, tell: Tell) -
         choices = [_square(together - wanted), *(errors[m] for m in members if m in SHARED)]
         errors[family] = min(choices, key=np.sum)
     groups = np.concatenate([samples.groups()[parts.test] for parts in every])
-    cut = {m: np.concatenate([_square(t.cut[m] - t.wanted) for t in turns]) for m in SIZES}
+    cut = {m: np.concatenate([_square(t.cut[m] - t.wanted) for t in turns]) for m in _SIZES}
     return Comparison(errors, _square(wanted), draws(groups, seed), turns[0].head, cut)
 
 
-def _turn(samples: Samples, parts: Parts, seed: int, tell: Tell) -> _Turn:
+def _turn(samples: Samples, parts: Parts, seed: int, begin: _Begin) -> _Turn:
     train, check, test = parts.pick(samples)
-    tell("linear maps")
+    begin("linear maps")
     found: dict[str, Array] = {
         f"linear, {name}": fit.predict(test.inputs)
         for name, fit in fit_classes(samples, parts.train).items()
     }
     basis = TokenBasis.of(train.inputs, seed)
-    found[CURVED] = _own_token(basis, train, test)
+    found[_CURVED] = _own_token(basis, train, test)
     heads = {}
     for kind, name in ATTENTION.items():
-        tell(name)
+        begin(name)
         heads[name] = fit_head(kind, basis, train, check)
         found[name] = heads[name].predict(test.inputs)
-    tell(GATED)
-    found[GATED] = fit_gated(train, check, seed).predict(test.inputs)
+    begin(_GATED)
+    found[_GATED] = fit_gated(train, check, seed).predict(test.inputs)
     head = heads[min(heads, key=lambda name: float(_square(found[name] - test.outputs).sum()))]
-    cut = {m: head.predict(test.inputs, m) for m in SIZES}
+    cut = {m: head.predict(test.inputs, m) for m in _SIZES}
     low, high = train.outputs.min(axis=(0, 1)), train.outputs.max(axis=(0, 1))
 
     def scaled(values: Array, name: str = "") -> Array:

@@ -45,11 +45,11 @@ Reason = Literal[
 ]  # fmt: skip
 
 FEWEST_SEQUENCES = 40
-LEAST_EXPLAINED = 0.05
-LEAST_GAIN, LEAST_PART = 0.005, 0.05
-FEW_STATES, FEW_STATES_SHARE = 8, 0.25
-MOST_DOUBT = 0.1
-AGREEMENT = 0.9
+_LEAST_EXPLAINED = 0.05
+_LEAST_GAIN, _LEAST_PART = 0.005, 0.05
+_FEW_STATES, _FEW_STATES_SHARE = 8, 0.25
+_MOST_DOUBT = 0.1
+_AGREEMENT = 0.9
 
 _VERDICTS: dict[Reason, Verdict] = {
     "transformer better": "transformer",
@@ -91,7 +91,7 @@ def decide(samples: Samples, comparison: Comparison, memory: Memory) -> Decision
     verdicts: tuple[Verdict, ...] = ("transformer", "rnn", "undecided")
     found = {verdict: drawn.count(verdict) / len(drawn) for verdict in verdicts}
     verdict = _VERDICTS.get(reason, "undecided")
-    if verdict != "undecided" and found[verdict] < AGREEMENT:
+    if verdict != "undecided" and found[verdict] < _AGREEMENT:
         return Decision("undecided", "unsure", found)
     return Decision(verdict, reason, found)
 
@@ -101,7 +101,7 @@ def explained_reason(
 ) -> Reason:
     """Return which case of the rule holds, given shares of variance and the answer to case 5."""
     best = max(transformer, rnn)
-    if best < LEAST_EXPLAINED:
+    if best < _LEAST_EXPLAINED:
         return "noise"
     if not clearly_better(best, own_token):
         return "no memory"
@@ -115,9 +115,9 @@ def explained_reason(
 def linear_reason(memory: Memory) -> Reason:
     """Return which case holds where a time-invariant linear map explains everything."""
     length, d, k = memory.kernel.shape
-    if memory.states <= max(FEW_STATES, FEW_STATES_SHARE * length * min(d, k)):
+    if memory.states <= max(_FEW_STATES, _FEW_STATES_SHARE * length * min(d, k)):
         return "short memory"
-    if memory.doubt > MOST_DOUBT:
+    if memory.doubt > _MOST_DOUBT:
         return "unclear memory"
     return "far places" if 4 * memory.lags <= memory.states else "long memory"
 
@@ -125,4 +125,4 @@ def linear_reason(memory: Memory) -> Reason:
 def clearly_better(one: float, other: float) -> bool:
     """Return whether one share of variance explained is clearly above another."""
     gain = one - other
-    return gain >= LEAST_GAIN and gain >= LEAST_PART * (1 - other)
+    return gain >= _LEAST_GAIN and gain >= _LEAST_PART * (1 - other)

@@ -8,7 +8,7 @@ from math import isfinite
 from exactformer.learning.recommending.decision import FEWEST_SEQUENCES, Decision, Reason, Verdict
 from exactformer.learning.recommending.evidence import Evidence
 
-HEADLINES = {
+_HEADLINES = {
     "transformer": "A transformer suits this relationship",
     "rnn": "An RNN suits this relationship",
     "undecided": "Undecided between transformer and RNN",
@@ -16,7 +16,7 @@ HEADLINES = {
 _NOTICEABLE, _SIZEABLE = 0.005, 0.03
 """Shares of the variance. Places also tell a head its own token, which is worth something by itself."""
 
-Numbers = Mapping[str, Evidence]
+_Numbers = Mapping[str, Evidence]
 
 
 def describe(decision: Decision, evidence: tuple[Evidence, ...], last_only: bool) -> str:
@@ -33,10 +33,10 @@ def describe(decision: Decision, evidence: tuple[Evidence, ...], last_only: bool
 def headline(verdict: Verdict, reason: Reason, confidence: float) -> str:
     """Return the answer in a line; too few sequences give no ground for confidence in anything."""
     sure = "" if reason == "few sequences" else f" (confidence {_percent(confidence)})"
-    return HEADLINES[verdict] + sure
+    return _HEADLINES[verdict] + sure
 
 
-def _because(reason: Reason, numbers: Numbers, last_only: bool) -> str:
+def _because(reason: Reason, numbers: _Numbers, last_only: bool) -> str:
     both = (
         f"On held-out sequences transformers explain {_share(numbers, 'transformer')} of the "
         f"variance, RNNs {_share(numbers, 'rnn')}"
@@ -80,7 +80,7 @@ def _because(reason: Reason, numbers: Numbers, last_only: bool) -> str:
     )
 
 
-def _details(decision: Decision, numbers: Numbers, last_only: bool) -> Iterator[str]:
+def _details(decision: Decision, numbers: _Numbers, last_only: bool) -> Iterator[str]:
     if decision.reason in ("few sequences", "noise", "no memory"):
         return
     yield _ordering(numbers, last_only)
@@ -89,7 +89,7 @@ def _details(decision: Decision, numbers: Numbers, last_only: bool) -> Iterator[
         yield _coupling(numbers)
 
 
-def _ordering(numbers: Numbers, last_only: bool) -> str:
+def _ordering(numbers: _Numbers, last_only: bool) -> str:
     order = numbers["order"]
     if order.low <= 0 or order.value < _NOTICEABLE:
         words = "does not matter as far as can be seen (permutation equivariance)"
@@ -108,7 +108,7 @@ def _ordering(numbers: Numbers, last_only: bool) -> str:
     return f"Ordering: {first} {words}"
 
 
-def _memory(numbers: Numbers) -> str:
+def _memory(numbers: _Numbers) -> str:
     decay, mixing = numbers["decay time"], numbers["mixing"].value
     linear = _share(numbers, "linear, time-invariant")
     if not isfinite(decay.value):
@@ -123,7 +123,7 @@ def _memory(numbers: Numbers) -> str:
     )
 
 
-def _coupling(numbers: Numbers) -> str:
+def _coupling(numbers: _Numbers) -> str:
     rank, size = int(numbers["score rank"].value), int(numbers["head size"].value)
     spectrum = numbers.get("exact score rank")
     exact = f" (exactly: {int(spectrum.value)})" if spectrum else ""
@@ -133,7 +133,7 @@ def _coupling(numbers: Numbers) -> str:
     )
 
 
-def _uncertainty(decision: Decision, numbers: Numbers) -> str:
+def _uncertainty(decision: Decision, numbers: _Numbers) -> str:
     if decision.reason == "few sequences":
         return "No confidence is claimed for what is not decided."
     shares = ", ".join(f"{name} {_percent(share)}" for name, share in decision.shares.items())
@@ -143,7 +143,7 @@ def _uncertainty(decision: Decision, numbers: Numbers) -> str:
     )
 
 
-def _share(numbers: Numbers, name: str) -> str:
+def _share(numbers: _Numbers, name: str) -> str:
     one = numbers[f"explained: {name}"]
     return f"{_percent(one.value)} [{_percent(one.low)}, {_percent(one.high)}]"
 

@@ -133,10 +133,10 @@ def _spectrum(comparison: Comparison) -> Iterator[Evidence]:
     if line is not None:
         meaning = "exponent α of the score's singular values, σ_k ≈ c·k^(−α)"
         yield Evidence("score decay", line.rate, *line.interval, meaning)
-    yield exactly("head size", head_size(comparison), "size of a head as good as the full score")
+    yield exactly("head size", _head_size(comparison), "size of a head as good as the full score")
 
 
-def head_size(comparison: Comparison) -> int:
+def _head_size(comparison: Comparison) -> int:
     """Return the least size tried that is not clearly worse than the head with its full score."""
     full = comparison.share(ATTENTION[comparison.head.kind])
     good = [

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from exactformer.learning.recommending.parts import Part
-from exactformer.learning.recommending.samples import Array
+from exactformer.learning.recommending.samples import Array, Part
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-STATES = 32
+_STATES = 32
 _TOKENS = 400_000
 """Tokens read in training, in all."""
 _PASSES = 60
@@ -61,8 +60,8 @@ def fit_gated(train: Part, check: Part, seed: int) -> GatedFit:
     d, k, last = x.shape[-1], y.shape[-1], y.shape[1] == 1
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        reader = nn.Sequential(nn.Linear(STATES + d, STATES), nn.ReLU(), nn.Linear(STATES, k))
-        network = nn.ModuleDict({"state": nn.GRU(d, STATES, batch_first=True), "output": reader})
+        reader = nn.Sequential(nn.Linear(_STATES + d, _STATES), nn.ReLU(), nn.Linear(_STATES, k))
+        network = nn.ModuleDict({"state": nn.GRU(d, _STATES, batch_first=True), "output": reader})
     generator = torch.Generator().manual_seed(seed)
     steps = min(_TOKENS // x.shape[1], _PASSES * len(x)) // _BATCH
     steps = int(np.clip(steps, _FEWEST, _MOST))

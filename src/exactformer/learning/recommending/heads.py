@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from exactformer.learning.recommending.parts import Part
-from exactformer.learning.recommending.samples import Array
+from exactformer.learning.recommending.samples import Array, Part
 from exactformer.learning.recommending.token_basis import TokenBasis, place_basis
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 HeadKind = Literal["any order", "by place", "causal"]
-"""Whether a head knows tokens only, tokens and their places, or tokens up to its own."""
+"""A head sees tokens only, tokens and their places, or tokens up to its own."""
 
 _SCORES = 500_000
 """Scores computed at once; of long sequences fewer are trained on."""

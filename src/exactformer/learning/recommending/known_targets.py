@@ -1,4 +1,4 @@
-"""What theory knows of a target without any sampling."""
+"""Exact evidence on a target, from theory, without any sampling."""
 
 from __future__ import annotations
 

@@ -26,10 +26,12 @@ from numpy.typing import NDArray
 from exactformer.learning.recommending.samples import FOLDS, Array, Samples
 
 LinearClass = Literal["pointwise", "equivariant", "time-invariant", "causal", "any"]
-CLASSES: tuple[LinearClass, ...] = get_args(LinearClass)
+_CLASSES: tuple[LinearClass, ...] = get_args(LinearClass)
 
 _PENALTIES = 10.0 ** np.arange(-12, 3)
 """Relative to the mean eigenvalue of the normal equations."""
+_LEAST_FREEDOM = 0.05
+"""Fits that leave fewer degrees of freedom to the residual, relative to its number, are not trusted."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class LinearFit:
 
     def with_kernel(self, kernel: Array) -> LinearFit:
         """Return the time-invariant map of another kernel about the same means."""
-        return LinearFit(convolution(kernel, self.operator.shape[2]), self.centre, self.offset)
+        return LinearFit(_convolution(kernel, self.operator.shape[2]), self.centre, self.offset)
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class LinearEvidence:
 
 def cross_validate(samples: Samples, folds: NDArray[np.int64]) -> LinearEvidence:
     """Fit every class on all folds but one, in turn, and predict that one."""
-    predictions = {name: np.empty_like(samples.outputs) for name in CLASSES}
+    predictions = {name: np.empty_like(samples.outputs) for name in _CLASSES}
     fold_fits = []
     for fold in range(FOLDS):
         held_out = folds == fold
@@ -83,16 +85,8 @@ def fit_classes(samples: Samples, rows: NDArray[np.bool_]) -> dict[LinearClass, 
     x, y = samples.inputs[rows], samples.outputs[rows]
     centre, offset = x.mean(axis=0), y.mean(axis=0)
     moments = _Moments.of(x - centre, y - offset, samples.last_only)
-    return {name: LinearFit(getattr(moments, _METHODS[name])(), centre, offset) for name in CLASSES}
-
-
-_METHODS = {
-    "pointwise": "pointwise",
-    "equivariant": "equivariant",
-    "time-invariant": "time_invariant",
-    "causal": "causal",
-    "any": "unrestricted",
-}
+    operators = {name: getattr(moments, name.replace("-", "_"))() for name in _CLASSES}
+    return {name: LinearFit(operator, centre, offset) for name, operator in operators.items()}
 
 
 @dataclass(frozen=True)
@@ -119,11 +113,10 @@ class _Moments:
         for p, t in enumerate(self.ends):
             normal[: t + 1, :, : t + 1] += self.xx[t::-1, :, t::-1]
             right[: t + 1] += self.xy[t::-1, :, p]
-        return convolution(self._pooled(normal, right), len(self.ends))
+        return _convolution(self._pooled(normal, right), len(self.ends))
 
     def pointwise(self) -> Array:
-        own = self._own()
-        return self._spread(self._pooled(own[0], own[1]))
+        return self._spread(self._pooled(*self._own()))
 
     def equivariant(self) -> Array:
         """Fit y(t) = a x(t) + b Σ_s x(s)."""
@@ -148,7 +141,7 @@ class _Moments:
             )
         return operator
 
-    def unrestricted(self) -> Array:
+    def any(self) -> Array:
         return self._solve(self.xx, self.xy, self.yy, self.count)
 
     @property
@@ -177,7 +170,7 @@ class _Moments:
         return solution.reshape(right.shape)
 
 
-def convolution(kernel: Array, outputs: int) -> Array:
+def _convolution(kernel: Array, outputs: int) -> Array:
     """Return T(t, s) = κ(t − s), as (τ, d, P, k), for the last P = ``outputs`` of the τ tokens."""
     length, d, k = kernel.shape
     operator = np.zeros((length, d, outputs, k))
@@ -209,7 +202,3 @@ def ridge(normal: Array, right: Array, total: Array, count: int) -> Array:
         scores[better] = score[better]
         best[:, better] = inverse[:, None] * z[:, better]
     return np.asarray(vectors @ best)
-
-
-_LEAST_FREEDOM = 0.05
-"""Fits that leave fewer degrees of freedom to the residual, relative to its number, are not trusted."""

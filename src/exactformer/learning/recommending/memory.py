@@ -1,4 +1,4 @@
-"""What the time-invariant kernel κ(s) says about memory: how fast it fades, how many states hold it.
+"""Memory from the time-invariant kernel κ(s): how fast it fades, how many states hold it.
 
 *Decay.* The smallest non-increasing majorant κ*(s) = max_{r≥s} |κ(r)| falls as e^{−s/γ}; γ comes from a
 line through log κ* where the kernel stands clear of its own uncertainty.
@@ -27,9 +27,9 @@ from exactformer.learning.recommending.linear import LinearEvidence
 from exactformer.learning.recommending.samples import Array, Samples
 from exactformer.theory.recurrent import rnn_complexity
 
-MISSED = 1e-3
+_MISSED = 1e-3
 """The share of the variance, or of a kernel's energy, that may be missed."""
-MISSED_PART = 0.02
+_MISSED_PART = 0.02
 """The part of what the full kernel leaves unexplained that may be missed besides."""
 _STUDENT = 2.78
 """Half the width of a 95 % interval from five folds, in standard errors."""
@@ -72,8 +72,8 @@ def memory(samples: Samples, folds: NDArray[np.int64], evidence: LinearEvidence)
         error=error,
         decay_time=decay_time(kernel, error),
         decay_interval=_decay_interval(kernel, error, by_fold),
-        states=states_needed(samples, folds, evidence),
-        lags=lags_needed(kernel, min(max(MISSED, doubt), 0.5)),
+        states=_states_needed(samples, folds, evidence),
+        lags=lags_needed(kernel, min(max(_MISSED, doubt), 0.5)),
         doubt=doubt,
         complexity=_complexity(kernel, error),
         hankel=np.asarray(
@@ -85,10 +85,10 @@ def memory(samples: Samples, folds: NDArray[np.int64], evidence: LinearEvidence)
 def decay_time(kernel: Array, error: Array) -> float:
     """Return γ of κ*(s) ≈ C e^{−s/γ}; infinite if it does not fall, 0 if one token is all."""
     majorant = _clear_part(kernel, error)
-    return _time(decay_rate(majorant), len(kernel)) if len(majorant) > 1 else 0.0
+    return _time(_decay_rate(majorant), len(kernel)) if len(majorant) > 1 else 0.0
 
 
-def decay_rate(majorant: Array) -> float:
+def _decay_rate(majorant: Array) -> float:
     """Return 1/γ by a line through the logarithms."""
     return -float(np.polyfit(np.arange(len(majorant)), np.log(majorant), 1)[0])
 
@@ -98,8 +98,8 @@ def _decay_interval(kernel: Array, error: Array, by_fold: Array) -> tuple[float,
     length = len(_clear_part(kernel, error))
     if length < 2:
         return 0.0, 0.0
-    middle = decay_rate(_majorant(kernel)[:length])
-    rates = np.array([decay_rate(np.maximum(_majorant(k)[:length], _TINY)) for k in by_fold])
+    middle = _decay_rate(_majorant(kernel)[:length])
+    rates = np.array([_decay_rate(np.maximum(_majorant(k)[:length], _TINY)) for k in by_fold])
     half = _STUDENT * float(np.sqrt((len(rates) - 1) * rates.var()))
     return _time(middle + half, len(kernel)), _time(middle - half, len(kernel))
 
@@ -109,11 +109,11 @@ def _time(rate: float, length: int) -> float:
     return 1 / rate if rate > 1 / (10 * length) else float("inf")
 
 
-def states_needed(samples: Samples, folds: NDArray[np.int64], evidence: LinearEvidence) -> int:
+def _states_needed(samples: Samples, folds: NDArray[np.int64], evidence: LinearEvidence) -> int:
     """Return the least number of states that does as well as the full kernel."""
     full = np.square(evidence.predictions["time-invariant"] - samples.outputs).sum()
     total = np.square(samples.outputs - samples.outputs.mean(axis=0)).sum()
-    allowed = full + max(MISSED * total, MISSED_PART * full)
+    allowed = full + max(_MISSED * total, _MISSED_PART * full)
     kernel = evidence.fits["time-invariant"].kernel
     least = int(len(kernel) * min(kernel.shape[1:]))
     for read in (lambda values: values, _continued):
@@ -136,7 +136,7 @@ def states_needed(samples: Samples, folds: NDArray[np.int64], evidence: LinearEv
     return least
 
 
-def lags_needed(kernel: Array, missed: float = MISSED) -> int:
+def lags_needed(kernel: Array, missed: float = _MISSED) -> int:
     """Return the least number of lags that hold all but a share ``missed`` of κ's energy."""
     energy = np.sort(np.square(kernel).sum(axis=(1, 2)))[::-1]
     total = float(energy.sum())

@@ -4,12 +4,13 @@ Section 6 of Jiang and Li compares the two: RNNs suffer from a change of order t
 relationship look ahead, and from memory that does not fade; transformers from mixing, which raises the
 rank of the score. All of that can be measured: the linear part by nested least squares
 (:mod:`.linear`), memory from its kernel (:mod:`.memory`), the coupling and its spectrum by an attention
-head in a basis (:mod:`.heads`), nonlinear recurrence by a gated network (:mod:`.gates`). The comparison
-is made on sequences held out (:mod:`.comparing`), and one rule decides (:mod:`.deciding`).
+head in a basis (:mod:`.heads`), nonlinear recurrence by a gated network (:mod:`.gru`). The comparison
+is made on sequences held out (:mod:`.comparison`), and one rule decides (:mod:`.decision`).
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -22,19 +23,19 @@ from exactformer.learning.recommending.evidence import gather
 from exactformer.learning.recommending.known_targets import known
 from exactformer.learning.recommending.linear import cross_validate
 from exactformer.learning.recommending.memory import memory
-from exactformer.learning.recommending.progress import progress
 from exactformer.learning.recommending.recommendation import Recommendation
 from exactformer.learning.recommending.samples import FOLDS, LARGEST, Samples, samples
 from exactformer.learning.threads import one_blas_thread
+from exactformer.progress import progress
 
-DRAWN = 2000
+_DRAWN = 2000
 """Sequences drawn from a target."""
 
 
 def recommend_architecture(
-    relationship: Any, outputs: Any = None, *, count: int = DRAWN, seed: int = 0
+    relationship: Any, outputs: Any = None, *, count: int = _DRAWN, seed: int = 0
 ) -> Recommendation:
-    """Say whether a transformer or an RNN suits a relationship between sequences.
+    """Decide whether a transformer or an RNN suits a relationship between sequences.
 
     ``relationship`` is one of
 
@@ -56,12 +57,11 @@ def recommend_architecture(
         if np.ptp(values, axis=0).max() <= 1 / LARGEST:
             raise InputError(f"the {name} are the same for all sequences: {end}")
     folds = data.folds(seed)
-    steps = 1 + turns_for(data) * (2 + len(ATTENTION))
-    with progress(steps) as tell, one_blas_thread():
-        tell("linear maps")
+    steps, begun = turns_for(data) * (2 + len(ATTENTION)), itertools.count()
+    with progress("fitting models", steps) as update, one_blas_thread():
         linear = cross_validate(data, folds)
         remembered = memory(data, folds, linear)
-        comparison = compare(data, folds, seed, tell)
+        comparison = compare(data, folds, seed, lambda model: update(next(begun), model))
     decision = decide(data, comparison, remembered)
     exact, spectrum = known(relationship)
     evidence = (*gather(data, linear, remembered, comparison), *exact)

@@ -1,4 +1,4 @@
-"""The answer: a verdict with its confidence, the evidence by name, words, a picture."""
+"""The recommendation: a verdict with its confidence, the evidence by name, words, a picture."""
 
 from __future__ import annotations
 
@@ -62,17 +62,11 @@ class Recommendation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
+        arrays = ("kernel", "kernel_error", "hankel", "singular_values")
         return {
-            "verdict": self.verdict,
-            "confidence": self.confidence,
-            "reason": self.reason,
-            "shares": dict(self.shares),
-            "text": self.text,
+            **asdict(self),
+            **{name: getattr(self, name).tolist() for name in arrays},
             "evidence": [asdict(one) for one in self.evidence],
-            "kernel": self.kernel.tolist(),
-            "kernel_error": self.kernel_error.tolist(),
-            "hankel": self.hankel.tolist(),
-            "singular_values": self.singular_values.tolist(),
             "by_head_size": {str(m): share for m, share in self.by_head_size.items()},
         }
 

@@ -1,7 +1,7 @@
 """Input and output sequences, checked, and cut into folds that never share what they are tested on.
 
-Inputs are (N, τ) or (N, τ, d). Outputs are one value a token, (N, τ), several, (N, τ, k), or a single
-value after the last token, (N,): then the whole input is past, and causality is no constraint.
+Inputs are (N, τ) or (N, τ, d). Outputs are one value per token, (N, τ), several, (N, τ, k), or a single
+value after the last token, (N,): then the whole input is past, and causality does not restrict it.
 
 Windows of one long series overlap. They keep their order, folds are stretches of it, and training
 leaves out the windows that reach into the stretch under test.
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 FOLDS = 5
 LARGEST = 1e100
 """Values beyond this have no squares to speak of in float64; nor have differences below its inverse."""
-DRAWS = 1000
+_DRAWS = 1000
 """Bootstrap draws."""
 
 
@@ -78,6 +78,50 @@ class Samples:
         return np.arange(self.count) // (self.reach + 1)
 
 
+@dataclass(frozen=True)
+class Part:
+    """Inputs (n, τ, d) and outputs (n, P, k) of some sequences."""
+
+    inputs: Array
+    outputs: Array
+
+    @property
+    def offset(self) -> Array:
+        """Mean outputs (P, k)."""
+        return np.asarray(self.outputs.mean(axis=0))
+
+    @property
+    def spread(self) -> Array:
+        """Standard deviation (k,) of the outputs about their means; 1 where they do not vary."""
+        spread = np.sqrt(np.square(self.outputs - self.offset).mean(axis=(0, 1)))
+        return np.where(spread > 0, spread, 1.0)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Which sequences (N,) train a model, stop it, and test it: three parts that share nothing."""
+
+    train: NDArray[np.bool_]
+    check: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, samples: Samples, folds: NDArray[np.int64], turn: int) -> Parts:
+        """Return fold ``turn`` as test, the next as check, and of the rest what touches neither."""
+        count = int(folds.max()) + 1
+        test = folds == turn
+        check = (folds == (turn + 1) % count) & samples.training(test)
+        return cls(samples.training(test | check), check, test)
+
+    def pick(self, samples: Samples) -> tuple[Part, Part, Part]:
+        """Return the three parts."""
+        train, check, test = (
+            Part(samples.inputs[rows], samples.outputs[rows])
+            for rows in (self.train, self.check, self.test)
+        )
+        return train, check, test
+
+
 def samples(inputs: ArrayLike, outputs: ArrayLike, reach: int = 0) -> Samples:
     """Return checked samples."""
     x, y = _numbers(inputs, "inputs"), _numbers(outputs, "outputs")
@@ -107,12 +151,12 @@ def windows(
     inputs: Sequence[int] | None = None,
     stride: int | None = None,
 ) -> Samples:
-    """Cut a series (T, channels) into windows, to tell a channel from what came before.
+    """Cut a series (T, channels) into windows, to predict a channel from what came before.
 
     A window holds ``length`` readings of the channels ``inputs`` (all, if absent). With
     ``horizon`` ≥ 1 its output is the one value of channel ``target`` that comes ``horizon`` readings
     after the window's last. With ``horizon`` 0 the output is the target at every reading of the
-    window, which must then not be among the inputs: what is to be told may not be read.
+    window, which must then not be among the inputs: a model must not read what it predicts.
 
     Windows begin ``stride`` readings apart; if absent, a quarter of ``length``, or half of it with
     ``horizon`` 0, where each window has many outputs.
@@ -153,7 +197,7 @@ def draws(groups: NDArray[np.int64], seed: int) -> Array:
     """Draw groups with replacement; return how often (draws, n) each member is drawn."""
     names, member = np.unique(groups, return_inverse=True)
     rng = np.random.default_rng(seed)
-    often = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=DRAWS)
+    often = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=_DRAWS)
     return often[:, member].astype(np.float64)
 
 

@@ -17,8 +17,7 @@ _WAVES = 64
 _SCALES = (0.7, 1.5, 3.0)
 """Frequencies of the waves, for tokens of unit spread."""
 _MOST_TOKENS = 20_000
-_MOST_FUNCTIONS = 24
-_MOST_PLACES = 8
+_MOST_FUNCTIONS, _MOST_PLACES = 24, 8
 _FAR = 3.0
 """Tokens further out, in standard deviations, are taken for this far: squares must not run away."""
 _LEAST_PART = 1e-2

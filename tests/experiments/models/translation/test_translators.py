@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.greedy import translate
-from exactformer.experiments.models.translation.ordering import first_to_end
 from exactformer.experiments.models.translation.recurrent import RecurrentTranslator
 from exactformer.experiments.models.translation.subwords import END, PAD, START
 from exactformer.experiments.models.translation.transformer import TransformerTranslator

@@ -11,7 +11,7 @@ from exactformer.experiments.models.vision import (
     VisionEnsemble,
     VisionTransformer,
 )
-from exactformer.experiments.models.vision.model import levelled, patches_of
+from exactformer.experiments.models.vision.model import normalised, patches_of
 from exactformer.spectra import spectrum
 
 SMALL = VisionConfiguration(
@@ -38,7 +38,7 @@ def some_images(count=6, side=16, seed=0):
 
 def test_a_member_alone_answers_as_in_the_ensemble():
     ensemble = VisionEnsemble(MEMBERS, torch.float64)
-    images = levelled(some_images()).double()
+    images = normalised(some_images()).double()
     together = ensemble(images)
     assert together.shape == (len(MEMBERS), 6, 4)
     for k, logits in enumerate(together):
@@ -50,14 +50,14 @@ def test_a_member_alone_answers_as_in_the_ensemble():
 
 def test_a_model_without_feed_forward_parts_stands_alone_too():
     ensemble = VisionEnsemble([variants(hidden=0), variants(hidden=0, head_dim=2)], torch.float64)
-    images = levelled(some_images()).double()
+    images = normalised(some_images()).double()
     for k, logits in enumerate(ensemble(images)):
         torch.testing.assert_close(ensemble.member(k)(images), logits, rtol=0, atol=1e-10)
 
 
 def test_a_member_does_not_depend_on_its_company():
     together = VisionEnsemble(MEMBERS, torch.float64)
-    images = levelled(some_images()).double()
+    images = normalised(some_images()).double()
     for k, one in enumerate(MEMBERS):
         alone = VisionEnsemble([one], torch.float64)
         for name, value in alone.weights(0).items():
@@ -78,7 +78,7 @@ def test_padding_is_zero_and_has_no_gradient():
     with torch.no_grad():  # even if something were there
         ensemble.queries += 1.0
         ensemble.keys += 1.0
-    ensemble(levelled(some_images()).double()).square().sum().backward()
+    ensemble(normalised(some_images()).double()).square().sum().backward()
     for part in (ensemble.queries, ensemble.keys):
         for k, one in enumerate(MEMBERS):
             assert torch.count_nonzero(part.grad[k, ..., one.head_dim :]) == 0
@@ -89,7 +89,7 @@ def test_the_first_patches_come_last():
     assert variants(moved=3).order == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2]
     moved = VisionEnsemble([variants(moved=3)], torch.float64).member(0)
     still = VisionEnsemble([SMALL], torch.float64).member(0)
-    images = levelled(some_images()).double()
+    images = normalised(some_images()).double()
     patches = patches_of(images, 4)
     shuffled = torch.cat([patches[:, 3:], patches[:, :3]], dim=1)
     back = shuffled.reshape(6, 4, 4, 3, 4, 4).permute(0, 3, 1, 4, 2, 5).reshape(6, 3, 16, 16)
@@ -105,7 +105,7 @@ def test_patches_are_cut_row_by_row():
 
 
 def test_a_short_format_for_products_changes_little():
-    images = levelled(some_images())
+    images = normalised(some_images())
     exact, short = VisionEnsemble(MEMBERS), VisionEnsemble(MEMBERS, compute=torch.bfloat16)
     torch.testing.assert_close(short(images), exact(images), rtol=0, atol=0.05)
     assert short(images).dtype == torch.float32
@@ -113,7 +113,7 @@ def test_a_short_format_for_products_changes_little():
 
 def test_what_is_dropped_adds_nothing():
     ensemble = VisionEnsemble(MEMBERS, torch.float64)
-    images = levelled(some_images()).double()
+    images = normalised(some_images()).double()
     kept = torch.ones(SMALL.layers, 2, 6, dtype=torch.float64)
     torch.testing.assert_close(ensemble(images, kept), ensemble(images))
     kept[:, :, 2] = 0
@@ -131,7 +131,7 @@ def test_every_layer_and_head_has_a_spectrum():
     ensemble = VisionEnsemble(MEMBERS)
     for k, one in enumerate(MEMBERS):
         found = spectrum(
-            ensemble.member(k), levelled(some_images()), control="reinitialised", progress=False
+            ensemble.member(k), normalised(some_images()), control="reinitialised", progress=False
         )
         assert [layer.heads for layer in found.layers] == [one.heads] * one.layers
         assert {layer.head_dim for layer in found.layers} == {one.head_dim}

@@ -13,9 +13,8 @@ from exactformer.experiments.models.vision import (
     score,
     train_vision,
 )
-from exactformer.experiments.models.vision.augmentation import shown
-from exactformer.experiments.models.vision.model import levelled
-from exactformer.experiments.models.vision.recipe import draw_pass
+from exactformer.experiments.models.vision.model import normalised
+from exactformer.experiments.models.vision.recipe import augmented, draw_pass
 from exactformer.experiments.models.vision.training import soft_losses
 
 SMALL = VisionConfiguration(
@@ -75,8 +74,8 @@ def test_padding_stays_zero():
 def test_without_changes_images_are_shown_as_they_are():
     images, labels = bright_or_dark()
     step = one_step(PLAIN, images)
-    x, share = shown(images, labels, step, 2)
-    assert torch.equal(x, levelled(images[step.rows]))
+    x, share = augmented(images, labels, step, 2)
+    assert torch.equal(x, normalised(images[step.rows]))
     assert torch.equal(share.argmax(dim=1), labels[step.rows])
     assert bool((step.kept == 1).all())
 
@@ -84,8 +83,8 @@ def test_without_changes_images_are_shown_as_they_are():
 def test_images_are_moved_as_if_padded_by_reflection():
     images, labels = bright_or_dark()
     step = one_step(dataclasses.replace(PLAIN, margin=3, mirror=True), images)
-    x, _ = shown(images, labels, step, 2)
-    wide = torch.nn.functional.pad(levelled(images[step.rows]), (3,) * 4, mode="reflect")
+    x, _ = augmented(images, labels, step, 2)
+    wide = torch.nn.functional.pad(normalised(images[step.rows]), (3,) * 4, mode="reflect")
     for k, (down, right) in enumerate(step.shift.T.tolist()):
         cut = wide[k, :, 3 + down : 11 + down, 3 + right : 11 + right]
         assert torch.equal(x[k], cut.flip(2) if step.mirrored[k] else cut)
@@ -100,8 +99,8 @@ def test_mixed_labels_have_the_share_of_the_pixels(whole):
     plan = draw_pass(dataclasses.replace(PLAIN, mix=True), 100, 2, torch.Generator().manual_seed(3))
     places = [k for k in range(5) if bool(plan.own[k] < 1) == whole]
     step = plan.at(torch.tensor(places[:1]))
-    x, share = shown(images, labels, step, 2)
-    own = levelled(images[step.rows])
+    x, share = augmented(images, labels, step, 2)
+    own = normalised(images[step.rows])
     other = own.roll(1, 0)
     for k in range(20):
         told_apart = (own[k] - other[k]).abs() > 0.05

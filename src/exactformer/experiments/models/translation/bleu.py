@@ -14,7 +14,7 @@ def bleu(lines: Sequence[str], references: Sequence[str]) -> float:
 
 
 def counter() -> Any:
-    """Return sacrebleu's counter. Ask for it before a long training, so that its lack is told first."""
+    """Return sacrebleu's counter; call this early, so that a missing package stops no long training."""
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:

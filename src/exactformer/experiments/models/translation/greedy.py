@@ -1,4 +1,4 @@
-"""Translating: after each word the likeliest next, for all sentences at once."""
+"""Greedy decoding: after each word the likeliest next, for all sentences at once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from exactformer.experiments.models.translation.subwords import END, PAD, START
 
 
 class Translator(Protocol):
-    """What can be asked for the next word; it sees the source and what it said itself."""
+    """A model that scores the next word, given the source and the words written so far."""
 
     def begin(self, source: Tensor) -> Any:
         """Read source ids (batch, n)."""
 
-    def advance(self, said: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Return scores (batch, vocabulary) after one more id (batch,) was said."""
+    def advance(self, word: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """Return scores (batch, vocabulary) after one more id (batch,)."""
 
 
 @torch.no_grad()

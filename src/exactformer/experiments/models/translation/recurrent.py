@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from exactformer.experiments.models.translation.subwords import PAD
 
-States = tuple[tuple[Tensor, Tensor], ...]
+_States = tuple[tuple[Tensor, Tensor], ...]
 
 
 class Stack(nn.Module):
@@ -24,7 +24,7 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(nn.LSTM(width, width, batch_first=True) for _ in range(layers))
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, tokens: Tensor, states: States | None = None) -> tuple[Tensor, States]:
+    def forward(self, tokens: Tensor, states: _States | None = None) -> tuple[Tensor, _States]:
         """Return outputs (batch, n, width) and each layer's last state, in the weights' precision."""
         after = []
         with torch.autocast(tokens.device.type, enabled=False):
@@ -37,7 +37,7 @@ class Stack(nn.Module):
 
 
 class RecurrentTranslator(nn.Module):
-    """Source ids (batch, n) and what was said (batch, m) to scores of what comes next."""
+    """Source ids (batch, n) and target ids so far (batch, m) to scores of the next id."""
 
     def __init__(self, vocabulary: int, width: int, layers: int, dropout: float) -> None:
         super().__init__()
@@ -49,12 +49,12 @@ class RecurrentTranslator(nn.Module):
         self.out = nn.Linear(width, width)
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, source: Tensor, said: Tensor) -> Tensor:
-        """Return scores (batch, m, vocabulary) for what follows each beginning of ``said``."""
-        tokens, _ = self.decoder(self._embed(said), self.begin(source))
+    def forward(self, source: Tensor, prefix: Tensor) -> Tensor:
+        """Return scores (batch, m, vocabulary) for the id after each of ``prefix``."""
+        tokens, _ = self.decoder(self._embed(prefix), self.begin(source))
         return self._scores(tokens)
 
-    def begin(self, source: Tensor) -> States:
+    def begin(self, source: Tensor) -> _States:
         """Read the source, without its padding."""
         source, lengths = without_padding(source)
         tokens, _ = self.encoder(self._embed(source))
@@ -64,9 +64,9 @@ class RecurrentTranslator(nn.Module):
         pairs = zip(parts[::2], parts[1::2], strict=True)
         return tuple((hidden.tanh().contiguous(), kept.contiguous()) for hidden, kept in pairs)
 
-    def advance(self, said: Tensor, state: States) -> tuple[Tensor, States]:
-        """Return scores (batch, vocabulary) after one more id (batch,) was said."""
-        tokens, after = self.decoder(self._embed(said[:, None]), state)
+    def advance(self, word: Tensor, state: _States) -> tuple[Tensor, _States]:
+        """Return scores (batch, vocabulary) after one more id (batch,)."""
+        tokens, after = self.decoder(self._embed(word[:, None]), state)
         return self._scores(tokens)[:, 0], after
 
     def _embed(self, ids: Tensor) -> Tensor:

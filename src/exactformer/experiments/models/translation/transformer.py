@@ -1,12 +1,11 @@
 """The encoder-decoder of Vaswani et al. in small: sinusoidal positions, one embedding for all.
 
 Layers normalise their input rather than their output, which learns without a long warm-up. In
-translating, keys and values of what was already said are kept, so that a step costs one token.
+translating, keys and values of the tokens written so far are kept, so that a step costs one token.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -15,21 +14,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from exactformer.experiments.models.translation.subwords import PAD
+from exactformer.learning.ensembles.models.positions import sinusoids
 
-Pair = tuple[Tensor, Tensor]
+_Pair = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class Said:
-    """Where a translation stands: each layer's keys and values of the source and of what was said."""
+class DecoderState:
+    """Each layer's keys and values, of the source and of the tokens written so far."""
 
     place: int
     readable: Tensor
-    source: tuple[Pair, ...]
-    past: tuple[Pair, ...]
+    source: tuple[_Pair, ...]
+    past: tuple[_Pair, ...]
 
 
-class Attention(nn.Module):
+class MultiHeadAttention(nn.Module):
     """Multi-head attention whose keys and values may have been computed before."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -39,15 +39,15 @@ class Attention(nn.Module):
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
 
-    def keys_values(self, tokens: Tensor) -> Pair:
+    def keys_values(self, tokens: Tensor) -> _Pair:
         """Return keys and values (batch, heads, n, width / heads) of ``tokens``."""
         keys, values = self.key_value(tokens).chunk(2, dim=2)
         return self._split(keys), self._split(values)
 
     def forward(
-        self, tokens: Tensor, pair: Pair, readable: Tensor | None = None, causal: bool = False
+        self, tokens: Tensor, pair: _Pair, readable: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Let ``tokens`` look at keys and values."""
+        """Let ``tokens`` attend to keys and values."""
         mixed = functional.scaled_dot_product_attention(
             self._split(self.query(tokens)), *pair, attn_mask=readable, is_causal=causal
         )
@@ -59,13 +59,13 @@ class Attention(nn.Module):
         return tokens.view(batch, count, self.heads, -1).transpose(1, 2)
 
 
-class Layer(nn.Module):
-    """Self-attention and two dense layers: a layer of an encoder."""
+class EncoderLayer(nn.Module):
+    """Self-attention and two dense layers."""
 
     def __init__(self, width: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.norm, self.last_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.own = Attention(width, heads)
+        self.self_attention = MultiHeadAttention(width, heads)
         self.dense = nn.Sequential(
             nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, width)
         )
@@ -74,54 +74,58 @@ class Layer(nn.Module):
     def forward(
         self, tokens: Tensor, readable: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Return the tokens after this layer; those not ``readable`` are not looked at."""
-        return self._think(self._look(tokens, readable, causal))
+        """Return the tokens after this layer; they attend only to ``readable`` ones."""
+        return self._feed_forward(self._attend(tokens, readable, causal))
 
-    def _look(self, tokens: Tensor, readable: Tensor | None, causal: bool) -> Tensor:
+    def _attend(self, tokens: Tensor, readable: Tensor | None, causal: bool) -> Tensor:
         normal = self.norm(tokens)
-        pair = self.own.keys_values(normal)
-        looked: Tensor = tokens + self.drop(self.own(normal, pair, readable, causal))
-        return looked
+        pair = self.self_attention.keys_values(normal)
+        attended: Tensor = tokens + self.drop(self.self_attention(normal, pair, readable, causal))
+        return attended
 
-    def _think(self, tokens: Tensor) -> Tensor:
+    def _feed_forward(self, tokens: Tensor) -> Tensor:
         result: Tensor = tokens + self.drop(self.dense(self.last_norm(tokens)))
         return result
 
 
-class DecoderLayer(Layer):
-    """A layer that also looks at a source, whose keys and values :meth:`read` computes."""
+class DecoderLayer(EncoderLayer):
+    """A layer that also attends to a source, whose keys and values :meth:`read` computes."""
 
     def __init__(self, width: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__(width, heads, hidden, dropout)
         self.source_norm = nn.LayerNorm(width)
-        self.source = Attention(width, heads)
+        self.source_attention = MultiHeadAttention(width, heads)
 
-    def read(self, memory: Tensor) -> Pair:
+    def read(self, memory: Tensor) -> _Pair:
         """Return keys and values of the encoded source."""
-        return self.source.keys_values(memory)
+        return self.source_attention.keys_values(memory)
 
-    def say(self, tokens: Tensor, readable: Tensor, source: Pair) -> Tensor:
-        """Return all tokens after this layer; each looks at those before it."""
-        return self._think(self._ask(self._look(tokens, None, True), readable, source))
+    def decode(self, tokens: Tensor, readable: Tensor, source: _Pair) -> Tensor:
+        """Return all tokens after this layer; each attends to those before it."""
+        return self._feed_forward(
+            self._attend_source(self._attend(tokens, None, True), readable, source)
+        )
 
     def advance(
-        self, token: Tensor, past: Pair | None, readable: Tensor, source: Pair
-    ) -> tuple[Tensor, Pair]:
+        self, token: Tensor, past: _Pair | None, readable: Tensor, source: _Pair
+    ) -> tuple[Tensor, _Pair]:
         """Return one more token (batch, 1, width), and keys and values with its own added."""
         normal = self.norm(token)
-        pair = self.own.keys_values(normal)
+        pair = self.self_attention.keys_values(normal)
         if past is not None:
             pair = (torch.cat([past[0], pair[0]], dim=2), torch.cat([past[1], pair[1]], dim=2))
-        looked = token + self.drop(self.own(normal, pair))
-        return self._think(self._ask(looked, readable, source)), pair
+        attended = token + self.drop(self.self_attention(normal, pair))
+        return self._feed_forward(self._attend_source(attended, readable, source)), pair
 
-    def _ask(self, tokens: Tensor, readable: Tensor, source: Pair) -> Tensor:
-        asked: Tensor = tokens + self.drop(self.source(self.source_norm(tokens), source, readable))
-        return asked
+    def _attend_source(self, tokens: Tensor, readable: Tensor, source: _Pair) -> Tensor:
+        attended: Tensor = tokens + self.drop(
+            self.source_attention(self.source_norm(tokens), source, readable)
+        )
+        return attended
 
 
 class TransformerTranslator(nn.Module):
-    """Source ids (batch, tokens) and what was said (batch, m) to scores of what comes next."""
+    """Source ids (batch, tokens) and target ids so far (batch, m) to scores of the next id."""
 
     source_places: Tensor
     target_places: Tensor
@@ -140,37 +144,37 @@ class TransformerTranslator(nn.Module):
         self.words = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.words.weight, std=width**-0.5)
         for name in ("source_places", "target_places"):
-            self.register_buffer(name, sinusoids(tokens, width))
+            self.register_buffer(name, position_table(tokens, width))
         self.encoder, self.decoder = (
             nn.ModuleList(kind(width, heads, hidden, dropout) for _ in range(layers))
-            for kind in (Layer, DecoderLayer)
+            for kind in (EncoderLayer, DecoderLayer)
         )
         self.encoded, self.decoded = nn.LayerNorm(width), nn.LayerNorm(width)
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, source: Tensor, said: Tensor) -> Tensor:
-        """Return scores (batch, m, vocabulary) for what follows each beginning of ``said``."""
+    def forward(self, source: Tensor, prefix: Tensor) -> Tensor:
+        """Return scores (batch, m, vocabulary) for the id after each of ``prefix``."""
         memory, readable = self._encode(source)
-        tokens = self._embed(said, self.target_places[: said.shape[1]])
+        tokens = self._embed(prefix, self.target_places[: prefix.shape[1]])
         for layer in self._decoder():
-            tokens = layer.say(tokens, readable, layer.read(memory))
+            tokens = layer.decode(tokens, readable, layer.read(memory))
         return self._scores(tokens)
 
-    def begin(self, source: Tensor) -> Said:
+    def begin(self, source: Tensor) -> DecoderState:
         """Read the source."""
         memory, readable = self._encode(source)
         pairs = tuple(layer.read(memory) for layer in self._decoder())
-        return Said(0, readable, pairs, ())
+        return DecoderState(0, readable, pairs, ())
 
-    def advance(self, said: Tensor, state: Said) -> tuple[Tensor, Said]:
-        """Return scores (batch, vocabulary) after one more id (batch,) was said."""
-        token = self._embed(said[:, None], self.target_places[state.place])
+    def advance(self, word: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Return scores (batch, vocabulary) after one more id (batch,)."""
+        token = self._embed(word[:, None], self.target_places[state.place])
         past = []
         for k, layer in enumerate(self._decoder()):
             before = state.past[k] if state.past else None
             token, pair = layer.advance(token, before, state.readable, state.source[k])
             past.append(pair)
-        after = Said(state.place + 1, state.readable, state.source, tuple(past))
+        after = DecoderState(state.place + 1, state.readable, state.source, tuple(past))
         return self._scores(token)[:, 0], after
 
     def _encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
@@ -191,8 +195,6 @@ class TransformerTranslator(nn.Module):
         return functional.linear(self.decoded(tokens), self.words.weight)
 
 
-def sinusoids(tokens: int, width: int) -> Tensor:
+def position_table(tokens: int, width: int) -> Tensor:
     """Return the positions of Vaswani et al., (tokens, width): sines, then cosines."""
-    rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
-    angles = torch.arange(tokens)[:, None] * rates
-    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width]
+    return sinusoids(tokens, width, dtype=torch.float32, interleaved=False)

@@ -1,4 +1,4 @@
-"""What a vision transformer is: its sizes, and the order its patches come in."""
+"""The sizes of a vision transformer, and the order of its patches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from exactformer.errors import InputError
 class VisionConfiguration:
     """A transformer over square patches of square images.
 
-    ``head_dim`` is the size m_h of queries and keys alone: what a head can tell apart. Values keep
+    ``head_dim`` is the size m_h of queries and keys alone: what a head can distinguish. Values keep
     ``value_dim``, so that models of different m_h carry equally much. ``hidden`` = 0 leaves the
     feed-forward parts out.
 

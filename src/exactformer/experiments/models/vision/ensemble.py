@@ -44,9 +44,8 @@ class VisionEnsemble(Ensemble):
         compute: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        same_sizes(configurations, _SHARED)
+        c = same_sizes(configurations, _SHARED)
         self.configurations, self.compute = tuple(configurations), compute or dtype
-        c = configurations[0]
         self.models, self.input_dim, self.output_dim = len(configurations), c.pixels, c.classes
         self._draw(dtype)
         largest = max(one.head_dim for one in configurations)
@@ -108,10 +107,10 @@ class VisionEnsemble(Ensemble):
         patches = patches_of(images, self.configurations[0].patch).to(self.compute)
         batch, tokens, pixels = patches.shape
         if self._moved:
-            shown = patches[:, self.order].transpose(0, 1).reshape(self.models, -1, pixels)
+            moved = patches[:, self.order].transpose(0, 1).reshape(self.models, -1, pixels)
         else:
-            shown = patches.reshape(1, -1, pixels).expand(self.models, -1, -1)
-        embedded = torch.bmm(shown, self.patches.to(self.compute))
+            moved = patches.reshape(1, -1, pixels).expand(self.models, -1, -1)
+        embedded = torch.bmm(moved, self.patches.to(self.compute))
         return embedded.view(self.models, batch, tokens, -1) + self.places.unsqueeze(1)
 
     def _layers(self) -> list[Tensor]:

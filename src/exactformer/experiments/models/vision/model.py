@@ -18,7 +18,7 @@ from exactformer.experiments.models.vision.configuration import VisionConfigurat
 
 
 class VisionTransformer(nn.Module):
-    """Images (batch, 3, side, side), as :func:`levelled` returns them, to logits (batch, classes)."""
+    """Images (batch, 3, side, side), as :func:`normalised` returns them, to logits (batch, classes)."""
 
     order: Tensor
 
@@ -27,7 +27,7 @@ class VisionTransformer(nn.Module):
         c = self.configuration = configuration
         self.embed = nn.Linear(c.pixels, c.width, bias=False)
         self.places = nn.Parameter(torch.empty(c.tokens, c.width))
-        self.blocks = nn.ModuleList(Block(c) for _ in range(c.layers))
+        self.blocks = nn.ModuleList(_Block(c) for _ in range(c.layers))
         self.classify = nn.Linear(c.width, c.classes)
         self.register_buffer("order", torch.tensor(c.order), persistent=False)
         self.reset_parameters()
@@ -46,12 +46,12 @@ class VisionTransformer(nn.Module):
         return logits
 
 
-class Block(nn.Module):
+class _Block(nn.Module):
     """Attention, then the feed-forward part if there is one."""
 
     def __init__(self, c: VisionConfiguration) -> None:
         super().__init__()
-        self.attention = HeadAttention(c)
+        self.attention = _HeadAttention(c)
         self.widen = nn.Linear(c.width, c.hidden, bias=False) if c.hidden else None
         self.narrow = nn.Linear(c.hidden, c.width, bias=False) if c.hidden else None
 
@@ -63,7 +63,7 @@ class Block(nn.Module):
         return x
 
 
-class HeadAttention(nn.Module):
+class _HeadAttention(nn.Module):
     """Heads whose queries and keys have a size of their own."""
 
     def __init__(self, c: VisionConfiguration) -> None:
@@ -85,7 +85,7 @@ class HeadAttention(nn.Module):
         return gathered
 
 
-def levelled(pixels: Tensor) -> Tensor:
+def normalised(pixels: Tensor) -> Tensor:
     """Return bytes as numbers round zero of about unit size."""
     return (pixels.float() - 120.0) / 64.0
 

@@ -1,4 +1,4 @@
-"""How vision transformers are trained, and everything random about it, drawn beforehand.
+"""The recipe of training vision transformers, and everything random about it, drawn beforehand.
 
 A pass over the data is a handful of tables: which image comes when, how far it is moved and whether it
 is mirrored, how much of its neighbour is mixed in, what is dropped. They are drawn on the CPU from the
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from exactformer.errors import InputError
+from exactformer.experiments.models.vision.model import normalised
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,29 @@ def draw_pass(recipe: Recipe, images: int, layers: int, source: torch.Generator)
     return Pass(rows, shift - recipe.margin, mirrored, own, box, stays / (1 - drop))
 
 
+def augmented(images: Tensor, labels: Tensor, step: Pass, classes: int) -> tuple[Tensor, Tensor]:
+    """Return images (B, 3, side, side) round zero, and the share of every class in them (B, classes).
+
+    ``images`` are all of them, as bytes. Beyond an edge an image goes on as its mirror image.
+    """
+    side = images.shape[-1]
+    pixels = torch.arange(side, device=images.device)
+    down, right = (_inside(pixels + shift[:, None], side) for shift in step.shift)
+    right = torch.where(step.mirrored[:, None], right.flip(1), right)
+    rows = step.rows[:, None, None]
+    own = normalised(images[rows, :, down[:, :, None], right[:, None, :]].permute(0, 3, 1, 2))
+    share = (labels[step.rows, None] == torch.arange(classes, device=labels.device)).to(own)
+    top, bottom, left, end = (step.box * side).round()
+    inside = ((pixels >= top) & (pixels < bottom))[:, None] & ((pixels >= left) & (pixels < end))
+    mask = step.own * (~inside).to(own)  # (side, side): of each pixel, what is its own
+    part = mask.mean()
+    mixed = own * mask + own.roll(1, 0) * (1 - mask)
+    return mixed, share * part + share.roll(1, 0) * (1 - part)
+
+
 def _mixing(steps: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
     whole = torch.rand(steps, 1, generator=source) < 0.5
     seed = int(torch.randint(2**31, (), generator=source))
-    import numpy as np
-
     share = torch.as_tensor(np.random.default_rng(seed).beta(0.8, 0.8, (steps, 1))).float()
     area, *centre = torch.rand(3, steps, generator=source)
     half = area.sqrt() / 2
@@ -105,3 +125,9 @@ def _mixing(steps: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
 
 def _no_mixing(steps: int) -> tuple[Tensor, Tensor]:
     return torch.ones(steps, 1), torch.zeros(steps, 4)
+
+
+def _inside(place: Tensor, side: int) -> Tensor:
+    """Reflect places beyond the edges."""
+    place = place.abs()
+    return torch.minimum(place, 2 * (side - 1) - place)

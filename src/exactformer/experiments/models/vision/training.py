@@ -16,12 +16,12 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from exactformer.errors import InputError
-from exactformer.experiments.models.vision.augmentation import shown
 from exactformer.experiments.models.vision.ensemble import VisionEnsemble, joined
-from exactformer.experiments.models.vision.recipe import Recipe, draw_pass
+from exactformer.experiments.models.vision.model import normalised
+from exactformer.experiments.models.vision.recipe import Recipe, augmented, draw_pass
 from exactformer.learning.ensembles.training.adam import RowAdam
 from exactformer.learning.ensembles.training.capture import repeated
-from exactformer.learning.ensembles.training.packing import PackedWeights
+from exactformer.learning.ensembles.training.packed_weights import PackedWeights
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
 from exactformer.progress import progress
 
@@ -30,10 +30,10 @@ _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBacke
 
 @dataclass(frozen=True)
 class VisionHistory:
-    """What came of a training: mean loss of every pass and model, who diverged, and the time."""
+    """Mean loss of every pass and model, which models diverged, and the time."""
 
     losses: list[list[float]]
-    """(epochs, M), on the images as they were shown."""
+    """(epochs, M), on the augmented images."""
     diverged: list[bool]
     seconds: float
     steps: int
@@ -82,7 +82,7 @@ def train_vision(
 
     def step() -> None:
         now = plan.at(clock)
-        x, share = shown(images, labels, now, c.classes)
+        x, share = augmented(images, labels, now, c.classes)
         kept = now.kept.to(packed.values) if recipe.drop_path else None
         losses = soft_losses(ensemble(x.to(packed.values), kept), share, recipe.smoothing)
         packed.differentiate(losses)
@@ -93,7 +93,7 @@ def train_vision(
     seen: list[Tensor] = []
     ensemble.join = torch.compile(joined) if fuse else joined
     began, left = time.perf_counter(), most_steps
-    with sdpa_kernel(_KERNELS), progress("images", recipe.epochs, show) as tell:
+    with sdpa_kernel(_KERNELS), progress("images", recipe.epochs, show, unit="passes") as update:
         try:
             advance = repeated(step, [*packed.state, *adam.state, clock, total], capture)
             began = time.perf_counter()
@@ -106,7 +106,7 @@ def train_vision(
                 advance(count)
                 seen.append(total / count)
                 left = None if left is None else left - count
-                tell(epoch + 1)
+                update(epoch + 1)
                 if left == 0:
                     break
             losses = torch.stack(seen).double().tolist()
@@ -116,6 +116,28 @@ def train_vision(
             ensemble.join = joined
     done = int(adam.clock)
     return VisionHistory(losses, (~adam.finite).tolist(), seconds, done)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Of each model: mean cross-entropy, and the share of images it classifies correctly."""
+
+    loss: list[float]
+    accuracy: list[float]
+
+
+@torch.no_grad()
+def score(ensemble: VisionEnsemble, images: Tensor, labels: Tensor, batch: int = 500) -> Score:
+    """Return how each model does on images (N, 3, side, side), bytes, with labels (N,)."""
+    loss = torch.zeros(ensemble.models, dtype=torch.float64, device=images.device)
+    right = torch.zeros_like(loss)
+    for part, named in zip(torch.split(images, batch), torch.split(labels, batch), strict=True):
+        logits = ensemble(normalised(part).to(ensemble.patches))
+        spread = named.expand(ensemble.models, -1)
+        loss += functional.cross_entropy(logits.mT, spread, reduction="none").double().sum(dim=1)
+        right += (logits.argmax(dim=2) == spread).sum(dim=1)
+    count = len(images)
+    return Score((loss / count).tolist(), (right / count).tolist())
 
 
 def soft_losses(logits: Tensor, share: Tensor, smoothing: float) -> Tensor:

@@ -74,14 +74,9 @@ class AttentionEnsemble(Ensemble):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__()
-        same_sizes(configurations, _SHARED)
-        self.configurations = tuple(configurations)
-        one = self.configurations[0]
-        self.models, self.input_dim, self.output_dim = (
-            len(configurations),
-            one.input_dim,
-            one.output_dim,
-        )
+        one = same_sizes(configurations, _SHARED)
+        self.configurations, self.models = tuple(configurations), len(configurations)
+        self.input_dim, self.output_dim = one.input_dim, one.output_dim
         sources = generators([c.seed for c in configurations])
         hidden = [one.width] * (one.depth - 1)
         self.positions = PositionEnsemble(

@@ -1,4 +1,4 @@
-"""What every ensemble is: M models as one module, each parameter with a leading axis for the model.
+"""Ensembles: M models as one module, each parameter with a leading axis for the model.
 
 A batched matrix product does the same for all models, so the device sees M times the work in the
 same number of launches. Models share nothing else: the loss of one does not depend on the weights of
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from exactformer.errors import InputError
 
+_Configuration = TypeVar("_Configuration")
+
 
 class Ensemble(nn.Module, ABC):
-    """M models; maps x, shared (B, τ[, d]) or one a model (M, B, τ[, d]), to (M, B, τ[, o]).
+    """M models; maps x, shared (B, τ[, d]) or one per model (M, B, τ[, d]), to (M, B, τ[, o]).
 
     The last axis is there if and only if ``input_dim`` (``output_dim``) is more than one.
     """
@@ -77,7 +79,7 @@ class Ensemble(nn.Module, ABC):
 
 
 def generators(seeds: Sequence[int]) -> list[torch.Generator]:
-    """Return one source of random numbers a model: the same numbers on every device."""
+    """Return one source of random numbers per model: the same numbers on every device."""
     return [torch.Generator().manual_seed(seed) for seed in seeds]
 
 
@@ -106,8 +108,8 @@ def padded(tensors: Sequence[Tensor]) -> Tensor:
     return stacked
 
 
-def same_sizes(configurations: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuse configurations that differ in what one ensemble has to share."""
+def same_sizes(configurations: Sequence[_Configuration], names: Sequence[str]) -> _Configuration:
+    """Return the first configuration; refuse others that differ from it in ``names``."""
     if not configurations:
         raise InputError("an ensemble needs at least one configuration.")
     for name in names:
@@ -118,6 +120,7 @@ def same_sizes(configurations: Sequence[Any], names: Sequence[str]) -> None:
                 f"models of one ensemble share {name}, and these have {found}; "
                 "make one ensemble of each."
             )
+    return configurations[0]
 
 
 def _own_part(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -68,14 +68,21 @@ class PositionEnsemble(nn.Module):
         return mapped + sinusoids(tau, self.output_dim, x.device).to(x.dtype)
 
 
-def sinusoids(tau: int, dimension: int, device: torch.device | None = None) -> Tensor:
-    """Return e(0), …, e(τ − 1), (τ, d') in float64.
+def sinusoids(
+    tau: int,
+    dimension: int,
+    device: torch.device | None = None,
+    dtype: torch.dtype = torch.float64,
+    interleaved: bool = True,
+) -> Tensor:
+    """Return e(0), …, e(τ − 1), (τ, d'): sines and cosines in turn, or all sines first.
 
     >>> sinusoids(2, 2)
     tensor([[0.0000, 1.0000],
             [0.8415, 0.5403]], dtype=torch.float64)
     """
-    time = torch.arange(tau, dtype=torch.float64, device=device)
-    even = torch.arange(0, dimension, 2, dtype=torch.float64, device=device)
+    time = torch.arange(tau, dtype=dtype, device=device)
+    even = torch.arange(0, dimension, 2, dtype=dtype, device=device)
     angle = time[:, None] * (-math.log(10000) / dimension * even).exp()
-    return torch.stack([angle.sin(), angle.cos()], dim=2).flatten(1)[:, :dimension]
+    join = torch.stack if interleaved else torch.cat
+    return join([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :dimension]

@@ -34,7 +34,7 @@ from exactformer.learning.ensembles.models.base import (
 class LinearRNNConfiguration:
     """One linear network: ``states`` is the size of h.
 
-    ``start`` says how W begins: "default" as in ``nn.RNN``, "orthogonal" as ``radius`` times a random
+    ``start`` is how W begins: "default" as in ``nn.RNN``, "orthogonal" as ``radius`` times a random
     rotation, "shift" as a shift register, W e_i = radius·e_{i+d} and U = (e_1, …, e_d), with normal
     ``noise``. All else is uniform on ±1/√states, as in ``nn.RNN`` and ``nn.Linear``.
     """
@@ -50,7 +50,7 @@ class LinearRNNConfiguration:
     noise: float = 1e-3
 
     def __post_init__(self) -> None:
-        """Refuse what is no start."""
+        """Refuse unknown starts and too few states."""
         if self.start not in ("default", "orthogonal", "shift"):
             raise InputError(f"start {self.start!r} is none of default, orthogonal, shift.")
         if self.states < self.input_dim:
@@ -70,14 +70,10 @@ class LinearRNNEnsemble(Ensemble):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__()
-        same_sizes(configurations, ("states", "input_dim", "output_dim", "bias", "offset"))
-        self.configurations = tuple(configurations)
-        one = self.configurations[0]
-        self.models, self.input_dim, self.output_dim = (
-            len(configurations),
-            one.input_dim,
-            one.output_dim,
-        )
+        shared = ("states", "input_dim", "output_dim", "bias", "offset")
+        one = same_sizes(configurations, shared)
+        self.configurations, self.models = tuple(configurations), len(configurations)
+        self.input_dim, self.output_dim = one.input_dim, one.output_dim
         sources, n = generators([c.seed for c in configurations]), one.states
 
         def draw(*shape: int) -> nn.Parameter:

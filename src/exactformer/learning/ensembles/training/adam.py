@@ -5,7 +5,7 @@
 
 Before that, a gradient longer than ``clip`` is shortened to it, model by model; with ``weight_decay``
 θ first shrinks by η·weight_decay (AdamW). A model whose loss or gradient is not finite stops as it was
-before that step, and so does one that was told to stop: its weights no longer change by a bit.
+before that step, and so does one that early stopping ends: its weights no longer change by a bit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RowAdam:
 
     @property
     def state(self) -> list[Tensor]:
-        """What a step changes, weights apart."""
+        """The tensors that a step changes, weights apart."""
         return [self.mean, self.square, self.clock, self.alive, self.finite, self.steps]
 
     @torch.no_grad()

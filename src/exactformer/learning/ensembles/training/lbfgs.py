@@ -24,17 +24,17 @@ _DECREASE, _CURVATURE, _TRIALS = 1e-4, 0.9, 25
 
 
 @dataclass(frozen=True)
-class Point:
+class _Point:
     """Weights (M, P) with their losses (M,) and gradients (M, P)."""
 
     weights: Tensor
     losses: Tensor
     gradient: Tensor
 
-    def where(self, rows: Tensor, other: Point) -> Point:
+    def where(self, rows: Tensor, other: _Point) -> _Point:
         """Return this point at ``rows`` (M,) and the other elsewhere."""
         column = rows.unsqueeze(1)
-        return Point(
+        return _Point(
             torch.where(column, self.weights, other.weights),
             torch.where(rows, self.losses, other.losses),
             torch.where(column, self.gradient, other.gradient),
@@ -57,13 +57,13 @@ def minimise(
     steps: int,
     memory: int = 10,
     rows: Tensor | None = None,
-    tell: Callable[[int], None] = lambda done: None,
+    update: Callable[[int], None] = lambda done: None,
 ) -> Minimum:
     """Minimise M functions; ``objective`` maps (M, P) to losses (M,) and gradients (M, P).
 
-    ``rows`` (M,) says which to minimise, all unless given; the others keep their weights.
+    ``rows`` (M,) are those to minimise, all unless given; the others keep their weights.
     """
-    here = Point(weights, *_evaluated(objective, weights))
+    here = _Point(weights, *_evaluated(objective, weights))
     running = here.losses.isfinite() & here.gradient.isfinite().all(dim=1)
     running = running if rows is None else running & rows
     curvature = _Curvature(weights, memory)
@@ -84,7 +84,7 @@ def minimise(
         taken += moved
         here = there
         losses.append(here.losses)
-        tell(done)
+        update(done)
         if not bool(running.any()):
             break
     return Minimum(here.weights, torch.stack(losses, dim=1), taken)
@@ -136,8 +136,8 @@ class _Curvature:
 
 
 def _search(
-    objective: Objective, here: Point, direction: Tensor, running: Tensor
-) -> tuple[Point, Tensor]:
+    objective: Objective, here: _Point, direction: Tensor, running: Tensor
+) -> tuple[_Point, Tensor]:
     """Return the points reached, one step for every row, and which rows moved."""
     slope = _dot(here.gradient, direction)
     low, high = torch.zeros_like(slope), torch.full_like(slope, torch.inf)
@@ -146,7 +146,7 @@ def _search(
         weights = torch.where(
             pending.unsqueeze(1), here.weights + step.unsqueeze(1) * direction, best.weights
         )
-        trial = Point(weights, *_evaluated(objective, weights))
+        trial = _Point(weights, *_evaluated(objective, weights))
         # Not "greater than": a loss that is not a number is too long a step, too.
         enough = trial.losses <= here.losses + _DECREASE * step * slope
         enough &= trial.gradient.isfinite().all(dim=1)

@@ -1,4 +1,4 @@
-"""What training takes, known before any of it is allocated."""
+"""The memory that training takes, known before any of it is allocated."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from exactformer.errors import SizeError
 from exactformer.learning.ensembles.models.base import Ensemble
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
+from exactformer.learning.sizes import readable
 
 _COPIES = 10  # weights, gradient, two moments, the best so far, and what a step needs in between
 _PIECE = 2**30
@@ -28,7 +29,7 @@ def weight_bytes(ensemble: Ensemble, protocol: EnsembleProtocol) -> int:
     return (_COPIES + pairs) * sum(p.numel() * p.element_size() for p in ensemble.parameters())
 
 
-def available_bytes(device: torch.device) -> int:
+def _available_bytes(device: torch.device) -> int:
     """Return what may be used of what a device has left; of a processor, of all its memory."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -44,17 +45,13 @@ def rows_that_fit(
     Refuses a ``batch`` that does not fit; more than fill a piece of memory would gain nothing.
     """
     if limit is None:
-        limit = available_bytes(next(ensemble.parameters()).device)
+        limit = _available_bytes(next(ensemble.parameters()).device)
     weights, each = weight_bytes(ensemble, protocol), sequence_bytes(ensemble, tau)
     rows = (limit - weights) // each
     if rows < batch:
         hint = f"a batch_size of {rows}" if rows > 0 else "fewer models"
         raise SizeError(
             f"{ensemble.models} models and a batch of {batch} sequences of {tau} tokens take about "
-            f"{_readable(weights + batch * each)}, and there are {_readable(limit)}; {hint} would fit."
+            f"{readable(weights + batch * each)}, and there are {readable(limit)}; {hint} would fit."
         )
     return min(rows, max(batch, _PIECE // each))
-
-
-def _readable(size: int) -> str:
-    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"

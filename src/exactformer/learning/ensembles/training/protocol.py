@@ -1,33 +1,34 @@
-"""How an ensemble is trained, and the learning rate of every step."""
+"""The settings of a training run, and the learning rate of every step."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from exactformer.errors import InputError
+from exactformer.learning.ensembles.training.schedule import Schedule, rate_share
 
 
 @dataclass(frozen=True)
 class EnsembleProtocol:
-    """How to train.
+    """The settings of a training run.
 
     ``rate`` is the largest learning rate, of all models or of each. A "one-cycle" rises to it from a
     25th over the share ``rise`` of the steps and falls to a 250,000th, as PyTorch's ``OneCycleLR`` with
     a constant momentum; "cosine" only falls, to zero. ``clip`` is the largest norm of a model's
     gradient; ``weight_decay`` makes Adam into AdamW.
 
-    The losses are looked at ``reports`` times. With ``patience``, a model stops after so many looks
-    in a row that did not lower its best loss by the share ``least_gain``: the loss of the validation
-    set, or without one the mean training loss since the last look.
+    Losses are reported ``reports`` times. With ``patience``, a model stops after so many reports in a
+    row that did not lower its best loss by the share ``least_gain``: the loss of the validation set, or
+    without one the mean training loss since the last report.
 
     ``finish`` = "lbfgs" adds up to ``finish_steps`` steps of L-BFGS on the first ``finish_rows``
-    training sequences (all, unless said), from ``finish_memory`` pairs of curvature.
+    training sequences (all, unless given), from ``finish_memory`` pairs of curvature.
 
     ``precision`` "highest" multiplies float32 as such, "high" lets a GPU round factors to TF32.
     """
@@ -35,7 +36,7 @@ class EnsembleProtocol:
     steps: int = 10_000
     batch_size: int = 256
     rate: float | tuple[float, ...] = 1e-3
-    schedule: Literal["one-cycle", "cosine", "constant"] = "one-cycle"
+    schedule: Schedule = "one-cycle"
     rise: float = 0.3
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
@@ -72,34 +73,23 @@ class EnsembleProtocol:
             )
         if len(self.betas) != 2 or not all(0 < beta < 1 for beta in self.betas):
             raise InputError(f"betas are {self.betas}; there are two, both between 0 and 1.")
-        if self.precision not in ("highest", "high"):
-            raise InputError(f"precision {self.precision!r} is neither 'highest' nor 'high'.")
-        if self.schedule not in ("one-cycle", "cosine", "constant"):
-            raise InputError(f"schedule {self.schedule!r} is none of one-cycle, cosine, constant.")
-        if self.finish not in (None, "lbfgs"):
-            raise InputError(f"finish {self.finish!r} is neither 'lbfgs' nor None.")
+        choices = {
+            "precision": ("highest", "high"),
+            "schedule": get_args(Schedule),
+            "finish": (None, "lbfgs"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} is {getattr(self, name)!r}; it must be one of {allowed}.")
 
     def rate_table(self, models: int) -> Tensor:
         """Return the learning rate of every step and model, (steps, M) in float64."""
         rates = self.rate if isinstance(self.rate, tuple) else (self.rate,) * models
         if len(rates) != models:
             raise InputError(f"rate has {len(rates)} entries for {models} models.")
-        shares = [self._share(step) for step in range(self.steps)]
+        shares = [
+            rate_share(self.schedule, step, self.steps, self.rise) for step in range(self.steps)
+        ]
         return torch.tensor(shares, dtype=torch.float64)[:, None] * torch.tensor(
             rates, dtype=torch.float64
         )
-
-    def _share(self, step: int) -> float:
-        """Return the share of the largest rate at a step, from 0."""
-        if self.schedule == "constant":
-            return 1.0
-        if self.schedule == "cosine":
-            return _cosine(1.0, 0.0, step / self.steps)
-        top, end = self.rise * self.steps - 1, self.steps - 1
-        if step <= top:
-            return _cosine(1 / 25, 1.0, step / top) if top > 0 else 1.0
-        return _cosine(1.0, 1 / 25e4, (step - top) / (end - top))
-
-
-def _cosine(start: float, stop: float, share: float) -> float:
-    return stop + (start - stop) * (1 + math.cos(math.pi * share)) / 2

@@ -15,23 +15,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from exactformer.errors import InputError
-from exactformer.learning.ensembles.data import Sequences, sequences
-from exactformer.learning.ensembles.evaluation import mean_losses
-from exactformer.learning.ensembles.models.base import Ensemble
+from exactformer.learning.ensembles.data import (
+    RowOrder,
+    Sequences,
+    mean_losses,
+    parts,
+    sequences,
+)
+from exactformer.learning.ensembles.models.base import Ensemble, generators
 from exactformer.learning.ensembles.training.adam import RowAdam
 from exactformer.learning.ensembles.training.capture import repeated
-from exactformer.learning.ensembles.training.finishing import finish
-from exactformer.learning.ensembles.training.history import EnsembleHistory
-from exactformer.learning.ensembles.training.judging import Judge
+from exactformer.learning.ensembles.training.early_stopping import EarlyStopping
+from exactformer.learning.ensembles.training.lbfgs import Objective, minimise
 from exactformer.learning.ensembles.training.memory import rows_that_fit
-from exactformer.learning.ensembles.training.packing import PackedWeights
+from exactformer.learning.ensembles.training.packed_weights import PackedWeights
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
-from exactformer.learning.ensembles.training.rows import RowOrder
-from exactformer.progress import progress
+from exactformer.progress import Update, progress
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,30 @@ class EnsembleProgress:
     steps: int
     losses: Tensor
     training: Tensor
+    seconds: float
+
+
+@dataclass(frozen=True)
+class EnsembleHistory:
+    """Losses in float64, with a first axis for the model.
+
+    ``losses`` (M, R) are mean training losses since the report before, ``validation`` (M, R) those of
+    the validation set, if there was one; they are NaN after a model has stopped. ``report_steps`` (R,)
+    are the steps of the reports, ``steps`` (M,) how many each model trained. ``best`` (M,) is the least
+    reported loss (of validation, if there was one), ``final`` (M,) the loss of the returned weights (on
+    the validation set, else on all training sequences). ``diverged`` (M,): the loss left the finite
+    numbers, and the model stopped before that. ``finish`` (M, F) are the full losses of the
+    second-order finish, step by step.
+    """
+
+    losses: NDArray[Any]
+    validation: NDArray[Any] | None
+    report_steps: NDArray[Any]
+    steps: NDArray[Any]
+    best: NDArray[Any]
+    final: NDArray[Any]
+    diverged: NDArray[Any]
+    finish: NDArray[Any] | None
     seconds: float
 
 
@@ -86,12 +115,15 @@ def train(
     batch = min(protocol.batch_size, data.count)
     rows = rows_that_fit(ensemble, protocol, data.tau, batch, memory_limit)
     total = protocol.steps + (protocol.finish_steps if protocol.finish else 0)
-    with _precision(protocol.precision), progress(f"{ensemble.models} models", total) as tell:
+    with (
+        _precision(protocol.precision),
+        progress(f"{ensemble.models} models", total, unit="steps") as update,
+    ):
         run = _Run(ensemble, data, held_out, protocol, rows)
         try:
-            run.descend(capture, report, tell)
+            run.descend(capture, report, update)
             if protocol.finish == "lbfgs":
-                run.finish(capture, tell)
+                run.finish(capture, update)
             return run.history()
         finally:
             run.packed.release()
@@ -112,8 +144,8 @@ class _Run:
         self.protocol, self.rows = protocol, rows
         self.packed = PackedWeights(ensemble)
         self.adam = RowAdam(self.packed.values, protocol)
-        self.judge = Judge(ensemble, self.packed.values, held_out, protocol)
-        self.seen: list[tuple[int, Tensor, Tensor]] = []
+        self.stopping = EarlyStopping(ensemble, self.packed.values, held_out, protocol)
+        self.reports: list[tuple[int, Tensor, Tensor]] = []
         self.finish_losses: Tensor | None = None
         self.seconds = 0.0
 
@@ -121,15 +153,15 @@ class _Run:
         self,
         capture: bool,
         report: Callable[[EnsembleProgress], None] | None,
-        tell: Callable[[int], None],
+        update: Update,
     ) -> None:
-        """Take all steps of Adam, looking at the losses in between."""
+        """Take all steps of Adam, with reports in between."""
         steps, device = self.protocol.steps, self.packed.values.device
         if not steps:
             return
         every = -(-steps // self.protocol.reports)
         batch_size = min(self.protocol.batch_size, self.data.count)
-        order = RowOrder(self.data.count, batch_size, self.protocol.seed)
+        order = RowOrder(self.data.count, batch_size, *generators([self.protocol.seed]))
         rows = order.next(every).to(device)
         place = torch.zeros(1, dtype=torch.long, device=device)
 
@@ -138,10 +170,10 @@ class _Run:
             losses = batch.losses(self.ensemble(batch.x, batch.mask))
             self.packed.differentiate(losses)
             self.adam.step(self.packed.values, self.packed.gradient, losses.detach())
-            self.judge.hear(losses.detach(), self.adam.alive)
+            self.stopping.record(losses.detach(), self.adam.alive)
             place.add_(1)
 
-        state = [*self.packed.state, *self.adam.state, *self.judge.state, place]
+        state = [*self.packed.state, *self.adam.state, *self.stopping.state, place]
         advance = repeated(step, state, capture)
         began = time.perf_counter()
         for start in range(0, steps, every):
@@ -149,48 +181,74 @@ class _Run:
                 rows.copy_(order.next(every))
             done = min(start + every, steps)
             advance(done - start)
-            trained, judged = self.judge.look(self.packed.values, self.adam, self.rows)
-            trained, judged, training = torch.stack([trained, judged, self.adam.alive]).cpu()
-            self.seen.append((done, trained, judged))
+            trained, scores = self.stopping.report(self.packed.values, self.adam, self.rows)
+            trained, scores, training = torch.stack([trained, scores, self.adam.alive]).cpu()
+            self.reports.append((done, trained, scores))
             self.seconds = time.perf_counter() - began
-            tell(done)
+            update(done)
             if report is not None:
-                report(EnsembleProgress(done, steps, judged, training > 0, self.seconds))
+                report(EnsembleProgress(done, steps, scores, training > 0, self.seconds))
             if not bool(training.any()):
                 break
-        if self.judge.best_weights is not None:
-            self.packed.values.copy_(self.judge.best_weights)
+        if self.stopping.best_weights is not None:
+            self.packed.values.copy_(self.stopping.best_weights)
 
-    def finish(self, capture: bool, tell: Callable[[int], None]) -> None:
-        """Minimise the full loss; with a validation set, keep what is better there."""
+    def finish(self, capture: bool, update: Update) -> None:
+        """Minimise the full loss by L-BFGS; with a validation set, keep what is better there."""
         before, loss_before = self.packed.values.clone(), self._losses()
-        found = finish(
-            self.ensemble,
-            self.packed,
-            self.data,
-            self.protocol,
+        minimum = minimise(
+            self._full_loss(capture),
+            before.clone(),
+            self.protocol.finish_steps,
+            self.protocol.finish_memory,
             self.adam.finite,
-            self.rows,
-            capture,
-            lambda done: tell(self.protocol.steps + done),
+            lambda done: update(self.protocol.steps + done),
         )
-        self.finish_losses = found.losses.double().cpu()
-        self.packed.values.copy_(found.weights)
+        self.finish_losses = minimum.losses.double().cpu()
+        self.packed.values.copy_(minimum.weights)
         if self.held_out is not None:
             worse = ~(self._losses() < loss_before).unsqueeze(1)
-            self.packed.values.copy_(torch.where(worse, before, found.weights))
+            self.packed.values.copy_(torch.where(worse, before, minimum.weights))
+
+    def _full_loss(self, capture: bool) -> Objective:
+        """Return the function from weights (M, P) to losses and gradients over the finish's rows."""
+        packed = self.packed
+        losses = packed.values.new_zeros(self.ensemble.models)
+        gradient = torch.zeros_like(packed.gradient)
+        count = min(self.protocol.finish_rows or self.data.count, self.data.count)
+        pieces = list(parts(self.data, self.rows, count))
+
+        def evaluate() -> None:
+            losses.zero_()
+            gradient.zero_()
+            for piece, share in pieces:
+                batch = self.data.take(piece)
+                with torch.enable_grad():
+                    part = share * batch.losses(self.ensemble(batch.x, batch.mask))
+                    packed.differentiate(part)
+                losses.add_(part.detach())
+                gradient.add_(packed.gradient)
+
+        evaluated = repeated(evaluate, [losses, gradient, packed.gradient], capture)
+
+        def objective(weights: Tensor) -> tuple[Tensor, Tensor]:
+            packed.values.copy_(weights)
+            evaluated(1)
+            return losses, gradient
+
+        return objective
 
     def history(self) -> EnsembleHistory:
-        """Return what was seen."""
-        none = torch.zeros(self.ensemble.models, 0, dtype=torch.float64)
-        trained = torch.stack([s[1] for s in self.seen], dim=1) if self.seen else none
-        judged = torch.stack([s[2] for s in self.seen], dim=1) if self.seen else none
+        """Return the losses of the run."""
+        none = torch.zeros(2, self.ensemble.models, 0, dtype=torch.float64)
+        columns = [torch.stack(report[1:])[..., None] for report in self.reports]
+        losses, scores = torch.cat([none, *columns], dim=2).numpy()
         return EnsembleHistory(
-            losses=trained.numpy(),
-            validation=None if self.held_out is None else judged.numpy(),
-            report_steps=torch.tensor([s[0] for s in self.seen], dtype=torch.long).numpy(),
+            losses=losses,
+            validation=None if self.held_out is None else scores,
+            report_steps=np.array([step for step, *_ in self.reports], dtype=np.int64),
             steps=self.adam.steps.cpu().numpy(),
-            best=self.judge.best.cpu().numpy(),
+            best=self.stopping.best.cpu().numpy(),
             final=self._losses().double().cpu().numpy(),
             diverged=~self.adam.finite.cpu().numpy(),
             finish=None if self.finish_losses is None else self.finish_losses.numpy(),

@@ -1,4 +1,4 @@
-"""Which degree: leave-one-out errors of all degrees from one factorisation and one pass.
+"""The choice of a degree: leave-one-out errors of all degrees from one factorisation and one pass.
 
 With the terms in graded order, the leading part of the Cholesky factor L of the Gram matrix is the
 factor of every lower degree. The whitened features z = L⁻¹φ(x) then give, as running sums over the

@@ -50,12 +50,12 @@ def multiply_out(F: Array, beta: Array, b: float) -> dict[Exponents, float]:
     total = np.zeros(len(terms))
     for rows, features in terms.blocks(F):
         total += np.einsum("pk,kp->p", features, weights[rows][:, terms.total])
-    total *= multinomials(terms)
+    total *= _multinomials(terms)
     total[0] += b
-    return {terms.exponents(j): float(c) for j, c in enumerate(total)}
+    return dict(zip(terms.all_exponents(), total.tolist(), strict=True))
 
 
-def multinomials(terms: Terms) -> Array:
+def _multinomials(terms: Terms) -> Array:
     """Return |α|!/α! for every term: the parent's, times C(|α|, k) for the last factor."""
     out = np.ones(len(terms))
     for _, power, start, stop in terms.groups:
@@ -64,7 +64,7 @@ def multinomials(terms: Terms) -> Array:
     return out
 
 
-def ridge_coordinates(directions: Array, terms: Terms) -> list[Array]:
+def _ridge_coordinates(directions: Array, terms: Terms) -> list[Array]:
     """Return for s = 1 … q the φ-coefficients (n, p) of (ξ_k · x)^s."""
     columns = terms.columns
     if (columns.degree < terms.degree).any():
@@ -74,8 +74,8 @@ def ridge_coordinates(directions: Array, terms: Terms) -> list[Array]:
             f"of degree {terms.degree} along given directions; use directions='auto'"
         )
     powers = terms.features(power_columns(columns.count, terms.degree).evaluate(directions))
-    powers *= multinomials(terms)[:, None]
-    change = to_products_sparse([terms.exponents(j) for j in range(len(terms))], columns)
+    powers *= _multinomials(terms)[:, None]
+    change = to_products_sparse(terms.all_exponents(), columns)
     return [
         np.asarray((change[:, terms.total == s] @ powers[terms.total == s]).T)
         for s in range(1, terms.degree + 1)
@@ -86,7 +86,7 @@ def solve_directions(
     directions: Array, terms: Terms, gram: Array, right: Array
 ) -> list[RidgeSolution]:
     """Solve least squares within span{1, (ξ_k · x)^s}, with β of least norm, for every output."""
-    rows = ridge_coordinates(directions, terms)
+    rows = _ridge_coordinates(directions, terms)
     constant = np.zeros((1, len(terms)))
     constant[0, 0] = 1.0
     # Ridge powers of size one, so that β of least norm weighs all degrees alike.

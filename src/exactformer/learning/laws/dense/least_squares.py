@@ -72,7 +72,7 @@ def solve(terms: Terms, sample: Sample, gram: Array, right: Array) -> Coefficien
 
 
 def conjugate_gradients(terms: Terms, sample: Sample) -> Coefficients:
-    """Solve without forming the Gram matrix: two matrix-free products a step."""
+    """Solve without forming the Gram matrix: two matrix-free products per step."""
     if sample.size < len(terms):
         raise InputError(_undetermined(terms, sample, int(sample.size)))
     values = np.zeros((len(terms), sample.Y.shape[1]))

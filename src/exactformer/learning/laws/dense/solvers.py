@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from exactformer.learning.laws.dictionary.terms import (
     check_size,
     count_terms,
 )
-from exactformer.learning.laws.law import DenseLaw, Frame, Law, RidgeLaw, SparseLaw, standard_errors
+from exactformer.learning.laws.law import DataRange, DenseLaw, Law, RidgeLaw, SparseLaw
 from exactformer.learning.laws.sample import Sample
 from exactformer.learning.laws.sparse.selection import select
 from exactformer.learning.threads import one_blas_thread
@@ -40,20 +40,19 @@ _BYTES_A_TERM = 8 * 128
 
 @dataclass(frozen=True)
 class Solved:
-    """Laws, one for each output; the degree of the dictionary; terms the data cannot tell apart."""
+    """Laws, one for each output; the degree of the dictionary; terms the data cannot distinguish."""
 
     laws: list[Law]
     degree: int
     aliases: list[list[Exponents]] = field(default_factory=list)
-    histories: list[Any] = field(default_factory=list)
 
 
-def frames(sample: Sample, dimension: int) -> list[Frame]:
-    """Return the frame of each output: the columns' reach and the output's size."""
+def data_ranges(sample: Sample, dimension: int) -> list[DataRange]:
+    """Return the range of the columns with that of each output."""
     reach = np.zeros(dimension)
     reach[sample.used] = np.abs(sample.X).max(axis=0, initial=0.0)
     sizes = np.abs(sample.Y).max(axis=0)
-    return [Frame(dimension, sample.used, reach, float(size)) for size in sizes]
+    return [DataRange(dimension, sample.used, reach, float(size)) for size in sizes]
 
 
 def solve_sparse(
@@ -69,10 +68,10 @@ def solve_sparse(
     with one_blas_thread():
         terms = _dictionary(sample, highest)
         norms = square_norms(terms, sample)
-        for output, frame in enumerate(frames(sample, dimension)):
+        for output, data_range in enumerate(data_ranges(sample, dimension)):
             found = select(terms, norms, sample, output, significance)
-            laws.append(SparseLaw.of(found, terms.columns, frame))
-            aliases.append([frame.embed(alpha) for alpha in found.aliases])
+            laws.append(SparseLaw.of(found, terms.columns, data_range))
+            aliases.append([data_range.embed(alpha) for alpha in found.aliases])
     return Solved(laws, highest, aliases)
 
 
@@ -101,13 +100,10 @@ def _all_terms(
     formed: bool,
 ) -> Solved:
     terms = _dictionary(sample, highest)
-    around = frames(sample, dimension)
+    ranges = data_ranges(sample, dimension)
     if not formed:
         found = conjugate_gradients(terms, sample)
-        errors = standard_errors(found, terms)
-        return Solved(
-            [DenseLaw.of(found, i, errors, terms, f) for i, f in enumerate(around)], highest
-        )
+        return Solved([*DenseLaw.each(found, terms, ranges)], highest)
     gram, right = normal_equations(terms, sample)
     if degree == "auto":
         highest = choose_degree(terms, sample, gram, right)
@@ -115,10 +111,8 @@ def _all_terms(
         gram, right = np.asfortranarray(gram[np.ix_(lower, lower)]), right[lower]
         terms = build_terms(terms.columns, highest)
     if directions is not None:
-        return Solved(_along(directions, terms, sample, gram, right, around), highest)
-    found = solve(terms, sample, gram, right)
-    errors = standard_errors(found, terms)
-    return Solved([DenseLaw.of(found, i, errors, terms, f) for i, f in enumerate(around)], highest)
+        return Solved(_along(directions, terms, sample, gram, right, ranges), highest)
+    return Solved([*DenseLaw.each(solve(terms, sample, gram, right), terms, ranges)], highest)
 
 
 def best_degree(sample: Sample, degree: Degree) -> int:
@@ -131,18 +125,23 @@ def best_degree(sample: Sample, degree: Degree) -> int:
 
 
 def _along(
-    directions: Array, terms: Terms, sample: Sample, gram: Array, right: Array, around: list[Frame]
+    directions: Array,
+    terms: Terms,
+    sample: Sample,
+    gram: Array,
+    right: Array,
+    ranges: list[DataRange],
 ) -> list[Law]:
     if terms.degree < 1:
         raise InputError("directions= needs a degree of at least 1")
     laws: list[Law] = []
     solutions = solve_directions(directions, terms, gram, right)
-    for output, (frame, solution) in enumerate(zip(around, solutions, strict=True)):
+    for output, (data_range, solution) in enumerate(zip(ranges, solutions, strict=True)):
         left = residuals(terms, sample, np.tile(solution.coordinates[:, None], sample.Y.shape[1]))
         freedom = sample.size - min(len(terms), directions.shape[0] * terms.degree + 1)
         square = float(sample.weight @ left[:, output] ** 2)
         variance = square / freedom if freedom > 0 else float("nan")
-        laws.append(RidgeLaw(frame, directions, solution.beta, solution.b, freedom, variance))
+        laws.append(RidgeLaw(data_range, freedom, variance, directions, solution.beta, solution.b))
     return laws
 
 

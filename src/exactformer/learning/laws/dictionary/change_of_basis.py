@@ -24,40 +24,38 @@ from exactformer.learning.laws.dictionary.terms import Exponents
 
 def to_powers(closed: list[Exponents], columns: Columns, number: type[Any] = float) -> NDArray[Any]:
     """Return P (k, k) with φ_β = Σ_α P[α, β] x^α on a downward closed list of exponents."""
-    return _dense(closed, {j: columns.powers(j, number) for j in range(columns.count)}, number)
+    return _dense(closed, columns.all_powers(number), number)
 
 
 def to_products(
     closed: list[Exponents], columns: Columns, number: type[Any] = float
 ) -> NDArray[Any]:
     """Return its inverse: M (k, k) with x^α = Σ_β M[β, α] φ_β."""
-    return _dense(closed, {j: columns.expansions(j, number) for j in range(columns.count)}, number)
+    return _dense(closed, columns.all_expansions(number), number)
 
 
 def to_powers_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
-    """Return the same matrix in float64 for thousands of terms, most of whose entries are zero."""
-    return _sparse(closed, {j: columns.powers(j) for j in range(columns.count)})
+    """Return P in float64 for thousands of terms, most of whose entries are zero."""
+    return _sparse(closed, columns.all_powers())
 
 
 def to_products_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
-    """Return its inverse: M (k, k) with x^α = Σ_β M[β, α] φ_β."""
-    return _sparse(closed, {j: columns.expansions(j) for j in range(columns.count)})
+    """Return M likewise."""
+    return _sparse(closed, columns.all_expansions())
 
 
 def expand(
     coefficients: Mapping[Exponents, Any], columns: Columns, number: type[Any] = Fraction
 ) -> dict[Exponents, Any]:
     """Return Σ_β c_β φ_β as {α: coefficient of x^α}."""
-    tables = {j: columns.powers(j, number) for j in range(columns.count)}
-    return _collect(coefficients, tables, number)
+    return _collect(coefficients, columns.all_powers(number), number)
 
 
 def contract(
     coefficients: Mapping[Exponents, Any], columns: Columns, number: type[Any] = Fraction
 ) -> dict[Exponents, Any]:
     """Return Σ_α c_α x^α as {β: coefficient of φ_β}."""
-    tables = {j: columns.expansions(j, number) for j in range(columns.count)}
-    return _collect(coefficients, tables, number)
+    return _collect(coefficients, columns.all_expansions(number), number)
 
 
 def shorten(
@@ -82,32 +80,30 @@ def shorten(
     return {alpha: _round(c, bits) for alpha, c in terms.items()}
 
 
-def _dense(
-    closed: list[Exponents], tables: dict[int, NDArray[Any]], number: type[Any]
-) -> NDArray[Any]:
-    place = {alpha: i for i, alpha in enumerate(closed)}
-    matrix = np.full(
-        (len(closed), len(closed)), number(0), dtype=float if number is float else object
-    )
-    for beta in closed:
-        for alpha, factor in _below(beta, tables):
-            matrix[place[alpha], place[beta]] = factor
+def _sparse(closed: list[Exponents], tables: list[NDArray[Any]]) -> csr_array:
+    values, places = _entries(closed, tables)
+    return csr_array((values, places), shape=(len(closed), len(closed)))
+
+
+def _dense(closed: list[Exponents], tables: list[NDArray[Any]], number: type[Any]) -> NDArray[Any]:
+    dtype = float if number is float else object
+    matrix = np.full((len(closed), len(closed)), number(0), dtype=dtype)
+    values, places = _entries(closed, tables)
+    matrix[places] = values
     return matrix
 
 
-def _sparse(closed: list[Exponents], tables: dict[int, NDArray[Any]]) -> csr_array:
+def _entries(
+    closed: list[Exponents], tables: list[NDArray[Any]]
+) -> tuple[list[Any], tuple[list[int], list[int]]]:
     place = {alpha: i for i, alpha in enumerate(closed)}
-    rows, cols, values = [], [], []
-    for i, beta in enumerate(closed):
-        for alpha, factor in _below(beta, tables):
-            rows.append(place[alpha])
-            cols.append(i)
-            values.append(factor)
-    return csr_array((values, (rows, cols)), shape=(len(closed), len(closed)))
+    found = [(f, place[a], j) for j, beta in enumerate(closed) for a, f in _below(beta, tables)]
+    values, rows, columns = (list(part) for part in zip(*found, strict=True))
+    return values, (rows, columns)
 
 
 def _collect(
-    coefficients: Mapping[Exponents, Any], tables: dict[int, NDArray[Any]], number: type[Any]
+    coefficients: Mapping[Exponents, Any], tables: list[NDArray[Any]], number: type[Any]
 ) -> dict[Exponents, Any]:
     total: dict[Exponents, Any] = {}
     for beta, coefficient in coefficients.items():
@@ -117,7 +113,7 @@ def _collect(
     return total
 
 
-def _below(beta: Exponents, tables: dict[int, NDArray[Any]]) -> Iterator[tuple[Exponents, Any]]:
+def _below(beta: Exponents, tables: list[NDArray[Any]]) -> Iterator[tuple[Exponents, Any]]:
     """Yield each α ≤ β with the product of the columns' factors."""
     present = [(j, k) for j, k in enumerate(beta) if k]
     alpha = list(beta)

@@ -74,6 +74,14 @@ class Columns:
             table[k + 1] = row * number(float(self.g[k + 1, column]))
         return table if number is not float else table.astype(np.float64)
 
+    def all_powers(self, number: type[Any] = float) -> list[NDArray[Any]]:
+        """Return C of every column."""
+        return [self.powers(j, number) for j in range(self.count)]
+
+    def all_expansions(self, number: type[Any] = float) -> list[NDArray[Any]]:
+        """Return D of every column."""
+        return [self.expansions(j, number) for j in range(self.count)]
+
     def expansions(self, column: int, number: type[Any] = float) -> NDArray[Any]:
         """Return D with x^k = Σ_i D[k, i] p_i(x): the first row of powers of the Jacobi matrix."""
         top = int(self.degree[column])
@@ -97,7 +105,7 @@ class Columns:
 def fit_columns(X: Array, weight: Array, degree: int) -> Columns:
     """Find the recurrences of every column of ``X`` (N, d) up to ``degree``, by Stieltjes."""
     total = weight.sum()
-    center, scale = _frame(X, weight / total)
+    center, scale = _centre_and_scale(X, weight / total)
     u = np.ascontiguousarray(((X - center) / scale).T)
     share = weight / total
     d = X.shape[1]
@@ -125,7 +133,7 @@ def power_columns(count: int, degree: int) -> Columns:
     return Columns(zero, one, np.full(count, degree), 0 * table[1:], 0 * table, table)
 
 
-def _frame(X: Array, share: Array) -> tuple[Array, Array]:
+def _centre_and_scale(X: Array, share: Array) -> tuple[Array, Array]:
     """Return a centre and a scale per column: the scale a power of two, the centre short in it.
 
     Short dyadic numbers keep the exact change of basis small and x − centre free of rounding.

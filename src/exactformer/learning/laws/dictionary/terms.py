@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from exactformer.errors import SizeError
 from exactformer.learning.laws.dictionary.columns import Array, Columns
+from exactformer.learning.sizes import readable
 
 Exponents = tuple[int, ...]
 
@@ -48,6 +49,10 @@ class Terms:
             alpha[self.column[index]] = int(self.power[index])
             index = int(self.parent[index])
         return tuple(alpha)
+
+    def all_exponents(self) -> list[Exponents]:
+        """Return α of every term."""
+        return [self.exponents(j) for j in range(len(self))]
 
     def features(self, values: Array) -> Array:
         """Return φ (p, N) from the columns' values (q + 1, d, N)."""
@@ -125,10 +130,6 @@ def check_size(terms: int, needed: int, limit: int, what: str) -> None:
     """Refuse early what would not fit."""
     if needed > limit:
         raise SizeError(
-            f"{terms:,} terms need {_readable(needed)} for {what}; the limit is "
-            f"{_readable(limit)}. Lower degree=, give fewer columns, or raise memory_limit="
+            f"{terms:,} terms need {readable(needed)} for {what}; the limit is "
+            f"{readable(limit)}. Lower degree=, give fewer columns, or raise memory_limit="
         )
-
-
-def _readable(size: int) -> str:
-    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"

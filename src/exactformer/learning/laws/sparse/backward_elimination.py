@@ -20,11 +20,11 @@ from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
-class Bar:
-    """What a coefficient must reach to stay.
+class Threshold:
+    """The significance that a coefficient must reach to stay.
 
     ``level`` is its largest p-value, ``size`` the number of observations, ``rounding`` the smallest
-    ‖contribution‖ that can be told from rounding.
+    ‖contribution‖ that is more than rounding.
     """
 
     level: float
@@ -38,14 +38,14 @@ class Bar:
         scale = np.sqrt(max(square / freedom, np.finfo(float).tiny))
         return np.where(gain > self.rounding, gain / scale, 0.0)
 
-    def threshold(self, freedom: float) -> float:
+    def critical_value(self, freedom: float) -> float:
         """Return the |t| that is reached by chance with probability ``level``."""
         return float(-stdtrit(freedom, self.level / 2))
 
 
 @dataclass(frozen=True)
-class Remaining:
-    """The survivors: their places, coefficients, (XᵀX)⁻¹ and the residual square ‖r‖².
+class ReducedFit:
+    """What is left of a fit: places of the coefficients, their values, (XᵀX)⁻¹ and ‖r‖².
 
     ``transfer`` takes the coefficients before any removal to those that remain.
     """
@@ -57,7 +57,7 @@ class Remaining:
     transfer: NDArray[Any]
 
     @classmethod
-    def all(cls, values: NDArray[Any], inverse: NDArray[Any], square: float) -> Remaining:
+    def all(cls, values: NDArray[Any], inverse: NDArray[Any], square: float) -> ReducedFit:
         """Return the state before any removal."""
         number = type(values.flat[0]) if values.dtype == object else float
         transfer = np.full(inverse.shape, number(0), dtype=values.dtype)
@@ -66,15 +66,15 @@ class Remaining:
 
     @property
     def gains(self) -> NDArray[np.float64]:
-        """How much ‖r‖ would grow, in square, with each coefficient's removal; the root of it."""
+        """The root of how much ‖r‖² would grow with each coefficient's removal."""
         gained = self.values * self.values / self.inverse.diagonal()
         return np.asarray(np.sqrt(gained.astype(np.float64)))
 
-    def without(self, j: int) -> Remaining:
+    def without(self, j: int) -> ReducedFit:
         """Remove the coefficient at place ``j`` of those that remain."""
         rest = np.arange(len(self.kept)) != j
         step = (self.inverse[:, j] / self.inverse[j, j])[rest]
-        return Remaining(
+        return ReducedFit(
             [k for k, stays in zip(self.kept, rest, strict=True) if stays],
             self.values[rest] - step * self.values[j],
             self.inverse[np.ix_(rest, rest)] - np.multiply.outer(step, self.inverse[j, rest]),
@@ -83,15 +83,17 @@ class Remaining:
         )
 
 
-def eliminate(left: Remaining, bar: Bar, protect: int | None = None) -> Remaining:
-    """Remove coefficients one by one until each is above the bar, sparing ``protect``."""
+def eliminate(left: ReducedFit, threshold: Threshold, protect: int | None = None) -> ReducedFit:
+    """Remove coefficients one by one until each is above the threshold, sparing ``protect``."""
     while left.kept:
-        freedom = bar.size - len(left.kept)
-        statistic = bar.statistic(left.gains, left.square, freedom) if freedom > 0 else left.gains
+        freedom = threshold.size - len(left.kept)
+        statistic = (
+            threshold.statistic(left.gains, left.square, freedom) if freedom > 0 else left.gains
+        )
         if protect in left.kept:
             statistic[left.kept.index(protect)] = np.inf
         j = int(np.argmin(statistic))
-        if statistic[j] >= (bar.threshold(freedom) if freedom > 0 else np.inf):
+        if statistic[j] >= (threshold.critical_value(freedom) if freedom > 0 else np.inf):
             break
         left = left.without(j)
     return left

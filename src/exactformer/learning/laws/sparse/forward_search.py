@@ -1,4 +1,4 @@
-"""Forward search: which terms of the dictionary are significant, one pass over the data a round.
+"""Forward search: which terms of the dictionary are significant, one pass over the data per round.
 
 Given the terms A found so far and their residual r, term j would enter with the t-statistic
 
@@ -19,7 +19,7 @@ from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.streaming import inner_products
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure, products
 from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.backward_elimination import Bar, Remaining, eliminate
+from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
 
 _ROUNDS = 100
 # A term enters in one round with the strongest if its statistic is at least this share of theirs.
@@ -29,13 +29,13 @@ _ALIAS = 1e-10
 # How many terms that overlap with the model are looked at as possible aliases, and on which rows.
 _CANDIDATES, _LIKELY, _HEAD = 20, 0.05, 1000
 _EPS = float(np.finfo(float).eps)
-# Less than this share of ‖y‖ cannot be told from the rounding of y and of the features.
+# Less than this share of ‖y‖ may be rounding of y and of the features.
 _ROUNDING = 1e3 * _EPS
 
 
 @dataclass(frozen=True)
-class Found:
-    """Places of the terms found, and the terms that cannot be told from them on these data."""
+class SearchResult:
+    """Places of the terms found, and the terms that these data cannot distinguish from them."""
 
     active: list[int]
     aliases: list[Exponents]
@@ -64,10 +64,10 @@ class Search:
     known: dict[int, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.bar = bar(self.sample, self.y, self.level)
-        self.floor = (_EPS / _ROUNDING * self.bar.rounding) ** 2
+        self.threshold = threshold(self.sample, self.y, self.level)
+        self.floor = (_EPS / _ROUNDING * self.threshold.rounding) ** 2
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Add significant terms and drop those they explain away, until nothing changes."""
         active, seen = [0], {frozenset([0])}
         outside = self.norms
@@ -79,13 +79,13 @@ class Search:
             if not chosen or frozenset(active) in seen:
                 break
             seen.add(frozenset(active))
-        return Found(active, self._aliases(active, outside))
+        return SearchResult(active, self._aliases(active, outside))
 
     def _settled(self, active: list[int]) -> tuple[list[int], Fit]:
         """Fit, and remove terms that later ones have made insignificant; the constant stays."""
         fit = fit_few([self.terms.exponents(j) for j in active], self.terms, self.sample, self.y)
-        start = Remaining.all(fit.coefficients, fit.inverse, fit.square)
-        left = eliminate(start, self.bar, protect=0)
+        start = ReducedFit.all(fit.coefficients, fit.inverse, fit.square)
+        left = eliminate(start, self.threshold, protect=0)
         if len(left.kept) < len(active):
             active = [active[i] for i in left.kept]
             fit = fit_few(
@@ -115,9 +115,9 @@ class Search:
         gain[able] = np.abs(inner[able]) / np.sqrt(outside[able])
         left = np.maximum(fit.square - gain**2, self.floor)
         scale = np.sqrt(np.maximum(left, np.finfo(float).tiny) / freedom)
-        statistic = np.where(gain > self.bar.rounding, gain / scale, 0.0)
-        threshold = max(self.bar.threshold(freedom), _TOGETHER * float(statistic.max()))
-        found = np.flatnonzero(statistic >= threshold)
+        statistic = np.where(gain > self.threshold.rounding, gain / scale, 0.0)
+        least = max(self.threshold.critical_value(freedom), _TOGETHER * float(statistic.max()))
+        found = np.flatnonzero(statistic >= least)
         return [int(j) for j in found[np.argsort(-statistic[found], kind="stable")]]
 
     def _affordable(self, active: list[int], entering: list[int]) -> list[int]:
@@ -163,9 +163,9 @@ def _explained(alpha: Exponents, others: list[Exponents], terms: Terms, X: Array
     return bool(abs(last) < np.sqrt(_ALIAS) * np.linalg.norm(columns[:, -1]))
 
 
-def bar(sample: Sample, y: Array, level: float) -> Bar:
-    """Return the bar for coefficients fitted to ``y``."""
-    return Bar(level, sample.size, _ROUNDING * float(np.sqrt(sample.weight @ y**2)))
+def threshold(sample: Sample, y: Array, level: float) -> Threshold:
+    """Return the threshold for coefficients fitted to ``y``."""
+    return Threshold(level, sample.size, _ROUNDING * float(np.sqrt(sample.weight @ y**2)))
 
 
 def fit_few(exponents: list[Exponents], terms: Terms, sample: Sample, y: Array) -> Fit:

@@ -1,4 +1,4 @@
-"""Which terms are really there: a forward search, its lower closure, elimination among powers of x.
+"""Selection of terms: a forward search, its lower closure, elimination among powers of x.
 
 A polynomial with few powers of x has more terms in an orthonormal basis (x⁵ brings p₃ and p₁ with
 it), but never one outside the lower closure of its own. So the terms found by the forward search
@@ -26,9 +26,9 @@ from exactformer.learning.laws.dictionary.change_of_basis import to_powers, to_p
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure, products
 from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.backward_elimination import Bar, Remaining, eliminate
-from exactformer.learning.laws.sparse.forward_search import Fit, Search, bar, fit_few
-from exactformer.learning.laws.sparse.standard_errors import Spread
+from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
+from exactformer.learning.laws.sparse.forward_search import Fit, Search, fit_few, threshold
+from exactformer.learning.laws.sparse.standard_errors import RobustErrors
 
 _MOST_TERMS = 1000
 # Up to this condition number of the coefficients' correlations, float64 keeps enough digits.
@@ -51,14 +51,14 @@ class Selection:
 def select(
     terms: Terms, norms: Array, sample: Sample, output: int, significance: float
 ) -> Selection:
-    """Find the terms of one output; ``norms`` are those of :func:`passes.square_norms`."""
+    """Find the terms of one output; ``norms`` are those of :func:`streaming.square_norms`."""
     y = np.ascontiguousarray(sample.Y[:, output])
     level = significance / len(terms)
-    # Three observations a coefficient at the least, so that the noise can be told.
+    # At least three observations per coefficient, so that the noise can be estimated.
     largest = int(min(_MOST_TERMS, max(1, sample.size // 3)))
     found = Search(terms, sample, norms, y, level, largest).run()
     closure = lower_closure([terms.exponents(j) for j in found.active])
-    left, errors = _among_powers(closure, terms, sample, y, bar(sample, y, level))
+    left, errors = _among_powers(closure, terms, sample, y, threshold(sample, y, level))
     freedom = sample.size - len(left.kept)
     return Selection(
         [closure[i] for i in left.kept],
@@ -71,40 +71,42 @@ def select(
 
 
 def _among_powers(
-    closure: list[Exponents], terms: Terms, sample: Sample, y: Array, bound: Bar
-) -> tuple[Remaining, Array]:
+    closure: list[Exponents], terms: Terms, sample: Sample, y: Array, bound: Threshold
+) -> tuple[ReducedFit, Array]:
     fit = fit_few(closure, terms, sample, y)
     phi = products(closure, terms.columns, sample.X)
     with localcontext(prec=_DIGITS):
         powers, left = _rewritten(closure, terms, fit)
         number = Decimal if powers.dtype == object else float
-        spread = Spread(sample, y, phi, fit, powers, to_products(closure, terms.columns, number))
-        return _settled(eliminate(left, bound), bound, spread)
+        robust = RobustErrors(
+            sample, y, phi, fit, powers, to_products(closure, terms.columns, number)
+        )
+        return _settled(eliminate(left, bound), bound, robust)
 
 
 def _rewritten(
     closure: list[Exponents], terms: Terms, fit: Fit
-) -> tuple[NDArray[np.object_] | Array, Remaining]:
+) -> tuple[NDArray[np.object_] | Array, ReducedFit]:
     """Return the change to powers and the coefficients of the powers, in as many digits as needed."""
     powers = to_powers(closure, terms.columns)
     inverse = powers @ fit.inverse @ powers.T
     if _condition(inverse) < _CONDITION:
-        return powers, Remaining.all(powers @ fit.coefficients, inverse, fit.square)
+        return powers, ReducedFit.all(powers @ fit.coefficients, inverse, fit.square)
     exact = to_powers(closure, terms.columns, Decimal)
     wide = exact @ _decimals(fit.inverse) @ exact.T
-    return exact, Remaining.all(exact @ _decimals(fit.coefficients), wide, fit.square)
+    return exact, ReducedFit.all(exact @ _decimals(fit.coefficients), wide, fit.square)
 
 
-def _settled(left: Remaining, bound: Bar, spread: Spread) -> tuple[Remaining, Array]:
+def _settled(left: ReducedFit, bound: Threshold, robust: RobustErrors) -> tuple[ReducedFit, Array]:
     """Remove what is not significant by the larger standard error either."""
     while left.kept:
         freedom = bound.size - len(left.kept)
-        errors = spread.errors(left, freedom)
+        errors = robust.errors(left, freedom)
         if freedom <= 0:
             return left, errors
         statistic = np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
         j = int(np.argmin(statistic))
-        if statistic[j] >= bound.threshold(freedom):
+        if statistic[j] >= bound.critical_value(freedom):
             return left, errors
         left = left.without(j)
     return left, np.zeros(0)

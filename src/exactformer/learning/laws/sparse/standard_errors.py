@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.backward_elimination import Remaining
+from exactformer.learning.laws.sparse.backward_elimination import ReducedFit
 from exactformer.learning.laws.sparse.forward_search import Fit
 
 _FULL_LEVERAGE = 1e-8
 
 
 @dataclass(frozen=True)
-class Spread:
-    """What the errors of a model within a closure need: the closure's features φ, fit and bases.
+class RobustErrors:
+    """Standard errors of models within a closure, from its features φ, fit and bases.
 
     ``powers`` and ``products`` change φ-coefficients to those of powers of x and back, in the
     arithmetic of the elimination.
@@ -36,7 +36,7 @@ class Spread:
     powers: NDArray[Any]
     products: NDArray[Any]
 
-    def errors(self, left: Remaining, freedom: float) -> Array:
+    def errors(self, left: ReducedFit, freedom: float) -> Array:
         """Return for each remaining coefficient the larger of classical and HC3 standard error."""
         if freedom <= 0:
             return np.full(len(left.kept), np.nan)

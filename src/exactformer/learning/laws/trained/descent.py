@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from exactformer.learning.laws.dense.directions import paper_width, unit_directions
-from exactformer.learning.laws.dense.solvers import Degree, Solved, best_degree, frames
+from exactformer.learning.laws.dense.solvers import Degree, Solved, best_degree, data_ranges
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.terms import check_size
 from exactformer.learning.laws.law import Law, RidgeLaw
@@ -21,7 +21,7 @@ from exactformer.learning.laws.trained.training import (
     History,
     Points,
     Progress,
-    Protocol,
+    TrainingProtocol,
     train,
 )
 
@@ -33,7 +33,7 @@ class Setting:
     Only the size: F has no bias, so a shift of the columns would leave the form of the theorem.
     """
 
-    protocol: Protocol
+    protocol: TrainingProtocol
     seed: int
     device: str = "cpu"
     rescale: bool = True
@@ -52,8 +52,7 @@ def solve_descent(
     """Train one model for each output."""
     degree = best_degree(sample, degree)
     laws: list[Law] = []
-    histories = []
-    for output, frame in enumerate(frames(sample, dimension)):
+    for output, data_range in enumerate(data_ranges(sample, dimension)):
         units = _Units.of(sample, output, setting.rescale)
         start = _start(directions, degree, units, setting.seed)
         batch = min(setting.protocol.batch_size, len(sample.X))
@@ -66,10 +65,9 @@ def solve_descent(
             )
         F, beta, b = units.undo(*(p.detach().double().cpu().numpy() for p in network.parameters()))
         freedom = sample.size - network.free_parameters
-        law = RidgeLaw(frame, F, beta, b, freedom, history.train_mse[-1] * units.target**2)
-        laws.append(law)
-        histories.append(history)
-    return Solved(laws, degree, [], histories)
+        variance = history.train_mse[-1] * units.target**2
+        laws.append(RidgeLaw(data_range, freedom, variance, F, beta, b))
+    return Solved(laws, degree)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Once every token is known to select itself, block s writes t_k^s into its slot, 
 
     C(x) = b + Σ_k Σ_s β[k, s] t_k^s,        t = F x,
 
-the same function of the same parameters, at O(n q) a point instead of O(n² q).
+the same function of the same parameters, at O(n q) per point instead of O(n² q).
 """
 
 from __future__ import annotations

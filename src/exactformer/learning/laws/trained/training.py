@@ -27,10 +27,10 @@ class DivergenceError(ExactformerError):
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """How to train. The defaults are the paper's for f₂*, as far as it says.
+class TrainingProtocol:
+    """The settings of a training run. The defaults are the paper's for f₂*.
 
-    It leaves two things unsaid. ``clip`` is the largest norm of the gradient. ``momentum`` is
+    The paper leaves two of them out. ``clip`` is the largest norm of the gradient. ``momentum`` is
     constant unless ``cycled``: then it falls from 0.95 to 0.85 and rises again against the learning
     rate, as in the one-cycle policy the paper cites and as PyTorch's schedule does by itself.
 
@@ -48,19 +48,14 @@ class Protocol:
     tolerance: float | None = None
 
 
-PAPER_F1 = Protocol(epochs=600, batch_size=5000)
-PAPER_F2 = Protocol()
-
-
 @dataclass(frozen=True)
 class Progress:
-    """One report: epochs done and to do, the last epoch's training error, seconds gone and left."""
+    """One report: epochs done and to do, the last epoch's training error, seconds gone."""
 
     epoch: int
     epochs: int
     train_mse: float
     seconds: float
-    seconds_left: float
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,7 @@ class Points:
 def train(
     network: nn.Module,
     points: Points,
-    protocol: Protocol,
+    protocol: TrainingProtocol,
     *,
     seed: int = 0,
     test: Points | None = None,
@@ -108,7 +103,7 @@ def train(
     """Train ``network`` in place, on the device and in the type of its parameters.
 
     ``test`` is evaluated after every epoch. With ``checkpoint``, the run is saved at every report
-    and goes on from the file if there is one. Divergence ends the run, and the history says so.
+    and goes on from the file if there is one. Divergence ends the run; the history records it.
     """
     run = _Run(network, points, protocol, seed, test)
     with one_torch_thread(run.products):
@@ -121,17 +116,15 @@ def _follow(
     if checkpoint is not None and checkpoint.exists():
         run.load(checkpoint)
     epochs = run.protocol.epochs
-    first, began, spent = run.epoch, time.perf_counter(), run.seconds
+    began, spent = time.perf_counter(), run.seconds
     while run.epoch < epochs:
         run.one_epoch()
         if run.epoch % every and run.epoch < epochs:
             continue
         run.synchronise()
-        gone = time.perf_counter() - began
-        run.seconds = spent + gone
+        run.seconds = spent + time.perf_counter() - began
         if report is not None:
-            left = gone / (run.epoch - first) * (epochs - run.epoch)
-            report(Progress(run.epoch, epochs, run.train[-1], run.seconds, left))
+            report(Progress(run.epoch, epochs, run.train[-1], run.seconds))
         if checkpoint is not None:
             run.save(checkpoint)
         if run.diverged or run.settled():
@@ -144,7 +137,12 @@ class _Run:
     """The state of a training run: everything that has to be the same after a stop."""
 
     def __init__(
-        self, network: nn.Module, points: Points, protocol: Protocol, seed: int, test: Points | None
+        self,
+        network: nn.Module,
+        points: Points,
+        protocol: TrainingProtocol,
+        seed: int,
+        test: Points | None,
     ) -> None:
         parameter = next(network.parameters())
         self.network, self.protocol, self.device = network, protocol, parameter.device

@@ -1,6 +1,6 @@
 import torch
 
-from exactformer.experiments.models.translation.ordering import first_to_end
+from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.recurrent import without_padding
 from exactformer.experiments.models.translation.subwords import PAD
 

@@ -1,13 +1,10 @@
 import torch
 from torch.nn import functional
 
-from exactformer.experiments.models.translation.fitting import (
-    _epochs,
-    cross_entropy,
-    fit,
-    one_cycle,
-)
 from exactformer.experiments.models.translation.subwords import PAD
+from exactformer.experiments.models.translation.training import cross_entropy, fit
+from exactformer.learning.ensembles.data import RowOrder
+from exactformer.learning.ensembles.training.schedule import warm_up
 
 
 def test_the_loss_is_that_of_torch_with_padding_left_out():
@@ -20,8 +17,8 @@ def test_the_loss_is_that_of_torch_with_padding_left_out():
         torch.testing.assert_close(cross_entropy(scores, asked, smoothing), expected)
 
 
-def test_a_cycle_rises_to_one_and_falls_to_nearly_nothing():
-    share = one_cycle(200)
+def test_the_rate_rises_to_one_and_falls_to_nearly_nothing():
+    share = warm_up(200)
     assert share.max() == share[19] == 1
     assert (share[:19].diff() > 0).all()
     assert (share[20:].diff() < 0).all()
@@ -30,7 +27,7 @@ def test_a_cycle_rises_to_one_and_falls_to_nearly_nothing():
 
 def test_every_row_is_seen_once_before_any_is_seen_again():
     torch.manual_seed(0)
-    rows = _epochs(10, 7, 5)
+    rows = RowOrder(10, 5).next(7)
     assert rows.shape == (7, 5)
     for epoch in rows[:6].reshape(3, 10):
         assert sorted(epoch.tolist()) == list(range(10))

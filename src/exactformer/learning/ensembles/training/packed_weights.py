@@ -1,4 +1,4 @@
-"""All weights of an ensemble as one matrix with a row for each model, and its gradient beside it.
+"""All weights of an ensemble as one matrix with a row for each model, and its gradient.
 
 Norms, clipping, freezing and the optimiser then act on rows, a few launches for everything. While
 packed, the module's parameters are views of the matrix.
@@ -42,7 +42,7 @@ class PackedWeights:
 
     @property
     def state(self) -> list[Tensor]:
-        """What a step changes."""
+        """The tensors that a step changes."""
         return [self.values, self.gradient]
 
     def differentiate(self, losses: Tensor) -> None:

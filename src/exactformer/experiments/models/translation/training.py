@@ -14,7 +14,9 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from exactformer.experiments.models.translation.subwords import PAD
+from exactformer.learning.ensembles.data import RowOrder
 from exactformer.learning.ensembles.training.capture import repeated
+from exactformer.learning.ensembles.training.schedule import warm_up
 
 _DECAY = 1e-4
 _LARGEST_STEP = 1.0  # norm of the gradient
@@ -33,12 +35,12 @@ def fit(
 ) -> list[float]:
     """Take ``steps`` of Adam; return all losses, and leave the model in evaluation mode.
 
-    ``loss`` is asked for the mean loss of some rows, ids (batch,) out of ``count``. The rate rises for
-    a tenth of the steps and falls to zero by a cosine.
+    ``loss`` returns the mean loss of rows, ids (batch,) out of ``count``. The rate is ``rate`` times
+    the shares of :func:`~exactformer.learning.ensembles.training.schedule.warm_up`.
     """
     device = next(model.parameters()).device
-    rows = _epochs(count, steps, batch).to(device)
-    rates = rate * one_cycle(steps).to(device)
+    rows = RowOrder(count, batch).next(steps).to(device)
+    rates = rate * warm_up(steps).to(device)
     losses = torch.zeros(steps, device=device)
     clock = torch.zeros(1, dtype=torch.long, device=device)
     on_gpu = device.type == "cuda"
@@ -70,28 +72,13 @@ def fit(
     return [float(value) for value in losses.tolist()]
 
 
-def cross_entropy(scores: Tensor, asked: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Return the mean over all ids ``asked`` but padding; a share ``smoothing`` goes to all alike."""
+def cross_entropy(scores: Tensor, target: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Return the mean over all ``target`` ids but padding; a share ``smoothing`` goes to all alike."""
     logs = functional.log_softmax(scores.float(), dim=-1)
-    right = logs.gather(-1, asked[..., None]).squeeze(-1)
+    right = logs.gather(-1, target[..., None]).squeeze(-1)
     wanted = (1 - smoothing) * right + smoothing * logs.mean(dim=-1) if smoothing else right
-    there = asked != PAD
+    there = target != PAD
     return -(wanted * there).sum() / there.sum()
-
-
-def one_cycle(steps: int) -> Tensor:
-    """Return the share of the rate at every step."""
-    rise = max(1, steps // 10)
-    time = torch.arange(steps, dtype=torch.float32)
-    fall = ((time - rise) / max(1, steps - rise)).clamp(min=0)
-    return torch.minimum((time + 1) / rise, (1 + torch.cos(torch.pi * fall)) / 2)
-
-
-def _epochs(count: int, steps: int, batch: int) -> Tensor:
-    """Return rows (steps, batch): every row once before any again."""
-    epochs = -(-steps * batch // count)
-    order = torch.cat([torch.randperm(count) for _ in range(epochs)])
-    return order[: steps * batch].view(steps, batch)
 
 
 def _allocate(adam: torch.optim.Optimizer) -> None:
