@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
-    from exactformer.spectra.shrinking.shrink import shrink_heads
+    from exactformer.spectra.shrinking import load_shrunk, shrink_heads
 
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
@@ -46,7 +46,7 @@ _HOMES = {
     "CouplingModel": "couplings.model",
     "Measured": "core.certificate",
     "Polynomial": "algebra",
-    "PolynomialAttentionRegressor": "learning.regressor",
+    "PolynomialAttentionRegressor": "learning.laws.regressor",
     "PolynomialModel": "polynomials.model",
     "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
@@ -60,10 +60,11 @@ _HOMES = {
     "compile_sequence": "sequences.compile",
     "is_contextual_mapping": "probing",
     "load": "core.loading",
+    "load_shrunk": "spectra.shrinking",
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
-    "shrink_heads": "spectra.shrink",
+    "shrink_heads": "spectra.shrinking",
     "spectrum": "spectra",
     "universality_curve": "polynomials.functions.curve",
 }
@@ -92,6 +93,7 @@ __all__ = [
     "compile_sequence",
     "is_contextual_mapping",
     "load",
+    "load_shrunk",
     "recommend_architecture",
     "reproduce",
     "ridge_form",
