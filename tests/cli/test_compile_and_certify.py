@@ -37,7 +37,7 @@ def test_compile_in_json_is_the_models_own_certificate(call):
     assert PolynomialCertificate.from_dict(told["certificate"]) == model.certificate
     assert told["tokens"] == model.blueprint.tokens
     assert told["free_parameters"] == model.blueprint.counts().free
-    assert told["saved"] is None
+    assert told["saved"] == []
 
 
 def test_compile_without_a_file_says_that_nothing_was_kept(call):

@@ -18,7 +18,6 @@ def certify(
         typer.Argument(
             metavar="[EXPR]",
             help="What a polynomial's model must compute; what its file names if absent.",
-            show_default=False,
         ),
     ] = None,
     variables: Annotated[
@@ -28,9 +27,9 @@ def certify(
 ) -> None:
     """Prove from scratch what a saved model computes: a polynomial, a sequence map or a coupling.
 
-    Of polynomials and sequence maps nothing in the file is believed: if one weight is off by
-    anything at all, this fails and names it. The file of a coupling holds no functions: its bound is
-    checked against the weights, and remains numerical and stated by the file.
+    Nothing in the file of a polynomial or a sequence map is believed: if one weight is off by
+    anything at all, this leaves with 1 and names it. The file of a coupling holds no functions: its
+    bound is checked against the weights, and remains numerical and stated by the file.
     """
     from exactformer.cli.support.descriptions import NAMES, read_blueprint
     from exactformer.cli.support.panels import certificate_panel

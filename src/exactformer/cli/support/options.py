@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,20 +13,57 @@ from exactformer.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-ModelFile = Annotated[
-    Path, typer.Argument(help="A model saved by exactformer.", show_default=False)
+_LONGEST = 1000
+_FIGURES = (".png", ".svg", ".pdf")
+
+
+def check_free(force: bool, *paths: Path) -> None:
+    """Refuse places that exist, unless they are files that ``--force`` replaces."""
+    for path in paths:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a file; choose another place")
+        if path.exists() and not force:
+            raise InputError(f"{path} exists; choose another place, or replace it with --force")
+
+
+def _new_file(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Refuse a place for a file before any work is done."""
+    if path is not None and str(path) != "-":
+        check_free(ctx.params["force"], path)
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+    return path
+
+
+def _new_figure(ctx: typer.Context, path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() not in _FIGURES:
+        raise InputError(f"{path}: figures are written as .png, .svg or .pdf")
+    return _new_file(ctx, path)
+
+
+def out_file(help: str) -> Any:
+    """Return the option ``-o/--out`` of a command that also takes ``force: Force``."""
+    return typer.Option("--out", "-o", help=help, callback=_new_file)
+
+
+Force = Annotated[
+    bool, typer.Option("--force", is_eager=True, help="Replace output files that exist.")
 ]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        help="Draw into this .png, .svg or .pdf.", callback=_new_figure, show_default=False
+    ),
+]
+ModelFile = Annotated[Path, typer.Argument(help="A model saved by exactformer.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else, errors included.")
 ]
-_LONGEST = 1000
-
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
 Executor = Annotated[
     str | None,
     typer.Option(
-        help="fused for the proven closed form where there is one (default), literal for every matrix.",
-        show_default=False,
+        help="fused for the proven closed form where there is one (default), literal for every matrix."
     ),
 ]
 MemoryLimit = Annotated[
@@ -91,3 +128,14 @@ def coordinates(text: str) -> list[float]:
         return [float(cell) for cell in cells]
     except ValueError:
         raise InputError(f"--at {text.strip()!r}: a point is numbers with commas between") from None
+
+
+def sequence_at(text: str, tokens: int, dim: int) -> list[list[float]]:
+    """Return a sequence (tokens, dim) such as ``0.1,0.7,0.4``, token after token."""
+    numbers = coordinates(text.replace(";", " "))
+    if len(numbers) != tokens * dim:
+        raise InputError(
+            f"--at {text.strip()!r}: {tokens} tokens of dimension {dim} are {tokens * dim} numbers, "
+            f"not {len(numbers)}"
+        )
+    return [numbers[start : start + dim] for start in range(0, len(numbers), dim)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from exactformer.core.trace import Trace
 
-MOST_ROWS = 24
+_MOST_ROWS = 24
 _CELL = 10
 
 
@@ -29,7 +29,7 @@ def shown(trace: Trace, screen: Console) -> Iterator[RenderableType]:
 
 def _numbers(tensor: Tensor, dimensions: tuple[str, ...], screen: Console) -> RenderableType:
     rows = tensor.reshape(1, -1) if tensor.dim() < 2 else tensor
-    if rows.dim() > 2 or len(rows) > MOST_ROWS:
+    if rows.dim() > 2 or len(rows) > _MOST_ROWS:
         return Text("  --json gives its numbers", style="dim")
     columns = rows.shape[1]
     is_stream = tensor.dim() == 2 and columns == len(dimensions)
