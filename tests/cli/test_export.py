@@ -43,7 +43,7 @@ def test_a_file_beside_the_model_computes_the_same(call, model, kind, ending):
     assert np.abs(run(kind, str(file)) - ef.load(model)(X).numpy()).max() < 1e-13
 
 
-@pytest.mark.parametrize("option", ["-o", "--out", "--output"])
+@pytest.mark.parametrize("option", ["-o", "--out"])
 def test_the_summary_in_json_is_what_the_file_says(call, law, tmp_path, option):
     pytest.importorskip("onnx")
     file = tmp_path / "deep" / "x.onnx"

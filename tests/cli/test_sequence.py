@@ -82,7 +82,7 @@ def test_the_saved_model_is_the_one_described(call, tmp_path):
 def test_the_journey_is_drawn(call, tmp_path):
     plot = tmp_path / "journey.png"
     answer = call("sequence", "identity", *SMALL, "--samples", "0", "--plot", plot)
-    assert f"Drawn in {plot}" in answer.out.replace("\n", "")
+    assert f"Saved {plot}" in answer.out.replace("\n", "")
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 

@@ -47,9 +47,9 @@ def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
 def model_and_inputs(model: Any, inputs: Any, tokenizer: Any, batch_size: int) -> tuple[Any, Any]:
     """Load a model that is given by its folder, and tokenize inputs that are texts."""
     if isinstance(model, str | Path):
+        folder, model = model, load(model)
         if tokenizer is None and are_texts(inputs):
-            tokenizer = tokenizer_at(model)
-        model = load(model)
+            tokenizer = tokenizer_at(folder)
     if are_texts(inputs):
         inputs = TokenizedTexts(inputs, tokenizer, model, batch_size)
     return model, inputs

@@ -17,11 +17,14 @@ def certify(
         str | None,
         typer.Argument(
             metavar="[EXPR]",
-            help="What a polynomial's model must compute; what its file names if absent.",
+            help="The polynomial that the model must compute; the one its file names if absent.",
         ),
     ] = None,
     variables: Annotated[
-        str | None, typer.Option(help="Order of EXPR's variables, with commas; the model's own.")
+        str | None,
+        typer.Option(
+            help="Variables of EXPR in order, separated by commas; the model's if absent."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -34,19 +34,19 @@ def compile(
     ],
     radius: Annotated[
         str | None,
-        typer.Option(
-            "--radius", "-r", help="The ball ‖x‖ ≤ R to be exact on: 4, 0.1, 1/3; 1 if absent."
-        ),
+        typer.Option("--radius", "-r", help="Certify the ball ‖x‖ ≤ R: 4, 0.1, 1/3; 1 if absent."),
     ] = None,
     domain: Annotated[
         str | None,
-        typer.Option(help="A box in its place, an interval for every variable: '0,1; -1/2,3'."),
+        typer.Option(help="Certify a box instead, one interval per variable: '0,1; -1/2,3'."),
     ] = None,
-    out: Annotated[Path | None, out_file("Save the model here (.safetensors).")] = None,
+    out: Annotated[
+        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
+    ] = None,
     force: Force = False,
     variables: Annotated[
         str | None,
-        typer.Option(help="Order of the coordinates, with commas; may name unused ones."),
+        typer.Option(help="Coordinates in order, separated by commas; may name unused ones."),
     ] = None,
     construction: Annotated[
         str,
@@ -60,7 +60,9 @@ def compile(
     executor: Executor = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="Fail if the certified error is larger; softmax takes no more heads."),
+        typer.Option(
+            help="Refuse a larger certified error; softmax then uses as many heads as it takes."
+        ),
     ] = None,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,

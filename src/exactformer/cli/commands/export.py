@@ -33,7 +33,7 @@ def export(
     out: Annotated[Path | None, out_file("Write here; next to the model if absent.")] = None,
     force: Force = False,
     outside: Annotated[
-        str, typer.Option(help="Points off the domain: nan, or allow for no check in the file.")
+        str, typer.Option(help="Points outside the domain: nan, or allow for no check in the file.")
     ] = "nan",
     dtype: Dtype = "float64",
     executor: Executor = None,
@@ -43,7 +43,7 @@ def export(
     """Export a polynomial's model, proven anew on loading, for use without exactformer.
 
     The file carries target, domain and the error bound that holds whatever the order in which a
-    runtime adds. It cannot raise: points off the domain are answered with NaN. Arrays of --format
+    runtime adds. It cannot raise: points outside the domain return NaN. Arrays of --format
     numpy check nothing.
     """
     from exactformer.cli.support.descriptions import NAMES

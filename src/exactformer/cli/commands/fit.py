@@ -27,7 +27,7 @@ def fit(
     target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
     columns: Annotated[
         str | None,
-        typer.Option(help="Columns to predict it from, with commas; all others if absent."),
+        typer.Option(help="Columns to predict it from, separated by commas; all others if absent."),
     ] = None,
     degree: Annotated[str, typer.Option(help="Total degree, or auto.")] = "auto",
     solver: Annotated[str, typer.Option(help="sparse, least-squares or sgd.")] = "sparse",
@@ -37,7 +37,9 @@ def fit(
     epochs: Annotated[int, typer.Option(help="For sgd: passes over the data.")] = 2000,
     device: Annotated[str, typer.Option(help="For sgd: cpu or cuda.")] = "cpu",
     seed: Annotated[int, typer.Option(help="For sgd: the seed.")] = 0,
-    out: Annotated[Path | None, out_file("Save the certified model here (.safetensors).")] = None,
+    out: Annotated[
+        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
+    ] = None,
     plot: Plot = None,
     force: Force = False,
     as_json: Json = False,

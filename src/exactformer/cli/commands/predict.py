@@ -35,14 +35,15 @@ def predict(
         ),
     ] = None,
     out: Annotated[
-        Path | None, out_file("Write here, .csv or .npy; to standard output if absent.")
+        Path | None,
+        out_file("Write here (.csv or .npy); to standard output if absent.", ".csv", ".npy"),
     ] = None,
     force: Force = False,
     outside: Annotated[
         str,
         typer.Option(
-            help="Rows off the domain: raise or nan; for polynomials also allow (nothing is proven), "
-            "for sequence maps zero."
+            help="Rows outside the domain: raise or nan; also allow for polynomials (nothing is proven "
+            "there), zero for sequence maps."
         ),
     ] = "raise",
     dtype: Dtype = "float64",

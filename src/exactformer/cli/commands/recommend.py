@@ -23,24 +23,24 @@ def recommend(
         ),
     ],
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="Of a table: the column to predict.")
+        str | None, typer.Option("--target", "-t", help="For tables: the column to predict.")
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Of a table: columns to predict it from, with commas; all others if absent."
+            help="For tables: columns to predict it from, separated by commas; all others if absent."
         ),
     ] = None,
-    length: Annotated[int, typer.Option(help="Of a table: readings in a window.")] = 48,
+    length: Annotated[int, typer.Option(help="For tables: readings in a window.")] = 48,
     horizon: Annotated[
         int,
         typer.Option(
-            help="Of a table: predict the target this many readings after the window, from its own "
+            help="For tables: predict the target this many readings after the window, from its own "
             "past too; 0 predicts its value at every reading from the other columns."
         ),
     ] = 1,
     stride: Annotated[
-        int | None, typer.Option(help="Of a table: readings between the starts of windows.")
+        int | None, typer.Option(help="For tables: readings between the starts of windows.")
     ] = None,
     seed: Annotated[int, typer.Option(help="For folds and training.")] = 0,
     plot: Plot = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +39,7 @@ def sequence(
     ] = "four-layer",
     positional: Annotated[
         bool | None,
-        typer.Option(help="Whether the model knows positions; what the map needs if absent."),
+        typer.Option(help="Give the model positions; what the map needs if absent."),
     ] = None,
     realisation: Annotated[
         str, typer.Option(help="hard, exact on the grid, or softmax-relu for ordinary layers.")
@@ -66,7 +66,9 @@ def sequence(
     samples: Annotated[
         int, typer.Option(help="Random inputs on which the error is measured; 0 for none.", min=0)
     ] = 20_000,
-    out: Annotated[Path | None, out_file("Save the model here (.safetensors).")] = None,
+    out: Annotated[
+        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
+    ] = None,
     plot: Plot = None,
     force: Force = False,
     as_list: Annotated[bool, typer.Option("--list", help="List the maps by name.")] = False,
@@ -230,9 +232,22 @@ def _facts(
 
 
 def _show(model: SequenceModel, target: NamedMap, facts: dict[str, Any], out: Path | None) -> None:
-    from exactformer.cli.support.sequence_panels import example_table, sequence_panel
+    from rich.text import Text
 
-    screen = console()
+    from exactformer.cli.support.panels import certificate_panel
+
+    screen, certificate = console(), model.certificate
+    first = {"map": Text.assemble((target.name, "bold"), f": {target.summary}")}
     saved = "nowhere; -o FILE keeps it" if out is None else str(out)
-    screen.print(sequence_panel(model, target, facts["error"], saved))
-    screen.print(example_table(facts["example"]))
+    options: dict[str, Any] = {"saved": saved, "first": first, "measured": facts["error"]}
+    screen.print(certificate_panel(certificate, model.blueprint, **options))
+    table = empty_table("Token", "Input", "Code", "Output", "The map's own", "Difference", right=0)
+    columns = (facts["example"][key] for key in ("input", "codes", "output", "map"))
+    for j, (x, code, y, wanted) in enumerate(zip(*columns, strict=True), start=1):
+        away = max(abs(a - b) for a, b in zip(y, wanted, strict=True))
+        table.add_row(f"{j}", _vector(x), f"{code:,}", _vector(y), _vector(wanted), f"{away:.2g}")
+    screen.print(table)
+
+
+def _vector(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)

@@ -40,11 +40,11 @@ def shrink(
     max_loss: Annotated[
         float | None,
         typer.Option(
-            help="Search the smallest dimension that changes outputs by at most this: 0.05."
+            help="Search for the smallest dimension that changes outputs by at most this: 0.05."
         ),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="data, or weights: the plain truncation that looks at no input.")
+        str, typer.Option(help="data, or weights for the plain truncation that reads no input.")
     ] = "data",
     limit: Limit = 256,
     batch_size: BatchSize = 16,

@@ -47,7 +47,7 @@ def spectrum(
     control: Annotated[
         str | None,
         typer.Option(
-            help="Analyse a copy with weights shuffled or reinitialised too.", show_default=False
+            help="Also analyse a copy with weights shuffled or reinitialised.", show_default=False
         ),
     ] = None,
     centred: Annotated[
@@ -63,7 +63,8 @@ def spectrum(
     layer: Annotated[int, typer.Option(help="Layer to draw, from 0; −1 is the last.")] = -1,
     head: Annotated[int, typer.Option(help="Head to draw.", min=0)] = 0,
     out: Annotated[
-        Path | None, out_file("Write everything (.safetensors) or the table (.csv).")
+        Path | None,
+        out_file("Write everything (.safetensors) or the table (.csv).", ".safetensors", ".csv"),
     ] = None,
     force: Force = False,
     device: Device = None,
@@ -79,8 +80,6 @@ def spectrum(
 
     if kind not in ("both", "violin", "decay", "needed"):
         raise InputError(f"--kind {kind}: choose both, violin, decay or needed")
-    if out is not None and out.suffix not in (".safetensors", ".csv"):
-        raise InputError(f"--out {out}: write .safetensors or .csv")
     result = analyse(
         model,
         given_inputs(model, texts, images, npz, limit, batch_size),

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import torch
 
 _LONGEST = 1000
-_FIGURES = (".png", ".svg", ".pdf")
 
 
 def check_free(force: bool, *paths: Path) -> None:
@@ -26,24 +25,26 @@ def check_free(force: bool, *paths: Path) -> None:
             raise InputError(f"{path} exists; choose another place, or replace it with --force")
 
 
-def _new_file(ctx: typer.Context, path: Path | None) -> Path | None:
-    """Refuse a place for a file before any work is done."""
-    if path is not None and str(path) != "-":
+def out_file(help: str, *endings: str, plot: bool = False) -> Any:
+    """Return ``-o/--out``, or ``--plot``, of a command that also takes ``force: Force``.
+
+    A place where nothing can be written, or another ending, is refused before any work is done.
+    """
+
+    def check(ctx: typer.Context, path: Path | None) -> Path | None:
+        if path is None or str(path) == "-":
+            return path
+        if endings and path.suffix.lower() not in endings:
+            others, _, last = ", ".join(endings).rpartition(", ")
+            raise InputError(
+                f"{path}: write {others} or {last}" if others else f"{path}: write {last}"
+            )
         check_free(ctx.params["force"], path)
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
-    return path
+        return path
 
-
-def _new_figure(ctx: typer.Context, path: Path | None) -> Path | None:
-    if path is not None and path.suffix.lower() not in _FIGURES:
-        raise InputError(f"{path}: figures are written as .png, .svg or .pdf")
-    return _new_file(ctx, path)
-
-
-def out_file(help: str) -> Any:
-    """Return the option ``-o/--out`` of a command that also takes ``force: Force``."""
-    return typer.Option("--out", "-o", help=help, callback=_new_file)
+    return typer.Option(*(["--plot"] if plot else ["--out", "-o"]), help=help, callback=check)
 
 
 Force = Annotated[
@@ -51,9 +52,7 @@ Force = Annotated[
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option(
-        help="Draw into this .png, .svg or .pdf.", callback=_new_figure, show_default=False
-    ),
+    out_file("Draw into this .png, .svg or .pdf.", ".png", ".svg", ".pdf", plot=True),
 ]
 ModelFile = Annotated[Path, typer.Argument(help="A model saved by exactformer.")]
 Json = Annotated[

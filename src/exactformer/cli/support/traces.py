@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
+
+from exactformer.cli.support.output import empty_table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,10 +36,10 @@ def _numbers(tensor: Tensor, dimensions: tuple[str, ...], screen: Console) -> Re
     heads = dimensions if is_stream else tuple(str(j + 1) for j in range(columns))
     if sum(max(_CELL, len(head)) + 2 for head in heads) > screen.width:
         return Text("  --json gives its numbers", style="dim")
-    table = Table(*heads, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="cyan")
+    table = empty_table(*heads, right=0)
     table.show_header = is_stream
     for column in table.columns:
-        column.justify, column.min_width = "right", _CELL
+        column.min_width = _CELL
     for values in rows.tolist():
         table.add_row(*(f"{value:.6g}" for value in values))
     return table

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.cli.support.output import whole_file
-from exactformer.errors import InputError
 
 Write = Callable[[NDArray[Any]], None]
 
@@ -26,8 +25,6 @@ def values_to(out: Path | None, header: Sequence[str], shape: tuple[int, ...]) -
     if out is None:
         yield _csv_writer(sys.stdout, header)
         return
-    if out.suffix.lower() not in (".csv", ".npy"):
-        raise InputError(f"{out}: values are written as .csv or .npy")
     is_array = out.suffix.lower() == ".npy"
     with whole_file(out, "wb" if is_array else "w") as file:
         if not is_array:
