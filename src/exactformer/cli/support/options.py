@@ -34,12 +34,12 @@ def out_file(help: str, *endings: str, plot: bool = False) -> Any:
     def check(ctx: typer.Context, path: Path | None) -> Path | None:
         if path is None or str(path) == "-":
             return path
+        check_free(ctx.params["force"], path)
         if endings and path.suffix.lower() not in endings:
             others, _, last = ", ".join(endings).rpartition(", ")
             raise InputError(
                 f"{path}: write {others} or {last}" if others else f"{path}: write {last}"
             )
-        check_free(ctx.params["force"], path)
         if not path.parent.is_dir():
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
         return path
