@@ -10,7 +10,7 @@ OPTIONS ?=
 .PHONY: demo serve test test-all check lint types docs screenshots bench clean
 
 demo: $(VENV)/.core
-	$(BIN)/exactformer demo
+	$(BIN)/exactformer demo --force
 
 serve: $(VENV)/.studio
 	@$(BIN)/exactformer serve $(OPTIONS)

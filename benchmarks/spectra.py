@@ -43,7 +43,7 @@ def queries_and_keys(size: Size) -> list[tuple[Any, Any]]:
     from torch import nn
 
     from exactformer.spectra.batches import Batch
-    from exactformer.spectra.extract import watching
+    from exactformer.spectra.extraction import watching
 
     torch.manual_seed(0)
     width = size.heads * size.head_dim

@@ -83,7 +83,7 @@ def _run(command: str, folder: Path) -> str:
     if program != "exactformer":
         raise ValueError(f"pages run exactformer only, not {program!r}")
     done = _python(["-m", "exactformer.cli", *arguments], folder)
-    if done.returncode not in (0, 2):  # 2 is a refusal, which a page may want to show
+    if done.returncode not in (0, 1, 2):  # 1 is no, 2 a refusal; a page may want to show both
         raise RuntimeError(f"{command} failed:\n{done.stderr}")
     return _lines(done.stdout + done.stderr)
 

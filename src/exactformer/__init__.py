@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
-    from exactformer.spectra.shrinking.shrink import shrink_heads
+    from exactformer.spectra.shrinking import load_shrunk, shrink_heads
 
 
 # Names and where they live: torch, sympy and the like load with the first name that needs them.
@@ -59,10 +59,11 @@ _HOMES = {
     "compile_sequence": "sequences.compile",
     "is_contextual_mapping": "probing",
     "load": "core.loading",
+    "load_shrunk": "spectra.shrinking",
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
-    "shrink_heads": "spectra.shrinking.shrink",
+    "shrink_heads": "spectra.shrinking",
     "spectrum": "spectra",
     "universality_curve": "polynomials.functions.curve",
 }
@@ -91,6 +92,7 @@ __all__ = [
     "compile_sequence",
     "is_contextual_mapping",
     "load",
+    "load_shrunk",
     "recommend_architecture",
     "reproduce",
     "ridge_form",

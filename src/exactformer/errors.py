@@ -1,9 +1,11 @@
 """What a user meets when something is wrong: what it was, the limit, and the way out.
 
 Every error of this package derives from :class:`ExactformerError`; the command line prints its
-message and leaves with exit code 2.
+message and leaves with exit code 1 (the answer is no) or 2 (misuse).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -95,6 +97,16 @@ class ExperimentError(ExactformerError):
 
 class DriftError(ExperimentError):
     """A new run disagrees with the stored result by more than chance allows."""
+
+
+@contextmanager
+def needs(extra: str, what: str) -> Iterator[None]:
+    """Import packages of an extra; where one is missing, name it and the way to install it."""
+    try:
+        yield
+    except ImportError as missing:
+        name = (missing.name or extra).partition(".")[0]
+        raise InputError(f'{what} needs {name}: pip install "exactformer[{extra}]"') from None
 
 
 def pointer(text: str, column: int, width: int = 72) -> str:

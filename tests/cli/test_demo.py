@@ -42,7 +42,7 @@ def test_the_demo_tells_its_story_and_keeps_its_promises(call, here):
         assert seen["bound"] == ef.certify(here / "demo/law.safetensors").bound("float64", executor)
     assert told["certificate"]["zero_error"] is True
     assert "readout β, token 1, power 5" in told["altered_copy_refused"]
-    assert told["figures"] == ["tour/demo.png", "tour/demo.svg"]
+    assert told["saved"] == ["tour/law.safetensors", "tour/demo.png", "tour/demo.svg"]
     for name in ("demo.png", "demo.svg"):
         assert (here / "demo" / name).read_bytes() == (here / "tour" / name).read_bytes()
 

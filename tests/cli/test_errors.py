@@ -1,4 +1,4 @@
-"""Every mistake is one clear message of its own class, exit code 2, and never a traceback."""
+"""Every mistake is one clear message of its own class, exit code 1 or 2, and never a traceback."""
 
 import json
 import re
@@ -75,8 +75,8 @@ COMPILE = {
     ),
     "an output folder that is not there": (
         ["compile", "x", "-o", "nowhere/law.safetensors"],
-        "FileFormatError",
-        "cannot write nowhere/law.safetensors",
+        "InputError",
+        "cannot write nowhere/law.safetensors: there is no folder nowhere",
     ),
     "an output that is no file": (["compile", "x", "-o", "."], "InputError", "not a file"),
 }
@@ -91,16 +91,19 @@ def test_compile_says_what_is_wrong(call, tmp_path, monkeypatch, arguments, kind
     assert list(tmp_path.iterdir()) == []
 
 
+NOT_PROVEN = ("IdentityError", "RoundingError", "AlteredFileError", "WeightMismatchError")
+
+
 def check(call, arguments, kind, words, stdin=None):
     answer = call(*arguments, stdin=stdin)
-    assert answer.code == 2
+    assert answer.code == (1 if kind in NOT_PROVEN else 2)
     assert answer.out == ""
     assert answer.err.startswith("error: ")
     assert re.search(words, answer.err)
     assert "Traceback" not in answer.err
     assert len(answer.err) < 1000
     for_machines = call(*arguments, "--json", stdin=stdin)
-    assert for_machines.code == 2
+    assert for_machines.code == answer.code
     assert for_machines.err == ""
     assert for_machines.json["error"] == kind
     assert re.search(words, for_machines.json["message"])
@@ -130,8 +133,8 @@ def bad_file(request, law, tmp_path):
 def test_a_file_that_is_no_model_is_refused(call, bad_file, command):
     arguments = [command, bad_file, *(["-"] if command == "predict" else [])]
     answer = call(*arguments, "--json", stdin="1,1\n")
-    assert answer.code == 2
     assert answer.json["error"] in ("AlteredFileError", "FileFormatError", "WeightMismatchError")
+    assert answer.code == (1 if answer.json["error"] in NOT_PROVEN else 2)
     assert str(bad_file) in answer.json["message"] or "altered" in answer.json["message"]
     assert "Traceback" not in call(*arguments, stdin="1,1\n").err
 
@@ -227,7 +230,7 @@ def test_nothing_is_written_when_a_later_line_is_wrong(call, law, tmp_path):
     out = tmp_path / "values.csv"
     out.write_text("what was there before\n")
     text = "1,1\n" * 10_000 + "1,one\n"
-    assert "line 10001, column 2" in call("predict", law, "-o", out, stdin=text).err
+    assert "line 10001, column 2" in call("predict", law, "-o", out, "--force", stdin=text).err
     assert out.read_text() == "what was there before\n"
     assert list(tmp_path.iterdir()) == [out]
 
@@ -283,7 +286,7 @@ def test_a_report_without_results_leaves_with_2_and_writes_nothing(call, tmp_pat
 
 def test_a_wrong_constant_is_called_the_constant_term(call, law):
     answer = call("certify", law, "x^2 + 3 x y - y/2 + 1/3")
-    assert answer.code == 2
+    assert answer.code == 1
     assert "it differs in the constant term (off by -0.333)" in answer.err
 
 

@@ -136,7 +136,7 @@ def test_formats_narrower_than_float64_are_for_models_that_have_them(call, sort,
 def test_predict_says_what_was_written(call, sort, coupling, tmp_path):
     out = tmp_path / "v.csv"
     for file in (sort, coupling):
-        words = " ".join(call("predict", file, "-o", out, stdin=table(ROWS)).out.split())
+        words = " ".join(call("predict", file, "-o", out, "--force", stdin=table(ROWS)).out.split())
         assert words.startswith("3 sequences in")
     assert "stated: E Σ_t |H_t − Ĥ_t|" in words
 

@@ -95,7 +95,7 @@ def test_plot_draws_the_attention_of_a_chosen_input(call, law, tmp_path, kind):
     figure = tmp_path / f"inside.{kind}"
     told = call("inspect", law, "--plot", figure, "--at", "-0.5,1", "--json").json
     assert told["at"] == [-0.5, 1.0]
-    assert told["figure"] == str(figure)
+    assert told["saved"] == [str(figure)]
     assert figure.read_bytes().startswith(
         {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind]
     )

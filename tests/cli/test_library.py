@@ -64,7 +64,7 @@ def test_one_paper_is_exported_in_each_format(database: str) -> None:
     ("words", "says"),
     [
         (("export", "--paper", "none"), "there is no paper 'none'"),
-        (("export", "--collection", "none"), "No collection has this token"),
+        (("export", "--collection", "none"), "No shared collection has this token"),
         (("export", "--collection", "a", "--paper", "b"), "not both"),
     ],
 )
@@ -80,3 +80,57 @@ def test_a_file_that_cannot_be_read_is_named(database: str, tmp_path: Path) -> N
     code, output = run("import", str(path), "--database", database)
     assert code == 2
     assert "bad.json: Line 1, column 2" in output
+
+
+def test_a_private_collection_is_not_exported(database: str) -> None:
+    from exactformer.studio.actor import Actor
+    from exactformer.studio.database.engine import Database
+    from exactformer.studio.database.tables import User
+    from exactformer.studio.services import collections, papers
+
+    slug = "vaswani-2017-attention-is-all-you-need"
+    run("export", "--paper", slug, "--database", database)  # makes the database
+    library = Database(database)
+    try:
+        with library.writing() as db:
+            user = User(handle="ada", name="Ada", password_hash="-", role="reader")
+            db.add(user)
+            db.flush()
+            ada = Actor(user.id, user.handle, user.name, user.role)
+            collection = collections.create(db, ada, "To read", "slowly")
+            collections.add(db, ada, collection.id, papers.get(db, slug))
+            token, number = collection.token, collection.id
+        words = ("export", "--collection", token, "--database", database)
+        code, output = run(*words)
+        assert code == 2
+        assert "No shared collection has this token" in output
+        with library.writing() as db:
+            collections.edit(db, ada, number, visibility="link")
+            token = collections.get(db, ada, number).token
+    finally:
+        library.close()
+    code, output = run("export", "--collection", token, "--database", database)
+    assert code == 0
+    assert [paper["title"] for paper in json.loads(output)["papers"]] == [
+        "Attention is all you need"
+    ]
+
+
+def test_an_import_in_json_asks_nothing_and_writes_only_with_yes(database: str, file: str) -> None:
+    words = ("import", file, "--database", database, "--json")
+    code, output = run(*words)
+    told = json.loads(output)
+    assert (code, told["saved"]) == (0, [])
+    assert [paper["known_as"] for paper in told["papers"]] == [None, "lecun-2015-deep-learning"]
+    code, output = run(*words, "--yes")
+    told = json.loads(output)
+    assert (code, told["saved"], told["added"]) == (0, [database], 1)
+
+
+def test_an_export_that_fails_leaves_what_was_there(database: str, tmp_path: Path) -> None:
+    out = tmp_path / "library.json"
+    out.write_text("what was there before")
+    words = ("export", "--paper", "none", "-o", str(out), "--database", database)
+    assert run(*words, "--force")[0] == 2
+    assert out.read_text() == "what was there before"
+    assert not list(tmp_path.glob("*.partial"))

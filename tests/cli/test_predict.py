@@ -112,7 +112,7 @@ def test_json_says_what_was_done(call, law, tmp_path, expected):
     assert told["bound"] == ef.certify(law).bound("float64", "fused")
     saved = call("predict", law, "-o", tmp_path / "v.npy", "--json", stdin=csv_text(POINTS)).json
     assert "values" not in saved
-    assert saved["saved"] == str(tmp_path / "v.npy")
+    assert saved["saved"] == [str(tmp_path / "v.npy")]
 
 
 def test_points_off_the_ball_can_be_marked_or_computed(call, law, tmp_path):

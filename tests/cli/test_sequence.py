@@ -31,7 +31,7 @@ def test_the_measured_error_of_sorting_is_its_closed_form(call):
     assert found["certificate"]["error"]["total"] == pytest.approx(closed["d_2"], rel=1e-3)
     assert found["layers"] == {"quantise": 5, "contextual mapping": 9, "values": 32}
     assert found["certificate"]["zero_error"] is True
-    assert found["saved"] is None
+    assert found["saved"] == []
 
 
 @pytest.mark.parametrize("name", SEQUENCE_MAPS)
@@ -73,7 +73,7 @@ def test_the_saved_model_is_the_one_described(call, tmp_path):
         "--support", "-1,1", "--at", "-0.9,0.1; 0.5,0.6", "--samples", "0", "-o", file, "--json",
     ).json  # fmt: skip
     model = ef.load(file)
-    assert found["saved"] == str(file)
+    assert found["saved"] == [str(file)]
     assert found["support"] == ["-1", "1"]
     assert model([[-0.9, 0.1], [0.5, 0.6]]).tolist() == found["example"]["output"]
     assert np.allclose(found["example"]["map"], [[-0.7, -0.25], [0.7, 0.25]])
@@ -82,7 +82,7 @@ def test_the_saved_model_is_the_one_described(call, tmp_path):
 def test_the_journey_is_drawn(call, tmp_path):
     plot = tmp_path / "journey.png"
     answer = call("sequence", "identity", *SMALL, "--samples", "0", "--plot", plot)
-    assert f"Drawn in {plot}" in answer.out.replace("\n", "")
+    assert f"Saved {plot}" in answer.out.replace("\n", "")
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from exactformer.spectra import Adapter, Attention, Call, ExtractionError, register, unregister
 from exactformer.spectra.batches import Batch
-from exactformer.spectra.extract import watching
+from exactformer.spectra.extraction import watching
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.verification import compare, verify
 from tests.spectra import families

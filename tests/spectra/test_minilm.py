@@ -9,7 +9,7 @@ import torch
 
 from exactformer.spectra import spectrum
 from exactformer.spectra.batches import Batch
-from exactformer.spectra.extract import watching
+from exactformer.spectra.extraction import watching
 from exactformer.spectra.preparation import load
 from exactformer.spectra.texts import TokenizedTexts, tokenizer_at
 from exactformer.spectra.verification import verify

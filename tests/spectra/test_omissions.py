@@ -14,7 +14,7 @@ from exactformer.experiments.models.mixing import SelfAttention
 from exactformer.spectra import Adapter, Attention, Call, ExtractionError, register, unregister
 from exactformer.spectra import spectrum as analyse
 from exactformer.spectra.batches import Batch
-from exactformer.spectra.extract import watching
+from exactformer.spectra.extraction import watching
 from exactformer.spectra.result import Spectrum
 from exactformer.spectra.shrinking.shrink import shrink_heads
 from tests.spectra import families

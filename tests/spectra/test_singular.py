@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import spectra as benchmark
-from exactformer.spectra.extract import watching
+from exactformer.spectra.extraction import watching
 from exactformer.spectra.singular import present, singular_values
 from exactformer.spectra.statistics import effective_rank, energy_shares
 from tests.spectra import families

@@ -46,7 +46,13 @@ def vit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("vit")
     model, _ = families.build(families.vit)
     model.save_pretrained(folder)  # type: ignore[operator]
+    save_processor(folder, "ViTImageProcessor", size={"height": 16, "width": 16})
     return folder
+
+
+def save_processor(folder: Path, kind: str, **settings: Any) -> None:
+    contents = {"image_processor_type": kind, **settings}
+    (folder / "preprocessor_config.json").write_text(json.dumps(contents))
 
 
 @pytest.fixture
@@ -83,6 +89,44 @@ def test_images_are_what_the_model_expects(vit: Path, photos: Path) -> None:
     found = list(Images(photos, vit, batch_size=2))
     assert [batch["pixel_values"].shape for batch in found] == [(2, 3, 16, 16), (1, 3, 16, 16)]
     assert all(batch["pixel_values"].abs().max() <= 1 for batch in found)
+
+
+CROPPED = {
+    "size": {"shortest_edge": 20},
+    "resample": 3,
+    "do_center_crop": True,
+    "crop_size": {"height": 16, "width": 16},
+    "rescale_factor": 0.01,
+    "image_mean": [0.1, 0.2, 0.3],
+    "image_std": [0.5, 0.6, 0.7],
+}
+
+
+def test_pixels_are_those_of_the_models_own_processor(tmp_path: Path, photos: Path) -> None:
+    """Bicubic, shortest side 20, the middle 16 × 16, times 0.01, less the mean, over the spread."""
+    from PIL import Image
+    from transformers import AutoImageProcessor
+
+    save_processor(tmp_path, "CLIPImageProcessor", **CROPPED)
+    files = sorted(photos.glob("*.png"))
+    found = torch.cat([b["pixel_values"] for b in Images(photos, tmp_path, batch_size=2)])
+    theirs: Any = AutoImageProcessor.from_pretrained(tmp_path)  # type: ignore[no-untyped-call]
+    images = [Image.open(file).convert("RGB") for file in files]
+    assert torch.equal(found, theirs(images=images, return_tensors="pt")["pixel_values"])
+
+    square = images[1].resize((20, 20), Image.Resampling.BICUBIC)  # the second is 16 × 16
+    pixels = np.asarray(square, dtype=np.float64)[2:18, 2:18] * 0.01
+    by_hand = (pixels - CROPPED["image_mean"]) / CROPPED["image_std"]
+    assert found[1].numpy() == pytest.approx(by_hand.transpose(2, 0, 1), abs=1e-5)
+
+
+def test_a_model_without_a_processor_is_refused_with_the_way_out(
+    tmp_path: Path, photos: Path
+) -> None:
+    model, _ = families.build(families.vit)
+    model.save_pretrained(tmp_path / "bare")  # type: ignore[operator]
+    with pytest.raises(InputError, match=r"no image processor .*\.save_pretrained\(.*--npz"):
+        Images(photos, tmp_path / "bare", 2)
 
 
 def test_arrays_are_split_into_batches(tmp_path: Path) -> None:
@@ -187,10 +231,10 @@ def test_a_line_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         read_texts(tmp_path / "nowhere.txt")
 
 
-@pytest.mark.parametrize("size", [10**9, 0, -1, "large", [224, "x"], [], {}])
+@pytest.mark.parametrize("size", [10**9, 0, -1, "large", [224, "x"], {"height": 10**9}, {"a": 2}])
 def test_sizes_that_no_image_has_are_refused(tmp_path: Path, photos: Path, size: Any) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"image_size": size}))
-    with pytest.raises(InputError, match="image_size"):
+    save_processor(tmp_path, "ViTImageProcessor", size=size)
+    with pytest.raises(InputError, match="image processor"):
         Images(photos, tmp_path, 2)
 
 

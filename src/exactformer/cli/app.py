@@ -50,10 +50,7 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
         'compile "x^2 + y^2; x y" --domain "0,1; -1/2,3" -o pair.safetensors',
         'compile "(x + y)^16" --construction chebyshev',
     ],
-    certify: [
-        "certify law.safetensors",
-        'certify law.safetensors "x^2 + 3 x y"',
-    ],
+    certify: ["certify law.safetensors", 'certify law.safetensors "x^2 + 3 x y"'],
     predict: [
         "predict law.safetensors points.csv -o values.csv",
         "predict law.safetensors points.npy -o values.npy --outside nan",
@@ -147,8 +144,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Turn functions into transformers, and say with proof how far off they are."""

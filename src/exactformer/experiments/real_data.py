@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.errors import InputError
+from exactformer.errors import InputError, needs
 
 VARIABLE = "EXACTFORMER_DATA"
 
@@ -50,7 +50,8 @@ def cifar10(split: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     That copy has lost a little of the original pixels to compression. Its files share their first
     bytes, ``header``; the rest of image i is ``body[offsets[i]:offsets[i + 1]]``.
     """
-    from PIL import Image
+    with needs("reproduce", "CIFAR-10"):
+        from PIL import Image
 
     with np.load(data_file(f"cifar10/{split}.npz"), allow_pickle=False) as file:
         header, body = file["header"].tobytes(), file["body"].tobytes()

@@ -57,7 +57,7 @@ class Adapter(ABC):
         return call.softmaxes[-1] if call.softmaxes else None
 
 
-class EnsembleAdapter(Adapter):
+class _EnsembleAdapter(Adapter):
     """``learning.AttentionEnsemble``: M models of one head each appear as M heads."""
 
     def matches(self, module: nn.Module) -> bool:
@@ -79,7 +79,7 @@ class EnsembleAdapter(Adapter):
         return call.softmaxes[-1].transpose(0, 1)
 
 
-class T5Adapter(Adapter):
+class _T5Adapter(Adapter):
     """T5 as it was before it used a primitive: its bias, with the mask in it, is what it returns."""
 
     def matches(self, module: nn.Module) -> bool:
@@ -98,7 +98,7 @@ class T5Adapter(Adapter):
         return Attention(queries, keys, bias)
 
 
-_registered: list[Adapter] = [EnsembleAdapter(), T5Adapter()]
+_registered: list[Adapter] = [_EnsembleAdapter(), _T5Adapter()]
 
 
 def register(adapter: Adapter) -> None:

@@ -7,7 +7,6 @@ where they pass, and forgotten.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,14 +16,13 @@ from exactformer.errors import InputError
 from exactformer.progress import progress as progress_bar
 from exactformer.spectra.batches import Batch, batches, count
 from exactformer.spectra.control import Control, control_model
-from exactformer.spectra.extract import watching
+from exactformer.spectra.extraction import watching
 from exactformer.spectra.omissions import LeftOut
-from exactformer.spectra.preparation import float_dtype, load, prepared
+from exactformer.spectra.preparation import float_dtype, model_and_inputs, prepared
 from exactformer.spectra.primitives import Attention
 from exactformer.spectra.result import Spectrum
 from exactformer.spectra.scores import Scores
-from exactformer.spectra.statistics import Gathering
-from exactformer.spectra.texts import TokenizedTexts, are_texts, tokenizer_at
+from exactformer.spectra.statistics import LayerStatistics
 from exactformer.spectra.verification import verify
 
 CHECKED = 2**26
@@ -68,12 +66,7 @@ def spectrum(
     """
     if batch_size < 1 or samples < 1:
         raise InputError("batch_size and samples must be at least 1")
-    if isinstance(model, str | Path):
-        folder, model = model, load(model)
-        if tokenizer is None and are_texts(inputs):
-            tokenizer = tokenizer_at(folder)
-    if are_texts(inputs):
-        inputs = TokenizedTexts(inputs, tokenizer, model, batch_size)
+    model, inputs = model_and_inputs(model, inputs, tokenizer, batch_size)
     ready = prepared(model, device)
     analyses = [_Analysis(ready, samples, seed, centred)]
     if control is not None:
@@ -92,7 +85,7 @@ class _Analysis:
 
     def __init__(self, model: nn.Module, samples: int, seed: int, centred: bool) -> None:
         self._model, self._options = model, (samples, seed, centred)
-        self._gathered: dict[str, Gathering] = {}
+        self._gathered: dict[str, LayerStatistics] = {}
         self._agreement: float | None = None
         self._left_out: dict[LeftOut, None] = {}
 
@@ -105,29 +98,18 @@ class _Analysis:
 
         def gather(scores: Scores, attention: Attention) -> None:
             nonlocal size, largest
-            _refuse_nan(scores, number)
+            scores.check_finite(f", on batch {number}")
             size = len(scores.queries)
             largest = max(largest, scores.heads * scores.queries.shape[2] * scores.keys.shape[2])
             if scores.name not in self._gathered:
-                self._gathered[scores.name] = Gathering(scores, *self._options)
+                self._gathered[scores.name] = LayerStatistics(scores, *self._options)
             self._gathered[scores.name].add(scores)
 
         with watching(self._model) as watch:
-            self._run(watch.run, batch, gather)
+            watch.run(batch, gather)
             self._left_out |= dict.fromkeys(watch.left_out)
         if self._agreement is None:
             self._agreement = verify(self._model, batch.first(max(1, CHECKED // largest), size))
-
-    def _run(self, run: Any, batch: Batch, gather: Any) -> None:
-        try:
-            run(batch, gather)
-        except (TypeError, IndexError, RuntimeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            kind = type(self._model).__name__
-            raise InputError(
-                f"{kind} could not run on {_described(batch)}: {type(error).__name__}: {error}"
-            ) from error
 
     def result(self, control: Spectrum | None = None) -> Spectrum:
         """Return what has been gathered."""
@@ -136,25 +118,3 @@ class _Analysis:
         agreement = self._agreement or 0.0
         left_out = tuple(self._left_out)
         return Spectrum(layers, name, agreement, self._options[2], control, left_out)
-
-
-def _refuse_nan(scores: Scores, number: int) -> None:
-    for what, values, there in (
-        ("queries", scores.queries, scores.query_tokens),
-        ("keys", scores.keys, scores.key_tokens),
-    ):
-        if not bool((torch.isfinite(values).all(dim=-1) | ~there[:, None]).all()):
-            raise InputError(
-                f"module {scores.name!r} has {what} that are not finite, on batch {number}: look for "
-                "NaN or infinities in the weights and inputs"
-            )
-
-
-def _described(batch: Batch) -> str:
-    parts = [
-        f"{getattr(v, 'dtype', type(v).__name__)} {tuple(getattr(v, 'shape', ()))}"
-        for v in batch.args
-    ]
-    named = (batch.kwargs or {}).items()
-    parts += [f"{n}: {getattr(v, 'dtype', '')} {tuple(getattr(v, 'shape', ()))}" for n, v in named]
-    return "inputs " + ", ".join(parts)

@@ -53,6 +53,15 @@ class Batch:
 
         return self._each(lambda value: value[:count] if isinstance(value, Tensor) else value)
 
+    def __str__(self) -> str:
+        named = [("", value) for value in self.args]
+        named += [(f"{name}: ", value) for name, value in (self.kwargs or {}).items()]
+        kinds = (
+            f"{name}{getattr(v, 'dtype', type(v).__name__)} {tuple(getattr(v, 'shape', ()))}"
+            for name, v in named
+        )
+        return f"inputs {', '.join(kinds)}"
+
     def named(self, name: str) -> Tensor | None:
         """Return a tensor by its name, if the batch has it."""
         value = None if self.kwargs is None else self.kwargs.get(name)

@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from exactformer.spectra.omissions import LeftOut, Map, refuse_attention
 
-Place = Callable[[], tuple[str, str, bool]]
+_Place = Callable[[], tuple[str, str, bool]]
 """Name and class of the module that runs, and whether an adapter answers for it."""
 
 _NO_MAPS: frozenset[Map] = frozenset()
@@ -93,7 +93,7 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     supports_higher_order_operators = True
 
-    def __init__(self, model: nn.Module, place: Place) -> None:
+    def __init__(self, model: nn.Module, place: _Place) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.lengths: set[int] = set()
         self.declared: set[str] = set()
@@ -267,10 +267,7 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for weights in weighed:
                 weights.multiplied = True
         trace = replace(
-            trace,
-            product=trace.product or outer,
-            maps=trace.maps - weighed,
-            weighed=weighed,
+            trace, product=trace.product or outer, maps=trace.maps - weighed, weighed=weighed
         )
         return self._divided(trace)
 

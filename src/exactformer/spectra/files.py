@@ -1,13 +1,8 @@
-"""Inputs from files: lines of text, a folder of images, arrays by name.
-
-Images are made what a saved vision model expects: its size and channels from ``config.json``, the mean
-and spread of its pixels from ``preprocessor_config.json`` (one half each where there is none).
-"""
+"""Inputs from files: lines of text, a folder of images, arrays by name."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,7 +11,7 @@ import numpy as np
 import torch
 
 from exactformer.core.archives import read_npz
-from exactformer.errors import FileFormatError, InputError
+from exactformer.errors import FileFormatError, InputError, needs
 
 LONGEST = 2**20
 """Characters of a line of text."""
@@ -75,7 +70,7 @@ def read_arrays(path: Path, batch_size: int, limit: int | None = None) -> list[d
 
 
 class Images:
-    """Batches of the images of a folder, read when they are asked for."""
+    """Batches of the images of a folder, as the image processor saved with the model makes them."""
 
     def __init__(
         self, folder: Path, model: str | Path, batch_size: int, limit: int | None = None
@@ -85,61 +80,54 @@ class Images:
         self._files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _IMAGES)[:limit]
         if not self._files:
             raise InputError(f"{folder}: no images in it ({', '.join(sorted(_IMAGES))})")
-        self._batch_size = batch_size
-        config = _json(Path(model) / "config.json")
-        if "image_size" not in config:
-            raise InputError(f"{model}: its config.json names no image_size: not a model of images")
-        size, channels = config["image_size"], config.get("num_channels", 3)
-        sides = [size, size] if isinstance(size, int) else size
-        if not (
-            isinstance(sides, list)
-            and 0 < len(sides) <= 3
-            and all(isinstance(side, int) and 0 < side <= LARGEST for side in sides)
-            and channels in (1, 3)
-        ):
-            raise InputError(
-                f"{model}: its config.json has image_size {size!r} and num_channels {channels!r}; "
-                f"sides of 1 to {LARGEST:,} pixels and 1 or 3 channels are understood"
-            )
-        self._size, self._channels = (sides[-1], sides[0]), int(channels)
-        pixels = _json(Path(model) / "preprocessor_config.json")
-        self._mean, self._std = (
-            np.broadcast_to(pixels.get(name, 0.5), self._channels).astype(np.float32)
-            for name in ("image_mean", "image_std")
-        )
+        self._batch_size, self._processor = batch_size, _processor_at(model)
 
     def __len__(self) -> int:
         return -(-len(self._files) // self._batch_size)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for start in range(0, len(self._files), self._batch_size):
-            yield {"pixel_values": self._pixels(self._files[start : start + self._batch_size])}
+            images = [_image(file) for file in self._files[start : start + self._batch_size]]
+            yield dict(self._processor(images=images, return_tensors="pt"))
 
-    def _pixels(self, files: Sequence[Path]) -> torch.Tensor:
-        from PIL import Image, UnidentifiedImageError
 
-        mode = "L" if self._channels == 1 else "RGB"
-        rows = []
-        for file in files:
-            try:
-                with Image.open(file) as image:
-                    scaled = image.convert(mode).resize(self._size, Image.Resampling.BILINEAR)
-            except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-                raise FileFormatError(f"{file}: no image that can be read ({error})") from error
-            values = np.asarray(scaled, dtype=np.float32).reshape(*self._size[::-1], -1) / 255
-            rows.append(((values - self._mean) / self._std).transpose(2, 0, 1))
-        return torch.from_numpy(np.stack(rows))
+def _processor_at(model: str | Path) -> Any:
+    """Load the image processor saved with a model; nothing is fetched."""
+    with needs("models", "reading images"):
+        from PIL import Image as _  # noqa: F401
+        from transformers import AutoImageProcessor
+    make: Any = AutoImageProcessor.from_pretrained
+    try:
+        processor = make(model, local_files_only=True)
+        settings = processor.to_dict()
+    except OSError:
+        raise InputError(
+            f"{model}: no image processor is saved there (preprocessor_config.json), so it is unknown "
+            "which pixels the model expects. Save the one it was trained with: transformers."
+            f"AutoImageProcessor.from_pretrained(ORIGINAL).save_pretrained({str(model)!r}); or give "
+            "pixel_values by --npz"
+        ) from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{model}: its image processor cannot be loaded ({error})") from None
+    for name in ("size", "crop_size"):
+        sides = [side for side in (settings.get(name) or {}).values() if side is not None]
+        if not all(isinstance(side, int) and 0 < side <= LARGEST for side in sides):
+            raise InputError(
+                f"{model}: its image processor has {name} {settings[name]!r}; sides of 1 to "
+                f"{LARGEST:,} pixels are understood"
+            )
+    return processor
+
+
+def _image(file: Path) -> Any:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(file) as image:
+            return image.convert("RGB")
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+        raise FileFormatError(f"{file}: no image that can be read ({error})") from error
 
 
 def _argument(array: torch.Tensor) -> torch.Tensor:
     return array.long() if array.dtype in (torch.int32, torch.int16, torch.uint8) else array
-
-
-def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FileFormatError(f"{path}: {error}") from error
-    return found if isinstance(found, dict) else {}

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from exactformer.theory.decay import Decay, fit_decay
 
 Array = NDArray[np.float64]
-ENOUGH = 4
+_ENOUGH = 4
 """Tokens in all, for each dimension of a head, that a verdict takes."""
-ROOM = 0.8
+_ROOM = 0.8
 """Dimensions of a head for each token of the longest input at which a lesser rank is the head's own:
 a square matrix has small singular values by chance."""
 _SQUARED = 1e-7
@@ -89,9 +89,9 @@ class LayerSpectrum:
     def verdict(self, head: int) -> str:
         """Say in a few words how much of its dimension a head uses."""
         m = self.head_dim
-        if self.rank[head] < m <= ROOM * self.most_tokens:
+        if self.rank[head] < m <= _ROOM * self.most_tokens:
             return f"rank {self.rank[head]} of {m}"
-        if self.tokens * self.inputs < ENOUGH * m:
+        if self.tokens * self.inputs < _ENOUGH * m:
             return "too few tokens"
         kept = self.shared(head, 0.999)
         if kept <= m // 4:

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from exactformer.errors import InputError
+from exactformer.errors import InputError, needs
+from exactformer.spectra.texts import TokenizedTexts, are_texts, tokenizer_at
 
 
 def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
@@ -43,17 +44,24 @@ def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
     return copy.float() if half else copy
 
 
+def model_and_inputs(model: Any, inputs: Any, tokenizer: Any, batch_size: int) -> tuple[Any, Any]:
+    """Load a model that is given by its folder, and tokenize inputs that are texts."""
+    if isinstance(model, str | Path):
+        folder, model = model, load(model)
+        if tokenizer is None and are_texts(inputs):
+            tokenizer = tokenizer_at(folder)
+    if are_texts(inputs):
+        inputs = TokenizedTexts(inputs, tokenizer, model, batch_size)
+    return model, inputs
+
+
 def load(path: str | Path) -> nn.Module:
     """Load a Hugging Face model, with smaller heads or as it was, from a folder; nothing is fetched."""
     folder = Path(path)
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: no config.json there, so no saved Hugging Face model")
-    try:
+    with needs("models", "loading a model by its path"):
         from transformers import AutoModel
-    except ImportError:
-        raise InputError(
-            "loading a model by its path needs transformers: pip install 'exactformer[models]'"
-        ) from None
     from exactformer.spectra.shrinking.storage import HEADS, load_shrunk
 
     if (folder / HEADS).is_file():

@@ -136,7 +136,9 @@ def _multi_head(call: dict[str, Any], whole: bool) -> Attention:
     return Attention(
         queries,
         keys,
-        _masks(call, batch, heads, added, queries.dtype),
+        joined_masks(
+            call.get("attn_mask"), call.get("key_padding_mask"), batch, queries.dtype, added
+        ),
         scale=1 / math.sqrt(queries.shape[-1]),
         probabilities=probabilities,
         added_keys=added,
@@ -144,21 +146,19 @@ def _multi_head(call: dict[str, Any], whole: bool) -> Attention:
     )
 
 
-def _masks(
-    call: dict[str, Any], batch: int, heads: int, added: int, dtype: torch.dtype
+def joined_masks(
+    attn_mask: Tensor | None, padding: Tensor | None, batch: int, dtype: torch.dtype, added: int = 0
 ) -> Tensor | None:
-    """Return both masks as one that is added; true means hidden in theirs."""
-    total = None
-    for name in ("attn_mask", "key_padding_mask"):
-        mask = call.get(name)
+    """Return the two masks of ``torch.nn.MultiheadAttention``, in which true hides, as one to add."""
+    total: Tensor | None = None
+    keys = None if padding is None else padding.view(-1, 1, 1, padding.shape[-1])
+    for mask in (attn_mask, keys):
         if mask is None:
             continue
         if mask.dtype == torch.bool:
             mask = torch.zeros_like(mask, dtype=dtype).masked_fill(mask, -torch.inf)
-        if name == "key_padding_mask":
-            mask = mask.view(-1, 1, 1, mask.shape[-1])
-        elif mask.ndim == 3:
-            mask = mask.view(batch, heads, *mask.shape[-2:])
-        mask = functional.pad(mask, (0, added))
+        if mask.ndim == 3:
+            mask = mask.view(batch, -1, *mask.shape[-2:])
+        mask = functional.pad(mask, (0, added)).to(dtype)
         total = mask if total is None else total + mask
     return total

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from exactformer.spectra.primitives import Attention
 from exactformer.spectra.scores import Projection
 
-SEPARATE = (
+_SEPARATE = (
     ("query", "key"),
     ("q_proj", "k_proj"),
     ("q", "k"),
@@ -24,8 +24,8 @@ SEPARATE = (
     ("to_q", "to_k"),
     ("wq", "wk"),
 )
-BLOCKS = ("c_attn", "qkv", "qkv_proj", "incoming", "to_qkv", "Wqkv", "in_proj")
-BY_HEAD = ("query_key_value",)
+_BLOCKS = ("c_attn", "qkv", "qkv_proj", "incoming", "to_qkv", "Wqkv", "in_proj")
+_BY_HEAD = ("query_key_value",)
 
 
 Found = tuple[Projection, Projection, bool]
@@ -50,20 +50,20 @@ def is_linear(module: nn.Module) -> bool:
 def projections(attention: Attention, layers: Mapping[str, Passed]) -> Found | None:
     """Return the projections among the layers that ran in a module; None if names say nothing."""
     heads, m = attention.queries.shape[1], attention.queries.shape[-1]
-    for query, key in SEPARATE:
+    for query, key in _SEPARATE:
         if query in layers and key in layers:
             q, k = layers[query], layers[key]
             return _pair(attention, q, k, _rows(heads, m), _rows(_width(k) // m, m))
     if "q_attn" in layers and "c_attn" in layers:  # GPT-2's attention to another sequence
         q, k = layers["q_attn"], layers["c_attn"]
         return _pair(attention, q, k, _rows(heads, m), _rows(heads, m))
-    for name in BLOCKS:
+    for name in _BLOCKS:
         if name in layers:
             fused = layers[name]
             groups = (_width(fused) // m - heads) // 2
             keys = _rows(groups, m, heads * m)
             return _pair(attention, fused, fused, _rows(heads, m), keys)
-    for name in BY_HEAD:
+    for name in _BY_HEAD:
         if name in layers and _width(layers[name]) == 3 * heads * m:
             fused = layers[name]
             keys = _rows(heads, m, m, 3 * m)
@@ -110,11 +110,7 @@ def _pair(
     if keys.shape[1] != groups:
         keys = keys[:, :: keys.shape[1] // groups]
     same = q.input.data_ptr() == k.input.data_ptr() and q.input.shape == k.input.shape
-    return (
-        _projection(q, query_rows, attention.queries),
-        _projection(k, key_rows, keys),
-        same,
-    )
+    return (_projection(q, query_rows, attention.queries), _projection(k, key_rows, keys), same)
 
 
 def _projection(passed: Passed, rows: Tensor, product: Tensor) -> Projection:

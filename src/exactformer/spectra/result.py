@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-COMPARED = ("sigma_1", "effective_rank", "alpha", "dim_99", "dim_999", "shared_99", "shared_999")
+_COMPARED = ("sigma_1", "effective_rank", "alpha", "dim_99", "dim_999", "shared_99", "shared_999")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Spectrum:
                 "cannot be compared head by head"
             )
         columns: dict[str, Any] = {name: self.table[name] for name in ("layer", "head")}
-        for name in COMPARED:
+        for name in _COMPARED:
             columns[name] = self.table[name]
             columns[f"{name}_other"] = other.table[name]
         columns["distance"] = [

@@ -15,6 +15,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from exactformer.errors import InputError
+
 HIDDEN = -9999.0
 """An additive term at or below this hides a key (models use −10⁴, −10⁹, the least number, −∞)."""
 
@@ -95,10 +97,22 @@ class Scores:
         """Return keys with a head for each query head (B, heads, τ_k, m)."""
         return self.keys.repeat_interleave(self.heads // self.kv_heads, dim=1)
 
+    def check_finite(self, place: str = "") -> None:
+        """Raise if a query or key of a token that is there is NaN or infinite."""
+        for what, values, there in (
+            ("queries", self.queries, self.query_tokens),
+            ("keys", self.keys, self.key_tokens),
+        ):
+            if not bool((torch.isfinite(values).all(dim=-1) | ~there[:, None]).all()):
+                raise InputError(
+                    f"module {self.name!r} has {what} that are not finite{place}: look for NaN or "
+                    "infinities in the weights and inputs"
+                )
+
     @property
     def additive(self) -> Tensor | None:
         """What is added to the products; −∞ hides. Causal masks are made here: τ_q × τ_k."""
-        added = None if self.mask is None else as_additive(self.mask, self.queries.dtype)
+        added = None if self.mask is None else _as_additive(self.mask, self.queries.dtype)
         if self.causal:
             shape = (self.queries.shape[-2], self.keys.shape[-2])
             later = torch.ones(shape, dtype=torch.bool, device=self.queries.device).triu(1)
@@ -117,7 +131,7 @@ class Scores:
         return self.scores().softmax(dim=-1)
 
 
-def as_additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+def _as_additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """Return a mask as what it adds: −∞ where a boolean one is false."""
     if mask.dtype != torch.bool:
         return mask.to(dtype)

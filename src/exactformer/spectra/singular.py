@@ -75,6 +75,13 @@ def present(scores: Scores, index: int, centred: bool = False) -> tuple[Tensor, 
     return queries, keys - keys.mean(dim=1, keepdim=True) if centred else keys
 
 
+def symmetric_root(moment: Tensor) -> Tensor:
+    """Return the root of a moment matrix (…, m, m)."""
+    values, vectors = torch.linalg.eigh(moment)
+    root: Tensor = vectors * values.clamp(min=0).sqrt()[..., None, :] @ vectors.mT
+    return root
+
+
 def _triangle(x: Tensor) -> Tensor:
     """Return the R of a thin factorisation (heads, min(τ, m), m), in float64 on the CPU.
 

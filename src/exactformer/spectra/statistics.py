@@ -19,12 +19,12 @@ from torch import Tensor
 from exactformer.errors import InputError
 from exactformer.spectra.layers import LayerSpectrum
 from exactformer.spectra.scores import Scores
-from exactformer.spectra.singular import present, singular_values
+from exactformer.spectra.singular import present, singular_values, symmetric_root
 
 Array = NDArray[np.float64]
 
 
-class Gathering:
+class LayerStatistics:
     """The statistics of one attention module."""
 
     def __init__(self, scores: Scores, samples: int, seed: int, centred: bool) -> None:
@@ -107,7 +107,7 @@ class Gathering:
 
     def _pooled(self) -> Array:
         share = len(self._query_moment) // self._kv_heads
-        roots = [_root(moment) for moment in (self._query_moment, self._key_moment)]
+        roots = [symmetric_root(moment) for moment in (self._query_moment, self._key_moment)]
         product = roots[0] @ roots[1].repeat_interleave(share, dim=0)
         pooled: Array = torch.linalg.svdvals(product).numpy()
         return pooled
@@ -129,10 +129,3 @@ def energy_shares(values: Array) -> Array:
     shares = np.ones_like(values)
     np.divide(squares.cumsum(axis=-1), total, out=shares, where=total > 0)
     return shares
-
-
-def _root(moment: Tensor) -> Tensor:
-    """Return the symmetric root of a moment matrix (heads, m, m)."""
-    values, vectors = torch.linalg.eigh(moment)
-    root: Tensor = vectors * values.clamp(min=0).sqrt()[:, None, :] @ vectors.mT
-    return root

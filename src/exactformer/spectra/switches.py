@@ -13,24 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
-
-
-@contextmanager
-def fused(model: nn.Module) -> Iterator[None]:
-    """Have queries and keys meet in a primitive, wherever a library offers it."""
-    with _attention(model, fuse=True):
-        yield
-
-
-@contextmanager
-def written_out(model: nn.Module) -> Iterator[None]:
-    """Have the model form its own probabilities, wherever a library offers it."""
-    with _attention(model, fuse=False):
-        yield
 
 
 def can_be_written_out(model: nn.Module) -> bool:
@@ -54,6 +41,12 @@ def _attention(model: nn.Module, fuse: bool) -> Iterator[None]:
                 stack.callback(_set_implementation, module, before)
                 _set_implementation(module, "sdpa" if fuse else "eager")
         yield
+
+
+fused = partial(_attention, fuse=True)
+"""Have queries and keys meet in a primitive, wherever a library offers it."""
+written_out = partial(_attention, fuse=False)
+"""Have the model form its own probabilities, wherever a library offers it."""
 
 
 def _is_hugging_face(module: nn.Module) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from exactformer.errors import InputError
+from exactformer.errors import InputError, needs
 
 
 def are_texts(inputs: Any) -> bool:
@@ -15,11 +15,9 @@ def are_texts(inputs: Any) -> bool:
 
 
 def tokenizer_at(path: str | Path) -> Any:
-    """Load the tokenizer saved beside a model; nothing is fetched from anywhere."""
-    try:
+    """Load the tokenizer saved with a model; nothing is fetched."""
+    with needs("models", "reading texts"):
         from transformers import AutoTokenizer
-    except ImportError:
-        raise InputError("texts need transformers: pip install 'exactformer[models]'") from None
     try:
         return AutoTokenizer.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError) as error:
@@ -49,11 +47,7 @@ class TokenizedTexts:
         texts = self._texts[place * self._size : (place + 1) * self._size]
         batch = dict(
             self._tokenizer(
-                texts,
-                return_tensors="pt",
-                padding=True,
-                truncation=True,
-                max_length=self._longest,
+                texts, return_tensors="pt", padding=True, truncation=True, max_length=self._longest
             )
         )
         if self._decodes:

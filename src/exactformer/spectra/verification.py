@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.errors import ExtractionError
-from exactformer.spectra.extract import hooks, watching
+from exactformer.spectra.extraction import hooks, watching
 from exactformer.spectra.primitives import Attention, Primitives
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.switches import can_be_written_out, written_out
 
-AGREEMENT = {torch.float32: 1e-5, torch.float64: 1e-12}
+_AGREEMENT = {torch.float32: 1e-5, torch.float64: 1e-12}
 
 
 def verify(model: nn.Module, batch: Batch) -> float:
@@ -134,7 +134,7 @@ def _rebuilt(scores: Scores) -> Iterator[tuple[int, Tensor]]:
 def _accept(scores: Scores, worst: float, problem: str) -> float:
     dtype = scores.queries.dtype
     size = _largest(scores.queries.norm(dim=-1)) * _largest(scores.keys.norm(dim=-1))
-    allowed = max(AGREEMENT.get(dtype, 1e-5), 8 * torch.finfo(dtype).eps * size)
+    allowed = max(_AGREEMENT.get(dtype, 1e-5), 8 * torch.finfo(dtype).eps * size)
     if not worst <= allowed:
         kind = type(scores.module).__name__
         raise ExtractionError(

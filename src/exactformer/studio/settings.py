@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from platformdirs import user_data_path
 
 PACKAGE = Path(__file__).parent
 
@@ -24,13 +24,8 @@ class Rate:
 
 
 def data_folder() -> Path:
-    """Where this system keeps the data of a user's programs."""
-    home = Path.home()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "exactformer"
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / "exactformer"
-    return Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "exactformer"
+    """Return the folder in which this system keeps the data of a user's programs."""
+    return user_data_path("exactformer", appauthor=False)
 
 
 def default_database() -> str:

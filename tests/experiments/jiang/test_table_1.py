@@ -116,7 +116,7 @@ def test_a_score_does_not_change_what_is_translated_when_references_do(monkeypat
 def test_a_missing_counter_of_bleu_is_told_before_training(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     monkeypatch.setattr("exactformer.experiments.jiang.translation.fit", None)
-    with pytest.raises(InputError, match="pip install sacrebleu"):
+    with pytest.raises(InputError, match=r"exactformer\[reproduce\]"):
         learn_to_translate(SMOKE, "cpu")
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import exactformer as ef
+from exactformer import load_shrunk
 from exactformer.errors import InputError
-from exactformer.spectra.shrinking.storage import load_shrunk
 from tests.spectra import families
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

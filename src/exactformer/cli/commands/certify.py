@@ -17,20 +17,22 @@ def certify(
         str | None,
         typer.Argument(
             metavar="[EXPR]",
-            help="What a polynomial's model must compute; what its file names if absent.",
-            show_default=False,
+            help="The polynomial that the model must compute; the one its file names if absent.",
         ),
     ] = None,
     variables: Annotated[
-        str | None, typer.Option(help="Order of EXPR's variables, with commas; the model's own.")
+        str | None,
+        typer.Option(
+            help="Variables of EXPR in order, separated by commas; the model's if absent."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Prove from scratch what a saved model computes: a polynomial, a sequence map or a coupling.
 
-    Of polynomials and sequence maps nothing in the file is believed: if one weight is off by
-    anything at all, this fails and names it. The file of a coupling holds no functions: its bound is
-    checked against the weights, and remains numerical and stated by the file.
+    Nothing in the file of a polynomial or a sequence map is believed: if one weight is off by
+    anything at all, this leaves with 1 and names it. The file of a coupling holds no functions: its
+    bound is checked against the weights, and remains numerical and stated by the file.
     """
     from exactformer.cli.support.descriptions import NAMES, read_blueprint
     from exactformer.cli.support.panels import certificate_panel

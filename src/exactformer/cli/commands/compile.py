@@ -10,11 +10,13 @@ import typer
 from exactformer.cli.support.options import (
     Dtype,
     Executor,
+    Force,
     Json,
     MemoryLimit,
     in_bytes,
     intervals,
     names,
+    out_file,
     radius_text,
     torch_dtype,
 )
@@ -32,20 +34,19 @@ def compile(
     ],
     radius: Annotated[
         str | None,
-        typer.Option(
-            "--radius", "-r", help="The ball ‖x‖ ≤ R to be exact on: 4, 0.1, 1/3; 1 if absent."
-        ),
+        typer.Option("--radius", "-r", help="Certify the ball ‖x‖ ≤ R: 4, 0.1, 1/3; 1 if absent."),
     ] = None,
     domain: Annotated[
         str | None,
-        typer.Option(help="A box in its place, an interval for every variable: '0,1; -1/2,3'."),
+        typer.Option(help="Certify a box instead, one interval per variable: '0,1; -1/2,3'."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Save the model here (.safetensors).")
+        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
     ] = None,
+    force: Force = False,
     variables: Annotated[
         str | None,
-        typer.Option(help="Order of the coordinates, with commas; may name unused ones."),
+        typer.Option(help="Coordinates in order, separated by commas; may name unused ones."),
     ] = None,
     construction: Annotated[
         str,
@@ -59,7 +60,9 @@ def compile(
     executor: Executor = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="Fail if the certified error is larger; softmax takes no more heads."),
+        typer.Option(
+            help="Refuse a larger certified error; softmax then uses as many heads as it takes."
+        ),
     ] = None,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
@@ -67,14 +70,13 @@ def compile(
     """Compile a polynomial into a transformer that equals it on a ball or box, and prove it.
 
     The certificate holds for the saved file in every number format it lists; --dtype and --executor
-    name the one that must have a guarantee. Fails, and saves nothing, where something cannot be
-    proven.
+    name the one that must have a guarantee. Leaves with 1, and saves nothing, where something
+    cannot be proven.
     """
     from exactformer.cli.support.descriptions import model_facts
     from exactformer.cli.support.panels import certificate_panel
     from exactformer.polynomials.compile import compile as compile_model
 
-    check_output(out)
     if radius is not None and domain is not None:
         raise InputError("give --radius for a ball or --domain for a box, not both")
     model = compile_model(
@@ -93,14 +95,7 @@ def compile(
         model.save(out)
     if as_json:
         facts = model_facts(model.blueprint)
-        saved = None if out is None else str(out)
-        print_json({**facts, "certificate": model.certificate.to_dict(), "saved": saved})
+        print_json({**facts, "certificate": model.certificate.to_dict()}, out)
     else:
         saved = "nowhere; -o FILE keeps it" if out is None else str(out)
         console().print(certificate_panel(model.certificate, model.blueprint, saved=saved))
-
-
-def check_output(out: Path | None) -> None:
-    """Refuse to replace what is not a plain file."""
-    if out is not None and out.exists() and not out.is_file():
-        raise InputError(f"{out} is not a file; choose another place for the model")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from exactformer.cli.support.options import Json
-from exactformer.cli.support.output import console, print_json
+from exactformer.cli.support.options import Force, Json, check_free
+from exactformer.cli.support.output import console, empty_table, print_json
 from exactformer.errors import CertificationError, ExecutionError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 LAW = "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9"
-VARIABLES = [f"x{i}" for i in range(1, 11)]
-RADIUS = 4
+_VARIABLES = [f"x{i}" for i in range(1, 11)]
+_RADIUS = 4
 _WORDS = {"literal": "every matrix carried out", "fused": "its proven closed form"}
 
 
@@ -24,6 +24,7 @@ def demo(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for the model and the figure.")
     ] = Path("demo"),
+    force: Force = False,
     points: Annotated[
         int, typer.Option(help="How many random points to evaluate.", min=1)
     ] = 1_000_000,
@@ -44,12 +45,13 @@ def demo(
 
     begin = perf_counter()
     screen = console(quiet=as_json)
-    out.mkdir(parents=True, exist_ok=True)
     file, figures = out / "law.safetensors", [out / "demo.png", out / "demo.svg"]
+    check_free(force, file, *figures)
+    out.mkdir(parents=True, exist_ok=True)
 
-    _step(screen, 1, f"Compile f₂* of Fang et al. (2022), d = 10, on ‖x‖ ≤ {RADIUS}")
-    polynomial = Polynomial.parse(LAW, VARIABLES)
-    model = compile(polynomial, RADIUS)
+    _step(screen, 1, f"Compile f₂* of Fang et al. (2022), d = 10, on ‖x‖ ≤ {_RADIUS}")
+    polynomial = Polynomial.parse(LAW, _VARIABLES)
+    model = compile(polynomial, _RADIUS)
     screen.print(certificate_panel(model.certificate, model.blueprint))
 
     _step(screen, 2, f"Evaluate transformer and polynomial at {points:,} random points of the ball")
@@ -79,10 +81,10 @@ def demo(
                 "observed": observed,
                 "reference_digits": REFERENCE_DIGITS,
                 "altered_copy_refused": refusal,
-                "saved": str(file),
-                "figures": [str(path) for path in figures],
                 "seconds": round(seconds, 3),
-            }
+            },
+            file,
+            *figures,
         )
 
 
@@ -130,13 +132,7 @@ def _check_off(screen: Console, text: str) -> None:
 def _show_errors(
     screen: Console, observed: dict[str, dict[str, float | None]], digits: int
 ) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table("   ", "largest error", "certified bound", "ratio", box=box.SIMPLE_HEAD)
-    table.header_style, table.show_edge, table.pad_edge = "cyan", False, False
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = empty_table("   ", "largest error", "certified bound", "ratio", right=1)
     for executor, numbers in observed.items():
         largest, bound, ratio = (numbers[k] for k in ("largest_error", "bound", "ratio"))
         shown = "–" if ratio is None else f"{ratio:.0f}"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from exactformer.cli.support.options import (
     Dtype,
     Executor,
+    Force,
     Json,
     MemoryLimit,
     ModelFile,
+    check_free,
     in_bytes,
+    out_file,
     torch_dtype,
 )
 from exactformer.cli.support.output import console, print_json, shortened
@@ -27,12 +30,10 @@ def export(
     format: Annotated[
         str, typer.Option(help="onnx, numpy (.npz) or torch (.pt2 of torch.export).")
     ] = "onnx",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "--output", "-o", help="Write here; beside the model if absent."),
-    ] = None,
+    out: Annotated[Path | None, out_file("Write here; next to the model if absent.")] = None,
+    force: Force = False,
     outside: Annotated[
-        str, typer.Option(help="Points off the domain: nan, or allow for no check in the file.")
+        str, typer.Option(help="Points outside the domain: nan, or allow for no check in the file.")
     ] = "nan",
     dtype: Dtype = "float64",
     executor: Executor = None,
@@ -42,7 +43,7 @@ def export(
     """Export a polynomial's model, proven anew on loading, for use without exactformer.
 
     The file carries target, domain and the error bound that holds whatever the order in which a
-    runtime adds. It cannot raise: points off the domain are answered with NaN. Arrays of --format
+    runtime adds. It cannot raise: points outside the domain return NaN. Arrays of --format
     numpy check nothing.
     """
     from exactformer.cli.support.descriptions import NAMES
@@ -59,6 +60,9 @@ def export(
             f"a {NAMES[family]} model cannot be exported as {format}; {file} keeps it whole: "
             "exactformer predict runs it, and ef.load gives it as a torch module"
         )
+    ending, contents_of = FORMATS[format]
+    target = file.with_suffix(ending) if out is None else out
+    check_free(force, target)
     model = load(
         file,
         dtype=torch_dtype(dtype),
@@ -66,22 +70,15 @@ def export(
         outside=outside,
         memory_limit=in_bytes(memory_limit),
     )
-    ending, contents_of = FORMATS[format]
-    target = file.with_suffix(ending) if out is None else out
     contents = contents_of(model)
     write(contents, target)
     facts = about(model, model.executor)
-    summary = {**facts, "bound": float(facts["bound"])}
-    summary |= {"format": format, "bytes": len(contents), "saved": str(target)}
+    bound, size = float(facts["bound"]), len(contents)
     if as_json:
-        print_json(summary)
-    else:
-        _show(summary)
-
-
-def _show(summary: dict[str, Any]) -> None:
+        print_json({**facts, "bound": bound, "format": format, "bytes": size}, target)
+        return
     console().print(
-        f"{summary['saved']}: {shortened(summary['target'], 100)}\n"
-        f"{summary['format']}, {summary['executor']}, {summary['dtype']}, {summary['bytes']:,} bytes; "
-        f"within {summary['bound']:.3g} of the polynomial on {summary['domain']}."
+        f"{target}: {shortened(facts['target'], 100)}\n"
+        f"{format}, {facts['executor']}, {facts['dtype']}, {size:,} bytes; within {bound:.3g} of the "
+        f"polynomial on {facts['domain']}."
     )

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from exactformer.cli.support.options import Json, names
-from exactformer.cli.support.output import print_json
+from exactformer.cli.support.options import Force, Json, Plot, names, out_file
+from exactformer.cli.support.output import console, empty_table, print_json, print_saved
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
     from exactformer.learning.laws.tables import Table
 
@@ -21,24 +23,25 @@ _MOST_ROWS = 40
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet file, one row an observation.")],
-    target: Annotated[str, typer.Option("--target", "-t", help="The column to explain.")],
+    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file, one row per observation.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
     columns: Annotated[
         str | None,
-        typer.Option(help="Columns to explain it by, with commas; all others if absent."),
+        typer.Option(help="Columns to predict it from, separated by commas; all others if absent."),
     ] = None,
     degree: Annotated[str, typer.Option(help="Total degree, or auto.")] = "auto",
     solver: Annotated[str, typer.Option(help="sparse, least-squares or sgd.")] = "sparse",
     significance: Annotated[
-        float, typer.Option(help="Probability of keeping any term that is not there.")
+        float, typer.Option(help="Probability of keeping a term that is not in the law.")
     ] = 0.01,
     epochs: Annotated[int, typer.Option(help="For sgd: passes over the data.")] = 2000,
     device: Annotated[str, typer.Option(help="For sgd: cpu or cuda.")] = "cpu",
     seed: Annotated[int, typer.Option(help="For sgd: the seed.")] = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Save the certified model here.")
+        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Save a plot of the residuals here.")] = None,
+    plot: Plot = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Find the polynomial law behind a table: formula, errors, residuals, and a certified model."""
@@ -63,11 +66,15 @@ def fit(
     if out is not None:
         regressor.model_.save(out)
     if plot is not None:
-        _plot(regressor, table, target, plot)
+        from exactformer.figures import save_figure
+        from exactformer.learning.laws.residuals import figure
+
+        save_figure(figure(*_residual(regressor, table), target), plot)
     if as_json:
-        print_json(_contents(regressor, table, target, notes, out))
+        print_json(_contents(regressor, table, target, notes), out, plot)
     else:
-        _show(regressor, table, target, notes, out)
+        _show(regressor, table, target, notes)
+        print_saved(out, plot)
 
 
 def _degree(text: str) -> int | Literal["auto"]:
@@ -84,21 +91,8 @@ def _residual(regressor: PolynomialAttentionRegressor, table: Table) -> tuple[An
     return fitted, table.target.to_numpy() - fitted
 
 
-def _plot(regressor: PolynomialAttentionRegressor, table: Table, target: str, path: Path) -> None:
-    from exactformer.learning.laws.residuals import figure
-
-    try:
-        figure(*_residual(regressor, table), target).savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot write the plot to {path}: {error}") from None
-
-
 def _contents(
-    regressor: PolynomialAttentionRegressor,
-    table: Table,
-    target: str,
-    notes: list[str],
-    out: Path | None,
+    regressor: PolynomialAttentionRegressor, table: Table, target: str, notes: list[str]
 ) -> dict[str, Any]:
     return {
         "target": target,
@@ -114,58 +108,48 @@ def _contents(
         "box": dict(zip(table.features.columns, regressor.box_.tolist(), strict=True)),
         "unused": regressor.unused_,
         "notes": notes,
-        "model": None if out is None else str(out),
     }
 
 
 def _show(
-    regressor: PolynomialAttentionRegressor,
-    table: Table,
-    target: str,
-    notes: list[str],
-    out: Path | None,
+    regressor: PolynomialAttentionRegressor, table: Table, target: str, notes: list[str]
 ) -> None:
-    from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
 
     from exactformer.learning.laws.residuals import histogram
 
-    console = Console(highlight=False, soft_wrap=True)
-    names = list(table.features.columns)
-    console.print(f"\n[bold]{escape(target)} = {escape(str(regressor.formula_))}[/bold]\n")
+    screen, names = console(), list(table.features.columns)
+
+    def say(text: str, style: str = "") -> None:
+        screen.print(Text(text, style=style), soft_wrap=True)
+
+    say(f"\n{target} = {regressor.formula_}\n", "bold")
     if regressor.variables_ != names:
         pairs = zip(regressor.variables_, names, strict=True)
-        console.print("where " + escape(", ".join(f"{v} is {n!r}" for v, n in pairs)) + "\n")
-    console.print(_terms(regressor))
-    console.print(
+        say("where " + ", ".join(f"{v} is {n!r}" for v, n in pairs) + "\n")
+    screen.print(_terms(regressor))
+    say(
         f"\nR² {regressor.r2_:.6g}   noise {regressor.noise_:.4g} (standard deviation)   "
         f"{len(table.target):,} rows   terms up to degree {regressor.degree_} considered"
     )
-    _, residual = _residual(regressor, table)
-    console.print(f"\nResiduals\n{histogram(residual)}\n")
+    say(f"\nResiduals\n{histogram(_residual(regressor, table)[1])}\n")
     for column, (low, high) in zip(names, regressor.box_, strict=True):
-        console.print(f"  {escape(column)} from {low:.6g} to {high:.6g}")
-    console.print(
+        say(f"  {column} from {low:.6g} to {high:.6g}")
+    say(
         f"Extrapolation begins outside these ranges, and beyond ‖x‖ = {regressor.radius_:.6g} "
         "the model refuses."
     )
-    constant = [n for n, why in regressor.unused_.items() if why == "constant"]
-    if constant:
-        console.print(f"Constant, so not used: {escape(', '.join(constant))}.")
+    if constant := [n for n, why in regressor.unused_.items() if why == "constant"]:
+        say(f"Constant, so not used: {', '.join(constant)}.")
     for note in notes:
-        console.print(f"[yellow]Note: {escape(note)}[/yellow]")
-    if out is not None:
-        console.print(f"Saved {escape(str(out))}.")
+        say(f"Note: {note}", "yellow")
 
 
-def _terms(regressor: PolynomialAttentionRegressor) -> Any:
-    from rich.table import Table as RichTable
-
+def _terms(regressor: PolynomialAttentionRegressor) -> RichTable:
     found = regressor.coef_table_
     interval = f"{regressor.confidence:.0%} interval"
-    shown = RichTable("term", "coefficient", "± error", interval, "p-value", box=None)
-    for column in shown.columns[1:]:
-        column.justify = "right"
+    heads = ("term", "coefficient", "± error", interval, "p-value")
+    shown = empty_table(*heads, right=1, ruled=False)
     most = found.sort_values("p_value", kind="stable").head(_MOST_ROWS).sort_index()
     for row in most.to_dict("records"):
         shown.add_row(

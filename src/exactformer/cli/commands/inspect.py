@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.support.options import Json, ModelFile, coordinates
-from exactformer.cli.support.output import console, print_json, shortened
+from exactformer.cli.support.options import Force, Json, ModelFile, Plot, coordinates, sequence_at
+from exactformer.cli.support.output import console, empty_table, print_json, print_saved, shortened
 from exactformer.errors import CertificationError, ExactformerError, InputError, SizeError
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ def inspect(
     matrices: Annotated[
         bool, typer.Option("--matrices", help="Print every matrix, entry by entry, exactly.")
     ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw matrices and attention into this .png, .svg or .pdf."),
-    ] = None,
+    plot: Plot = None,
+    force: Force = False,
     at: Annotated[
         str | None,
         typer.Option(
@@ -44,10 +42,11 @@ def inspect(
 ) -> None:
     """Show what a model is: its counts, dimensions and layers, and its certificate.
 
-    A polynomial's counts stand beside the theorem's formulas. What the file holds is shown even where
-    it cannot be proven; exactformer certify fails there.
+    A polynomial's counts are compared with the theorem's formulas, and --plot draws its matrices and
+    attention. A model that cannot be proven is shown too; exactformer certify leaves with 1 there.
     """
-    from exactformer.cli.support.descriptions import NAMES, read_blueprint
+    from exactformer.cli.support.descriptions import NAMES, model_facts, read_blueprint
+    from exactformer.cli.support.panels import NOT_PROVEN, add_certificate, facts_grid, row
     from exactformer.core.loading import family_of
 
     family = family_of(file)
@@ -60,23 +59,36 @@ def inspect(
                 )
     blueprint = read_blueprint(file)
     model, problem = _proven(file)
-    drawn = None if plot is None else _plot(_needed(model, problem), plot, at)
-    trace = None if at is None or plot is not None else _trace(_needed(model, problem), family, at)
+    if problem is not None and (plot is not None or at is not None):
+        raise problem
+    drawn = {} if plot is None else {"at": _plot(model, plot, at)}
+    trace = None if at is None or plot is not None else _trace(model, family, at)
     if as_json:
-        data = _data(family, blueprint, matrices) | _certificate_data(model, problem)
-        traced = {} if trace is None else {"trace": {k: t.tolist() for k, t in trace.items()}}
-        print_json(data | (drawn or {}) | traced)
+        certificate = None if model is None else model.certificate.to_dict()
+        data = {"family": family, **model_facts(blueprint)}
+        if family == "polynomials":
+            data |= _polynomial_data(blueprint, matrices)
+        data |= {"certificate": certificate, "problem": None if problem is None else str(problem)}
+        if trace is not None:
+            data["trace"] = {name: tensor.tolist() for name, tensor in trace.items()}
+        print_json(data | drawn, plot)
         return
     screen = console()
     _show(family, blueprint, screen)
-    _show_certificate(model, problem, screen)
+    rows = facts_grid()
+    if model is None:
+        row(rows, "certificate", f"none: {problem}", NOT_PROVEN)
+    else:
+        add_certificate(rows, model.certificate)
+    screen.print(rows, "")
     if matrices:
         from exactformer.cli.support.matrices import matrices as exact
 
         for matrix in exact(blueprint, screen):
             screen.print(matrix)
-    if drawn is not None:
-        screen.print(f"Drawn in {drawn['figure']} at {drawn['at']}")
+    if drawn:
+        screen.print(f"Attention drawn at {drawn['at']}")
+    print_saved(plot)
     if trace is not None:
         from exactformer.cli.support.traces import shown
 
@@ -85,68 +97,40 @@ def inspect(
 
 
 def _proven(file: Path) -> tuple[Any, ExactformerError | None]:
-    """Return the model, or why there is none."""
+    """Return the model, its certificate complete, or the reason why there is none."""
     from exactformer.core.loading import load
 
     try:
-        return load(file), None
+        model = load(file)
+        model.certificate  # noqa: B018 - proven where it is asked for
+        return model, None
     except (CertificationError, SizeError) as error:
         return None, error
 
 
-def _needed(model: Any, problem: ExactformerError | None) -> Any:
-    if problem is not None:
-        raise problem
-    return model
-
-
-def _plot(model: Any, plot: Path, at: str | None) -> dict[str, Any]:
+def _plot(model: Any, plot: Path, at: str | None) -> list[float]:
     from exactformer.core.domain import points_in_domain
     from exactformer.figures import architecture_figure, save_figure
 
-    point = (
-        points_in_domain(1, model.blueprint.domain, len(model.blueprint.variables))[0].tolist()
-        if at is None
-        else coordinates(at)
+    domain, variables = model.blueprint.domain, model.blueprint.variables
+    point: list[float] = (
+        points_in_domain(1, domain, len(variables))[0].tolist() if at is None else coordinates(at)
     )
     save_figure(architecture_figure(model, point), plot)
-    return {"figure": str(plot), "at": point}
+    return point
 
 
 def _trace(model: Any, family: str, at: str) -> Trace:
     """Return what happens at one input."""
-    import numpy as np
-
     from exactformer.cli.support.descriptions import NAMES
 
     if not hasattr(model, "trace"):
         raise InputError(f"--at: a {NAMES[family]} model has no trace; exactformer predict runs it")
-    numbers = np.array(coordinates(at.replace(";", " ")))
     if family == "sequences":
-        shape = (model.blueprint.tokens, model.blueprint.dim)
-        if numbers.size != shape[0] * shape[1]:
-            raise InputError(
-                f"--at {at.strip()!r}: {shape[0]} tokens of dimension {shape[1]} are "
-                f"{shape[0] * shape[1]} numbers, not {numbers.size}"
-            )
-        numbers = numbers.reshape(shape)
-    trace: Trace = model.trace(numbers)
+        trace: Trace = model.trace(sequence_at(at, model.blueprint.tokens, model.blueprint.dim))
+    else:
+        trace = model.trace(coordinates(at.replace(";", " ")))
     return trace
-
-
-def _data(family: str, blueprint: Any, matrices: bool) -> dict[str, Any]:
-    from exactformer.cli.support.descriptions import model_facts
-
-    data = {"family": family, **model_facts(blueprint)}
-    return data | _polynomial_data(blueprint, matrices) if family == "polynomials" else data
-
-
-def _certificate_data(model: Any, problem: ExactformerError | None) -> dict[str, Any]:
-
-    try:
-        return {"certificate": _needed(model, problem).certificate.to_dict(), "problem": None}
-    except (CertificationError, SizeError) as error:
-        return {"certificate": None, "problem": str(error)}
 
 
 def _polynomial_data(blueprint: Blueprint, matrices: bool) -> dict[str, Any]:
@@ -191,17 +175,6 @@ def _show(family: str, blueprint: Any, screen: Console) -> None:
     screen.print(rows, "")
 
 
-def _show_certificate(model: Any, problem: ExactformerError | None, screen: Console) -> None:
-    from exactformer.cli.support.panels import NOT_PROVEN, add_certificate, facts_grid, row
-
-    rows = facts_grid()
-    try:
-        add_certificate(rows, _needed(model, problem).certificate)
-    except (CertificationError, SizeError) as error:
-        row(rows, "certificate", f"none: {error}", NOT_PROVEN)
-    screen.print(rows, "")
-
-
 def _show_polynomial(blueprint: Blueprint, screen: Console) -> None:
     from rich.text import Text
 
@@ -211,7 +184,7 @@ def _show_polynomial(blueprint: Blueprint, screen: Console) -> None:
     screen.print(Text.assemble("\n", (target, "bold")))
     screen.print(
         f"on {blueprint.domain}, variables {variable_list(blueprint.variables)}; "
-        f"{blueprint.construction} construction\n",
+        f"{blueprint.construction} construction\n"
     )
     if "approximation" in blueprint.metadata:
         from exactformer.polynomials.functions.report import Approximation
@@ -226,7 +199,8 @@ def _show_polynomial(blueprint: Blueprint, screen: Console) -> None:
 
 def _layers(blueprint: Blueprint) -> Table:
     embedding = blueprint.embedding
-    table = _empty("Block", "Matrices", "Non-zeros", "Writes")
+    table = empty_table("Block", "Matrices", "Non-zeros", "Writes")
+    table.columns[2].justify = "right"
     parts = {"F": embedding.features, "E": embedding.constant}
     table.add_row("embedding", *_sizes(parts), "tokens")
     for b, block in enumerate(blueprint.blocks, start=1):
@@ -275,13 +249,13 @@ def _sizes(parts: Mapping[str, Matrix]) -> tuple[str, str]:
 def _counts(blueprint: Blueprint) -> Table:
     counts, theorem = blueprint.counts(), _theorem(blueprint)
     per_block = sorted({min(counts.per_block), max(counts.per_block)}) if counts.per_block else []
-    table = _empty("Count", "This model", "Theorem 3.5", "Formula")
-    table.columns[1].justify = "right"
+    table = empty_table("Count", "This model", "Theorem 3.5", "Formula", right=1)
+    table.columns[3].justify = "left"
     rows: list[tuple[str, str, int, str]] = [
         ("tokens", f"{counts.tokens:,}", theorem.lemma_width, "n_q = C(d−1+q, q)"),
         ("blocks", f"{counts.depth:,}", theorem.q, "q"),
         (
-            "non-zeros a block",
+            "non-zeros per block",
             " … ".join(f"{v:,}" for v in per_block) or "–",
             theorem.per_block,
             "2n + 8",
@@ -295,15 +269,6 @@ def _counts(blueprint: Blueprint) -> Table:
         table.add_row(name, ours, _large(formula), words)
     table.caption = f"n = {counts.tokens:,}, d = {theorem.d}, q = {theorem.q}"
     table.caption_justify = "left"
-    return table
-
-
-def _empty(*heads: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(*heads, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="cyan")
-    table.columns[2].justify = "right"
     return table
 
 

@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.support.output import console, shortened
-from exactformer.errors import InputError
+from exactformer.cli.support.options import Force, Json, out_file
+from exactformer.cli.support.output import (
+    console,
+    empty_table,
+    print_json,
+    print_saved,
+    shortened,
+    whole_file,
+)
+from exactformer.errors import InputError, needs
 from exactformer.progress import progress
 
 if TYPE_CHECKING:
@@ -19,23 +27,22 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from exactformer.studio.database.engine import Database
-    from exactformer.studio.services.importing import Item, Outcome
+    from exactformer.studio.services.importing import Item
     from exactformer.studio.services.records import PaperRecord
 
-DatabaseOption = Annotated[
+_DatabaseOption = Annotated[
     str | None,
     typer.Option(
         "--database",
         help="The studio's data: sqlite:///file.db or postgresql://user@host/name. Unless given, "
         "what `exactformer serve` uses.",
-        show_default=False,
     ),
 ]
 _SHOWN = 60
 
 
 class Form(StrEnum):
-    """What a library is written as."""
+    """A format that a library is written in."""
 
     JSON = "json"
     BIBTEX = "bibtex"
@@ -49,16 +56,16 @@ def import_(
             help="BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export of a library.",
             exists=True,
             dir_okay=False,
-            show_default=False,
         ),
     ],
-    database: DatabaseOption = None,
+    database: _DatabaseOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Read papers from files, show what would change, and write it once you agree.
 
-    Papers that are there already are found by DOI, arXiv id, OpenAlex id and title; their gaps are
-    filled, nothing is overwritten.
+    Papers that the library has already are found by DOI, arXiv id, OpenAlex id and title; their gaps
+    are filled, nothing is overwritten. With --json nothing is asked: only --yes writes.
     """
     with _opened(database) as library:
         from exactformer.studio.actor import Actor
@@ -68,35 +75,54 @@ def import_(
         records = [record for _, _, some in read for record in some]
         with library.session() as db:
             items = importing.preview(db, records)
-            _show(items)
-        if not any(item.is_new or item.gains or item.citations for item in items):
-            console().print("Nothing to write.")
-            return
-        if not yes and not typer.confirm("Write this?"):
-            console().print("Nothing was written.")
-            raise typer.Exit(1)
+            papers = [_facts(item) for item in items]
+        if not as_json:
+            _show(papers)
+        changes = any(item.is_new or item.gains or item.citations for item in items)
+        agreed = changes and (yes or (not as_json and typer.confirm("Write this?")))
+        if not agreed:
+            if as_json:
+                print_json({"papers": papers})
+            else:
+                console().print("Nothing was written." if changes else "Nothing to write.")
+            raise typer.Exit(int(changes and not as_json))
         formats = ", ".join(dict.fromkeys(format for _, format, _ in read))
         with library.writing() as db:
-            _say(importing.write(db, Actor(None, "", "command line", "admin"), formats, records))
+            outcome = importing.write(
+                db, Actor(None, "", "command line", "admin"), formats, records
+            )
+            counts = {
+                "added": len(outcome.added),
+                "completed": len(outcome.filled),
+                "unchanged": outcome.unchanged,
+                "citations": outcome.citations,
+            }
+        if as_json:
+            address = library.url.render_as_string(hide_password=True)
+            print_json({"papers": papers, **counts}, address)
+        else:
+            console().print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
 
 
 def export(
     form: Annotated[Form, typer.Option("--format", help="What to write.")] = Form.JSON,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="A file; standard output unless given.", dir_okay=False),
-    ] = None,
+    out: Annotated[Path | None, out_file("A file; standard output unless given.")] = None,
+    force: Force = False,
     collection: Annotated[
-        str | None, typer.Option(help="Only a collection, by the token in its link.")
+        str | None, typer.Option(help="Only a shared collection, by the token in its link.")
     ] = None,
     paper: Annotated[str | None, typer.Option(help="Only one paper, by its slug.")] = None,
-    database: DatabaseOption = None,
+    database: _DatabaseOption = None,
+    as_json: Json = False,
 ) -> None:
     """Write the library, a collection or a paper as JSON, BibTeX or CSV.
 
     The JSON can be imported again without loss. In CSV a cell that begins with =, +, - or @ gets an
-    apostrophe in front, so that no spreadsheet takes it for a formula.
+    apostrophe in front, so that no spreadsheet takes it for a formula. --json reports on the file
+    that -o names.
     """
+    if as_json and out is None:
+        raise InputError("--json reports on a file; name it with -o FILE, or choose --format json")
     if collection and paper:
         raise InputError("Give --collection or --paper, not both.")
     with _opened(database) as library, library.session() as db:
@@ -105,46 +131,42 @@ def export(
             for piece in pieces:
                 typer.echo(piece, nl=False)
             return
-        with (
-            out.open("w", encoding="utf-8", newline="") as file,
-            progress("Papers", None) as tell,
-        ):
+        with whole_file(out) as file, progress("Papers", None) as tell:
             for number, piece in enumerate(pieces):
                 file.write(piece)
                 tell(number)
-        console(stderr=True).print(f"Written to {out}")
+    if as_json:
+        print_json({"format": form.value, "bytes": out.stat().st_size}, out)
+    else:
+        print_saved(out)
 
 
 def _pieces(db: Session, form: Form, collection: str | None, paper: str | None) -> Iterator[str]:
-    from sqlalchemy import select
+    from exactformer.studio.errors import NotFoundError
+    from exactformer.studio.services import collections, exporting, papers
 
-    from exactformer.studio.database.tables import Collection
-    from exactformer.studio.services import exporting, papers
-
-    if collection is None and paper is None:
-        yield from exporting.stream(db, form.value)
-        return
     if paper is not None:
         chosen = [papers.get(db, paper)]
+    elif collection is not None:
+        try:
+            chosen = [item.paper for item in collections.shared(db, collection).items]
+        except NotFoundError:
+            raise InputError(
+                "No shared collection has this token; it is the last part of the link."
+            ) from None
     else:
-        found = db.scalar(select(Collection).where(Collection.token == collection))
-        if found is None:
-            raise InputError("No collection has this token; it is the last part of its link.")
-        chosen = [item.paper for item in found.items]
+        yield from exporting.stream(db, form.value)
+        return
     yield exporting.export(db, chosen, form.value)[0]
 
 
 @contextmanager
 def _opened(address: str | None) -> Iterator[Database]:
-    try:
+    with needs("studio", "the library"):
         from exactformer.studio.database import migrations
         from exactformer.studio.database.engine import Database
         from exactformer.studio.services import seeding
         from exactformer.studio.settings import default_database
-    except ModuleNotFoundError as missing:
-        raise InputError(
-            f'the library needs {missing.name}: pip install "exactformer[studio]"'
-        ) from None
     library = Database(address or default_database())
     try:
         migrations.upgrade(library)
@@ -169,39 +191,37 @@ def _read(path: Path) -> tuple[str, list[PaperRecord]]:
         raise InputError(f"{path}: {refusal}") from None
 
 
-def _show(items: list[Item]) -> None:
-    from rich.table import Table
+def _facts(item: Item) -> dict[str, Any]:
+    """Return what would happen to one record."""
+    return {
+        "title": item.record.title,
+        "year": item.record.year,
+        "known_as": None if item.paper is None else item.paper.slug,
+        "known_by": item.by,
+        "fills": list(item.gains),
+        "repeats": item.repeats,
+    }
+
+
+def _show(papers: list[dict[str, Any]]) -> None:
     from rich.text import Text
 
-    table = Table("#", "Paper", "Year", "What would happen", box=None)
-    table.columns[0].justify = "right"
-    for item in items[:_SHOWN]:
-        what = _happens(item)
-        table.add_row(
-            str(item.number),
-            Text(shortened(item.record.title, 70)),
-            str(item.record.year or ""),
-            what,
-        )
+    table = empty_table("#", "Paper", "Year", "What would happen", ruled=False)
+    for number, paper in enumerate(papers[:_SHOWN], start=1):
+        title = Text(shortened(paper["title"], 70))
+        table.add_row(str(number), title, str(paper["year"] or ""), _happens(paper))
     console().print(table)
-    if len(items) > _SHOWN:
-        console().print(f"… and {len(items) - _SHOWN:,} more")
+    if len(papers) > _SHOWN:
+        console().print(f"… and {len(papers) - _SHOWN:,} more")
 
 
-def _happens(item: Item) -> Text:
+def _happens(paper: dict[str, Any]) -> Text:
     from rich.text import Text
 
-    if item.paper is not None:
-        gained = ", ".join(item.gains).replace("_", " ")
-        there = f"is there: {shortened(item.paper.slug, 40)} ({item.by})"
+    if paper["known_as"] is not None:
+        gained = ", ".join(paper["fills"]).replace("_", " ")
+        there = f"is there: {shortened(paper['known_as'], 40)} ({paper['known_by']})"
         return Text(f"{there}; fills {gained}" if gained else there, style="" if gained else "dim")
-    if item.repeats is not None:
-        return Text(f"repeats #{item.repeats}", style="yellow")
+    if paper["repeats"] is not None:
+        return Text(f"repeats #{paper['repeats']}", style="yellow")
     return Text("new", style="green")
-
-
-def _say(outcome: Outcome) -> None:
-    console().print(
-        f"{len(outcome.added):,} added, {len(outcome.filled):,} completed, "
-        f"{outcome.unchanged:,} with nothing new, {outcome.citations:,} citations tied."
-    )

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.support.options import Dtype, Executor, Json, MemoryLimit, ModelFile, in_bytes
+from exactformer.cli.support.options import (
+    Dtype,
+    Executor,
+    Force,
+    Json,
+    MemoryLimit,
+    ModelFile,
+    in_bytes,
+    out_file,
+)
 from exactformer.cli.support.output import console, print_json
 from exactformer.errors import OutsideDomainError
 
@@ -22,25 +31,25 @@ def predict(
     points: Annotated[
         Path | None,
         typer.Argument(
-            help="CSV or NPY, one point or sequence per row; - or nothing reads standard input.",
-            show_default=False,
+            help="CSV or NPY, one point or sequence per row; - or nothing reads standard input."
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Write here, .csv or .npy; standard output if absent."),
+        out_file("Write here (.csv or .npy); to standard output if absent.", ".csv", ".npy"),
     ] = None,
+    force: Force = False,
     outside: Annotated[
         str,
         typer.Option(
-            help="Rows off the domain: raise or nan; for polynomials also allow (nothing is proven), "
-            "for sequence maps zero."
+            help="Rows outside the domain: raise or nan; also allow for polynomials (nothing is proven "
+            "there), zero for sequence maps."
         ),
     ] = "raise",
     dtype: Dtype = "float64",
     executor: Executor = None,
     ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Leave out columns that are no variables.")
+        bool, typer.Option("--ignore-extra", help="Leave out columns that are not variables.")
     ] = False,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
@@ -66,9 +75,9 @@ def predict(
     with open_points(source, function.columns, ignore_extra) as table:
         summary = _run(function, table, target, as_json)
     if as_json:
-        print_json(summary)
+        print_json(summary, target)
     elif target is not None:
-        _show(summary, function)
+        _show(summary, target, function)
 
 
 def _not_dash(path: Path | None) -> Path | None:
@@ -76,7 +85,7 @@ def _not_dash(path: Path | None) -> Path | None:
 
 
 def _run(function: RowFunction, table: Points, out: Path | None, as_json: bool) -> dict[str, Any]:
-    """Read, evaluate and write in step; return what there is to say about it."""
+    """Read, evaluate and write in step; return the facts about the run."""
     import numpy as np
 
     from exactformer.cli.support.evaluation import in_order
@@ -111,7 +120,6 @@ def _run(function: RowFunction, table: Points, out: Path | None, as_json: bool) 
         "bound": bound,
         "norm": None if bound is None else bound.norm,
         "kind": None if bound is None else str(bound.kind),
-        "saved": None if out is None else str(out),
     }
     return summary | ({"values": kept} if to_list else {})
 
@@ -126,17 +134,16 @@ def _off_domain(function: RowFunction, table: Points, batch: Batch, row: int) ->
     )
 
 
-def _show(summary: dict[str, Any], function: RowFunction) -> None:
+def _show(summary: dict[str, Any], out: Path, function: RowFunction) -> None:
     units, bound = f"{function.unit}s", summary["bound"]
-    text = f"{summary[units]:,} values in {summary['saved']}"
-    if function.family != "polynomials":
-        text = f"{summary[units]:,} sequences in {summary['saved']}"
-        if bound is not None:
-            from exactformer.cli.support.panels import bound_text
-
-            text += f"; {bound_text(bound)}"
-    elif bound is not None:
+    is_polynomial = function.family == "polynomials"
+    text = f"{summary[units]:,} {'values' if is_polynomial else 'sequences'} in {out}"
+    if bound is not None and is_polynomial:
         text += f", each within {bound:.3g} of the polynomial"
+    elif bound is not None:
+        from exactformer.cli.support.panels import bound_text
+
+        text += f"; {bound_text(bound)}"
     if summary["outside"]:
         fate = "are zero" if function.outside == "zero" else "are NaN"
         text += f"; {summary['outside']:,} {units} lie off the domain and {fate}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from exactformer.cli.support.options import Json, names
-from exactformer.cli.support.output import console, print_json
+from exactformer.cli.support.options import Force, Json, Plot, names
+from exactformer.cli.support.output import console, empty_table, print_json, print_saved
 from exactformer.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
@@ -19,41 +19,40 @@ def recommend(
     data: Annotated[
         Path,
         typer.Argument(
-            help="An .npz file with arrays inputs and outputs, or a table with one reading a row."
+            help="An .npz file with arrays inputs and outputs, or a table with one reading per row."
         ),
     ],
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="Of a table: the column to predict.")
+        str | None, typer.Option("--target", "-t", help="For tables: the column to predict.")
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Of a table: columns to predict it from, with commas; all others if absent."
+            help="For tables: columns to predict it from, separated by commas; all others if absent."
         ),
     ] = None,
-    length: Annotated[int, typer.Option(help="Of a table: readings in a window.")] = 48,
+    length: Annotated[int, typer.Option(help="For tables: readings in a window.")] = 48,
     horizon: Annotated[
         int,
         typer.Option(
-            help="Of a table: how many readings after the window the target is wanted; its own past "
-            "is then read too. 0 for its value at every reading, from the other columns.",
+            help="For tables: predict the target this many readings after the window, from its own "
+            "past too; 0 predicts its value at every reading from the other columns."
         ),
     ] = 1,
     stride: Annotated[
-        int | None, typer.Option(help="Of a table: readings between the starts of windows.")
+        int | None, typer.Option(help="For tables: readings between the starts of windows.")
     ] = None,
     seed: Annotated[int, typer.Option(help="For folds and training.")] = 0,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw errors, memory and spectra into this .png or .svg.")
-    ] = None,
+    plot: Plot = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Say whether a transformer or an RNN suits a relationship between sequences, and why.
+    """Recommend a transformer or an RNN for a relationship between sequences, with the reasons.
 
     Inputs are (N, tokens) or (N, tokens, numbers), outputs (N, tokens), (N, tokens, numbers), or
-    (N,) for one value after the last token. The answer rests on what both explain of sequences held
-    out: order, memory, mixing and the spectrum of the coupling are measured and shown. Where the
-    evidence is thin the answer is undecided.
+    (N,) for one value after the last token. The answer rests on how much both explain of sequences
+    held out; order, memory, mixing and the spectrum of the coupling are measured and shown. Where
+    the evidence is thin the answer is undecided.
     """
     from exactformer.learning.recommending import recommend_architecture
 
@@ -72,9 +71,10 @@ def recommend(
 
         save_figure(found.plot(), plot)
     if as_json:
-        print_json({**found.to_dict(), "figure": plot and str(plot)})
+        print_json(found.to_dict(), plot)
     else:
-        _show(found, plot)
+        _show(found)
+        print_saved(plot)
 
 
 def _arrays(path: Path) -> Samples:
@@ -111,20 +111,16 @@ def _table(
     return windows(series, series.shape[1] - 1, length=length, horizon=horizon, stride=stride)
 
 
-def _show(found: Recommendation, plot: Path | None) -> None:
-    from rich.table import Table
+def _show(found: Recommendation) -> None:
     from rich.text import Text
 
     screen = console()
     head, _, rest = found.text.partition("\n")
     screen.print(Text(f"\n{head}", style="bold"))
     screen.print(Text(rest))
-    rows = Table("evidence", "", "95 % interval", "meaning", box=None)
+    rows = empty_table("evidence", "", "95 % interval", "meaning", ruled=False)
     rows.columns[1].justify = "right"
     for one in found.evidence:
         value, _, interval = str(one).partition(" ")
         rows.add_row(one.name, value, interval, one.meaning)
-    screen.print()
-    screen.print(rows)
-    if plot is not None:
-        screen.print(f"\nDrawn into {plot}.")
+    screen.print("", rows)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from exactformer.cli.support.options import Json
+from exactformer.cli.support.options import Force, Json, check_free, out_file
 from exactformer.cli.support.output import print_json
 
 
@@ -14,16 +14,17 @@ def report(
         Path, typer.Option(help="Folder with the stored results.", file_okay=False)
     ] = Path("results"),
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Where to write; report.html in --results unless given."),
+        Path | None, out_file("Where to write; report.html in --results unless given.")
     ] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page: claims, the papers' figures, ours, and verdicts."""
     from exactformer.experiments import write_report
 
+    check_free(force, out or results / "report.html")
     page = write_report(results, out)
     if as_json:
-        print_json({"saved": str(page)})
+        print_json({}, page)
     else:
         typer.echo(page)

@@ -1,12 +1,16 @@
 """``exactformer reproduce``: a table or figure of a paper, by name."""
 
-import json
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from exactformer.errors import DriftError, ExactformerError, InputError
+from exactformer.cli.support.options import Force, Json, check_free
+from exactformer.cli.support.output import console, empty_table, print_error, print_json
+from exactformer.cli.support.usage import exit_code
+from exactformer.errors import ExactformerError, InputError
 from exactformer.experiments.engine.experiment import Scale
 
 if TYPE_CHECKING:
@@ -14,16 +18,13 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    name: Annotated[
-        str | None, typer.Argument(help="The experiment, as --list shows it.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="The experiment, as --list shows it.")] = None,
     scale: Annotated[
         Scale, typer.Option(help="Seconds in CI, minutes on a laptop, or the paper's own sizes.")
     ] = Scale.DEFAULT,
     device: Annotated[str, typer.Option(help="cpu, or cuda for one queue on the GPU.")] = "cpu",
     jobs: Annotated[
-        int | None,
-        typer.Option(help="Processes to run cells in; every core unless given.", min=1),
+        int | None, typer.Option(help="Processes to run cells in; every core unless given.", min=1)
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.")
@@ -31,11 +32,14 @@ def reproduce(
     out: Annotated[
         Path | None,
         typer.Option(
+            "--out",
+            "-o",
             help="Folder for the result and its cells. Unless given, results go to results/ "
             "(scale paper) or results/SCALE/, cells to the user's cache.",
             file_okay=False,
         ),
     ] = None,
+    force: Force = False,
     check: Annotated[
         bool,
         typer.Option(
@@ -44,16 +48,16 @@ def reproduce(
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Run every experiment.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run a table or figure of a paper again and compare it with the published values.
 
-    Finished cells are kept: stop the run at any moment, and the same command goes on from there.
-    Leaves with 1 if --check finds drift or, at smoke scale, the claim's direction does not hold.
+    Finished cells are kept: stop the run at any moment, and the same command continues from there.
+    Leaves with 1 if a result is not reproduced or --check finds drift.
     """
-    from rich.console import Console
-
     from exactformer.experiments import names
+    from exactformer.experiments import reproduce as run
+    from exactformer.experiments.engine.cell import restore
     from exactformer.experiments.engine.reproduce import results_folder
 
     if listing:
@@ -61,86 +65,69 @@ def reproduce(
         return
     if everything == (name is not None):
         raise InputError("Give the name of one experiment, or --all, or --list to see them.")
-    errors: list[ExactformerError] = []
+    folder, chosen = out or results_folder(scale), names() if everything else [str(name)]
+    if not check:
+        check_free(force, *(path for one in chosen for path in _files(folder, one)))
     results: list[Result] = []
-    folder = out or results_folder(scale)
-    for one in names() if everything else [str(name)]:
+    errors: dict[str, ExactformerError] = {}
+    for one in chosen:
         try:
-            result = _run(one, scale, device, jobs, cluster, out, check)
+            result = run(one, scale, device, jobs, cluster, out, check)
+            if out is None and not check:
+                result.save(folder)
         except ExactformerError as error:
-            if not everything and not isinstance(error, DriftError):
+            if not everything:
                 raise
-            Console(stderr=True).print(str(error), style="red", markup=False, highlight=False)
-            errors.append(error)
-        else:
-            results.append(result)
+            errors[one] = error
             if not as_json:
-                _show(result)
-                typer.echo("No drift." if check else f"Written to {folder / one}.json")
+                print_error(type(error).__name__, str(error), as_json)
+            continue
+        results.append(result)
+        if not as_json:
+            _show(result)
+            typer.echo("No drift." if check else f"Saved {folder / one}.json")
     if as_json:
-        contents = [result.to_dict() for result in results]
-        typer.echo(json.dumps(contents if everything else contents[0] if contents else None))
-    raise typer.Exit(_exit_code(errors, results))
+        saved = [] if check else [p for r in results for p in _files(folder, r.experiment.name)]
+        contents = [restore(result.to_dict()) for result in results]
+        failed = [
+            {"experiment": one, "error": type(error).__name__, "message": str(error)}
+            for one, error in errors.items()
+        ]
+        everywhere = {"results": contents, "errors": failed}
+        print_json(everywhere if everything else contents[0], *saved)
+    missed = any(result.verdict == "not reproduced" for result in results)
+    raise typer.Exit(max([int(missed), *map(exit_code, errors.values())]))
 
 
-def _run(
-    name: str,
-    scale: Scale,
-    device: str,
-    jobs: int | None,
-    cluster: str | None,
-    out: Path | None,
-    check: bool,
-) -> "Result":
-    from exactformer.experiments import reproduce
-    from exactformer.experiments.engine.reproduce import results_folder
-
-    try:
-        result = reproduce(name, scale, device, jobs, cluster, out, check)
-    except KeyboardInterrupt as stop:
-        for note in getattr(stop, "__notes__", []):
-            typer.echo(f"\n{note}", err=True)
-        raise typer.Exit(130) from None
-    if out is None and not check:
-        result.save(results_folder(scale))
-    return result
-
-
-def _exit_code(errors: list[ExactformerError], results: "list[Result]") -> int:
-    if any(not isinstance(error, DriftError) for error in errors):
-        return 2
-    broken = any(result.scale is Scale.SMOKE and result.broken for result in results)
-    return 1 if errors or broken else 0
+def _files(folder: Path, name: str) -> list[Path]:
+    """Return what :meth:`Result.save` writes."""
+    return [folder / f"{name}.{ending}" for ending in ("json", "png", "svg")]
 
 
 def _list(as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from exactformer.experiments import find, names
 
     experiments = [find(name) for name in names()]
     if as_json:
         fields = ("name", "title", "claim", "source")
-        typer.echo(json.dumps([{f: getattr(e, f) for f in fields} for e in experiments]))
+        print_json({"experiments": [{f: getattr(e, f) for f in fields} for e in experiments]})
         return
-    table = Table("Name", "What it shows", "Source", box=None)
+    table = empty_table("Name", "What it shows", "Source", ruled=False)
     for experiment in experiments:
         table.add_row(experiment.name, experiment.title, experiment.source)
-    Console().print(table)
+    console().print(table)
 
 
-def _show(result: "Result") -> None:
-    from rich.console import Console
+def _show(result: Result) -> None:
     from rich.table import Table
     from rich.text import Text
 
     from exactformer.experiments.engine.presentation import present
 
-    console, shown = Console(highlight=False), present(result)
-    console.print(Text(f"{shown.title} ({shown.source})", style="bold"))
+    screen, shown = console(), present(result)
+    screen.print(Text(f"{shown.title} ({shown.source})", style="bold"))
     for part in shown.parts:
-        console.print(Text(f"{part.title}: {part.count}", style="bold"))
+        screen.print(Text(f"{part.title}: {part.count}", style="bold"))
         numbers = {part.reference, "Ours", "Seeds", "Ratio"}
         table = Table(box=None)
         for name in part.columns:
@@ -148,9 +135,9 @@ def _show(result: "Result") -> None:
         for line in part.lines:
             table.add_row(*(Text(line.column(name)) for name in part.columns))
         if part.lines:
-            console.print(table)
+            screen.print(table)
         for item in part.items:
             style = "green" if item.holds else "red"
-            console.print(Text(f"{item.mark} {item}", style=style))
-    console.print(Text(f"{shown.verdict}. {shown.why}", style="bold"))
-    console.print(Text(f"{shown.origin['cost']} on {shown.origin['device']}"))
+            screen.print(Text(f"{item.mark} {item}", style=style))
+    screen.print(Text(f"{shown.verdict}. {shown.why}", style="bold"))
+    screen.print(Text(f"{shown.origin['cost']} on {shown.origin['device']}"))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.commands.compile import check_output
-from exactformer.cli.support.options import Json, coordinates, exact_text
-from exactformer.cli.support.output import console, print_json
+from exactformer.cli.support.options import Force, Json, Plot, exact_text, out_file, sequence_at
+from exactformer.cli.support.output import console, empty_table, print_json, print_saved
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,10 +39,7 @@ def sequence(
     ] = "four-layer",
     positional: Annotated[
         bool | None,
-        typer.Option(
-            help="Whether the model knows positions; what the map needs if absent.",
-            show_default=False,
-        ),
+        typer.Option(help="Give the model positions; what the map needs if absent."),
     ] = None,
     realisation: Annotated[
         str, typer.Option(help="hard, exact on the grid, or softmax-relu for ordinary layers.")
@@ -65,27 +61,25 @@ def sequence(
         typer.Option(help="For softmax-attention: an .npz file with query, key and value."),
     ] = None,
     at: Annotated[
-        str | None,
-        typer.Option(help="The example to show, token by token: 0.1,0.7,0.4.", show_default=False),
+        str | None, typer.Option(help="The example to show, token by token: 0.1,0.7,0.4.")
     ] = None,
     samples: Annotated[
         int, typer.Option(help="Random inputs on which the error is measured; 0 for none.", min=0)
     ] = 20_000,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Save the model here (.safetensors).")
+        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw the example's journey into this .png, .svg or .pdf."),
-    ] = None,
+    plot: Plot = None,
+    force: Force = False,
     as_list: Annotated[bool, typer.Option("--list", help="List the maps by name.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compile a sequence-to-sequence map into a transformer, layer by layer, and prove it.
 
     The construction of Yun et al. (2020): quantise the tokens, give every token in every context a
-    key of its own, look up its value. On the grid the transformer equals the map; between, the
-    error is bounded where the map's Lipschitz constant is known, and measured on random inputs.
+    key of its own, look up its value. On the grid the transformer equals the map; between grid
+    points the error is bounded where the map's Lipschitz constant is known, and measured on random
+    inputs. --plot draws the example's way through the layers.
     """
     from exactformer.core.options import choose
     from exactformer.sequences.compile import REALISATIONS, compile_sequence
@@ -96,8 +90,6 @@ def sequence(
         return
     if name is None:
         raise InputError("name a map, e.g. exactformer sequence sort; --list shows them all")
-    check_output(out)
-    _check_drawing(plot)
     choose("--realisation", realisation, REALISATIONS)
     if realisation == "hard" and not tolerance is sharpness is ramp is None:
         raise InputError("--tolerance, --sharpness and --ramp belong to --realisation softmax-relu")
@@ -130,24 +122,20 @@ def sequence(
         save_figure(sequence_journey_figure(model, example, target, _title(target)), plot)
     facts = _facts(model, target, example, measured)
     if as_json:
-        places = {"saved": out and str(out), "figure": plot and str(plot)}
-        print_json({**facts, "certificate": model.certificate.to_dict(), **places})
+        print_json({**facts, "certificate": model.certificate.to_dict()}, out, plot)
     else:
-        _show(model, target, facts, out, plot)
+        _show(model, target, facts, out)
+        print_saved(plot)
 
 
 def _show_maps(as_json: bool) -> None:
-    from rich import box
-    from rich.table import Table
-
     from exactformer.sequences.maps import SEQUENCE_MAPS
 
     if as_json:
         keys = ("name", "equivariant", "continuous", "summary")
         print_json({"maps": [{k: getattr(m, k) for k in keys} for m in SEQUENCE_MAPS.values()]})
         return
-    table = Table("Map", "Needs", "What it does", box=box.SIMPLE_HEAD, header_style="cyan")
-    table.show_edge, table.pad_edge = False, False
+    table = empty_table("Map", "Needs", "What it does")
     for named in SEQUENCE_MAPS.values():
         needs = "" if named.equivariant else "positions"
         table.add_row(named.name, needs, named.summary)
@@ -156,14 +144,6 @@ def _show_maps(as_json: bool) -> None:
 
 def _title(target: NamedMap) -> str:
     return f"{target.name}, as a transformer: {target.summary}"
-
-
-def _check_drawing(plot: Path | None) -> None:
-    """Refuse a place for the figure before minutes are spent on it."""
-    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"{plot}: figures are written as .png, .svg or .pdf")
-    if plot is not None and not plot.parent.is_dir():
-        raise InputError(f"there is no folder {plot.parent} for the figure")
 
 
 def _read_weights(path: Path) -> tuple[Any, Any, Any]:
@@ -217,12 +197,7 @@ def _example(at: str | None, model: SequenceModel) -> NDArray[np.float64]:
         low, high = (float(end) for end in model.blueprint.support)
         spread = (_GOLDEN * np.arange(1, n * d + 1)) % 1.0
         return np.round(low + (high - low) * spread, 3).reshape(n, d)
-    numbers = coordinates(at.replace(";", " "))
-    if len(numbers) != n * d:
-        raise InputError(
-            f"--at {at.strip()!r}: {n} tokens of dimension {d} are {n * d} numbers, not {len(numbers)}"
-        )
-    return np.array(numbers).reshape(n, d)
+    return np.array(sequence_at(at, n, d))
 
 
 def _modulus(target: NamedMap, tokens: int) -> float | str | None:
@@ -239,10 +214,7 @@ def _measure(model: SequenceModel, target: NamedMap, samples: int) -> dict[str, 
 
 
 def _facts(
-    model: SequenceModel,
-    target: NamedMap,
-    example: NDArray[np.float64],
-    measured: dict[str, Any],
+    model: SequenceModel, target: NamedMap, example: NDArray[np.float64], measured: dict[str, Any]
 ) -> dict[str, Any]:
     from exactformer.cli.support.descriptions import model_facts
 
@@ -259,18 +231,23 @@ def _facts(
     }
 
 
-def _show(
-    model: SequenceModel,
-    target: NamedMap,
-    facts: dict[str, Any],
-    out: Path | None,
-    plot: Path | None,
-) -> None:
-    from exactformer.cli.support.sequence_panels import example_table, sequence_panel
+def _show(model: SequenceModel, target: NamedMap, facts: dict[str, Any], out: Path | None) -> None:
+    from rich.text import Text
 
-    screen = console()
+    from exactformer.cli.support.panels import certificate_panel
+
+    screen, certificate = console(), model.certificate
+    first = {"map": Text.assemble((target.name, "bold"), f": {target.summary}")}
     saved = "nowhere; -o FILE keeps it" if out is None else str(out)
-    screen.print(sequence_panel(model, target, facts["error"], saved))
-    screen.print(example_table(facts["example"]))
-    if plot is not None:
-        screen.print(f"\nDrawn in {plot}")
+    options: dict[str, Any] = {"saved": saved, "first": first, "measured": facts["error"]}
+    screen.print(certificate_panel(certificate, model.blueprint, **options))
+    table = empty_table("Token", "Input", "Code", "Output", "The map's own", "Difference", right=0)
+    columns = (facts["example"][key] for key in ("input", "codes", "output", "map"))
+    for j, (x, code, y, wanted) in enumerate(zip(*columns, strict=True), start=1):
+        away = max(abs(a - b) for a, b in zip(y, wanted, strict=True))
+        table.add_row(f"{j}", _vector(x), f"{code:,}", _vector(y), _vector(wanted), f"{away:.2g}")
+    screen.print(table)
+
+
+def _vector(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)

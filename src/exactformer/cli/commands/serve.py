@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from exactformer.cli.support.output import console
-from exactformer.errors import InputError
+from exactformer.cli.support.options import Json
+from exactformer.cli.support.output import console, print_json
+from exactformer.errors import needs
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -25,24 +26,22 @@ def serve(
     database: Annotated[
         str | None,
         typer.Option(
-            help="Where data is kept: sqlite:///file.db or postgresql://user@host/name. Unless "
-            "given, a file in the folder this system has for the data of programs.",
-            show_default=False,
+            help="The database: sqlite:///file.db or postgresql://user@host/name. Unless given, a "
+            "file in the user's data folder."
         ),
     ] = None,
     single_user: Annotated[
         bool,
         typer.Option(
-            "--single-user", help="A desk of one: no accounts, whoever sits here is the admin."
+            "--single-user", help="No accounts: everybody at this machine is the administrator."
         ),
     ] = False,
     results: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with stored runs, the evidence on paper pages; those shipped, unless given.",
+            help="Folder with stored results, shown on paper pages; the shipped ones unless given.",
             exists=True,
             file_okay=False,
-            show_default=False,
         ),
     ] = None,
     workers: Annotated[
@@ -51,22 +50,19 @@ def serve(
     secure_cookies: Annotated[
         bool,
         typer.Option(
-            "--secure-cookies", help="Send cookies over https alone: behind a proxy that speaks it."
+            "--secure-cookies", help="Send cookies over https only; for use behind a https proxy."
         ),
     ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Try the constructions in a browser, and read the papers with evidence beside each claim.
+    """Try the constructions in a browser, and read the papers with the evidence for each claim.
 
-    The first start creates the database and puts in the four papers with their references; data
-    stays on this machine. Ctrl-C ends it.
+    The first start creates the database with the four papers and their references; data stays on
+    this machine. --json prints the address once pages are served. Ctrl-C ends it, with exit code 0.
     """
-    try:
+    with needs("studio", "the studio"):
         from exactformer.studio.serving import serve as serve_studio
         from exactformer.studio.settings import Settings
-    except ModuleNotFoundError as missing:
-        raise InputError(
-            f'the studio needs {missing.name}: pip install "exactformer[studio]"'
-        ) from None
 
     settings = Settings(
         host=host,
@@ -79,8 +75,14 @@ def serve(
         settings = replace(settings, database=database)
     if results is not None:
         settings = replace(settings, results=results)
-    serve_studio(settings, _announce)
-    console(stderr=True).print("Stopped.")
+    serve_studio(settings, _print_address if as_json else _announce)
+    console(stderr=True, quiet=as_json).print("Stopped.")
+
+
+def _print_address(app: FastAPI, address: str) -> None:
+    database = app.state.database.url.render_as_string(hide_password=True)
+    single = app.state.settings.single_user
+    print_json({"address": address, "database": database, "single_user": single})
 
 
 def _announce(app: FastAPI, address: str) -> None:
@@ -97,7 +99,7 @@ def _announce(app: FastAPI, address: str) -> None:
     facts.add_row("Open", Text(address, style=f"bold link {address}"))
     facts.add_row("Data", database.url.render_as_string(hide_password=True))
     if settings.single_user:
-        facts.add_row("Accounts", "none: whoever sits here is the admin")
+        facts.add_row("Accounts", "none: everybody at this machine is the administrator")
     elif not administered:
         facts.add_row("Accounts", f"the first to register becomes admin: {address}/register")
     facts.add_row("Stop", "Ctrl-C")

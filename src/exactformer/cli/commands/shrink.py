@@ -18,14 +18,14 @@ from exactformer.cli.commands.spectrum import (
     given_inputs,
     shortened,
 )
-from exactformer.cli.support.options import Json
-from exactformer.cli.support.output import console, print_json
+from exactformer.cli.support.options import Force, Json
+from exactformer.cli.support.output import console, empty_table, print_json, print_saved
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from exactformer.spectra.shrinking.report import ShrinkReport
+    from exactformer.spectra.shrinking import ShrinkReport
 
 
 def shrink(
@@ -33,22 +33,18 @@ def shrink(
     texts: Texts = None,
     images: ImageFolder = None,
     npz: Npz = None,
-    head_dim: Annotated[
-        int | None, typer.Option(help="The new dimension of every head.", show_default=False)
-    ] = None,
+    head_dim: Annotated[int | None, typer.Option(help="The new dimension of every head.")] = None,
     energy: Annotated[
-        float | None,
-        typer.Option(help="Keep this share of the scores' energy: 0.99.", show_default=False),
+        float | None, typer.Option(help="Keep this share of the scores' energy: 0.99.")
     ] = None,
     max_loss: Annotated[
         float | None,
         typer.Option(
-            help="Search the smallest dimension that changes outputs by at most this: 0.05.",
-            show_default=False,
+            help="Search for the smallest dimension that changes outputs by at most this: 0.05."
         ),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="data, or weights: the plain truncation that looks at no input.")
+        str, typer.Option(help="data, or weights for the plain truncation that reads no input.")
     ] = "data",
     limit: Limit = 256,
     batch_size: BatchSize = 16,
@@ -56,21 +52,23 @@ def shrink(
         bool, typer.Option("--heads", help="Show every head, not only a line for each layer.")
     ] = False,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Save the new model into this folder."),
+        Path | None, typer.Option("--out", "-o", help="Save the new model into this folder.")
     ] = None,
+    force: Force = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Make the attention heads of a model smaller: new queries and keys, the best ones on your inputs.
 
-    Values and everything else stay. The report says what is saved, and how far scores, attention and
-    outputs have moved. A saved model is read by exactformer.spectra.shrinking.storage.load_shrunk.
+    Values and everything else stay. The report lists what is saved, and how far scores, attention and
+    outputs have moved. exactformer.load_shrunk reads the saved model.
     """
-    from exactformer.spectra.shrinking.shrink import shrink_heads
+    from exactformer.spectra.shrinking import shrink_heads
 
-    if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"--out {out}: there is something already; give a new folder")
+    if out is not None and out.exists() and not out.is_dir():
+        raise InputError(f"{out} is not a folder; choose another place")
+    if out is not None and out.is_dir() and any(out.iterdir()) and not force:
+        raise InputError(f"{out} exists; choose another folder, or replace its files with --force")
     shrunk = shrink_heads(
         model,
         given_inputs(model, texts, images, npz, limit, batch_size),
@@ -89,28 +87,21 @@ def shrink(
 
             tokenizer_at(model).save_pretrained(out)
     if as_json:
-        written = None if out is None else str(out)
-        print_json({**shrunk.report.to_dict(), "written": written})
+        print_json(shrunk.report.to_dict(), out)
         return
     screen = console()
     screen.print(str(shrunk.report), soft_wrap=True)
-    screen.print()
-    screen.print(_table(shrunk.report, heads))
-    if out is not None:
-        screen.print(f"\nWritten to {out}.")
+    screen.print("", _table(shrunk.report, heads))
+    print_saved(out)
 
 
 def _table(report: ShrinkReport, every_head: bool) -> Table:
     """Return a line for each head, or for each layer with the means of its heads."""
-    from rich.table import Table as RichTable
-
     by = ["layer", "head"] if every_head else ["layer"]
     rows = report.table.groupby(by, sort=False).mean(numeric_only=True).reset_index()
     names = shortened(list(dict.fromkeys(report.table["layer"])))
-    table = RichTable(box=None)
-    table.add_column("layer", overflow="fold")
-    for column in (*by[1:], "size", "new", "energy", "scores off", "attention moved"):
-        table.add_column(column, justify="right")
+    heads = (*by, "size", "new", "energy", "scores off", "attention moved")
+    table = empty_table(*heads, right=1, ruled=False)
     for row in rows.to_dict(orient="records"):
         table.add_row(
             names[row["layer"]], *([f"{row['head']:g}"] if every_head else []), *_cells(row)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.support.options import Json
-from exactformer.cli.support.output import console, print_json
+from exactformer.cli.support.options import Force, Json, Plot, out_file
+from exactformer.cli.support.output import console, empty_table, print_json, print_saved
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,21 +22,18 @@ ModelFolder = Annotated[
         help="Folder of a saved Hugging Face model; nothing is fetched.", show_default=False
     ),
 ]
-Texts = Annotated[
-    Path | None, typer.Option(help="A text file, one input a line.", show_default=False)
-]
-ImageFolder = Annotated[Path | None, typer.Option(help="A folder of images.", show_default=False)]
+Texts = Annotated[Path | None, typer.Option(help="A text file, one input per line.")]
+ImageFolder = Annotated[Path | None, typer.Option(help="A folder of images.")]
 Npz = Annotated[
     Path | None,
     typer.Option(
-        help="Arrays named as the model's arguments, one entry an input.", show_default=False
+        help="Arrays named as the model's arguments, one entry per input.", show_default=False
     ),
 ]
-Limit = Annotated[int, typer.Option(help="Use at most so many inputs.", min=1)]
+Limit = Annotated[int, typer.Option(help="Use at most this many inputs.", min=1)]
 BatchSize = Annotated[int, typer.Option(help="Inputs the model sees at once.", min=1)]
 Device = Annotated[
-    str | None,
-    typer.Option(help="cpu or cuda; a GPU if there is one, unless given.", show_default=False),
+    str | None, typer.Option(help="cpu or cuda; a GPU if there is one, unless given.")
 ]
 
 
@@ -50,18 +47,16 @@ def spectrum(
     control: Annotated[
         str | None,
         typer.Option(
-            help="Analyse a copy with weights shuffled or reinitialised too.", show_default=False
+            help="Also analyse a copy with weights shuffled or reinitialised.", show_default=False
         ),
     ] = None,
     centred: Annotated[
-        bool, typer.Option("--centred", help="Leave out what a softmax does not see: the mean key.")
+        bool, typer.Option("--centred", help="Subtract the mean key, which a softmax does not see.")
     ] = False,
     heads: Annotated[
         bool, typer.Option("--heads", help="Show every head, not only a line for each layer.")
     ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw into this .png, .svg or .pdf.", show_default=False)
-    ] = None,
+    plot: Plot = None,
     kind: Annotated[
         str, typer.Option(help="What to draw: both, violin, decay or needed.")
     ] = "both",
@@ -69,23 +64,22 @@ def spectrum(
     head: Annotated[int, typer.Option(help="Head to draw.", min=0)] = 0,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Write all of it, .safetensors, or the table, .csv."),
+        out_file("Write everything (.safetensors) or the table (.csv).", ".safetensors", ".csv"),
     ] = None,
+    force: Force = False,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Measure the singular values of the attention scores of a model, head by head, on your inputs.
 
-    Queries and keys are taken from the model as it runs, and attention rebuilt from them must be the
-    model's own. Columns 99 % and 99.9 % are the head dimensions that keep so much of the scores' energy
-    with one basis for all inputs.
+    Queries and keys are taken from the model as it runs, and attention rebuilt from them must equal
+    the model's own. Columns 99 % and 99.9 % are the head dimensions that keep this share of the scores'
+    energy with one basis for all inputs.
     """
     from exactformer.spectra import spectrum as analyse
 
     if kind not in ("both", "violin", "decay", "needed"):
         raise InputError(f"--kind {kind}: choose both, violin, decay or needed")
-    if out is not None and out.suffix not in (".safetensors", ".csv"):
-        raise InputError(f"--out {out}: write .safetensors or .csv")
     result = analyse(
         model,
         given_inputs(model, texts, images, npz, limit, batch_size),
@@ -103,11 +97,11 @@ def spectrum(
         result.table.to_csv(out, index=False)
     elif out is not None:
         result.save(out)
-    written = [str(path) for path in (plot, out) if path is not None]
     if as_json:
-        print_json({**result.to_dict(), "written": written})
+        print_json(result.to_dict(), out, plot)
     else:
-        _show(result, heads, written)
+        _show(result, heads)
+        print_saved(out, plot)
 
 
 def given_inputs(
@@ -131,9 +125,7 @@ def given_inputs(
     return read_arrays(npz, batch_size, limit)
 
 
-def _show(result: Spectrum, every_head: bool, written: list[str]) -> None:
-    from rich.markup import escape
-
+def _show(result: Spectrum, every_head: bool) -> None:
     screen = console()
     first = result.layers[0]
     screen.print(
@@ -149,19 +141,13 @@ def _show(result: Spectrum, every_head: bool, written: list[str]) -> None:
         screen.print("The control, whose weights know nothing:")
         screen.print(_by_head(result.control) if every_head else _by_layer(result.control))
     for left in result.left_out:
-        screen.print(f"Left out: {escape(str(left))}.")
-    for path in written:
-        screen.print(f"Written to {path}.")
+        screen.print(f"Left out: {left}.")
 
 
 def _by_layer(result: Spectrum) -> Table:
-    from rich.table import Table
-
     names = shortened([layer.name for layer in result.layers])
-    table = Table(box=None)
-    table.add_column("layer", overflow="fold")
-    for column in ("heads", "size", "σ₁", "rank", "effective", "α", "99 %", "99.9 %"):
-        table.add_column(column, justify="right")
+    heads = ("layer", "heads", "size", "σ₁", "rank", "effective", "α", "99 %", "99.9 %")
+    table = empty_table(*heads, right=1, ruled=False)
     for layer in result.layers:
         rows = result.table[result.table["layer"] == layer.name]
         forms = {"sigma_1": ".3g", "rank": "d", "effective_rank": ".1f", "alpha": ".2f"}
@@ -172,14 +158,10 @@ def _by_layer(result: Spectrum) -> Table:
 
 
 def _by_head(result: Spectrum) -> Table:
-    from rich.table import Table
-
     names = shortened([layer.name for layer in result.layers])
-    table = Table(box=None)
-    table.add_column("layer", overflow="fold")
-    for column in ("head", "σ₁", "rank", "effective", "α", "R²", "99 %", "99.9 %"):
-        table.add_column(column, justify="right")
-    table.add_column("verdict")
+    heads = ("layer", "head", "σ₁", "rank", "effective", "α", "R²", "99 %", "99.9 %", "verdict")
+    table = empty_table(*heads, right=1, ruled=False)
+    table.columns[-1].justify = "left"
     for row in result.table.to_dict(orient="records"):
         table.add_row(
             names[row["layer"]],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -19,27 +19,27 @@ R = TypeVar("R")
 
 
 def in_order(function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
-    """Apply ``function`` on all cores; yield item and result in order, few items ahead.
+    """Apply ``function`` on all cores; yield item and result in order, two items per core ahead.
 
     Torch's own threads wait for each other after every small product, which on a busy machine costs
-    several times the work; whole batches side by side do not.
+    several times the work; whole batches side by side do not. Items are taken in this thread, while
+    the ones before are computed: joblib would take them in another, where Ctrl-C reaches no read.
     """
-    threads = torch.get_num_threads()
+    from joblib import Parallel, delayed
+
+    threads, source = torch.get_num_threads(), iter(items)
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(threads) as pool:
-            pending: deque[tuple[T, Future[R]]] = deque()
-            try:
-                for item in items:
-                    pending.append((item, pool.submit(function, item)))
-                    if len(pending) > 2 * threads:
-                        first, result = pending.popleft()
-                        yield first, result.result()
-                while pending:
-                    first, result = pending.popleft()
-                    yield first, result.result()
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+        with Parallel(threads, prefer="threads", return_as="generator", pre_dispatch="all") as pool:
+            piece = list(islice(source, threads))
+            while piece:
+                results = pool(delayed(function)(item) for item in piece)
+                try:
+                    ahead = list(islice(source, threads))
+                    yield from zip(piece, results, strict=True)
+                finally:
+                    deque(results, maxlen=0)  # joblib warns of results that nobody takes
+                piece = ahead
     finally:
         torch.set_num_threads(threads)
 
@@ -52,7 +52,6 @@ def values(model: PolynomialModel, points: NDArray[Any]) -> NDArray[Any]:
 
 def as_array(computed: torch.Tensor) -> NDArray[Any]:
     """Return a tensor as NumPy holds it, which has no bfloat16."""
-    array: NDArray[Any] = (
-        computed.float() if computed.dtype == torch.bfloat16 else computed
-    ).numpy()
+    is_brain = computed.dtype == torch.bfloat16
+    array: NDArray[Any] = (computed.float() if is_brain else computed).numpy()
     return array

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from exactformer.cli.support.output import empty_table
 from exactformer.polynomials.blueprint import labels, title
 
 if TYPE_CHECKING:
@@ -53,12 +53,8 @@ def _drawn(matrix: Matrix, rows: list[str], columns: list[str], screen: Console)
 
 
 def _table(cells: list[list[str]], rows: list[str], columns: list[str]) -> Table:
-    table = Table(
-        "", *columns, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="cyan"
-    )
+    table = empty_table("", *columns, right=1)
     table.columns[0].style = "cyan"
-    for column in table.columns[1:]:
-        column.justify = "right"
     for name, row in zip(rows, cells, strict=True):
         table.add_row(name, *(Text(c, style="dim" if c == _ZERO else "") for c in row))
     return table

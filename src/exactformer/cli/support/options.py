@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,20 +13,56 @@ from exactformer.errors import InputError
 if TYPE_CHECKING:
     import torch
 
-ModelFile = Annotated[
-    Path, typer.Argument(help="A model saved by exactformer.", show_default=False)
+_LONGEST = 1000
+
+
+def check_free(force: bool, *paths: Path) -> None:
+    """Refuse places that exist, unless they are files that ``--force`` replaces."""
+    for path in paths:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a file; choose another place")
+        if path.exists() and not force:
+            raise InputError(f"{path} exists; choose another place, or replace it with --force")
+
+
+def out_file(help: str, *endings: str, plot: bool = False) -> Any:
+    """Return ``-o/--out``, or ``--plot``, of a command that also takes ``force: Force``.
+
+    A place where nothing can be written, or another ending, is refused before any work is done.
+    """
+
+    def check(ctx: typer.Context, path: Path | None) -> Path | None:
+        if path is None or str(path) == "-":
+            return path
+        check_free(ctx.params["force"], path)
+        if endings and path.suffix.lower() not in endings:
+            others, _, last = ", ".join(endings).rpartition(", ")
+            raise InputError(
+                f"{path}: write {others} or {last}" if others else f"{path}: write {last}"
+            )
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+        return path
+
+    return typer.Option(*(["--plot"] if plot else ["--out", "-o"]), help=help, callback=check)
+
+
+Force = Annotated[
+    bool, typer.Option("--force", is_eager=True, help="Replace output files that exist.")
 ]
+Plot = Annotated[
+    Path | None,
+    out_file("Draw into this .png, .svg or .pdf.", ".png", ".svg", ".pdf", plot=True),
+]
+ModelFile = Annotated[Path, typer.Argument(help="A model saved by exactformer.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else, errors included.")
 ]
-_LONGEST = 1000
-
 Dtype = Annotated[str, typer.Option(help="float64, float32, bfloat16 or float16.")]
 Executor = Annotated[
     str | None,
     typer.Option(
-        help="fused for the proven closed form where there is one (default), literal for every matrix.",
-        show_default=False,
+        help="fused for the proven closed form where there is one (default), literal for every matrix."
     ),
 ]
 MemoryLimit = Annotated[
@@ -91,3 +127,14 @@ def coordinates(text: str) -> list[float]:
         return [float(cell) for cell in cells]
     except ValueError:
         raise InputError(f"--at {text.strip()!r}: a point is numbers with commas between") from None
+
+
+def sequence_at(text: str, tokens: int, dim: int) -> list[list[float]]:
+    """Return a sequence (tokens, dim) such as ``0.1,0.7,0.4``, token after token."""
+    numbers = coordinates(text.replace(";", " "))
+    if len(numbers) != tokens * dim:
+        raise InputError(
+            f"--at {text.strip()!r}: {tokens} tokens of dimension {dim} are {tokens * dim} numbers, "
+            f"not {len(numbers)}"
+        )
+    return [numbers[start : start + dim] for start in range(0, len(numbers), dim)]

@@ -16,7 +16,7 @@ from exactformer.core.certificate import Bound, Certificate, Kind
 from exactformer.core.formats import FORMATS
 from exactformer.errors import CertificationError
 
-MARKS = {
+_MARKS = {
     Kind.PROVEN: ("✓", "bold green"),
     Kind.NUMERICAL: ("≈", "bold yellow"),
     Kind.ESTIMATED: ("?", "bold yellow"),
@@ -82,7 +82,7 @@ def add_certificate(rows: Table, certificate: Certificate) -> None:
     """Add the claims, each with its kind, and the bound: in every format, or with its parts."""
     for claim in certificate.claims:
         text = claim.text if claim.kind is Kind.PROVEN else str(claim)
-        row(rows, claim.name, text, MARKS[claim.kind])
+        row(rows, claim.name, text, _MARKS[claim.kind])
     executors = getattr(certificate, "executors", None)
     if executors is None:
         _add_bound(rows, certificate)
@@ -104,7 +104,7 @@ def _add_bound(rows: Table, certificate: Certificate) -> None:
     except CertificationError as error:
         row(rows, "bound", Text(f"none: {error}", style="dim"))
         return
-    row(rows, "error", f"{bound_text(bound)} in {certificate.dtype}", MARKS[bound.kind])
+    row(rows, "error", f"{bound_text(bound)} in {certificate.dtype}", _MARKS[bound.kind])
     for name, value in bound.parts.items() if len(bound.parts) > 1 else ():
         row(rows, "", Text(f"{value:<{_COLUMN}.3g}{name}", style="dim"))
 
@@ -133,7 +133,7 @@ def _add_formats(rows: Table, certificate: Certificate, executors: tuple[str, ..
         text = Text("".join(f"{value:<{_COLUMN}}" for value in columns.values()))
         if 0 < scale < float("inf"):
             text.append(f"{bound / scale:.1e}", style="dim")
-        row(rows, name, text, MARKS[bound.kind])
+        row(rows, name, text, _MARKS[bound.kind])
 
 
 def _other(certificate: Certificate, dtype: str, executor: str) -> str:

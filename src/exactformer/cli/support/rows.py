@@ -62,17 +62,16 @@ class RowFunction:
         Rows outside have the value NaN, zero or whatever the model computes, by ``outside``.
         """
         inputs = torch.from_numpy(rows).to(self.dtype)
+        if self.family == "sequences":
+            blueprint = self.model.blueprint
+            inputs = inputs.reshape(len(rows), blueprint.tokens, blueprint.dim)
         with torch.inference_mode():
-            if self.family == "polynomials":
-                values = as_array(self.model(inputs))
-                off = np.isnan(values).any(axis=tuple(range(1, values.ndim)))
-                return values, off if self.outside != "allow" else np.zeros(len(rows), dtype=bool)
-            off = np.asarray(self._off_domain(inputs).any(axis=1))
-            values = np.zeros((len(rows), *self.shape), as_array(inputs[:0]).dtype)
-            values[off] = 0.0 if self.outside == "zero" else np.nan
-            if not off.all():
-                values[~off] = as_array(self._run(inputs[~off]))
-            return values, off
+            values = as_array(self.model(inputs)).reshape(len(rows), *self.shape)
+        off = np.isnan(values).reshape(len(rows), -1).any(axis=1)
+        if self.outside == "allow":
+            off[:] = False
+        values[off] = 0.0 if self.outside == "zero" else np.nan
+        return values, off
 
     def bound(self) -> Bound | None:
         """How far values can be from the target; None where nothing is known."""
@@ -83,41 +82,15 @@ class RowFunction:
             return None
 
     def where(self, row: NDArray[Any]) -> str:
-        """Say what lies outside in a row that does."""
+        """Return what lies outside in a row that does, for messages."""
         blueprint = self.model.blueprint
         if self.family == "polynomials":
             domain = blueprint.domain
             return f"the point has {_farthest(domain, self.columns, row)}, outside {domain}"
-        j = int(np.argmax(self._off_domain(torch.from_numpy(row).to(self.dtype))))
-        low, high = self._ends()
-        end = ")" if self.family == "sequences" else "]"
-        return f"{self.columns[j]} is {row[j]:.6g}, outside [{low}, {high}{end}"
-
-    def _ends(self) -> tuple[Any, Any]:
-        blueprint = self.model.blueprint
-        ends: tuple[Any, Any] = (
-            blueprint.support if self.family == "sequences" else blueprint.domain
-        )
-        return ends
-
-    def _off_domain(self, inputs: torch.Tensor) -> NDArray[np.bool_]:
-        """Return which numbers of sequences lie outside."""
-        low, high = self._ends()
-        if self.family == "sequences":
-            from exactformer.core.upper import float_above
-
-            inside = (inputs >= float_above(low)) & (inputs < float_above(high))
-        else:
-            room = torch.finfo(self.dtype).eps * float(max(abs(low), abs(high)))
-            inside = (inputs >= float(low) - room) & (inputs <= float(high) + room)
-        return ~inside.numpy()
-
-    def _run(self, inputs: torch.Tensor) -> torch.Tensor:
-        if self.family == "sequences":
-            blueprint = self.model.blueprint
-            inputs = inputs.reshape(len(inputs), blueprint.tokens, blueprint.dim)
-        values: torch.Tensor = self.model(inputs)
-        return values.reshape(len(inputs), -1)
+        is_map = self.family == "sequences"
+        low, high = blueprint.support if is_map else blueprint.domain
+        j = int(np.argmax(np.maximum(float(low) - row, row - float(high))))
+        return f"{self.columns[j]} is {row[j]:.6g}, outside [{low}, {high}{')' if is_map else ']'}"
 
 
 def open_model(
@@ -127,16 +100,15 @@ def open_model(
     family, number_format = family_of(file), torch_dtype(dtype)
     if outside not in OUTSIDE[family]:
         raise InputError(f"--outside {outside}: choose one of {', '.join(OUTSIDE[family])}")
-    options: dict[str, Any] = {"memory_limit": memory_limit}
+    # Rows off the domain come back as NaN, which tells on what line they stand.
+    marked = "allow" if outside == "allow" else "nan"
+    options: dict[str, Any] = {"memory_limit": memory_limit, "outside": marked}
     if executor is not None:
         options["executor"] = executor
     if family != "sequences":
         options["dtype"] = number_format
     elif number_format != torch.float64:
         raise InputError(f"--dtype {dtype}: sequence models compute in float64")
-    if family == "polynomials":
-        # Points off the domain come back as NaN, which tells on what line they stand.
-        options["outside"] = "allow" if outside == "allow" else "nan"
     model: Any = load(file, **options)
     columns, outputs = _names(family, model.blueprint)
     return RowFunction(model, family, columns, outputs, number_format, outside)

@@ -1,4 +1,4 @@
-"""What the command line does with mistakes: one message, exit code 2, no traceback.
+"""Exit codes and messages: 0 for yes, 1 for no, 2 for misuse, 130 for Ctrl-C; never a traceback.
 
 With ``--json`` the message is a JSON object ``{"error": class, "message": text}`` on stdout, so that
 a program reads one stream whatever happens.
@@ -11,32 +11,47 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from exactformer.cli.support.output import print_error, print_json
-from exactformer.errors import ExactformerError
+from exactformer.cli.support.output import print_error
+from exactformer.errors import (
+    AlteredFileError,
+    CertificationError,
+    DriftError,
+    ExactformerError,
+    ToleranceError,
+)
 
 _JSON = "exactformer.json"
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+_NO = (CertificationError, AlteredFileError, ToleranceError, DriftError)
+
+
+def exit_code(error: Exception) -> int:
+    """Return 1 if the answer is no (not proven, not reproduced), 2 for every other mistake."""
+    return 1 if isinstance(error, _NO) else 2
 
 
 class Group(TyperGroup):
     """Turns what the package raises into messages."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Note whether JSON is asked for: mistakes in other options are reported that way too."""
+        """Note whether JSON is wanted: mistakes in other options are reported that way too."""
         ctx.meta[_JSON] = "--json" in (args[: args.index("--")] if "--" in args else args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; whatever is wrong is said once."""
+        """Run the command; report whatever is wrong once."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            typer.echo("Interrupted.", err=True)
+        except KeyboardInterrupt as stop:
+            message = "\n".join(["Interrupted.", *getattr(stop, "__notes__", [])])
+            if ctx.meta[_JSON]:
+                _fail(ctx, "Interrupted", message, 130)
+            typer.echo(message, err=True)
             raise typer.Exit(130) from None
         except BrokenPipeError:
             raise  # whoever read our output has had enough: not a mistake
         except ExactformerError as error:
-            _fail(ctx, type(error).__name__, str(error))
+            _fail(ctx, type(error).__name__, str(error), exit_code(error))
         except OSError as error:
             named = f"{error.filename}: " if error.filename else ""
             _fail(ctx, type(error).__name__, f"{named}{error.strerror or error}")
@@ -49,10 +64,10 @@ class Group(TyperGroup):
 
 
 class Command(TyperCommand):
-    """Lets a polynomial begin with a minus: ``-x^2`` is no option, so it is an argument."""
+    """Lets a polynomial begin with a minus: ``-x^2`` is not an option, so it is an argument."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Keep what starts with one dash and is no declared option from being read as one."""
+        """Keep text that starts with one dash and is not a declared option from being read as one."""
         options = {name for parameter in self.params for name in parameter.opts}
         options.update(ctx.help_option_names)
         end = args.index("--") if "--" in args else len(args)
@@ -64,9 +79,6 @@ def _is_value(argument: str, options: set[str]) -> bool:
     return len(argument) > 1 and argument[0] == "-" != argument[1] and argument[:2] not in options
 
 
-def _fail(ctx: Any, kind: str, message: str) -> None:
-    if ctx.meta[_JSON]:
-        print_json({"error": kind, "message": message})
-    else:
-        print_error(message)
-    raise typer.Exit(2)
+def _fail(ctx: Any, kind: str, message: str, code: int = 2) -> None:
+    print_error(kind, message, ctx.meta[_JSON])
+    raise typer.Exit(code)

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.errors import InputError
+from exactformer.cli.support.output import whole_file
 
 Write = Callable[[NDArray[Any]], None]
 
@@ -25,23 +25,14 @@ def values_to(out: Path | None, header: Sequence[str], shape: tuple[int, ...]) -
     if out is None:
         yield _csv_writer(sys.stdout, header)
         return
-    if out.suffix.lower() not in (".csv", ".npy"):
-        raise InputError(f"{out}: values are written as .csv or .npy")
-    if out.exists() and not out.is_file():
-        raise InputError(f"{out} is not a file; choose another place for the values")
-    partial = out.with_name(f"{out.name}.partial")
-    try:
-        if out.suffix.lower() == ".npy":
-            with partial.open("wb") as binary:
-                pieces: list[NDArray[Any]] = []
-                yield pieces.append
-                np.save(binary, np.concatenate(pieces) if pieces else np.empty((0, *shape)))
-        else:
-            with partial.open("w", encoding="utf-8", newline="") as text:
-                yield _csv_writer(text, header)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
+    is_array = out.suffix.lower() == ".npy"
+    with whole_file(out, "wb" if is_array else "w") as file:
+        if not is_array:
+            yield _csv_writer(file, header)
+            return
+        pieces: list[NDArray[Any]] = []
+        yield pieces.append
+        np.save(file, np.concatenate(pieces) if pieces else np.empty((0, *shape)))
 
 
 def _csv_writer(stream: TextIO, header: Sequence[str]) -> Write:

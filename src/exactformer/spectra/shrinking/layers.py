@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from exactformer.errors import InputError
 from exactformer.spectra.batches import Batch, batches
 from exactformer.spectra.errors import ExtractionError
-from exactformer.spectra.extract import Watch, watching
+from exactformer.spectra.extraction import Watch, watching
 from exactformer.spectra.omissions import LeftOut
 from exactformer.spectra.preparation import float_dtype
 from exactformer.spectra.primitives import Attention
@@ -71,13 +70,7 @@ def layers_of(model: nn.Module, batch: Batch) -> tuple[tuple[Layer, ...], tuple[
             found[name] = _layer(name, scores)
 
     with watching(model) as watch:
-        try:
-            watch.run(batch, look)
-        except (TypeError, IndexError, RuntimeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            kind = type(model).__name__
-            raise InputError(f"{kind} could not run on the first batch: {error}") from error
+        watch.run(batch, look)
     verify(model, batch)
     _refuse_shared(found.values())
     for layer in found.values():
@@ -106,7 +99,7 @@ def _attended(watch: Watch, batch: Batch, names: Sequence[str]) -> dict[str, Sco
 
     def note(scores: Scores, attention: Attention) -> None:
         if scores.name in names:
-            _refuse_nan(scores)
+            scores.check_finite()
             seen[scores.name] = scores
         if len(seen) == len(names):
             raise _Enough
@@ -177,18 +170,6 @@ def _refuse_shared(layers: Any) -> None:
                     "heads that share weights in this way are not shrunk"
                 )
             owners[module] = layer.name
-
-
-def _refuse_nan(scores: Scores) -> None:
-    there = scores.query_tokens[:, None, :, None], scores.key_tokens[:, None, :, None]
-    if not all(
-        bool(torch.isfinite(x.masked_fill(~t, 0)).all())
-        for x, t in zip((scores.queries, scores.keys), there, strict=True)
-    ):
-        raise InputError(
-            f"module {scores.name!r} has queries or keys that are not finite: look for NaN or "
-            "infinities in the weights and inputs"
-        )
 
 
 def _with_bias(projection: Projection, model: nn.Module) -> Tensor:

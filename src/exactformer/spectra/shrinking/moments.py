@@ -25,9 +25,9 @@ from torch import Tensor
 from exactformer.errors import InputError
 from exactformer.spectra.scores import HIDDEN, Scores
 
-BLOCKS = 16
+_BLOCKS = 16
 """Blocks of queries in an input whose queries do not all see the same keys."""
-MEMORY = 2**29
+_MEMORY = 2**29
 """Bytes of moments that are kept apart for one layer; inputs beyond do not enter."""
 
 
@@ -52,8 +52,8 @@ class Moments:
         return (fitted - 2 * crossed + self.total).clamp(min=0)
 
 
-class Collecting:
-    """Adds up moments of one layer; memory ends at :data:`MEMORY`."""
+class MomentSums:
+    """Adds up moments of one layer; memory ends at :data:`_MEMORY`."""
 
     def __init__(self) -> None:
         self._queries: list[Tensor] = []
@@ -65,7 +65,7 @@ class Collecting:
     @property
     def full(self) -> bool:
         """Whether no further input enters."""
-        return self._bytes >= MEMORY
+        return self._bytes >= _MEMORY
 
     def add(self, original: Scores, changed: Scores) -> None:
         """Add the inputs of a batch, as the original model and the changed one attend to them."""
@@ -113,7 +113,7 @@ def blocks(seen: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     if not len(rows):
         return
     alike = bool((seen[rows] == seen[rows[:1]]).all())
-    for part in [rows] if alike else rows.chunk(BLOCKS):
+    for part in [rows] if alike else rows.chunk(_BLOCKS):
         yield part, seen[part]
 
 

@@ -20,7 +20,7 @@ from exactformer.errors import InputError
 from exactformer.progress import progress as progress_bar
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.errors import ExtractionError
-from exactformer.spectra.preparation import float_dtype, load, prepared
+from exactformer.spectra.preparation import float_dtype, model_and_inputs, prepared
 from exactformer.spectra.shrinking.accounting import account
 from exactformer.spectra.shrinking.calibration import Choice, Fitted, Method, calibrate
 from exactformer.spectra.shrinking.forms import Form, Plan, compact, possible_dims, possible_form
@@ -29,7 +29,6 @@ from exactformer.spectra.shrinking.measurement import output_change
 from exactformer.spectra.shrinking.report import ShrinkReport
 from exactformer.spectra.shrinking.solution import Truncation
 from exactformer.spectra.shrinking.storage import save_shrunk
-from exactformer.spectra.texts import TokenizedTexts, are_texts, tokenizer_at
 
 Metric = Callable[[nn.Module], float]
 _AGREE = 1e-4
@@ -86,11 +85,7 @@ def shrink_heads(
         progress: Whether to show a bar in a terminal.
     """
     _check(head_dim, energy, max_loss, method)
-    if isinstance(model, str | Path):
-        tokenizer = tokenizer_at(model) if tokenizer is None and are_texts(inputs) else tokenizer
-        model = load(model)
-    if are_texts(inputs):
-        inputs = TokenizedTexts(inputs, tokenizer, model, batch_size)
+    model, inputs = model_and_inputs(model, inputs, tokenizer, batch_size)
     ready = prepared(model, device)
     if metric is not None:
         metric = _at_home(metric, model)

@@ -21,9 +21,10 @@ import torch
 from torch import Tensor
 
 from exactformer.spectra.shrinking.moments import Moments
+from exactformer.spectra.singular import symmetric_root
 
-SWEEPS = 3
-STEPS = 4
+_SWEEPS = 3
+_STEPS = 4
 _TINY = 1e-12
 """Singular values, or shares of an error, below this times the largest are rounding."""
 
@@ -59,7 +60,7 @@ class Truncation:
 
 def truncation(queries: Tensor, keys: Tensor) -> Truncation:
     """Return the decomposition for moments P and K (key heads, m, m)."""
-    p, k = _root(queries), _root(keys)
+    p, k = symmetric_root(queries), symmetric_root(keys)
     u, values, vh = torch.linalg.svd(p @ k)
     real = values > _TINY * values[:, :1]
     scale = torch.where(real, values, 1.0).rsqrt() * real
@@ -73,7 +74,7 @@ def refined(moments: Moments, left: Tensor, right: Tensor) -> tuple[Tensor, Tens
         return left, right
     p_inverse = _pseudo_inverse(moments.queries.sum(dim=0))
     k_inverse = _pseudo_inverse(moments.keys.sum(dim=0))
-    for _ in range(SWEEPS):
+    for _ in range(_SWEEPS):
         inner = right.mT @ moments.keys @ right
         a = _solve(moments.queries, inner, moments.cross @ right, left, p_inverse)
         inner = a.mT @ moments.queries @ a
@@ -105,7 +106,7 @@ def _solve(outer: Tensor, inner: Tensor, right: Tensor, start: Tensor, inverse: 
     residual = right - (outer @ x @ inner).sum(dim=0)
     step = ahead = inverse @ residual @ across
     size = dot(residual, ahead)
-    for _ in range(STEPS):
+    for _ in range(_STEPS):
         image = (outer @ step @ inner).sum(dim=0)
         length = _ratio(size, dot(step, image))
         x, residual = x + length * step, residual - length * image
@@ -117,12 +118,6 @@ def _solve(outer: Tensor, inner: Tensor, right: Tensor, start: Tensor, inverse: 
 
 def _ratio(above: Tensor, below: Tensor) -> Tensor:
     return torch.where(below > 0, above / torch.where(below > 0, below, 1.0), 0.0)
-
-
-def _root(moment: Tensor) -> Tensor:
-    values, vectors = torch.linalg.eigh(moment)
-    root: Tensor = vectors * values.clamp(min=0).sqrt()[..., None, :] @ vectors.mT
-    return root
 
 
 def _pseudo_inverse(moment: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from exactformer.errors import InputError
+from exactformer.errors import InputError, needs
 from exactformer.spectra.scores import Projection
 from exactformer.spectra.shrinking.forms import Plan, compact
 from exactformer.spectra.shrinking.layers import Layer
@@ -53,8 +53,9 @@ def save_shrunk(shrunk: Shrunk, folder: str | Path) -> None:
 
 
 def load_shrunk(folder: str | Path) -> nn.Module:
-    """Load what :func:`save_shrunk` wrote."""
-    import transformers
+    """Load a model with smaller heads that ``Shrunk.save`` or ``exactformer shrink`` wrote."""
+    with needs("models", "loading a model by its path"):
+        import transformers
     from safetensors.torch import load_model
 
     folder = Path(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from exactformer.errors import InputError
+from exactformer.errors import needs
 
 
 def bleu(lines: Sequence[str], references: Sequence[str]) -> float:
@@ -14,9 +14,7 @@ def bleu(lines: Sequence[str], references: Sequence[str]) -> float:
 
 
 def counter() -> Any:
-    """Return sacrebleu's counter; call this early, so that a missing package stops no long training."""
-    try:
+    """Return sacrebleu's counter; called before a long training, it reports a missing package."""
+    with needs("reproduce", "BLEU"):
         from sacrebleu.metrics.bleu import BLEU
-    except ImportError:
-        raise InputError("BLEU is counted by sacrebleu: pip install sacrebleu") from None
     return BLEU()

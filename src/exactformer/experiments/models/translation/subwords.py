@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.errors import InputError
+from exactformer.errors import InputError, needs
 
 PAD, START, END = range(3)
 SMALLEST = 256 + END + 1
@@ -27,12 +27,8 @@ class Subwords:
             raise InputError(
                 f"vocabulary is {vocabulary}; the bytes and three signs alone are {SMALLEST}."
             )
-        try:
+        with needs("reproduce", "byte-pair encoding"):
             from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-        except ImportError:
-            raise InputError(
-                "byte-pair encoding needs tokenizers, which comes with: pip install transformers"
-            ) from None
         self._tokenizer: Any = Tokenizer(models.BPE())
         self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         self._tokenizer.decoder = decoders.ByteLevel()

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from exactformer.errors import InputError
 from exactformer.spectra.adapters import Adapter, Call, adapter_of
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.dataflow import DataFlow
@@ -34,7 +35,7 @@ from exactformer.spectra.projections import (
 from exactformer.spectra.scores import Scores, seen_keys
 from exactformer.spectra.switches import fused
 
-Each = Callable[[Scores, Attention], None]
+_Each = Callable[[Scores, Attention], None]
 
 
 @dataclass
@@ -58,12 +59,12 @@ class Watch:
         self._calls: dict[str, int] = {}
         self._lengths: dict[tuple[int, int], Tensor] = {}
         self._batch = Batch()
-        self._each: Each = lambda scores, attention: None
+        self._each: _Each = lambda scores, attention: None
         self._flow = DataFlow(model, self._place)
         self.left_out: tuple[LeftOut, ...] = ()
         self._names = {module: name for name, module in model.named_modules()}
 
-    def run(self, batch: Batch, each: Each | None = None) -> list[Scores]:
+    def run(self, batch: Batch, each: _Each | None = None) -> list[Scores]:
         """Run the model once; hand what each module attends with to ``each``, or return it all."""
         kept: list[Scores] = []
         self._each = each or (lambda scores, attention: kept.append(scores))
@@ -71,8 +72,16 @@ class Watch:
         self._stack.clear()
         self._flow = flow = DataFlow(self._model, self._place)
         seen = Primitives(self._attended, self._softmaxed, self._whole, flow.resting)
-        with torch.no_grad(), _uncompiled(), flow, seen:
-            batch.call(self._model)
+        try:
+            with torch.no_grad(), _uncompiled(), flow, seen:
+                batch.call(self._model)
+        except InputError:
+            raise
+        except (TypeError, IndexError, RuntimeError, ValueError) as error:
+            kind = type(self._model).__name__
+            raise InputError(
+                f"{kind} could not run on {batch}: {type(error).__name__}: {error}"
+            ) from error
         self.left_out = flow.left_out()
         return kept
 
@@ -218,7 +227,7 @@ def _uncompiled() -> AbstractContextManager[Any]:
     return nullcontext() if stance is None else stance("force_eager")
 
 
-class Hooked(Protocol):
+class _Hooked(Protocol):
     """What is told when modules begin and end."""
 
     def enter(self, module: nn.Module, args: Any) -> None:
@@ -228,7 +237,7 @@ class Hooked(Protocol):
         """Note that a module has run."""
 
 
-W = TypeVar("W", bound=Hooked)
+W = TypeVar("W", bound=_Hooked)
 
 
 @contextmanager

