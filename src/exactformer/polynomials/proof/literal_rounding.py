@@ -20,7 +20,7 @@ from functools import cached_property
 from math import ceil, isfinite, log2
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from exactformer.core.arrays import Array
 from exactformer.core.formats import FloatFormat
@@ -164,7 +164,7 @@ class Analysis:
 
     def sum_noise(self, count: ArrayLike, absolute: Upper) -> Upper:
         """Bound the rounding of sums of ``count`` terms, in any order."""
-        additions = np.maximum(np.asarray(count, dtype=int) - 1, 0)
+        additions: NDArray[np.int_] = np.maximum(np.asarray(count, dtype=int) - 1, 0)
         gammas = self.gamma(np.arange(additions.max(initial=0) + 1))
         return gammas[additions] * absolute + additions * self.flush
 
