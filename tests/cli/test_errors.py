@@ -239,7 +239,7 @@ def test_nothing_is_written_when_a_later_line_is_wrong(call, law, tmp_path):
     ("arguments", "words"),
     [
         (["--plot", "figure.jpg"], r"\.png, \.svg or \.pdf"),
-        (["--plot", "nowhere/figure.png"], "nowhere/figure.png: No such"),
+        (["--plot", "nowhere/figure.png"], "there is no folder nowhere"),
         (["--plot", "figure.png", "--at", "1"], "2 coordinates"),
         (["--plot", "figure.png", "--at", "1,one"], "numbers with commas"),
         (["--plot", "figure.png", "--at", "3,4"], "outside ‖x‖ ≤ 2"),
