@@ -46,7 +46,7 @@ _HOMES = {
     "CouplingModel": "couplings.model",
     "Measured": "core.certificate",
     "Polynomial": "algebra",
-    "PolynomialAttentionRegressor": "learning.regressor",
+    "PolynomialAttentionRegressor": "learning.laws.regressor",
     "PolynomialModel": "polynomials.model",
     "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
@@ -63,7 +63,7 @@ _HOMES = {
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
-    "shrink_heads": "spectra.shrink",
+    "shrink_heads": "spectra.shrinking.shrink",
     "spectrum": "spectra",
     "universality_curve": "polynomials.functions.curve",
 }
