@@ -26,7 +26,7 @@ def on_page_markdown(markdown, page, config, files):
 def value(name: str, path: str, form: str) -> str:
     """Return one number as text, such as ``value("jiang-table-2", "RNN, original", ".1e")``."""
     text = format(number(name, path), form)
-    return re.sub(r"e([+-])0(\d)", r"e\1\2", text).replace("e+", "e").replace("-", "−")
+    return re.sub(r"e([+-])0(\d)", r"e\1\2", text).replace("e+", "e")
 
 
 def number(name: str, path: str) -> float:
