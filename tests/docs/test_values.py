@@ -48,6 +48,21 @@ def test_small_numbers_have_short_exponents() -> None:
     assert re.fullmatch(r"\de-\d", value("jiang-table-2", "transformer, original", ".0e"))
 
 
+# Pages that readers open in the repository type their numbers; these are the stored ones.
+TYPED = {
+    "with biases": ("jiang-table-2", "floor of causal time-invariant models, reordered", ".4f"),
+    "just above the floor": ("jiang-table-2", "RNN with a readout for each time, reordered", ".4f"),
+    "the published values are 5.58": ("jiang-table-3", "RNN from PyTorch's start, original", ".0e"),
+}
+
+
+@pytest.mark.parametrize("words", TYPED)
+def test_typed_numbers_of_the_errata_are_the_stored_ones(words: str) -> None:
+    text = (ROOT / "docs" / "theory" / "errata.md").read_text()
+    (paragraph,) = (part for part in text.split("\n\n") if words.lower() in part.lower())
+    assert f" {value(*TYPED[words])}" in paragraph.replace("\n", " ")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_value_of_a_page_is_found(page: Path) -> None:
     for name, path, form in VALUE.findall(page.read_text()):
