@@ -47,7 +47,7 @@ def _given(page: str) -> dict[str, Any]:
         pytest.importorskip("onnxruntime")
         return {"torch": torch, "points": np.zeros((3, 2))}
     if page == "guide/transformer-or-rnn.md":
-        series = np.random.default_rng(0).normal(size=(300, 7))
+        series = np.random.default_rng(0).normal(size=(600, 7))
         return {"ef": ef, "series": series}
     if page in ("guide/spectra.md", "guide/shrinking.md", "guide/contextual-mappings.md"):
         folder = Path("path/to/model")
