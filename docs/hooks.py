@@ -115,7 +115,7 @@ def _python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
 
 
