@@ -1,12 +1,15 @@
 """Pages that cannot go stale: commands are run and numbers are read when the site is built.
 
 A fenced block ``console`` is executed, line by line (lines that start with ``$``), in one scratch
-folder a page, and shown with its real output; so is one ``python run``, as a script.
-``{{ table: NAME }}`` is the table of ``results/NAME.json``, ``{{ figure: NAME }}`` its figure,
-``{{ verdicts: results }}`` the verdicts on all of them, ``{{ benchmark: NAME }}`` the table of
-``benchmarks/NAME.md``; ``{{ drawn: FILE.svg }}`` is a figure that a command of the page has drawn.
+folder per page, and shown with its real output; so is one ``python run``, as a script. A ``text``
+block that follows a script directly is the output as it stands in the source, for readers of the
+repository: it must be what the script prints. ``{{ table: NAME }}`` is the table of
+``results/NAME.json``, ``{{ verdicts: results }}`` the verdicts on all of them,
+``{{ benchmark: NAME }}`` the table of ``benchmarks/NAME.md``; ``{{ drawn: FILE.svg }}``, or an image
+``assets/drawn/FILE.svg``, is a figure that a script of the page has drawn.
 
-Pages are run side by side, one a core.
+Pages are run side by side, one per core. ``python docs/hooks.py PAGE …`` runs pages and writes their
+outputs and drawn figures into the sources.
 """
 
 import base64
@@ -26,10 +29,12 @@ from exactformer.experiments.engine.result import load
 
 ROOT = Path(__file__).parent.parent
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SCRIPT = re.compile(r"^```python run\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-DRAWN = re.compile(r"\{\{ drawn: ([\w-]+\.svg) \}\}")
-MACRO = re.compile(r"\{\{ (table|figure|benchmark|verdicts): ([\w-]+) \}\}")
-
+SCRIPT = re.compile(
+    r"^```python run\n((?:(?!^```).)*)^```$(?:\n\n```text\n((?:(?!^```).)*)^```$)?",
+    re.DOTALL | re.MULTILINE,
+)
+DRAWN = re.compile(r"\{\{ drawn: ([\w-]+\.svg) \}\}|!\[[^\]]*\]\([./]*assets/drawn/([\w-]+\.svg)\)")
+MACRO = re.compile(r"\{\{ (table|benchmark|verdicts): ([\w-]+) \}\}")
 
 _pages: dict[str, Future] = {}
 
@@ -42,24 +47,33 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    depth = page.file.dest_uri.count("/")
     executed = _pages[page.file.src_uri].result()
-    return MACRO.sub(lambda match: _result(match[1], match[2], depth), executed)
+    return MACRO.sub(lambda match: _result(match[1], match[2]), executed)
 
 
 def _executed(markdown: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         markdown = CONSOLE.sub(lambda match: _session(match[1], Path(folder)), markdown)
-        markdown = SCRIPT.sub(lambda match: _script(match[1], Path(folder)), markdown)
-        return DRAWN.sub(lambda match: _drawn(Path(folder) / match[1]), markdown)
+        executed = SCRIPT.sub(lambda match: _script(match[1], match[2], Path(folder)), markdown)
+        if not SCRIPT.search(markdown):  # the gallery shows the stored copies
+            return executed
+        return DRAWN.sub(lambda match: _drawn(Path(folder) / (match[1] or match[2])), executed)
 
 
-def on_post_build(config):
-    target = Path(config["site_dir"]) / "results"
-    target.mkdir(parents=True, exist_ok=True)
-    for folder in ("results", "benchmarks"):
-        for figure in (ROOT / folder).glob("*.svg"):
-            shutil.copy(figure, target)
+def refresh(page: Path) -> None:
+    """Run the scripts of a page; write outputs and drawn figures into the sources."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = page.read_text()
+        fresh = SCRIPT.sub(
+            lambda match: (
+                f"```python run\n{match[1]}```\n\n```text\n{_output(match[1], Path(folder))}\n```"
+            ),
+            source,
+        )
+        page.write_text(fresh)
+        for match in DRAWN.finditer(source):
+            if match[2]:
+                shutil.copy(Path(folder) / match[2], ROOT / "docs" / "assets" / "drawn")
 
 
 def _session(text: str, folder: Path) -> str:
@@ -71,11 +85,18 @@ def _session(text: str, folder: Path) -> str:
     return "```text\n" + "\n".join(part for part in shown if part) + "\n```"
 
 
-def _script(code: str, folder: Path) -> str:
+def _script(code: str, shown: str | None, folder: Path) -> str:
+    printed = _output(code, folder)
+    if shown is not None and shown.rstrip("\n") != printed:
+        raise RuntimeError(f"the page shows\n{shown}\nand its script\n{code}\nprints\n{printed}")
+    return f"```python\n{code}```\n\n```text\n{printed}\n```"
+
+
+def _output(code: str, folder: Path) -> str:
     done = _python(["-c", code], folder)
     if done.returncode:
         raise RuntimeError(f"a script of a page failed:\n{code}\n{done.stderr}")
-    return f"```python\n{code}```\n\n```text\n{_lines(done.stdout)}\n```"
+    return _lines(done.stdout)
 
 
 def _run(command: str, folder: Path) -> str:
@@ -97,7 +118,7 @@ def _python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
 
 
@@ -111,9 +132,7 @@ def _drawn(figure: Path) -> str:
     return f'<img src="data:image/svg+xml;base64,{data}" alt="figure: {figure.stem}">'
 
 
-def _result(kind: str, name: str, depth: int) -> str:
-    if kind == "figure":
-        return f'<img src="{"../" * depth}results/{name}.svg" alt="figure: {name}">'
+def _result(kind: str, name: str) -> str:
     if kind == "benchmark":
         return (ROOT / "benchmarks" / f"{name}.md").read_text().partition("\n")[2]
     if kind == "verdicts":
@@ -155,3 +174,8 @@ def _row(fields) -> str:
 
 def _presented(path: Path) -> Presentation:
     return present(load(path, find(path.stem)))
+
+
+if __name__ == "__main__":
+    for page in sys.argv[1:]:
+        refresh(Path(page))
