@@ -116,6 +116,8 @@ def _needed_by(function: str, module: ast.Module) -> ast.Module:
 def _bound(statement: ast.stmt) -> list[str] | None:
     """Return the names a statement only binds, or ``None`` if it may do more."""
     match statement:
+        case ast.FunctionDef(name="_"):  # a statement of the claim, which its decorator has taken
+            return []
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
         case ast.Import(names=names) | ast.ImportFrom(names=names):
