@@ -114,9 +114,11 @@ def test_closed_forms_are_the_moments_of_the_difference(name, kept):
 
 def test_an_error_off_its_closed_form_or_beyond_its_bound_is_noticed():
     honest = {"d_2": 1.0, "d_2 closed form": 1.0, "d_2 standard error": 0.01, "bound": 1.0}
+    honest |= {"d_1": 1.0, "d_1 closed form": 1.0, "d_1 standard error": 0.01}
     for words in ("closed forms", "certified bound"):
         assert holds(yun_rate.EXPERIMENT, words, ({}, honest))
-        assert not holds(yun_rate.EXPERIMENT, words, ({}, {**honest, "d_2": 1.1}))
+        for wrong in (1.1, np.nan):
+            assert not holds(yun_rate.EXPERIMENT, words, ({}, {**honest, "d_2": wrong}))
 
 
 def test_a_refusal_comes_with_a_pair_that_shows_it():

@@ -7,8 +7,6 @@ sentences whose words hang together by a topic that one must gather from far awa
 class is which way two coloured patches lie to each other.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass
