@@ -1,5 +1,7 @@
 """What the models of Fang et al. are called in tables and how they are drawn."""
 
+from collections.abc import Iterable
+
 from exactformer.experiments.fang.learning import SOLVERS
 from exactformer.experiments.fang.networks import NETWORKS
 
@@ -15,6 +17,7 @@ LABELS = {
 }
 
 TRAIN, TEST, NOISY = "train (noisy labels)", "test (clean target)", "test (noisy labels)"
+SUPPORT = "exact support, share of seeds"
 ERRORS = {TRAIN: "train", TEST: "test", NOISY: "test_noisy"}
 
 COLOURS = {
@@ -25,6 +28,11 @@ COLOURS = {
     "least-squares": "#2a8c6a",
     "sparse": "#1f2937",
 }
+
+
+def named(models: Iterable[str]) -> dict[str, str]:
+    """Return models with their names in tables."""
+    return {model: LABELS[model] for model in models}
 
 
 def clip_name(clip: float | None) -> str:
