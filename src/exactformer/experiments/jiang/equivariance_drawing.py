@@ -1,28 +1,21 @@
 """The figure of jiang-equivariance: errors beside the floors, and how symmetric models are."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.equivariance import TARGETS
-from exactformer.figures.style import BLUE, GREEN, ORANGE, exactformer_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREEN, ORANGE
 
 
 def equivariance_figure(summary: Summary) -> Figure:
     """Draw errors beside the floors, and how far models are from symmetric."""
-    from matplotlib.figure import Figure
-
-    with exactformer_style():
-        drawn = Figure(figsize=(10.5, 3.8), layout="constrained")
-        errors, deviations = drawn.subplots(1, 2, width_ratios=(1.6, 1))
-        _errors(errors, summary)
-        _deviations(deviations, summary)
+    drawn, (errors, deviations) = subplots(10.5, 3.8, 1, 2, width_ratios=(1.6, 1))
+    _errors(errors, summary)
+    _deviations(deviations, summary)
     return drawn
 
 
@@ -32,16 +25,12 @@ def _errors(axes: Axes, summary: Summary) -> None:
             (cell,) = summary.select(target=target, positions=positions)
             values = cell.metrics["mse"]
             label = ("with positions" if positions else "without positions") if not place else None
-            axes.plot(
-                values, [place + aside] * len(values), marker, color=colour, fillstyle="none", ms=6,
-                label=label,
-            )  # fmt: skip
+            look: Any = {"color": colour, "fillstyle": "none", "ms": 6, "label": label}
+            axes.plot(values, [place + aside] * len(values), marker, **look)
         least = cell.metrics["floor"]
         if least > 1e-12:
-            axes.plot(
-                [least] * 2, [place - 0.32, place + 0.32], color=ORANGE, lw=2,
-                label=None if place else "floor of equivariant maps",
-            )  # fmt: skip
+            label = None if place else "floor of equivariant maps"
+            axes.plot([least] * 2, [place - 0.32, place + 0.32], color=ORANGE, lw=2, label=label)
     axes.set_yticks(range(len(TARGETS)), list(TARGETS.values()))
     axes.set(xscale="log", xlabel="mean squared error, a mark for each seed")
     axes.set_ylim(len(TARGETS) - 0.5, -0.5)

@@ -12,30 +12,21 @@ variation of σ_k over inputs, its median over the leading k; beside it stand nu
 rank. At smoke scale MiniLM's sentences are put together from a few words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.vision import full_size
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.summary import Summary
 
 VISION, SENTENCES = "vision", "minilm"
 NAMES = {VISION: "vision transformer", SENTENCES: "MiniLM"}
-LEADING = 8
-"""How many singular values count as leading."""
 TOKENS = 64
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """One cell for each model; the vision transformer's has all its seeds."""
-    inputs = {Scale.SMOKE: 16, Scale.DEFAULT: 64, Scale.PAPER: 256}[scale]
+    inputs = by_scale(16, 64, 256)[scale]
     sentences = {
         "model": SENTENCES,
         "inputs": inputs,
@@ -64,38 +55,10 @@ _ROWS = {
 }
 
 
-def quantities(_scale: Scale) -> list[Quantity]:
-    """Concentration and rank of each model and its control; the accuracy of the one trained here."""
-    rows = [
-        Quantity(f"{NAMES[model]}{', control' if control else ''}: {label}",
-                 f"control {metric}" if control else metric, {"model": model}, drift=0.1)
-        for model, (metric, label), control in product(NAMES, _ROWS.items(), (False, True))
-    ]  # fmt: skip
-    where = {"model": VISION}
-    return [*rows, Quantity(f"{NAMES[VISION]}: test accuracy", "accuracy", where, drift=0.05)]
-
-
 def _mean(summary: Summary, model: str, metric: str) -> float:
     (cell,) = summary.select(model=model)
     value = cell.metrics[metric]
     return sum(value) / len(value) if isinstance(value, list) else float(value)
-
-
-def _concentrated(summary: Summary) -> bool:
-    return all(_mean(summary, model, "cv") < 0.5 for model in NAMES)
-
-
-def _low_rank(summary: Summary) -> bool:
-    return all(
-        _mean(summary, model, "effective") < _mean(summary, model, "rank") for model in NAMES
-    )
-
-
-def figure(summary: Summary) -> Figure:
-    """Draw the violins of each model's first head beside the control's mean."""
-    from exactformer.experiments.jiang.figure_2_drawing import violins
-
-    return violins(summary)
 
 
 EXPERIMENT = Experiment(
@@ -105,13 +68,32 @@ EXPERIMENT = Experiment(
     source="Jiang and Li 2023, figure 2 and section 5.2",
     cells=cells,
     run=run,
-    quantities=quantities,
-    statements=(
-        Statement(
-            "the median coefficient of variation of the leading singular values is below one half",
-            _concentrated,
+    quantities=[
+        *rows(
+            "{model}{row}",
+            {
+                f"{', control' if control else ''}: {label}": control + metric
+                for metric, label in _ROWS.items()
+                for control in ("", "control ")
+            },
+            {"model": NAMES},
+            drift=0.1,
         ),
-        Statement("the effective rank is below the numerical rank", _low_rank),
-    ),
-    figure=figure,
+        Quantity(f"{NAMES[VISION]}: test accuracy", "accuracy", {"model": VISION}, drift=0.05),
+    ],
+    figure="exactformer.experiments.jiang.figure_2_drawing:violins",
 )
+
+
+@EXPERIMENT.states(
+    "the median coefficient of variation of the leading singular values is below one half"
+)
+def _(summary: Summary) -> bool:
+    return all(_mean(summary, model, "cv") < 0.5 for model in NAMES)
+
+
+@EXPERIMENT.states("the effective rank is below the numerical rank")
+def _(summary: Summary) -> bool:
+    return all(
+        _mean(summary, model, "effective") < _mean(summary, model, "rank") for model in NAMES
+    )

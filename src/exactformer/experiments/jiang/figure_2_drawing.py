@@ -1,19 +1,15 @@
 """Figure 2 drawn for two models: a violin for every singular value of a head, beside the control."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.figure_2 import NAMES
-from exactformer.figures.style import BLUE, GREY, ORANGE, exactformer_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREY, ORANGE
 
 _RESOLVED = 1e-6
 """Values below this share of the largest are rounding, and not drawn."""
@@ -21,21 +17,17 @@ _RESOLVED = 1e-6
 
 def violins(summary: Summary) -> Figure:
     """Draw first and last layer of each model, one row a model."""
-    from matplotlib.figure import Figure
-
-    with exactformer_style():
-        figure = Figure(figsize=(12, 7.2), layout="constrained")
-        panels = figure.subplots(len(NAMES), 2)
-        for row, (model, name) in zip(panels, NAMES.items(), strict=True):
-            (cell,) = summary.select(model=model)
-            last = cell.metrics["layers"] - 1
-            for place, (axes, layer) in enumerate(zip(row, (0, last), strict=True)):
-                samples = np.array(cell.metrics["violins"][place])
-                control = np.array(cell.metrics["control means"][place])
-                _panel(axes, samples, control)
-                which = "first" if layer == 0 else "last"
-                axes.set_title(f"{name}: first head of the {which} layer", fontsize=9)
-        panels[0, 0].legend(fontsize=8)
+    figure, panels = subplots(12, 7.2, len(NAMES), 2)
+    for row, (model, name) in zip(panels, NAMES.items(), strict=True):
+        (cell,) = summary.select(model=model)
+        last = cell.metrics["layers"] - 1
+        for place, (axes, layer) in enumerate(zip(row, (0, last), strict=True)):
+            samples = np.array(cell.metrics["violins"][place])
+            control = np.array(cell.metrics["control means"][place])
+            _panel(axes, samples, control)
+            which = "first" if layer == 0 else "last"
+            axes.set_title(f"{name}: first head of the {which} layer", fontsize=9)
+    panels[0, 0].legend(fontsize=8)
     return figure
 
 

@@ -1,7 +1,5 @@
 """A cell of jiang-figure-2: one model's spectra over inputs, and its control's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import product
 from typing import Any
@@ -10,13 +8,14 @@ import numpy as np
 import torch
 
 from exactformer.errors import InputError
-from exactformer.experiments.jiang.figure_2 import LEADING
 from exactformer.experiments.jiang.vision import image_data
 from exactformer.experiments.jiang.vision_weights import trained
 from exactformer.experiments.models.vision.model import levelled
 from exactformer.experiments.real_data import multi30k
 from exactformer.spectra import Spectrum, spectrum
 
+LEADING = 8
+"""How many singular values count as leading."""
 _KEPT = 96
 """Inputs whose spectra are kept for drawing."""
 _WORDS = (

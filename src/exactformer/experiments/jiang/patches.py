@@ -4,8 +4,6 @@ It names the class from its last output, when it has seen everything. The names 
 those of :mod:`jiang_translation`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
