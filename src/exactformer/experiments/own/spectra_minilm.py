@@ -14,22 +14,20 @@ are put together from a few words, and no data are needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from exactformer.errors import InputError
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
-from exactformer.experiments.own.spectra_minilm_drawing import draw
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.summary import Summary
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from pandas import DataFrame
 
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
-
-METHODS = ("data", "weights")
+METHODS = {"data": "fitted", "weights": "weights only"}
 _WORDS = (
     ("A young woman", "Two men in orange vests", "The old dog", "A crowd of children"),
     ("walks slowly", "are looking at a map", "jumps over a fence", "waits for the train"),
@@ -37,23 +35,19 @@ _WORDS = (
 )
 
 
-def dims(scale: Scale) -> tuple[int, ...]:
-    """The new head dimensions."""
-    return (16,) if scale is Scale.SMOKE else (24, 16, 8)
-
-
-def seeds(scale: Scale) -> range:
-    """Draws of the sentences that heads are fitted to."""
-    return range(3 if scale is Scale.PAPER else 1)
+DIMS = by_scale((16,), (24, 16, 8))
+"""The new head dimensions."""
+SEEDS = by_scale(1, 1, 3)
+"""Draws of the sentences that heads are fitted to."""
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """One cell for the spectra, one for every dimension, method and draw; weights need one draw."""
-    fit, test = {Scale.SMOKE: (24, 24), Scale.DEFAULT: (32, 200), Scale.PAPER: (128, 1000)}[scale]
+    fit, test = by_scale((24, 24), (32, 200), (128, 1000))[scale]
     sizes = {"sentences": fit, "tested": test, "made_up": scale is Scale.SMOKE}
     shrunk = [
         {"what": "shrink", "head_dim": r, "method": method, "seed": seed, **sizes}
-        for r, method, seed in product(dims(scale), METHODS, seeds(scale))
+        for r, method, seed in product(DIMS[scale], METHODS, range(SEEDS[scale]))
         if method == "data" or seed == 0
     ]
     return [{"what": "spectra", "seed": 0, **sizes}, *shrunk]
@@ -181,64 +175,29 @@ def _sentences(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def _quantities(scale: Scale) -> list[Quantity]:
-    spectra = {"what": "spectra"}
-    rows = [
-        Quantity("dimensions for 99 %, mean over heads", "mean 99 %", spectra, drift=0.02),
-        Quantity("dimensions for 99 %, least", "least 99 %", spectra, drift=0.1),
-        Quantity("dimensions for 99 %, most", "most 99 %", spectra, drift=0.1),
-        Quantity("dimensions for 99.9 %, mean over heads", "mean 99.9 %", spectra, drift=0.02),
+    return [
+        *rows(
+            "dimensions for {row}",
+            {
+                "99 %, mean over heads": ("mean 99 %", 0.02),
+                "99 %, least": ("least 99 %", 0.1),
+                "99 %, most": ("most 99 %", 0.1),
+                "99.9 %, mean over heads": ("mean 99.9 %", 0.02),
+            },
+            where={"what": "spectra"},
+        ),
+        *rows(
+            "head {head_dim}, {method}: {row}",
+            {
+                "change of embeddings": "change",
+                "rank correlation of similarities": "order",
+                "error of scores": "score error",
+            },
+            {"head_dim": DIMS[scale], "method": METHODS},
+            {"what": "shrink"},
+            drift=0.02,
+        ),
     ]
-    names = {"data": "fitted", "weights": "weights only"}
-    metrics = {
-        "change": "change of embeddings",
-        "order": "rank correlation of similarities",
-        "score error": "error of scores",
-    }
-    for r, method in product(dims(scale), METHODS):
-        where = {"what": "shrink", "head_dim": r, "method": method}
-        rows += [
-            Quantity(f"head {r}, {names[method]}: {label}", metric, where, drift=0.02)
-            for metric, label in metrics.items()
-        ]
-    return rows
-
-
-def _mean(cells: Sequence[Cell], metric: str) -> float:
-    return sum(float(cell.metrics[metric]) for cell in cells) / len(cells)
-
-
-def _half_of_weights(summary: Summary) -> bool:
-    changes = [
-        _mean(summary.select(what="shrink", head_dim=16, method=method), "change")
-        for method in METHODS
-    ]
-    return changes[0] <= changes[1] / 2
-
-
-def _order_is_kept_better(summary: Summary) -> bool:
-    return all(
-        _mean(summary.select(what="shrink", head_dim=r, method="data"), "order")
-        > _mean(summary.select(what="shrink", head_dim=r, method="weights"), "order")
-        for r in dims(summary.scale)
-    )
-
-
-def _predicted(summary: Summary) -> bool:
-    return all(
-        abs(cell.metrics["predicted score error"] / cell.metrics["score error"] - 1) <= 0.1
-        for cell in summary.select(what="shrink")
-    )
-
-
-def _layer_means(summary: Summary) -> list[float]:
-    (cell,) = summary.select(what="spectra")
-    needed, heads = cell.metrics["needed 99 %"], cell.metrics["heads"] // cell.metrics["layers"]
-    return [sum(needed[i : i + heads]) / heads for i in range(0, len(needed), heads)]
-
-
-def _need_falls(summary: Summary) -> bool:
-    means = _layer_means(summary)
-    return means[0] > means[-1]
 
 
 EXPERIMENT = Experiment(
@@ -249,14 +208,38 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=_quantities,
-    statements=(
-        Statement(
-            "at head 16 fitting to data changes embeddings at most half as much as truncating weights",
-            _half_of_weights,
-        ),
-        Statement("it keeps the order of similarities better at every size", _order_is_kept_better),
-        Statement("predicted errors of scores are within 10 % of the measured", _predicted),
-        Statement("for 99 % the first layer needs more head than the last", _need_falls),
-    ),
-    figure=draw,
+    figure="exactformer.experiments.own.spectra_minilm_drawing:draw",
 )
+
+
+def _by_method(summary: Summary, metric: str) -> DataFrame:
+    """Return means over draws, one row per head dimension, one column per method."""
+    shrunk = summary.frame.query("what == 'shrink'")
+    return shrunk.pivot_table(values=metric, index="head_dim", columns="method")
+
+
+@EXPERIMENT.states(
+    "at head 16 fitting to data changes embeddings at most half as much as truncating weights"
+)
+def _(summary: Summary) -> bool:
+    change = _by_method(summary, "change").loc[16]
+    return bool(change["data"] <= change["weights"] / 2)
+
+
+@EXPERIMENT.states("it keeps the order of similarities better at every size")
+def _(summary: Summary) -> bool:
+    order = _by_method(summary, "order")
+    return bool((order["data"] > order["weights"]).all())
+
+
+@EXPERIMENT.states("predicted errors of scores are within 10 % of the measured")
+def _(summary: Summary) -> bool:
+    shrunk = summary.frame.query("what == 'shrink'")
+    return bool(((shrunk["predicted score error"] / shrunk["score error"] - 1).abs() <= 0.1).all())
+
+
+@EXPERIMENT.states("for 99 % the first layer needs more head than the last")
+def _(summary: Summary) -> bool:
+    (cell,) = summary.select(what="spectra")
+    needed, heads = cell.metrics["needed 99 %"], cell.metrics["heads"] // cell.metrics["layers"]
+    return bool(sum(needed[:heads]) > sum(needed[-heads:]))

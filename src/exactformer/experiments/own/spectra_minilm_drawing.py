@@ -1,36 +1,25 @@
 """The picture of spectra-minilm: what each layer needs, and what smaller heads lose."""
 
-from __future__ import annotations
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREY, ORANGE
 
 
 def draw(summary: Summary) -> Figure:
     """Draw needed dimensions by layer, change of embeddings and order kept by head dimension."""
-    from matplotlib.figure import Figure
-
-    from exactformer.figures.style import exactformer_style
-
-    with exactformer_style():
-        figure = Figure(figsize=(13, 4), layout="constrained")
-        needed, change, order = figure.subplots(1, 3)
-        _needed(needed, summary)
-        _losses(change, summary, "change", "change of sentence embeddings, held out")
-        _losses(order, summary, "order", "rank correlation of similarities, held out")
-        change.set_yscale("log")
-        change.legend()
+    figure, (needed, change, order) = subplots(13, 4, 1, 3)
+    _needed(needed, summary)
+    _losses(change, summary, "change", "change of sentence embeddings, held out")
+    _losses(order, summary, "order", "rank correlation of similarities, held out")
+    change.set_yscale("log")
+    change.legend()
     return figure
 
 
 def _needed(axes: Axes, summary: Summary) -> None:
-    from exactformer.figures.style import BLUE, GREY, ORANGE
-
     (cell,) = summary.select(what="spectra")
     layers, m = cell.metrics["layers"], cell.metrics["head_dim"]
     for share, colour, shift in (("99 %", BLUE, -0.12), ("99.9 %", ORANGE, 0.12)):
@@ -47,20 +36,16 @@ def _needed(axes: Axes, summary: Summary) -> None:
 
 
 def _losses(axes: Axes, summary: Summary, metric: str, label: str) -> None:
-    from exactformer.figures.style import BLUE, ORANGE
-
+    shrunk = summary.frame.query("what == 'shrink'").sort_values("head_dim")
     for method, name, colour in (
         ("data", "fitted to sentences", BLUE),
         ("weights", "weights only", ORANGE),
     ):
-        by_dim: dict[int, list[Any]] = {}
-        for cell in summary.select(what="shrink", method=method):
-            by_dim.setdefault(cell.parameters["head_dim"], []).append(cell.metrics[metric])
-        dims = sorted(by_dim)
-        means = [sum(by_dim[r]) / len(by_dim[r]) for r in dims]
-        axes.plot(dims, means, "o-", color=colour, label=name)
-        for r in dims:
-            axes.plot([r] * len(by_dim[r]), by_dim[r], "_", color=colour, markersize=10)
-        axes.set_xticks(dims)
+        mine = shrunk[shrunk["method"] == method]
+        means = mine.groupby("head_dim")[metric].mean()
+        axes.plot(means.index, means, "o-", color=colour, label=name)
+        for dim, values in mine.groupby("head_dim")[metric]:
+            axes.plot([dim] * len(values), values, "_", color=colour, markersize=10)
+        axes.set_xticks(means.index)
     axes.set_xlabel("new head dimension, of 32")
     axes.set_ylabel(label)
