@@ -36,7 +36,7 @@ def _needed(axes: Axes, summary: Summary) -> None:
 
 
 def _losses(axes: Axes, summary: Summary, metric: str, label: str) -> None:
-    shrunk = summary.frame.query("what == 'shrink'").sort_values("head_dim")
+    shrunk = summary.frame.query("what == 'shrink'")
     for method, name, colour in (
         ("data", "fitted to sentences", BLUE),
         ("weights", "weights only", ORANGE),
