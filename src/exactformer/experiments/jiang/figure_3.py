@@ -21,7 +21,14 @@ from math import inf, nan
 from typing import Any
 
 from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.experiment import (
+    Experiment,
+    Metric,
+    Quantity,
+    Scale,
+    by_scale,
+    rows,
+)
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.power_law import PowerLaw, fit_power_law
 from exactformer.experiments.jiang.vision import FULL
@@ -126,11 +133,17 @@ def _b(cell: Cell) -> float:
 
 def _table(sizes: Sequence[int]) -> dict[str, tuple[Callable[[Cell], Any], float]]:
     """Return the rows of one regime: what is read off its cell, and how far that may drift."""
-    pairs = list(pairwise(sizes))
+
+    def at(metric: str, m: int) -> Callable[[Cell], Any]:
+        return lambda cell: curve(cell, metric)[m]
+
+    def between(low: int, high: int) -> Callable[[Cell], Any]:
+        return lambda cell: distances(cell)[low, high]
+
     return {
-        **{f"training error, m_h = {m}": (lambda c, m=m: curve(c)[m], 0.2) for m in sizes},
+        **{f"training error, m_h = {m}": (at("train loss", m), 0.2) for m in sizes},
         **{
-            f"test accuracy, m_h = {m}": (lambda c, m=m: curve(c, "test accuracy")[m], 0.1)
+            f"test accuracy, m_h = {m}": (at("test accuracy", m), 0.1)
             for m in (sizes[0], sizes[-1])
         },
         B: (_b, inf),
@@ -142,8 +155,8 @@ def _table(sizes: Sequence[int]) -> dict[str, tuple[Callable[[Cell], Any], float
         "chance of such a curve if size did not matter": (lambda c: law(c).flat, inf),
         "chance of missing the means so far if the law held": (lambda c: law(c).bent, inf),
         **{
-            f"distance of spectra, m_h = {p[0]} and {p[1]}": (lambda c, p=p: distances(c)[p], 0.5)
-            for p in pairs
+            f"distance of spectra, m_h = {low} and {high}": (between(low, high), 0.5)
+            for low, high in pairwise(sizes)
         },
         f"distance of spectra between seeds, m_h = {sizes[-1]}": (between_seeds, 0.5),
     }
@@ -152,15 +165,16 @@ def _table(sizes: Sequence[int]) -> dict[str, tuple[Callable[[Cell], Any], float
 def quantities(scale: Scale) -> list[Quantity]:
     """Return errors at the ends, the fit, and how far neighbouring spectra are apart."""
 
+    def of_cell(read: Callable[[Cell], Any]) -> Metric:
+        return lambda cells: read(cells[0])
+
     def is_printed(row: Mapping[str, Any]) -> bool:
         return (row["regime"], row["row"]) == (BARE, B)
 
+    table = _table(_SIZES[scale]["sizes"])
     return rows(
         "{regime}: {row}",
-        {
-            row: (lambda cells, read=read: read(cells[0]), drift)
-            for row, (read, drift) in _table(_SIZES[scale]["sizes"]).items()
-        },
+        {row: (of_cell(read), drift) for row, (read, drift) in table.items()},
         {"regime": REGIMES},
         printed=lambda row: PRINTED if is_printed(row) else None,
         place="figure 3(b)",

@@ -163,21 +163,22 @@ def _quantities(scale: Scale) -> list[Quantity]:
     found = []
     for f in FORMATS:
         for degree, chosen in ((4, CONSTRUCTIONS), (16, CONSTRUCTIONS), (60, HIGH)):
-            over = {"degree": [degree], "format": [f], "construction": chosen}
+            over: dict[str, Any] = {"degree": [degree], "format": [f], "construction": chosen}
             label = "T_{degree}, {format}, {construction}"
             found += rows(label, "literal", over, wave, drift=0.5)
-        found += rows(
-            "dense, B = {radius}, {format}, {construction}",
-            "literal",
-            {"format": [f], "radius": ("1", "100"), "construction": CONSTRUCTIONS},
-            {"target": "dense", "degree": _DEGREE},
-            drift=0.5,
-        )
-    over = {"construction": CONSTRUCTIONS}
+        over = {"format": [f], "radius": ("1", "100"), "construction": CONSTRUCTIONS}
+        where = {"target": "dense", "degree": _DEGREE}
+        label = "dense, B = {radius}, {format}, {construction}"
+        found += rows(label, "literal", over, where, drift=0.5)
     return [
         *found,
         Quantity("T_60, float64, chebyshev, closed form", "fused", fused, drift=0.5),
-        *rows("{construction}, largest certified over observed", _slack, over, drift=1.0),
+        *rows(
+            "{construction}, largest certified over observed",
+            _slack,
+            {"construction": CONSTRUCTIONS},
+            drift=1.0,
+        ),
     ]
 
 

@@ -222,7 +222,8 @@ def _losses(axes: Axes, summary: Summary, metric: str, label: str) -> None:
         mine = shrunk[shrunk["method"] == method]
         means = mine.groupby("head_dim")[metric].mean()
         axes.plot(means.index, means, "o-", color=colour, label=name)
-        for dim, values in mine.groupby("head_dim")[metric]:
+        for dim in means.index:
+            values = mine[mine["head_dim"] == dim][metric]
             axes.plot([dim] * len(values), values, "_", color=colour, markersize=10)
         axes.set_xticks(means.index)
     axes.set_xlabel("new head dimension, of 32")

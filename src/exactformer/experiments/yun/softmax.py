@@ -36,7 +36,7 @@ THRESHOLD = (2 * TOKENS + 1) * log(CELLS)
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """Three sweeps: over sharpness, over ramps, over tolerances."""
     draws = {"samples": by_scale(20_000, 200_000)[scale], "seed": 0}
-    sweeps = {
+    sweeps: dict[str, tuple[str, dict[Scale, Sequence[Any]], dict[str, Any]]] = {
         "half": ("sharpness", by_scale(range(2, 29, 4), range(1, 29)), {}),
         "ramp": ("ramp", by_scale((3, 5, 7), range(2, 10)), draws),
         "tolerance": ("tolerance", by_scale((0.1, 0.01), (0.3, 0.1, 0.03, 0.01)), draws),
