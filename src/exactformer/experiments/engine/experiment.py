@@ -149,6 +149,7 @@ class Experiment:
     shares: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "statements", list(self.statements))  # its own, for states()
         # The names become those of files and folders, so nothing else may pass.
         for name in (self.name, self.shelf):
             if not _NAME.fullmatch(name):

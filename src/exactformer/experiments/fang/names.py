@@ -1,4 +1,4 @@
-"""What the models of Fang et al. are called in tables and how they are drawn."""
+"""Names and colours of the models of Fang et al. in tables and figures."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""How the solvers' errors depend on the noise and on the size of the sample.
+"""The solvers' errors by noise and by sample size.
 
 Least squares over p terms can do no better than σ²p/n on average: the limit is drawn for all terms
 of the dictionary and for those that are really there.

@@ -1,4 +1,4 @@
-"""What a transformer cannot do without positions (Jiang & Li 2023, section 4.1 and appendix A.1).
+"""The limits of a transformer without positions (Jiang & Li 2023, section 4.1 and appendix A.1).
 
 Equation (5) without positions is permutation equivariant, Ĥ(x ∘ p) = Ĥ(x) ∘ p. How much that costs on a
 linear target y = Tx can be said exactly. Of inputs whose tokens may be exchanged, the equivariant map

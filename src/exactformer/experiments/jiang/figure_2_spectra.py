@@ -19,7 +19,7 @@ _KEPT = 96
 
 
 def vision(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """Analyse the trained vision transformers, one a seed."""
+    """Analyse the trained vision transformers, one per seed."""
     known = trained(parameters, device)
     images = levelled(image_data(parameters, "cpu").test[: parameters["inputs"]])
     batches = list(torch.split(images, 32))

@@ -5,9 +5,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.figure import legend, subplots
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.linear import (
     CONSTRUCTED,
@@ -79,11 +78,11 @@ def _version(axes: Axes, summary: Summary, place: int, version: str, printed: Pu
 
 
 def _legend(figure: Figure) -> None:
-    entries = [
-        Line2D([], [], marker="o", color=colour, fillstyle="none", linestyle="", label=model)
-        for model, colour in _COLOURS.items()
-    ]
-    entries.append(Line2D([], [], marker="x", color=BLUE, linestyle="", label=CONSTRUCTED))
-    entries += [Line2D([], [], label=floor, **line) for floor, line in _FLOORS.items()]
-    entries.append(Line2D([], [], marker="*", linestyle="", label="print", **_PRINT))
-    figure.legend(handles=entries, loc="outside lower center", ncols=2)
+    ring = {"marker": "o", "fillstyle": "none", "linestyle": ""}
+    looks = {
+        **{model: {"color": colour, **ring} for model, colour in _COLOURS.items()},
+        CONSTRUCTED: {"marker": "x", "color": BLUE, "linestyle": ""},
+        **_FLOORS,
+        "print": {"marker": "*", "linestyle": "", **_PRINT},
+    }
+    legend(figure, looks, ncols=2)

@@ -1,7 +1,7 @@
 """An LSTM beside the vision transformer of table 1: it reads the patches, the first ten last.
 
 It names the class from its last output, when it has seen everything. The names of what is measured are
-those of :mod:`jiang_translation`.
+those of :mod:`translation`.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Is the recommendation right? Twenty relationships of known kind, five thin ones, and a real series.
+"""A test of the recommendation: twenty relationships of known kind, five thin ones, a real series.
 
 The rule was fixed before any of these was drawn; what changed later changed for the series, not for
 them. A row gives the share of bootstrap draws in which the rule comes to the right verdict: 1 is right

@@ -9,7 +9,7 @@ Beside these stand the weights before they learn on, and translators whose posit
 along, which need to learn nothing. The contrast that section 6 argues for is an RNN. Proposition
 6.1 is about answers due at every step; an LSTM that has read everything before it answers does not
 fall under it. Both are measured: LSTMs that translate or classify, and models that name the token
-at every place (:mod:`jiang_naming`).
+at every place (:mod:`token_recall`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How large the models of table 1 are, and how long they learn, at every scale."""
+"""Sizes of the models of table 1, and their training, at every scale."""
 
 from typing import Any
 

@@ -80,7 +80,7 @@ def attention_matrix(axes: Axes, best: Metrics) -> None:
 
 
 def identity_scatter(axes: Axes, best: Metrics) -> None:
-    """Draw F̂ ∘ f̂ against what it should be, one colour a coordinate."""
+    """Draw F̂ ∘ f̂ against what it should be, one colour per coordinate."""
     at, learnt = np.array(best["at"]), np.array(best["learnt"])
     ends = (min(at.min(), learnt.min()), max(at.max(), learnt.max()))
     axes.plot(ends, ends, color=GREY, lw=1, zorder=1)

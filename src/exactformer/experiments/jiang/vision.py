@@ -4,7 +4,7 @@ The paper fine-tunes ViT-B/16; here a smaller one is trained from scratch on CIF
 patches of 4 × 4, width 256, 6 layers of 4 heads. Smoke scale has images of its own, see
 :mod:`alternatives_tasks`.
 
-A model that is trained once is kept (:mod:`jiang_vision_weights`) and shared by the experiments that
+A model that is trained once is kept (:mod:`vision_weights`) and shared by the experiments that
 look at it.
 """
 

@@ -25,7 +25,7 @@ def moving_parameters(scale: Scale) -> dict[str, Any]:
 
 
 def moving(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """Return accuracies on test images, each a list with one value a seed.
+    """Return accuracies on test images, each a list with one value per seed.
 
     ``original`` as trained; ``moved at once`` without fine-tuning; ``moved`` with it; ``control``
     fine-tuned as long with nothing moved.

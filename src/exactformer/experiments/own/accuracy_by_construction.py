@@ -1,4 +1,4 @@
-"""How accurate every construction is in floating point, by degree and by radius.
+"""The accuracy of every construction in floating point, by degree and by radius.
 
 Two families of polynomials with a degree q:
 

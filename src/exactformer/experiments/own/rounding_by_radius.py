@@ -1,4 +1,4 @@
-"""What the offset costs: the paper's construction against the scaled one, by radius and format."""
+"""The cost of the offset: the paper's construction against the scaled one, by radius and format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much head a pretrained sentence encoder needs: MiniLM, 72 heads of 32, on real sentences.
+"""The heads of a pretrained sentence encoder: how small MiniLM's 72 heads of 32 can be.
 
 First the spectra: the head dimension that keeps 99 % of each head's score energy, with one basis for
 all sentences. Then all heads are shrunk to 24, 16 and 8 dimensions, fitted to sentences of Multi30k's

@@ -1,4 +1,4 @@
-"""What the alternatives to attention are tried on: masked words, and classes of images.
+"""Tasks for the alternatives to attention: masked words, and classes of images.
 
 Words: sentences of at most ``tokens`` words, some hidden, to be named from the rest. Patches: an
 image as a sequence of square patches, to be classified. The real data are the English side of

@@ -1,4 +1,4 @@
-"""What positions are for: maps that depend on the order of the tokens, with and without them.
+"""Maps that depend on the order of the tokens, with and without positions.
 
 Without positions a transformer is permutation equivariant, f(XP) = f(X)P. A map that is not cannot be
 approximated: for two orders of the same columns every such model is wrong on one of them. It is

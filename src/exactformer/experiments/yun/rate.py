@@ -1,4 +1,4 @@
-"""How fast sequence models approach their map: d_1 and d_2 against δ, in all forms.
+"""The rate at which sequence models approach their map: d_1 and d_2 against δ, in all forms.
 
 With the cells' centre values and uniform inputs, an L-Lipschitz map has d_2 ≤ L·δ·√(dn/12) wherever no
 input is given up, since a point is δ²/12 from the centre of its cell in the mean square, in each of dn

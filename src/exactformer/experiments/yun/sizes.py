@@ -1,4 +1,4 @@
-"""What sequence maps cost: layers, weights and key bits by dimension, tokens and cells.
+"""The cost of sequence maps: layers, weights and key bits by dimension, tokens and cells.
 
 With D = N^d points, paper and compact models have a value layer for every token in every context,
 n·C(D, n) ≈ D^n / (n − 1)! of them: the curse of dimension, N^(dn). The four-layer form has four layers

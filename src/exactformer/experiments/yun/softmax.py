@@ -1,4 +1,4 @@
-"""What ordinary layers cost: softmax for the hard maximum, ReLU ramps for steps.
+"""The cost of ordinary layers: softmax for the hard maximum, ReLU ramps for steps.
 
 * **λ.** With inverse temperature λ and codes one unit apart, softmax leaves e^(−λ/2) beside the
   maximum (half a unit is the margin of a selective shift, in units of a cell; λδ²/2 in the paper's).
