@@ -77,7 +77,8 @@ class Summary:
 def frame_of(cells: Iterable[Cell]) -> "DataFrame":
     """Return one row per cell: its parameters, and those metrics that are single values.
 
-    A metric with the name of a parameter has the column "metric NAME". What a cell lacks is NaN.
+    A metric with the name of a parameter has the column "metric NAME". What a cell lacks is NaN; a
+    statement that must tell the two apart reads the cells.
     """
     from pandas import DataFrame
 

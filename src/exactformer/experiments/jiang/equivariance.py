@@ -262,7 +262,7 @@ def _(summary: Summary) -> bool:
 @EXPERIMENT.states("with positions, trained on an ordered target, it is off by over a tenth")
 def _(summary: Summary) -> bool:
     found = summary.frame.query("positions and target in @ORDERED")
-    return bool((~found["equivariant"] & (found["deviation"] > 0.1)).all())
+    return bool((~found["equivariant"].astype(bool) & (found["deviation"] > 0.1)).all())
 
 
 @EXPERIMENT.states(

@@ -244,8 +244,8 @@ EXPERIMENT = Experiment(
 
 def _by_method(summary: Summary, metric: str) -> DataFrame:
     """Return means over draws, one row per head dimension, one column per method."""
-    shrunk = summary.frame.query("what == 'shrink'")
-    return shrunk.pivot_table(values=metric, index="head_dim", columns="method")
+    draws = summary.frame.query("what == 'shrink'").groupby(["head_dim", "method"])[metric]
+    return draws.agg(lambda values: values.mean(skipna=False)).unstack()
 
 
 @EXPERIMENT.states(

@@ -227,8 +227,9 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("never by more than certified")
 def _(summary: Summary) -> bool:
-    bounded = summary.frame.query("sweep == 'sharpness'").dropna(subset="bound")
-    return len(bounded) > 0 and bool((bounded["error"] <= bounded["bound"] + 1e-9).all())
+    sharp = (cell.metrics for cell in summary.select(sweep="sharpness"))
+    bounded = [m for m in sharp if m["bound"] is not None]
+    return len(bounded) > 0 and all(m["error"] <= m["bound"] + 1e-9 for m in bounded)
 
 
 @EXPERIMENT.states("ramps: d_2 to the hard model falls as 2^(−k/2), exponent ± 0.1")
