@@ -51,6 +51,8 @@ def test_options_may_depend_on_the_row_and_only_published_values_have_a_place():
         "a, error", "mse", {"m": "a"}, 0.3, "Table 0", "lower", 0.5, "Seen twice."
     )
     assert second == Quantity("b, error", "mse", {"m": "b"}, note="Seen twice.")
+    with pytest.raises(TypeError, match="withn"):
+        rows("error", "mse", withn=0.5)
 
 
 def test_a_statement_stands_above_its_test():

@@ -103,7 +103,8 @@ def rows(
                 for name, option in {**options, **own}.items()
             }
             if facts.get("printed") is None:
-                facts = {name: facts[name] for name in facts.keys() & {"note", "drift"}}
+                for name in ("place", "better", "within"):
+                    facts.pop(name, None)
             text = label.format(**words, row=row)
             found.append(Quantity(text, read, {**(where or {}), **chosen}, **facts))
     return found
