@@ -1,6 +1,8 @@
+import importlib
+
 import pytest
 
-from exactformer.experiments import names, reproduce
+from exactformer.experiments import find, names, reproduce
 
 # One of every source; the others are left to the long run.
 QUICK = {"fang-figure-3", "jiang-figure-4", "rounding-by-radius", "yun-softmax"}
@@ -14,3 +16,11 @@ def test_the_claims_direction_holds_at_smoke_scale(name, tmp_path):
     result = reproduce(name, scale="smoke", jobs=1, out=tmp_path)
     assert result.statements, "an experiment says what its claim is"
     assert result.broken == []
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_named_figure_is_there(name):
+    figure = find(name).figure
+    if isinstance(figure, str):
+        module, _, function = figure.partition(":")
+        assert callable(getattr(importlib.import_module(module), function))

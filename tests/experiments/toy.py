@@ -12,9 +12,9 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from exactformer.experiments import Experiment, Quantity, Scale, Statement
+from exactformer.experiments import Experiment, Quantity, by_scale
 
-SEEDS = {Scale.SMOKE: 2, Scale.DEFAULT: 5, Scale.PAPER: 8}
+SEEDS = by_scale(2, 5, 8)
 
 
 GATE = "TOY_GATE"
@@ -75,7 +75,7 @@ def toy(name="toy", printed=0.105, faults=None, seeds=None, **parameters):
                 grid.append(cell)
         return grid
 
-    return Experiment(
+    experiment = Experiment(
         name=name,
         title="A small model beside a large one",
         claim="The small model's error is below the large one's.",
@@ -93,13 +93,13 @@ def toy(name="toy", printed=0.105, faults=None, seeds=None, **parameters):
             ),
             Quantity("large, error", "error", {"model": "large"}),
         ),
-        statements=(
-            Statement(
-                "small is below large",
-                lambda summary: summary["small, error"] < summary["large, error"],
-            ),
-        ),
     )
+
+    @experiment.states("small is below large")
+    def _(summary):
+        return summary["small, error"] < summary["large, error"]
+
+    return experiment
 
 
 def runs(marks):

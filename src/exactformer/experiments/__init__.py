@@ -9,7 +9,7 @@ and what its claim says. To add one, write a module that defines ``EXPERIMENT`` 
         return {"test": model.test_error, "curve": model.losses}
 
     def cells(scale):
-        seeds = range(1 if scale == "smoke" else 5)
+        seeds = range(by_scale(1, 3, 5)[scale])
         return [{"model": m, "seed": s} for s in seeds for m in ("attention", "width")]
 
     EXPERIMENT = Experiment(
@@ -19,23 +19,29 @@ and what its claim says. To add one, write a module that defines ``EXPERIMENT`` 
         source="Fang et al. 2022, Table 1",
         cells=cells,
         run=run,
-        quantities=(
-            Quantity("attention, test", "test", {"model": "attention"}, printed=0.109,
-                     place="Table 1", better="lower", within=0.35),
-            Quantity("width, test", "test", {"model": "width"}, printed=35.66, within=0.5),
-        ),
-        statements=(
-            Statement("attention is ahead of width",
-                      lambda s: s["attention, test"] < s["width, test"]),
-        ),
+        quantities=rows("{model}, test", "test", {"model": ("attention", "width")}, better="lower",
+                        printed=lambda p: {"attention": 0.109, "width": 35.66}[p["model"]],
+                        place="Table 1", within=0.5),
+        figure="module:function",           # imported when it is drawn
     )
+
+    @EXPERIMENT.states("attention is ahead of width")
+    def _(summary):
+        return summary["attention, test"] < summary["width, test"]
 
 Every finished cell is a file of its own (``engine/store.py``), so a run may be killed at any
 moment and started again.
 """
 
 from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.experiment import (
+    Experiment,
+    Quantity,
+    Scale,
+    Statement,
+    by_scale,
+    rows,
+)
 from exactformer.experiments.engine.report import write_report
 from exactformer.experiments.engine.reproduce import reproduce
 from exactformer.experiments.engine.result import Result
@@ -53,9 +59,11 @@ __all__ = [
     "Statement",
     "Summary",
     "Verdict",
+    "by_scale",
     "find",
     "names",
     "register",
     "reproduce",
+    "rows",
     "write_report",
 ]

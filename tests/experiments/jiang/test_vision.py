@@ -133,7 +133,7 @@ def test_distances_compare_shapes():
 
 
 def test_the_figure_has_a_row_for_each_regime(summary):
-    figure = jiang_figure_3.figure(summary)
+    figure = jiang_figure_3.EXPERIMENT.draw(summary)
     assert len(figure.axes) == 6
     labels = [text.get_text() for axes in figure.axes for text in axes.get_legend().get_texts()]
     assert sum("no power law" in label for label in labels) == 1

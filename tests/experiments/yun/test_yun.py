@@ -114,9 +114,22 @@ def test_closed_forms_are_the_moments_of_the_difference(name, kept):
 
 def test_an_error_off_its_closed_form_or_beyond_its_bound_is_noticed():
     honest = {"d_2": 1.0, "d_2 closed form": 1.0, "d_2 standard error": 0.01, "bound": 1.0}
+    honest |= {"d_1": 1.0, "d_1 closed form": 1.0, "d_1 standard error": 0.01}
     for words in ("closed forms", "certified bound"):
         assert holds(yun_rate.EXPERIMENT, words, ({}, honest))
-        assert not holds(yun_rate.EXPERIMENT, words, ({}, {**honest, "d_2": 1.1}))
+        for wrong in (1.1, np.nan):
+            assert not holds(yun_rate.EXPERIMENT, words, ({}, {**honest, "d_2": wrong}))
+    assert not holds(yun_rate.EXPERIMENT, "certified bound", ({}, {**honest, "bound": np.nan}))
+
+
+@pytest.mark.parametrize(("compact", "same"), [(0.5, True), (0.6, False), (np.nan, False)])
+def test_forms_that_differ_are_noticed(compact, same):
+    where = {"map": "sort", "cells": 8}
+    cells = [
+        ({**where, "form": form}, {"d_2": d_2 if compact == compact else compact})
+        for form, d_2 in (("paper", 0.5), ("compact", compact), ("four-layer", 0.1))
+    ]
+    assert holds(yun_rate.EXPERIMENT, "same function", *cells) is same
 
 
 def test_a_refusal_comes_with_a_pair_that_shows_it():

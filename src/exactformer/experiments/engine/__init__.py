@@ -2,16 +2,16 @@
 
 From the grid to the page, one file per step::
 
-    experiment   what an experiment is
-    cell         a task and what came of it, as plain JSON
+    experiment   grid, rows and statements of an experiment
+    cell         a task and its metrics, as plain JSON
     code_version which code computed a cell
     store        finished cells on disk
     work         running one cell
     runner       running many: this process, local processes (cluster: Dask)
     progress     how far it is
-    summary      cells -> rows over seeds (verdict: against published values)
+    summary      cells -> a frame, and rows over seeds (verdict: against the published value)
     provenance   where a result comes from
-    result       the result, saved and read back (figure: its picture)
+    result       the result, saved and read back (figure: what drawings share)
     drift        a new run against the stored one
     presentation a result in words and numbers, for every page (numbers: their format)
     report       all results on one page

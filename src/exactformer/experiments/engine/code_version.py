@@ -4,7 +4,8 @@ Three things decide:
 
 * the versions of Python, torch, numpy and this package;
 * in the module of ``run``: the function itself and whatever at the top level it refers to, directly
-  or not. The figure, the table and the grid beside it may be edited without making cells stale;
+  or not. The figure, the table, the statements (functions called ``_``) and the grid beside
+  it may be edited without making cells stale;
 * the whole source of every module these import, and of those that they import in turn, as far as
   it belongs to the same top-level package or to exactformer. Importing a *package* takes in all its
   files, since its ``__init__`` may load them lazily, unless that holds a docstring and nothing else.
@@ -116,6 +117,8 @@ def _needed_by(function: str, module: ast.Module) -> ast.Module:
 def _bound(statement: ast.stmt) -> list[str] | None:
     """Return the names a statement only binds, or ``None`` if it may do more."""
     match statement:
+        case ast.FunctionDef(name="_"):  # a statement of the claim, which its decorator has taken
+            return []
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
         case ast.Import(names=names) | ast.ImportFrom(names=names):

@@ -1,10 +1,12 @@
-"""What an experiment is: a grid of cells, the numbers the paper printed, what must hold."""
+"""An experiment: a grid of cells, the published numbers, and the statements of its claim."""
 
+import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from exactformer.errors import ExperimentError
 from exactformer.experiments.engine.cell import Cell, Parameters, Run
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from exactformer.experiments.engine.summary import Summary
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_FIGURE = re.compile(r"[\w.]+:\w+")
+
+T = TypeVar("T")
 
 
 class Scale(StrEnum):
@@ -23,6 +28,18 @@ class Scale(StrEnum):
     SMOKE = "smoke"
     DEFAULT = "default"
     PAPER = "paper"
+
+
+def by_scale(smoke: T, default: T, paper: T | None = None) -> dict[Scale, T]:
+    """Return a value for every scale; without ``paper`` it is that of the default scale."""
+    return {
+        Scale.SMOKE: smoke,
+        Scale.DEFAULT: default,
+        Scale.PAPER: default if paper is None else paper,
+    }
+
+
+Metric = str | Callable[[Sequence[Cell]], float | Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +61,7 @@ class Quantity:
     """
 
     label: str
-    metric: str | Callable[[Sequence[Cell]], float | Sequence[float]]
+    metric: Metric
     where: Mapping[str, Any]
     printed: float | None = None
     place: str = ""
@@ -56,6 +73,51 @@ class Quantity:
     errata: str = ""
 
 
+def rows(
+    label: str,
+    metric: Metric | Mapping[str, Metric | tuple[Metric, float]],
+    over: Mapping[str, Iterable[Any]] | None = None,
+    where: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> list[Quantity]:
+    """Return one quantity per combination of the parameters in ``over``.
+
+    ``label`` is a format string of these parameters. A mapping in place of a list of values gives
+    each value the words that stand for it in the label. ``where`` holds for all rows. ``metric`` may
+    be a table of its own, from words to a metric or to (metric, drift): its words are ``{row}``.
+
+    Every option of :class:`Quantity` may be a function of the combination, a mapping that also has
+    ``row``. Without a published value there is nothing to compare: only note and drift count.
+
+    >>> [q.label for q in rows("{size}, {row}", {"error": "mse", "cost": "s"}, {"size": (1, 2)})]
+    ['1, error', '1, cost', '2, error', '2, cost']
+    """
+    over = over or {}
+    table = metric if isinstance(metric, Mapping) else {"": metric}
+    found = []
+    for values in product(*over.values()):
+        chosen = dict(zip(over, values, strict=True))
+        words = {
+            name: names[chosen[name]] if isinstance(names, Mapping) else chosen[name]
+            for name, names in over.items()
+        }
+        for row, entry in table.items():
+            read, own = (entry[0], {"drift": entry[1]}) if isinstance(entry, tuple) else (entry, {})
+            facts = {
+                name: option({**chosen, "row": row}) if callable(option) else option
+                for name, option in {**options, **own}.items()
+            }
+            if facts.get("printed") is None:
+                for name in ("place", "better", "within"):
+                    facts.pop(name, None)
+            text = label.format(**words, row=row)
+            found.append(Quantity(text, read, {**(where or {}), **chosen}, **facts))
+    return found
+
+
+Test = Callable[["Summary"], bool]
+
+
 @dataclass(frozen=True)
 class Statement:
     """Part of a claim in words, with the test of it: a direction that holds at every scale.
@@ -65,7 +127,7 @@ class Statement:
     """
 
     text: str
-    holds: Callable[["Summary"], bool]
+    holds: Test
     ours: bool = False
     errata: str = ""
 
@@ -88,9 +150,10 @@ class Experiment:
     from which ``run`` draws all its randomness. ``run(parameters, device)`` returns the metrics:
     numbers, text, or lists of them. It must be a function of an importable module, since worker
     processes find it by name; keep heavy imports inside it. ``quantities`` are the rows of the
-    table (a function of the scale where the grid's shape depends on it), ``statements`` what the
-    claim says in words; with ``ours`` all of both go beyond the paper. ``figure`` draws a summary;
-    without it, ours is drawn against the published values.
+    table (a function of the scale where the grid's shape depends on it). What the claim says in
+    words stands above its test, as :meth:`states`. With ``ours`` all of both go beyond the paper.
+    ``figure`` draws a summary: a function, or "module:function" of a module that is imported when the
+    figure is drawn. Without it, our values are drawn against the published ones.
 
     Two views of one computation need not run it twice: ``shares`` names the experiment in whose
     place finished cells are kept. With the same ``run``, equal parameters are then the same cell.
@@ -102,13 +165,14 @@ class Experiment:
     source: str
     cells: Callable[[Scale], Sequence[Parameters]]
     run: Run
-    quantities: tuple[Quantity, ...] | Callable[[Scale], Sequence[Quantity]]
-    statements: tuple[Statement, ...] = ()
-    figure: "Callable[[Summary], Figure] | None" = None
+    quantities: Sequence[Quantity] | Callable[[Scale], Iterable[Quantity]]
+    statements: list[Statement] = field(default_factory=list)
+    figure: "Callable[[Summary], Figure] | str | None" = None
     shares: str | None = None
     ours: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "statements", list(self.statements))  # its own, for states()
         # The names become those of files and folders, so nothing else may pass.
         for name in (self.name, self.shelf):
             if not _NAME.fullmatch(name):
@@ -116,11 +180,26 @@ class Experiment:
                     f"{name!r} cannot name an experiment: use lower-case words and digits "
                     f"joined by hyphens, such as 'fang-table-1'."
                 )
+        if isinstance(self.figure, str) and not _FIGURE.fullmatch(self.figure):
+            raise ExperimentError(
+                f"The figure of {self.name} is {self.figure!r}; write it as 'module:function'."
+            )
 
     @property
     def shelf(self) -> str:
         """The name under which finished cells are kept."""
         return self.shares or self.name
+
+    def states(self, text: str, *, ours: bool = False, errata: str = "") -> Callable[[Test], Test]:
+        """Add the decorated test of a summary, as the statement ``text``."""
+        if any(statement.text == text for statement in self.statements):
+            raise ExperimentError(f"{self.name} states twice that {text}.")
+
+        def add(holds: Test) -> Test:
+            self.statements.append(Statement(text, holds, ours, errata))
+            return holds
+
+        return add
 
     def quantities_at(self, scale: Scale) -> tuple[Quantity, ...]:
         """Return the rows of the table at ``scale``."""
@@ -131,3 +210,15 @@ class Experiment:
     def stated(self) -> tuple[Statement, ...]:
         """The statements, each with whether it goes beyond the paper."""
         return tuple(replace(one, ours=True) if self.ours else one for one in self.statements)
+
+    def draw(self, summary: "Summary") -> "Figure":
+        """Draw the figure of a summary, in the one look of all figures."""
+        from exactformer.experiments.engine.figure import ours_against_print
+        from exactformer.figures.style import exactformer_style
+
+        draw = self.figure or ours_against_print
+        if isinstance(draw, str):
+            module, _, name = draw.partition(":")
+            draw = getattr(importlib.import_module(module), name)
+        with exactformer_style():
+            return draw(summary)

@@ -1,17 +1,61 @@
-"""The figure of an experiment: drawn without pyplot, saved to the same bytes every time."""
+"""Figures of experiments: what many of them draw alike, without pyplot, and equal bytes when saved."""
 
 import io
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.store import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
     from exactformer.experiments.engine.summary import Summary
+
+Looks = Mapping[Any, Mapping[str, Any]]
+"""How the curve of every series is drawn, in the words of matplotlib's ``plot``."""
+
+
+def subplots(
+    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
+) -> "tuple[Figure, Any]":
+    """Return a figure whose parts keep clear of each other, and its axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def curves(
+    axes: "Axes",
+    frame: "DataFrame",
+    x: str,
+    y: str,
+    series: str,
+    looks: Looks,
+    *,
+    line: str = "",
+    dotted: str = "",
+) -> None:
+    """Draw column ``y`` against ``x`` for every series; ``line`` and ``dotted`` where complete."""
+    for name, look in looks.items():
+        mine = frame[frame[series] == name].sort_values(x)
+        axes.plot(mine[x], mine[y], **look)
+        for column, style in ((line, {"lw": 1.0}), (dotted, {"lw": 1.2, "ls": ":"})):
+            if column and column in mine and mine[column].notna().all():
+                axes.plot(mine[x], mine[column], color=look["color"], **style)
+
+
+def legend(figure: "Figure", looks: Looks, **options: Any) -> None:
+    """Explain looks below the figure."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], **{"label": name, **look}) for name, look in looks.items()]
+    figure.legend(handles=handles, loc="outside lower center", **{"ncols": len(handles), **options})
 
 
 def ours_against_print(summary: "Summary") -> "Figure":

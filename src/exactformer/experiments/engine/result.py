@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from exactformer.errors import ExperimentError, FileFormatError
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters, plain, restore
 from exactformer.experiments.engine.experiment import Experiment, Scale, Statement
-from exactformer.experiments.engine.figure import ours_against_print, save_figure
+from exactformer.experiments.engine.figure import save_figure
 from exactformer.experiments.engine.provenance import Provenance
 from exactformer.experiments.engine.store import write_atomically
 from exactformer.experiments.engine.summary import Row, Summary, judged, row_of
@@ -97,7 +97,7 @@ class Result:
 
     def figure(self) -> "Figure":
         """Draw the experiment's figure from this result."""
-        return (self.experiment.figure or ours_against_print)(self.summary)
+        return self.experiment.draw(self.summary)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data; non-finite numbers are the strings nan, inf, -inf."""

@@ -1,13 +1,17 @@
-"""From cells to the table: one row per quantity, over seeds, beside what the paper printed."""
+"""The summary of finished cells: as a frame, and as one row per quantity beside the published value."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from exactformer.errors import ExperimentError
 from exactformer.experiments.engine.cell import Cell, Parameters, matches
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
 from exactformer.experiments.engine.verdict import Verdict, judge, mean, spread
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Summary:
-    """The rows of the table, with the cells behind them for curves.
+    """The rows of the table, with the cells behind them: one by one, or as a frame.
 
     ``summary["attention, test"]`` is that row's mean.
     """
@@ -67,6 +71,30 @@ class Summary:
     def select(self, **where: Any) -> list[Cell]:
         """Return the cells with these parameters."""
         return [cell for cell in self.cells if cell.matches(where)]
+
+    @cached_property
+    def frame(self) -> "DataFrame":
+        """The cells as a table: see :func:`frame_of`."""
+        return frame_of(self.cells)
+
+
+def frame_of(cells: Iterable[Cell]) -> "DataFrame":
+    """Return one row per cell: its parameters, and those metrics that are single values.
+
+    A metric with the name of a parameter has the column "metric NAME". What a cell lacks is NaN; a
+    statement that must tell the two apart reads the cells.
+    """
+    from pandas import DataFrame
+
+    return DataFrame([{**cell.parameters, **_single(cell)} for cell in cells])
+
+
+def _single(cell: Cell) -> dict[str, Any]:
+    return {
+        f"metric {name}" if name in cell.parameters else name: value
+        for name, value in cell.metrics.items()
+        if value is None or isinstance(value, bool | int | float | str)
+    }
 
 
 def summarise(experiment: Experiment, scale: Scale, cells: Iterable[Cell]) -> Summary:

@@ -1,21 +1,212 @@
-"""What several figures of Fang's experiments draw alike."""
-
-from __future__ import annotations
+"""The figures of Fang's experiments."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from math import comb
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from exactformer.experiments.fang.names import COLOURS, LABELS
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.experiment import Scale
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments.fang.data import TARGETS
+from exactformer.experiments.fang.figure_2 import CLIP, PRINTED
+from exactformer.experiments.fang.learning import SURFACE
+from exactformer.experiments.fang.names import COLOURS, ERRORS, LABELS, MODELS, TEST, TRAIN
 from exactformer.experiments.fang.networks import NETWORKS
-from exactformer.figures.style import GREY, ORANGE
+from exactformer.experiments.fang.noise import SWEEPS, errors_by_noise, errors_by_size, limit
+from exactformer.experiments.fang.outside import FUNCTIONS, NOISE
+from exactformer.experiments.fang.outside import SIZES as OUTSIDE
+from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, TABLE
+from exactformer.figures.style import BLUE, GREY, ORANGE
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+_MARKERS = dict(zip(ERRORS, ("s", "o", "D"), strict=True))
+_TITLES = (
+    "Training error (noisy labels)",
+    "Test error (clean target)",
+    "Generalisation gap (noisy labels)",
+)
+_AXES = ("training MSE", "test MSE", "|test − training MSE|")
+_HIGHEST = 2 * float(SURFACE[-1]) ** 2
 
-    from exactformer.experiments.engine.summary import Summary
+
+def table_1(summary: Summary) -> Figure:
+    """Draw errors of all models on the left, thresholds of clipping on the right."""
+    figure, (left, right) = subplots(10.5, 4.2, 1, 2, width_ratios=[1.15, 1])
+    _errors(left, summary)
+    printed = {model: summary.row(f"{LABELS[model]}, {TEST}").printed for model in NETWORKS}
+    clipping_panel(right, summary, SIZES[summary.scale].clip, printed)
+    return figure
+
+
+def _errors(axes: Axes, summary: Summary) -> None:
+    for place, model in enumerate(MODELS):
+        for shift, error in enumerate(ERRORS):
+            row = summary.row(f"{LABELS[model]}, {error}")
+            height = place + 0.2 * (shift - 1)
+            fill = "full" if error == TEST else "none"
+            if math.isfinite(row.mean):
+                below = min(row.spread or 0.0, 0.9 * row.mean)  # a logarithmic axis ends above zero
+                look: Any = {"fmt": _MARKERS[error], "color": BLUE, "capsize": 2, "elinewidth": 1}
+                look |= {"fillstyle": fill, "label": error if place == 0 else None}
+                axes.errorbar(row.mean, height, xerr=[[below], [row.spread or 0.0]], **look)
+            if row.printed is not None:
+                printed_ring(axes, row.printed, height)
+    if any(row.printed is not None for row in summary.rows):
+        printed_ring(axes, math.nan, math.nan, label="paper")
+    axes.axvline(1, color=GREY, linewidth=1, linestyle="--", label="variance of the noise")
+    axes.set(xscale="log", xlabel="mean squared error (mean and spread over seeds)")
+    axes.set_title(f"Learning {'f₂*' if SIZES[summary.scale].target == 'f2' else 'a part of f₂*'}")
+    axes.set_yticks(range(len(MODELS)), [LABELS[model] for model in MODELS])
+    axes.set_ylim(len(MODELS) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.legend(loc="best")
+
+
+def figure_2(summary: Summary) -> Figure:
+    """Draw five surfaces, errors in their titles, and a panel on clipping."""
+    figure = Figure(figsize=(10.5, 6.8))
+    for place, model in enumerate(MODELS):
+        row, column = divmod(place, 3)
+        box = (0.01 + 0.33 * column, 0.52 - 0.5 * row, 0.29, 0.4)
+        _surface(figure.add_axes(box, projection="3d"), summary, model)
+    clipping_panel(figure.add_axes((0.745, 0.09, 0.24, 0.34)), summary, CLIP, PRINTED)
+    return figure
+
+
+def _surface(axes: Any, summary: Summary, model: str) -> None:
+    cells = summary.select(model=model, seed=0)
+    cell = next(cell for cell in cells if cell.parameters.get("clip", CLIP) == CLIP)
+    x, y = np.meshgrid(SURFACE, SURFACE)
+    look = {"cmap": "viridis", "vmin": 0, "vmax": _HIGHEST}
+    look |= {"linewidth": 0, "rstride": 1, "cstride": 1}
+    axes.plot_surface(x, y, np.array(cell.metrics["surface"]), **look)
+    row = summary.row(f"{LABELS[model]}, {TEST}")
+    printed = "" if row.printed is None else f"  (paper {_shown(row.printed)})"
+    axes.set_title(f"{LABELS[model]}\nMSE {_shown(row.mean)}{printed}", loc="center")
+    axes.set(xlabel="x₁", ylabel="x₂", zlabel="learnt f₁*", zlim=(0, _HIGHEST))
+    axes.tick_params(labelsize=6, pad=0)
+
+
+def _shown(error: float) -> str:
+    return f"{error:,.0f}" if error >= 100 else f"{error:.2g}"
+
+
+def figure_3(summary: Summary) -> Figure:
+    """Draw three panels over the epochs: the mean over seeds within their range."""
+    figure, panels = subplots(11, 4, 1, 3, sharex=True)
+    for model in NETWORKS:
+        curves = [cell.metrics["curve"] for cell in summary.select(model=model)]
+        length = min(len(curve["epoch"]) for curve in curves)  # a diverged run ends early
+        epochs = curves[0]["epoch"][:length]
+        train, test, noisy = (
+            np.array([curve[name][:length] for curve in curves])
+            for name in ("train", "test", "test_noisy")
+        )
+        for axes, values in zip(panels, (train, test, np.abs(noisy - train)), strict=True):
+            band(axes, epochs, values, COLOURS[model], LABELS[model])
+    for axes, title, label in zip(panels, _TITLES, _AXES, strict=True):
+        axes.set(xscale="log", yscale="log", xlabel="epoch", ylabel=label, title=title)
+    panels[0].axhline(1, color=GREY, linewidth=1, linestyle="--", label="variance of the noise")
+    _convergence(panels[0], summary)
+    if summary.scale is Scale.PAPER:
+        for axes, row in zip(panels, (TRAIN, TEST), strict=False):
+            for value, _ in TABLE[row][2].values():
+                printed_ring(axes, epochs[-1], value, clip_on=False)
+        printed_ring(panels[0], np.nan, np.nan, label="paper, at the end")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=7)
+    return figure
+
+
+def _convergence(axes: Axes, summary: Summary) -> None:
+    """Mark along the bottom where the paper's rule calls a network converged: ours and printed."""
+    bottom = axes.get_xaxis_transform()
+    for model in NETWORKS:
+        row = summary.row(f"{LABELS[model]}, {EPOCHS}")
+        look: Any = {"color": COLOURS[model], "transform": bottom}
+        axes.plot(row.values, [0.03] * len(row.values), "|", markersize=9, **look)
+        if row.printed is not None:
+            axes.plot(row.printed, 0.03, "v", markeredgecolor=ORANGE, markersize=7, **look)
+    axes.plot([], [], "|", color=GREY, markersize=9, label="converged by the paper's rule")
+    if summary.scale is Scale.PAPER:
+        axes.plot(
+            [], [], "v", color=GREY, markeredgecolor=ORANGE, markersize=7, label="the same, printed"
+        )
+
+
+def noise(summary: Summary) -> Figure:
+    """Draw a row for each target: error against σ on the left, against n on the right."""
+    figure, panels = subplots(9.5, 7, 2, 2)
+    for sweep, (left, right) in zip(SWEEPS[summary.scale], panels, strict=True):
+        most, name = sweep.sizes[-1], TARGETS[sweep.target].formula
+        for solver in sweep.solvers:
+            cells = summary.select(target=sweep.target, solver=solver)
+            _line(left, cells, errors_by_noise, solver)
+            _line(right, cells, errors_by_size, solver)
+        for solver in ("least-squares", "sparse"):
+            bound = [limit(sweep.target, solver, noise, most) for noise in sweep.noises]
+            _limit(left, sweep.noises, bound, solver)
+            bound = [limit(sweep.target, solver, 1.0, size) for size in sweep.sizes]
+            _limit(right, sweep.sizes, bound, solver)
+        left.set(xlabel="σ, standard deviation of the noise", title=f"{name}\nn = {most:,}")
+        right.set(xlabel="n, training points", title="σ = 1")
+        for axes in (left, right):
+            axes.set(xscale="log", yscale="log", ylabel="test MSE, clean target")
+        right.set_xticks(sweep.sizes, [f"{size:,}" for size in sweep.sizes], minor=False)
+        right.tick_params(axis="x", which="minor", labelbottom=False)
+        left.legend()
+    return figure
+
+
+def _line(
+    axes: Axes, cells: list[Cell], read: Callable[[Sequence[Cell]], dict[Any, float]], solver: str
+) -> None:
+    seeds = sorted({cell.seed for cell in cells})
+    errors = [read([cell for cell in cells if cell.seed == seed]) for seed in seeds]
+    values = [list(error.values()) for error in errors]
+    label = LABELS[solver] + (", trained" if solver == "sgd" else "")
+    band(axes, list(errors[0]), values, COLOURS[solver], label, marker="o")
+
+
+def _limit(axes: Axes, x: Sequence[float], bound: list[float], solver: str) -> None:
+    of = "terms of the target" if solver == "sparse" else "all terms"
+    axes.plot(x, bound, "--", color=COLOURS[solver], linewidth=1, label=f"σ²p/n, {of}")
+
+
+def outside(summary: Summary) -> Figure:
+    """Draw one panel for each function."""
+    size = OUTSIDE[summary.scale]
+    degrees = list(size.degrees)
+    figure, panels = subplots(10.5, 7, 2, 2, sharex=True)
+    for axes, (name, formula) in zip(panels.flat, FUNCTIONS.items(), strict=True):
+        fits = {"function": name, "solver": "least-squares", "degrees": degrees}
+        clean = _of_degrees(summary, {**fits, "noise": 0.0})
+        axes.plot(degrees, clean.mean(axis=0), color=GREY, label="best polynomial, no noise")
+        noise = [NOISE**2 * comb(degree + 2, 2) / size.train for degree in degrees]
+        axes.plot(degrees, noise, "--", color=GREY, linewidth=1, label="σ²p/n")
+        for solver in ("least-squares", "sparse"):
+            found = _of_degrees(summary, {**fits, "solver": solver, "noise": NOISE})
+            band(axes, degrees, found, COLOURS[solver], LABELS[solver], marker="o")
+        for cell in summary.select(function=name, degrees=["auto"]):
+            label = "least squares, automatic degree" if cell.seed == 0 else None
+            look: Any = {"markersize": 11, "color": ORANGE, "label": label}
+            axes.plot(cell.metrics["degree"], cell.metrics["test"], "*", **look)
+        (trained,) = summary.select(function=name, solver="sgd")
+        look = {"color": COLOURS["sgd"], "label": "ATTENTION, trained"}
+        axes.plot(trained.metrics["degree"], trained.metrics["test"], "s:", **look)
+        axes.set(yscale="log", xlabel="degree", ylabel="test MSE, clean target")
+        axes.set(title=f"{name}: {formula}", ylim=(max(noise[0] / 3, 1e-7), None))
+        axes.set_xticks(range(0, degrees[-1] + 1, 4))
+    panels[0, 0].legend(fontsize=7)
+    return figure
+
+
+def _of_degrees(summary: Summary, where: dict[str, Any]) -> Any:
+    return np.array([cell.metrics["test"] for cell in summary.select(**where)])
 
 
 def clipping_panel(
@@ -72,10 +263,6 @@ def band(axes: Axes, x: Sequence[float], values: Any, colour: str, label: str, *
 
 def printed_ring(axes: Axes, x: float, y: float, **marker: Any) -> None:
     """Mark a printed value."""
-    options: dict[str, Any] = {
-        "marker": "o",
-        "markersize": 10,
-        "fillstyle": "none",
-        "color": ORANGE,
-    } | marker
+    options: dict[str, Any] = {"marker": "o", "markersize": 10, "fillstyle": "none"}
+    options |= {"color": ORANGE, **marker}
     axes.plot([x], [y], linestyle="none", zorder=5, **options)

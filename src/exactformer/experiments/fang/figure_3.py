@@ -4,21 +4,16 @@ These are the very runs of table 1, seen over the epochs. The generalisation gap
 errors of one kind: noisy labels unseen against noisy labels trained on.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.experiment import Experiment, Metric, Quantity, Scale, rows
 from exactformer.experiments.engine.summary import Summary
-from exactformer.experiments.fang.f2 import SIZES, network_cells
 from exactformer.experiments.fang.learning import run
-from exactformer.experiments.fang.names import LABELS, better
+from exactformer.experiments.fang.names import LABELS, named
 from exactformer.experiments.fang.networks import NETWORKS
-from exactformer.experiments.fang.table_1 import EPOCHS, NOTES, PRINTED
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, network_cells, published
 
 OTHERS = ("depth", "width")
 END, GAP = "training error at the end", "generalisation gap"
@@ -42,47 +37,14 @@ def _passed(model: str) -> str:
     return f"ATTENTION, last epoch above the end of {LABELS[model]}"
 
 
-def quantities(scale: Scale) -> Iterator[Quantity]:
-    """Yield what the curves show as numbers."""
-    for model in NETWORKS:
-        where = {"model": model}
-        yield Quantity(f"{LABELS[model]}, {END}", "train", where, drift=0.05)
-        yield Quantity(f"{LABELS[model]}, {GAP}", gap, where, drift=0.05)
-        label = f"{LABELS[model]}, {EPOCHS}"
-        if scale is Scale.PAPER and (model, EPOCHS) in PRINTED:
-            printed, within = PRINTED[model, EPOCHS]
-            yield Quantity(
-                label,
-                "converged",
-                where,
-                printed,
-                "Table 1",
-                better(model),
-                within,
-                NOTES[EPOCHS],
-                0.05,
-            )
-        else:
-            yield Quantity(label, "converged", where, drift=0.05)
-    for model in OTHERS:
-        yield Quantity(_passed(model), partial(last_above, model), {}, drift=0.05)
-
-
-def _passes_early(summary: Summary) -> bool:
-    epochs = SIZES[summary.scale].epochs
-    return all(max(summary.row(_passed(model)).values) < 0.9 * epochs for model in OTHERS)
-
-
-def _least_gap(summary: Summary) -> bool:
-    gaps = {model: summary[f"{LABELS[model]}, {GAP}"] for model in NETWORKS}
-    return gaps["attention"] < min(gaps["depth"], gaps["width"])
-
-
-def figure(summary: Summary) -> "Figure":
-    """Draw training error, clean test error and generalisation gap over the epochs."""
-    from exactformer.experiments.fang.figure_3_drawing import figure_3
-
-    return figure_3(summary)
+def quantities(scale: Scale) -> list[Quantity]:
+    """Return what the curves show as numbers."""
+    table: dict[str, Metric] = {END: "train", GAP: gap, EPOCHS: "converged"}
+    options = {"drift": 0.05, **published(scale)}
+    return [
+        *rows("{model}, {row}", table, {"model": named(NETWORKS)}, **options),
+        *(Quantity(_passed(m), partial(last_above, m), {}, drift=0.05) for m in OTHERS),
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -93,15 +55,22 @@ EXPERIMENT = Experiment(
     source="Fang et al. 2022, Figure 3",
     cells=network_cells,
     run=run,
-    quantities=lambda scale: tuple(quantities(scale)),
-    statements=(
-        Statement(
-            "on every seed attention is below where either network ends, for good, after nine "
-            "tenths of training",
-            _passes_early,
-        ),
-        Statement("attention has the smallest generalisation gap", _least_gap),
-    ),
-    figure=figure,
+    quantities=quantities,
+    figure="exactformer.experiments.fang.drawing:figure_3",
     shares="fang-table-1",
 )
+
+
+@EXPERIMENT.states(
+    "on every seed attention is below where either network ends, for good, after nine "
+    "tenths of training"
+)
+def _(summary: Summary) -> bool:
+    epochs = SIZES[summary.scale].epochs
+    return all(max(summary.row(_passed(model)).values) < 0.9 * epochs for model in OTHERS)
+
+
+@EXPERIMENT.states("attention has the smallest generalisation gap")
+def _(summary: Summary) -> bool:
+    gaps = {model: summary[f"{LABELS[model]}, {GAP}"] for model in NETWORKS}
+    return gaps["attention"] < min(gaps["depth"], gaps["width"])

@@ -1,5 +1,6 @@
-"""What the models of Fang et al. are called in tables and how they are drawn."""
+"""Names and colours of the models of Fang et al. in tables and figures."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from exactformer.experiments.fang.learning import SOLVERS
@@ -17,6 +18,7 @@ LABELS = {
 }
 
 TRAIN, TEST, NOISY = "train (noisy labels)", "test (clean target)", "test (noisy labels)"
+SUPPORT = "exact support, share of seeds"
 ERRORS = {TRAIN: "train", TEST: "test", NOISY: "test_noisy"}
 
 COLOURS = {
@@ -27,6 +29,11 @@ COLOURS = {
     "least-squares": "#2a8c6a",
     "sparse": "#1f2937",
 }
+
+
+def named(models: Iterable[str]) -> dict[str, str]:
+    """Return models with their names in tables."""
+    return {model: LABELS[model] for model in models}
 
 
 def better(model: str) -> Literal["lower"] | None:

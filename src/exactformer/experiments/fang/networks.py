@@ -1,4 +1,4 @@
-"""Training the paper's three networks by its protocol, watched on the way."""
+"""The paper's three networks, trained by its protocol and measured on the way."""
 
 from __future__ import annotations
 

@@ -1,30 +1,53 @@
-"""How the solvers' errors depend on the noise and on the size of the sample.
+"""The solvers' errors by noise and by sample size.
 
 Least squares over p terms can do no better than σ²p/n on average: the limit is drawn for all terms
 of the dictionary and for those that are really there.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Any
 
 import numpy as np
 
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.fang.data import TARGETS, draw, mean_square
 from exactformer.experiments.fang.learning import SOLVERS
-from exactformer.experiments.fang.names import LABELS
-from exactformer.experiments.fang.sizes import (
-    SEEDS,
-    SWEEPS,
-    errors_by_noise,
-    errors_by_size,
-    limit,
-)
+from exactformer.experiments.fang.names import named
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+
+@dataclass(frozen=True)
+class Sweep:
+    """One target: which solvers, sample sizes at σ = 1, and noise levels at the largest size."""
+
+    target: str
+    solvers: tuple[str, ...]
+    sizes: tuple[int, ...]
+    noises: tuple[float, ...]
+    epochs: int = 600
+
+
+_ALL = ("sgd", *SOLVERS)
+_NOISES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
+SEEDS = by_scale(2, 3, 5)
+SWEEPS = by_scale(
+    (
+        Sweep("f1", _ALL, (100, 1000), (0.001, 1.0), 300),
+        Sweep("f2-small", SOLVERS, (300, 2000), (0.001, 1.0)),
+    ),
+    (
+        Sweep("f1", _ALL, (100, 300, 1000, 3000, 9000), _NOISES),
+        Sweep("f2", SOLVERS, (4500, 9000, 18_000), _NOISES),
+    ),
+    (
+        Sweep("f1", _ALL, (100, 300, 1000, 3000, 9000), _NOISES),
+        Sweep("f2", SOLVERS, (4500, 9000, 18_000, 45_000), _NOISES),
+    ),
+)
+NAMES = {"f1": "f₁*", "f2": "f₂*", "f2-small": "part of f₂*"}
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
@@ -70,6 +93,28 @@ def run(parameters: Parameters, device: str) -> Metrics:
     return {"test": [mean_square(v, samples[0].test_clean) for v in values.T]}
 
 
+def limit(target: str, solver: str, noise: float, size: int) -> float:
+    """Return σ²p/n: p counts the target's own terms for the sparse solver, else all terms."""
+    polynomial = TARGETS[target]
+    count = comb(polynomial.dimension + polynomial.degree, polynomial.degree)
+    return noise**2 * (len(polynomial.terms) if solver == "sparse" else count) / size
+
+
+def errors_by_noise(cells: Sequence[Cell]) -> dict[float, float]:
+    """Return {σ: error} of one seed at the largest sample size."""
+    largest = max(cells, key=lambda cell: int(cell.parameters["train"]))
+    return dict(zip(largest.parameters["noises"], largest.metrics["test"], strict=True))
+
+
+def errors_by_size(cells: Sequence[Cell]) -> dict[int, float]:
+    """Return {n: error} of one seed at σ = 1."""
+    found = {
+        int(c.parameters["train"]): float(c.metrics["test"][c.parameters["noises"].index(1.0)])
+        for c in cells
+    }
+    return dict(sorted(found.items()))
+
+
 def _at_one(cells: Sequence[Cell]) -> float:
     return errors_by_noise(cells)[1.0]
 
@@ -107,42 +152,28 @@ ROWS = {
 }
 
 
-def quantities(scale: Scale) -> Iterator[Quantity]:
-    """Yield five numbers for each target and solver; n is the largest unless it varies."""
-    for sweep in SWEEPS[scale]:
-        for solver in sweep.solvers:
-            for row, (metric, drift) in ROWS.items():
-                where = {"target": sweep.target, "solver": solver}
-                yield Quantity(_label(sweep.target, solver, row), metric, where, drift=drift)
-
-
-def _label(target: str, solver: str, row: str) -> str:
-    name = {"f1": "f₁*", "f2": "f₂*", "f2-small": "part of f₂*"}[target]
-    return f"{name}, {LABELS[solver]}, {row}"
-
-
-def _each(summary: Summary, solvers: Sequence[str], row: str) -> list[float]:
+def quantities(scale: Scale) -> list[Quantity]:
+    """Return five numbers for each target and solver; n is the largest unless it varies."""
     return [
-        summary[_label(sweep.target, solver, row)]
-        for sweep in SWEEPS[summary.scale]
-        for solver in sweep.solvers
-        if solver in solvers
+        quantity
+        for sweep in SWEEPS[scale]
+        for quantity in rows(
+            "{target}, {solver}, {row}",
+            ROWS,
+            {"target": {sweep.target: NAMES[sweep.target]}, "solver": named(sweep.solvers)},
+        )
     ]
 
 
-def _training_stops_short(summary: Summary) -> bool:
-    trained, fitted = (
-        summary[_label("f1", solver, "error at the least noise")]
-        for solver in ("sgd", "least-squares")
-    )
-    return trained > 10 * fitted
+def _each(summary: Summary, solver: str, row: str) -> list[float]:
+    """Return a row of a solver, for every target."""
+    targets = [NAMES[sweep.target] for sweep in SWEEPS[summary.scale]]
+    return [summary[f"{target}, {solver}, {row}"] for target in targets]
 
 
-def figure(summary: Summary) -> "Figure":
-    """Draw error against noise and against sample size for each target, limits dashed."""
-    from exactformer.experiments.fang.sweeps_drawing import noise_figure
-
-    return noise_figure(summary)
+def _fitted(summary: Summary, row: str) -> list[float]:
+    """Return a row of all that is fitted without training."""
+    return _each(summary, "least squares", row) + _each(summary, "sparse", row)
 
 
 EXPERIMENT = Experiment(
@@ -154,34 +185,35 @@ EXPERIMENT = Experiment(
     ours=True,
     cells=cells,
     run=run,
-    quantities=lambda scale: tuple(quantities(scale)),
-    statements=(
-        Statement(
-            "without training, the error is within a factor of 4 of σ²p/n",
-            lambda s: all(0.25 < r < 4 for r in _each(s, SOLVERS, "the same over σ²p/n")),
-        ),
-        Statement(
-            "without training, the error falls as σ²",
-            lambda s: all(abs(r - 2) < 0.1 for r in _each(s, SOLVERS, "power of σ, up to σ = 1")),
-        ),
-        Statement(
-            "without training, the error falls with n, about as 1/n or faster",
-            lambda s: max(_each(s, SOLVERS, "power of n, at σ = 1")) < -0.7,
-        ),
-        Statement(
-            "knowing which terms are there lowers the error",
-            lambda s: all(
-                a > b
-                for a, b in zip(
-                    _each(s, ["least-squares"], "error at σ = 1"),
-                    _each(s, ["sparse"], "error at σ = 1"),
-                    strict=True,
-                )
-            ),
-        ),
-        Statement(
-            "at little noise training stops short of what the data allow", _training_stops_short
-        ),
-    ),
-    figure=figure,
+    quantities=quantities,
+    figure="exactformer.experiments.fang.drawing:noise",
 )
+
+
+@EXPERIMENT.states("without training, the error is within a factor of 4 of σ²p/n")
+def _(summary: Summary) -> bool:
+    return all(0.25 < ratio < 4 for ratio in _fitted(summary, "the same over σ²p/n"))
+
+
+@EXPERIMENT.states("without training, the error falls as σ²")
+def _(summary: Summary) -> bool:
+    return all(abs(power - 2) < 0.1 for power in _fitted(summary, "power of σ, up to σ = 1"))
+
+
+@EXPERIMENT.states("without training, the error falls with n, about as 1/n or faster")
+def _(summary: Summary) -> bool:
+    return max(_fitted(summary, "power of n, at σ = 1")) < -0.7
+
+
+@EXPERIMENT.states("knowing which terms are there lowers the error")
+def _(summary: Summary) -> bool:
+    all_terms, known = (
+        _each(summary, solver, "error at σ = 1") for solver in ("least squares", "sparse")
+    )
+    return all(a > b for a, b in zip(all_terms, known, strict=True))
+
+
+@EXPERIMENT.states("at little noise training stops short of what the data allow")
+def _(summary: Summary) -> bool:
+    row = "f₁*, {}, error at the least noise"
+    return summary[row.format("ATTENTION")] > 10 * summary[row.format("least squares")]

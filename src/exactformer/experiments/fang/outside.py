@@ -7,20 +7,22 @@ noise adds to it (σ²p/n), and what training leaves on top.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale
 from exactformer.experiments.engine.summary import Summary
-from exactformer.experiments.fang.data import mean_square
-from exactformer.experiments.fang.functions import FUNCTIONS, sample
-from exactformer.experiments.fang.names import LABELS
+from exactformer.experiments.fang.data import Array, Data, mean_square, split
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+FUNCTIONS = {
+    "smooth": "exp(−2‖x‖²)",
+    "Runge": "1 / (1 + 9‖x‖²)",
+    "kink": "|x₁| + |x₂ − 0.3|",
+    "step": "sign(x₁ + x₂/2)",
+}
+"""From smooth to broken, on the square."""
 NOISE = 0.1
 # Squared error of the best polynomial of degree q, as a power of q, where it is a power.
 POWERS = {"kink": -3.0, "step": -1.0}
@@ -38,11 +40,11 @@ class Size:
     seeds: int
 
 
-SIZES = {
-    Scale.SMOKE: Size(2000, 1000, (1, 2, 4, 8, 12), (2,), 25, 1),
-    Scale.DEFAULT: Size(9000, 2000, (1, 2, 3, 4, 6, 8, 10, 12, 16, 20), (2, 4, 8), 100, 3),
-    Scale.PAPER: Size(9000, 5000, (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20), (2, 4, 6, 8, 10), 100, 5),
-}
+SIZES = by_scale(
+    Size(2000, 1000, (1, 2, 4, 8, 12), (2,), 25, 1),
+    Size(9000, 2000, (1, 2, 3, 4, 6, 8, 10, 12, 16, 20), (2, 4, 8), 100, 3),
+    Size(9000, 5000, (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20), (2, 4, 6, 8, 10), 100, 5),
+)
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
@@ -71,6 +73,24 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
         for name in FUNCTIONS
         if solver != "sgd" or seed == 0
     ]
+
+
+def function(name: str, x: Array) -> Array:
+    """Return a target's clean values at rows of ``x``."""
+    if name == "smooth":
+        return np.asarray(np.exp(-2 * (x**2).sum(axis=1)))
+    if name == "Runge":
+        return np.asarray(1 / (1 + 9 * (x**2).sum(axis=1)))
+    if name == "kink":
+        return np.asarray(np.abs(x[:, 0]) + np.abs(x[:, 1] - 0.3))
+    return np.asarray(np.sign(x[:, 0] + x[:, 1] / 2))
+
+
+def sample(name: str, train: int, test: int, seed: int, noise: float) -> Data:
+    """Draw points uniformly from the square [−1, 1]²."""
+    of_points, of_noise = np.random.default_rng(seed).spawn(2)
+    x = of_points.uniform(-1, 1, size=(test + train, 2))
+    return split(x, function(name, x), test, noise * of_noise.normal(size=test + train))
 
 
 def run(parameters: Parameters, device: str) -> Metrics:
@@ -136,29 +156,10 @@ def quantities(scale: Scale) -> Iterator[Quantity]:
         yield Quantity(f"{name}, least squares at its best up to 8", up_to_8, noisy, drift=1e-3)
         yield Quantity(f"{name}, least squares, automatic degree", _last, auto, drift=1e-3)
         yield Quantity(f"{name}, sparse at the highest degree", _last, sparse, drift=1e-3)
-        yield Quantity(f"{name}, {LABELS['sgd']} at its best degree", _best, trained, drift=0.1)
+        yield Quantity(f"{name}, ATTENTION at its best degree", _best, trained, drift=0.1)
         yield Quantity(f"{name}, highest degree without noise", _last, clean, drift=1e-2)
         if name in POWERS:
             yield Quantity(f"{name}, power of the degree without noise", _power, clean, drift=1e-2)
-
-
-def _rates(summary: Summary) -> bool:
-    return all(
-        abs(summary[f"{name}, power of the degree without noise"] - power) < 0.6
-        for name, power in POWERS.items()
-    )
-
-
-def _smoother_is_easier(summary: Summary) -> bool:
-    left = [summary[f"{name}, highest degree without noise"] for name in FUNCTIONS]
-    return left[0] < 0.01 * left[1] and max(left[:3]) < 0.1 * left[3]
-
-
-def figure(summary: Summary) -> "Figure":
-    """Draw error against degree for each function, with what noise and the degree allow."""
-    from exactformer.experiments.fang.sweeps_drawing import outside_figure
-
-    return outside_figure(summary)
 
 
 EXPERIMENT = Experiment(
@@ -170,30 +171,40 @@ EXPERIMENT = Experiment(
     ours=True,
     cells=cells,
     run=run,
-    quantities=lambda scale: tuple(quantities(scale)),
-    statements=(
-        Statement(
-            "the smoother the target, the less a high degree leaves of it", _smoother_is_easier
-        ),
-        Statement(
-            "for a kink and a step the squared error falls as q⁻³ and q⁻¹, within 0.6", _rates
-        ),
-        Statement(
-            "the automatic degree, which goes up to 8, costs at most a fifth over the best one",
-            lambda s: all(
-                s[f"{name}, least squares, automatic degree"]
-                < 1.2 * s[f"{name}, least squares at its best up to 8"]
-                for name in FUNCTIONS
-            ),
-        ),
-        Statement(
-            "the sparse solver is not hurt by a dictionary of too high a degree",
-            lambda s: all(
-                s[f"{name}, sparse at the highest degree"]
-                < 1.2 * s[f"{name}, least squares at its best degree"]
-                for name in FUNCTIONS
-            ),
-        ),
-    ),
-    figure=figure,
+    quantities=quantities,
+    figure="exactformer.experiments.fang.drawing:outside",
 )
+
+
+@EXPERIMENT.states("the smoother the target, the less a high degree leaves of it")
+def _(summary: Summary) -> bool:
+    left = [summary[f"{name}, highest degree without noise"] for name in FUNCTIONS]
+    return left[0] < 0.01 * left[1] and max(left[:3]) < 0.1 * left[3]
+
+
+@EXPERIMENT.states("for a kink and a step the squared error falls as q⁻³ and q⁻¹, within 0.6")
+def _(summary: Summary) -> bool:
+    return all(
+        abs(summary[f"{name}, power of the degree without noise"] - power) < 0.6
+        for name, power in POWERS.items()
+    )
+
+
+@EXPERIMENT.states(
+    "the automatic degree, which goes up to 8, costs at most a fifth over the best one"
+)
+def _(s: Summary) -> bool:
+    return all(
+        s[f"{name}, least squares, automatic degree"]
+        < 1.2 * s[f"{name}, least squares at its best up to 8"]
+        for name in FUNCTIONS
+    )
+
+
+@EXPERIMENT.states("the sparse solver is not hurt by a dictionary of too high a degree")
+def _(s: Summary) -> bool:
+    return all(
+        s[f"{name}, sparse at the highest degree"]
+        < 1.2 * s[f"{name}, least squares at its best degree"]
+        for name in FUNCTIONS
+    )

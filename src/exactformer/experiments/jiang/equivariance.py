@@ -1,4 +1,4 @@
-"""What a transformer cannot do without positions (Jiang & Li 2023, section 4.1 and appendix A.1).
+"""The limits of a transformer without positions (Jiang & Li 2023, section 4.1 and appendix A.1).
 
 Equation (5) without positions is permutation equivariant, Ĥ(x ∘ p) = Ĥ(x) ∘ p. How much that costs on a
 linear target y = Tx can be said exactly. Of inputs whose tokens may be exchanged, the equivariant map
@@ -19,18 +19,21 @@ The control, y(t) = half x(t) and half the mean, is equivariant: its floor is 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.cell import Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREEN, ORANGE
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
-
-    from exactformer.experiments.engine.summary import Summary
 
 ORDERED = ("reverse", "first", "memory")
 CONTROL = "half the mean"
@@ -57,11 +60,11 @@ class Size:
     tests: int = 10_000
 
 
-SIZES = {
-    Scale.SMOKE: Size(3, 1, 700, 8000, 32, rate=1e-2, batch=64),
-    Scale.DEFAULT: Size(5, 2, 1200, 20_000, 32),
-    Scale.PAPER: Size(5, 4, 3000, 50_000, 32),
-}
+SIZES = by_scale(
+    Size(3, 1, 700, 8000, 32, rate=1e-2, batch=64),
+    Size(5, 2, 1200, 20_000, 32),
+    Size(5, 4, 3000, 50_000, 32),
+)
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
@@ -169,76 +172,73 @@ def symmetry(ensemble: Any, model: int, tau: int) -> dict[str, Any]:
     return {"equivariant": found.holds, "deviation": found.deviation / found.size}
 
 
-def quantities(scale: Scale) -> Sequence[Quantity]:
+def quantities(scale: Scale) -> list[Quantity]:
     """Return errors, held against the floor without positions, and how asymmetric models are.
 
     The asymmetry is the largest |Ĥ(x∘p) − Ĥ(x)∘p| met, over the largest |Ĥ|.
     """
-    tau = SIZES[scale].tau
-    found = []
-    for target, formula in TARGETS.items():
-        least = floor(matrix(target, tau))
-        for positions in (False, True):
-            where = {"target": target, "positions": positions}
-            words = "with positions" if positions else "without"
-            exact = not positions and target in ORDERED
-            found.append(
-                Quantity(
-                    f"{formula}, {words}: mean squared error", "best_mse", where,
-                    printed=least if exact else None,
-                    place="floor in closed form" if exact else "",
-                    within=0.25 if target == "memory" else 0.02, drift=0.05 if exact else 3.0,
-                    ours=True,
-                )
-            )  # fmt: skip
-            found.append(
-                Quantity(
-                    f"{formula}, {words}: asymmetry", "deviation", where,
-                    drift=float("inf"),
-                )
-            )  # fmt: skip
-    return found
+    error = "mean squared error"
+
+    def least(row: Mapping[str, Any]) -> float | None:
+        known = row["row"] == error and not row["positions"] and row["target"] in ORDERED
+        return floor(matrix(row["target"], SIZES[scale].tau)) if known else None
+
+    def drift(row: Mapping[str, Any]) -> float:
+        return inf if row["row"] != error else 3.0 if least(row) is None else 0.05
+
+    return rows(
+        "{target}, {positions}: {row}",
+        {error: "best_mse", "asymmetry": "deviation"},
+        {"target": TARGETS, "positions": {False: "without", True: "with positions"}},
+        printed=least,
+        place="floor in closed form",
+        ours=True,
+        within=lambda row: 0.25 if row["target"] == "memory" else 0.02,
+        drift=drift,
+    )
 
 
-def _symmetric(summary: Summary) -> bool:
-    found = summary.select(positions=False)
-    return all(c.metrics["equivariant"] and c.metrics["deviation"] <= 1e-12 for c in found)
-
-
-def _broken(summary: Summary) -> bool:
-    found = [cell for name in ORDERED for cell in summary.select(target=name, positions=True)]
-    return all(not c.metrics["equivariant"] and c.metrics["deviation"] > 0.1 for c in found)
-
-
-def _over_floor(summary: Summary, *names: str) -> list[float]:
-    cells = [cell for name in names for cell in summary.select(target=name, positions=False)]
-    return [cell.metrics["over_floor"] for cell in cells]
-
-
-def _at_the_floor(summary: Summary) -> bool:
-    return all(0.98 <= ratio <= 1.02 for ratio in _over_floor(summary, "reverse", "first"))
-
-
-def _over_it(summary: Summary) -> bool:
-    return all(1 <= ratio <= 1.25 for ratio in _over_floor(summary, "memory"))
-
-
-def _below(summary: Summary) -> bool:
-    found = [cell for name in ORDERED for cell in summary.select(target=name, positions=True)]
-    share = {Scale.SMOKE: 0.5, Scale.DEFAULT: 0.1, Scale.PAPER: 0.01}[summary.scale]
-    return all(cell.metrics["over_floor"] <= share for cell in found)
-
-
-def _control(summary: Summary) -> bool:
-    (cell,) = summary.select(target=CONTROL, positions=False)
-    return bool(cell.metrics["best_mse"] <= 0.02 * VARIANCE)
-
-
-def figure(summary: Summary) -> Figure:
+def draw(summary: Summary) -> Figure:
     """Draw errors beside the floors, and how far models are from symmetric."""
-    from exactformer.experiments.jiang.equivariance_drawing import equivariance_figure
+    figure, (errors, deviations) = subplots(10.5, 3.8, 1, 2, width_ratios=(1.6, 1))
+    _errors(errors, summary)
+    _deviations(deviations, summary)
+    return figure
 
-    return equivariance_figure(summary)
+
+def _errors(axes: Axes, summary: Summary) -> None:
+    for place, target in enumerate(TARGETS):
+        for positions, colour, marker, aside in ((False, BLUE, "o", -0.1), (True, GREEN, "^", 0.1)):
+            (cell,) = summary.select(target=target, positions=positions)
+            values = cell.metrics["mse"]
+            label = ("with positions" if positions else "without positions") if not place else None
+            look: Any = {"color": colour, "fillstyle": "none", "ms": 6, "label": label}
+            axes.plot(values, [place + aside] * len(values), marker, **look)
+        least = cell.metrics["floor"]
+        if least > 1e-12:
+            label = None if place else "floor of equivariant maps"
+            axes.plot([least] * 2, [place - 0.32, place + 0.32], color=ORANGE, lw=2, label=label)
+    axes.set_yticks(range(len(TARGETS)), list(TARGETS.values()))
+    axes.set(xscale="log", xlabel="mean squared error, a mark for each seed")
+    axes.set_ylim(len(TARGETS) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.set_title("Trained models and the floor of symmetry")
+    axes.legend(loc="lower left")
+
+
+def _deviations(axes: Axes, summary: Summary) -> None:
+    for place, target in enumerate(TARGETS):
+        for positions, colour, marker in ((False, BLUE, "o"), (True, GREEN, "^")):
+            (cell,) = summary.select(target=target, positions=positions)
+            axes.plot(
+                cell.metrics["deviation"], place, marker, color=colour, fillstyle="none", ms=6
+            )
+    axes.set_yticks(range(len(TARGETS)), [])
+    axes.set(xscale="log", xlabel=r"largest $|\hat H(x\circ p)-\hat H(x)\circ p|$, relative")
+    axes.set_xlim(1e-17, 10)
+    axes.set_ylim(len(TARGETS) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.set_title("Equivariance, to rounding or not")
 
 
 EXPERIMENT = Experiment(
@@ -250,31 +250,49 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=quantities,
-    statements=(
-        Statement("without positions Ĥ(x∘p) = Ĥ(x)∘p, to 10⁻¹² in double precision", _symmetric),
-        Statement(
-            "with positions, trained on an ordered target, it is off by over a tenth",
-            _broken,
-            ours=True,
-        ),
-        Statement(
-            "without positions reversing and copying the first token end within 2 % of the floor",
-            _at_the_floor,
-            ours=True,
-        ),
-        Statement(
-            "without positions memory, whose best map also keeps x(t), ends at most 25 % over it",
-            _over_it,
-            ours=True,
-        ),
-        Statement(
-            "with positions to half of it (smoke), a tenth (default), a hundredth (paper)", _below
-        ),
-        Statement(
-            "an equivariant target needs no positions: error below 2 % of the variance",
-            _control,
-            ours=True,
-        ),
-    ),
-    figure=figure,
+    figure=draw,
 )
+
+
+@EXPERIMENT.states("without positions Ĥ(x∘p) = Ĥ(x)∘p, to 10⁻¹² in double precision")
+def _(summary: Summary) -> bool:
+    found = summary.frame.query("not positions")
+    return bool((found["equivariant"] & (found["deviation"] <= 1e-12)).all())
+
+
+@EXPERIMENT.states(
+    "with positions, trained on an ordered target, it is off by over a tenth", ours=True
+)
+def _(summary: Summary) -> bool:
+    found = summary.frame.query("positions and target in @ORDERED")
+    return bool((~found["equivariant"].astype(bool) & (found["deviation"] > 0.1)).all())
+
+
+@EXPERIMENT.states(
+    "without positions reversing and copying the first token end within 2 % of the floor", ours=True
+)
+def _(summary: Summary) -> bool:
+    found = summary.frame.query("not positions and target in ('reverse', 'first')")
+    return bool(found["over_floor"].between(0.98, 1.02).all())
+
+
+@EXPERIMENT.states(
+    "without positions memory, whose best map also keeps x(t), ends at most 25 % over it", ours=True
+)
+def _(summary: Summary) -> bool:
+    found = summary.frame.query("not positions and target == 'memory'")
+    return bool(found["over_floor"].between(1, 1.25).all())
+
+
+@EXPERIMENT.states("with positions to half of it (smoke), a tenth (default), a hundredth (paper)")
+def _(summary: Summary) -> bool:
+    found = summary.frame.query("positions and target in @ORDERED")
+    return bool((found["over_floor"] <= by_scale(0.5, 0.1, 0.01)[summary.scale]).all())
+
+
+@EXPERIMENT.states(
+    "an equivariant target needs no positions: error below 2 % of the variance", ours=True
+)
+def _(summary: Summary) -> bool:
+    found = summary.frame.query("not positions and target == @CONTROL")
+    return len(found) == 1 and bool((found["best_mse"] <= 0.02 * VARIANCE).all())

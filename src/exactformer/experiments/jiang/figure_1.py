@@ -13,63 +13,47 @@ The first says what the theorem needs, the second what it gives, the others what
 are mean squares on held-out sequences.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from math import inf
 from typing import Any
 
 from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.rates import ALPHAS, TERMS, bound, singular_values, slope, tail
-from exactformer.experiments.jiang.rates_drawing import rates_figure
 
-KINDS = ("constructed", "warm", "scratch")
 NAMES = {"constructed": "constructed", "warm": "warm-started", "scratch": "from scratch, best"}
 PIECES = 2**15
 FIRST = 4
 """Slopes are fitted from here on."""
-REACHED = {Scale.SMOKE: 1e-2, Scale.DEFAULT: 1e-3, Scale.PAPER: 1e-5}
-"""What training from scratch reaches with r = m_h = 2."""
-
-_SIZES: dict[Scale, dict[str, dict[str, Any]]] = {
-    Scale.SMOKE: {
+_BUILT = {"pieces": PIECES, "heads": [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]}
+_SIZES: dict[Scale, dict[str, dict[str, Any]]] = by_scale(
+    {
         "all": {"heads": [1, 2, 4, 8], "test": 512},
         "constructed": {"pieces": PIECES},
-        "warm": {
-            "pieces": PIECES, "sines": 8, "cosines": 16,
-            "sequences": 2048, "steps": 120, "batch": 64, "rate": 1e-2,
-        },
-        "scratch": {
-            "starts": 1, "width": 32, "depth": 3, "features": 16,
-            "sequences": 4096, "steps": 200, "batch": 16, "rate": 1e-2,
-        },
+        "warm": {"pieces": PIECES, "sines": 8, "cosines": 16}
+        | {"sequences": 2048, "steps": 120, "batch": 64, "rate": 1e-2},
+        "scratch": {"starts": 1, "width": 32, "depth": 3, "features": 16}
+        | {"sequences": 4096, "steps": 200, "batch": 16, "rate": 1e-2},
     },
-    Scale.DEFAULT: {
+    {
         "all": {"heads": [1, 2, 4, 6, 8, 16], "test": 4096},
-        "constructed": {"pieces": PIECES, "heads": [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]},
-        "warm": {
-            "pieces": PIECES, "sines": 32, "cosines": 64,
-            "sequences": 16384, "steps": 600, "batch": 128, "rate": 5e-3,
-        },
-        "scratch": {
-            "starts": 2, "width": 64, "depth": 3, "features": 32,
-            "sequences": 16384, "steps": 1500, "batch": 64, "rate": 1e-2,
-        },
+        "constructed": _BUILT,
+        "warm": {"pieces": PIECES, "sines": 32, "cosines": 64}
+        | {"sequences": 16384, "steps": 600, "batch": 128, "rate": 5e-3},
+        "scratch": {"starts": 2, "width": 64, "depth": 3, "features": 32}
+        | {"sequences": 16384, "steps": 1500, "batch": 64, "rate": 1e-2},
     },
-    Scale.PAPER: {
+    {
         "all": {"heads": [1, 2, 3, 4, 6, 8, 12, 16], "test": 16384},
-        "constructed": {"pieces": PIECES, "heads": [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]},
-        "warm": {
-            "pieces": PIECES, "sines": 32, "cosines": 64,
-            "sequences": 65536, "steps": 6000, "batch": 256, "rate": 5e-3,
-        },
-        "scratch": {
-            "starts": 4, "width": 128, "depth": 3, "features": 32,
-            "sequences": 65536, "steps": 10_000, "batch": 256, "rate": 5e-3,
-        },
+        "constructed": _BUILT,
+        "warm": {"pieces": PIECES, "sines": 32, "cosines": 64}
+        | {"sequences": 65536, "steps": 6000, "batch": 256, "rate": 5e-3},
+        "scratch": {"starts": 4, "width": 128, "depth": 3, "features": 32}
+        | {"sequences": 65536, "steps": 10_000, "batch": 256, "rate": 5e-3},
     },
-}  # fmt: skip
+)
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
@@ -78,7 +62,7 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
     return [
         {"alpha": alpha, "kind": kind, **sizes["all"], **sizes[kind], "seed": 0}
         for alpha in ALPHAS
-        for kind in KINDS
+        for kind in NAMES
     ]
 
 
@@ -132,93 +116,39 @@ def _error(kind: str, rank: str, head: int) -> Callable[[Sequence[Cell]], float]
     return lambda cells: curve(cells, kind, rank)[head]
 
 
-def quantities(scale: Scale) -> list[Quantity]:
-    """Slopes with intervals beside theory's, and errors where they tell most."""
+def quantities(scale: Scale) -> Iterator[Quantity]:
+    """Yield slopes with intervals beside theory's, and errors where they tell most."""
     sizes = _SIZES[scale]
     largest = max(sizes["all"]["heads"])
     furthest = max(sizes["constructed"].get("heads", sizes["all"]["heads"]))
     enough = min(m for m in sizes["all"]["heads"] if m >= TERMS["6"])
-    rows = []
     for alpha in ALPHAS:
-        where, name, theory = {"alpha": alpha}, f"α = {alpha:g}", 1 - 2 * alpha
+        where, name = {"alpha": alpha}, f"α = {alpha:g}"
         label = f"{name}, r = ∞: slope, theory's tail, m_h {FIRST} to {furthest}"
-        rows.append(Quantity(label, _slope("constructed", furthest, "value", "tail"), where))
-        for kind in KINDS:
+        yield Quantity(label, _slope("constructed", furthest, "value", "tail"), where)
+        for kind, words in NAMES.items():
             last = furthest if kind == "constructed" else largest
-            label = f"{name}, r = ∞: slope, {NAMES[kind]}, m_h {FIRST} to {last}"
-            drift = 1e-2 if kind == "constructed" else 0.5
-            rows.append(
-                Quantity(
-                    label, _slope(kind, last, "value"), where, theory,
-                    "theory, −(2α − 1)", drift=drift, ours=kind != "scratch",
-                    note="Theory bounds the error; the softmax is not neutral.",
-                )
-            )  # fmt: skip
-            half = f"{label}, ± (95 %)"
-            rows.append(Quantity(half, _slope(kind, last, "half"), where, drift=float("inf")))
+            label = f"{name}, r = ∞: slope, {words}, m_h {FIRST} to {last}"
+            yield Quantity(
+                label,
+                _slope(kind, last, "value"),
+                where,
+                printed=1 - 2 * alpha,
+                place="theory, −(2α − 1)",
+                ours=kind != "scratch",
+                note="Theory bounds the error; the softmax is not neutral.",
+                drift=1e-2 if kind == "constructed" else 0.5,
+            )
+            yield Quantity(f"{label}, ± (95 %)", _slope(kind, last, "half"), where, drift=inf)
         for rank, head in (("2", 2), ("6", enough), ("∞", 1), ("∞", largest)):
-            for kind in KINDS:
-                label = f"{name}, r = {rank}: error, {NAMES[kind]}, m_h = {head}"
+            for kind, words in NAMES.items():
+                label = f"{name}, r = {rank}: error, {words}, m_h = {head}"
                 drift = 0.1 if kind == "constructed" else 3.0
-                rows.append(Quantity(label, _error(kind, rank, head), where, drift=drift))
-    return rows
+                yield Quantity(label, _error(kind, rank, head), where, drift=drift)
 
 
 def _of(summary: Summary) -> list[list[Cell]]:
     return [summary.select(alpha=alpha) for alpha in ALPHAS]
-
-
-def _at_the_floor(summary: Summary) -> bool:
-    return all(
-        error <= 2 * cells[0].metrics["formula in float32"][rank]
-        for cells in _of(summary)
-        for rank in ("2", "6")
-        for m, error in curve(cells, "constructed", rank).items()
-        if m >= TERMS[rank]
-    )
-
-
-def _below(metric: str) -> Callable[[Summary], bool]:
-    """In float64, where there is only approximation; the tail says nothing once it is zero."""
-
-    def holds(summary: Summary) -> bool:
-        return all(
-            error <= curve(cells, "constructed", rank, metric)[m]
-            for cells in _of(summary)
-            for rank in TERMS
-            for m, error in curve(cells, "constructed", rank, "float64").items()
-            if metric == "bound" or m < TERMS[rank]
-        )
-
-    return holds
-
-
-def _rank_two_is_learnt(summary: Summary) -> bool:
-    limit = REACHED[summary.scale]
-    return all(curve(cells, "scratch", "2")[2] <= limit for cells in _of(summary))
-
-
-def _training_keeps_up(summary: Summary) -> bool:
-    return all(
-        error <= 1.1 * curve(cells, "constructed", rank)[m]
-        for cells in _of(summary)
-        for rank in ("6", "∞")
-        for m, error in trained(cells, rank).items()
-    )
-
-
-def _truncation_is_not_best(summary: Summary) -> bool:
-    return all(
-        3 * curve(cells, "warm", "∞")[1] <= curve(cells, "constructed", "∞")[1]
-        for cells in _of(summary)
-    )
-
-
-def _slower_than_theory(summary: Summary) -> bool:
-    def fitted(cells: Sequence[Cell]) -> float:
-        return _slope("constructed", 10**6, "value")(cells)
-
-    return all(fitted(summary.select(alpha=alpha)) > 1 - 2 * alpha for alpha in ALPHAS)
 
 
 EXPERIMENT = Experiment(
@@ -229,35 +159,79 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=quantities,
-    statements=(
-        Statement(
-            "constructed, r = 2 and 6, m_h ≥ r: the error is at most twice that of the target's own "
-            "formula in float32",
-            _at_the_floor,
-        ),
-        Statement("constructed: no error passes the corrected bound", _below("bound"), ours=True),
-        Statement("constructed, m_h < r: no error passes theory's tail", _below("tail")),
-        Statement(
-            "from scratch, r = m_h = 2: the best start reaches 1e-5 at the paper's sizes, 1e-3 at "
-            "default scale; at smoke scale it only has to leave the variance, 3e-2, behind (1e-2)",
-            _rank_two_is_learnt,
-        ),
-        Statement(
-            "r = 6 and ∞: the better of warm start and scratch is nowhere more than 10 % above the "
-            "constructed error",
-            _training_keeps_up,
-            ours=True,
-        ),
-        Statement(
-            "r = ∞, m_h = 1: training from the construction leaves a third of its error or less",
-            _truncation_is_not_best,
-            ours=True,
-        ),
-        Statement(
-            "constructed, r = ∞: the error falls more slowly than m_h^(−(2α − 1)) at these sizes",
-            _slower_than_theory,
-            ours=True,
-        ),
-    ),
-    figure=rates_figure,
+    figure="exactformer.experiments.jiang.rates_drawing:rates_figure",
 )
+
+
+@EXPERIMENT.states(
+    "constructed, r = 2 and 6, m_h ≥ r: the error is at most twice that of the target's own "
+    "formula in float32"
+)
+def _(summary: Summary) -> bool:
+    return all(
+        error <= 2 * cells[0].metrics["formula in float32"][rank]
+        for cells, rank in product(_of(summary), ("2", "6"))
+        for m, error in curve(cells, "constructed", rank).items()
+        if m >= TERMS[rank]
+    )
+
+
+@EXPERIMENT.states("constructed: no error passes the corrected bound", ours=True)
+def _(summary: Summary) -> bool:
+    """In float64, where there is only approximation."""
+    return all(
+        error <= curve(cells, "constructed", rank, "bound")[m]
+        for cells, rank in product(_of(summary), TERMS)
+        for m, error in curve(cells, "constructed", rank, "float64").items()
+    )
+
+
+@EXPERIMENT.states("constructed, m_h < r: no error passes theory's tail")
+def _(summary: Summary) -> bool:
+    """In float64; the tail says nothing once it is zero."""
+    return all(
+        error <= curve(cells, "constructed", rank, "tail")[m]
+        for cells, rank in product(_of(summary), TERMS)
+        for m, error in curve(cells, "constructed", rank, "float64").items()
+        if m < TERMS[rank]
+    )
+
+
+@EXPERIMENT.states(
+    "from scratch, r = m_h = 2: the best start reaches 1e-5 at the paper's sizes, 1e-3 at "
+    "default scale; at smoke scale it only has to leave the variance, 3e-2, behind (1e-2)"
+)
+def _(summary: Summary) -> bool:
+    limit = by_scale(1e-2, 1e-3, 1e-5)[summary.scale]
+    return all(curve(cells, "scratch", "2")[2] <= limit for cells in _of(summary))
+
+
+@EXPERIMENT.states(
+    "r = 6 and ∞: the better of warm start and scratch is nowhere more than 10 % above the "
+    "constructed error",
+    ours=True,
+)
+def _(summary: Summary) -> bool:
+    return all(
+        error <= 1.1 * curve(cells, "constructed", rank)[m]
+        for cells, rank in product(_of(summary), ("6", "∞"))
+        for m, error in trained(cells, rank).items()
+    )
+
+
+@EXPERIMENT.states(
+    "r = ∞, m_h = 1: training from the construction leaves a third of its error or less", ours=True
+)
+def _(summary: Summary) -> bool:
+    return all(
+        3 * curve(cells, "warm", "∞")[1] <= curve(cells, "constructed", "∞")[1]
+        for cells in _of(summary)
+    )
+
+
+@EXPERIMENT.states(
+    "constructed, r = ∞: the error falls more slowly than m_h^(−(2α − 1)) at these sizes", ours=True
+)
+def _(summary: Summary) -> bool:
+    fitted = _slope("constructed", 10**6, "value")
+    return all(fitted(summary.select(alpha=alpha)) > 1 - 2 * alpha for alpha in ALPHAS)

@@ -15,27 +15,28 @@ rank. At smoke scale MiniLM's sentences are put together from a few words.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+import numpy as np
+
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.vision import full_size
+from exactformer.figures.style import BLUE, GREY, ORANGE
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.summary import Summary
 
 VISION, SENTENCES = "vision", "minilm"
 NAMES = {VISION: "vision transformer", SENTENCES: "MiniLM"}
-LEADING = 8
-"""How many singular values count as leading."""
 TOKENS = 64
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """One cell for each model; the vision transformer's has all its seeds."""
-    inputs = {Scale.SMOKE: 16, Scale.DEFAULT: 64, Scale.PAPER: 256}[scale]
+    inputs = by_scale(16, 64, 256)[scale]
     sentences = {
         "model": SENTENCES,
         "inputs": inputs,
@@ -64,38 +65,52 @@ _ROWS = {
 }
 
 
-def quantities(_scale: Scale) -> list[Quantity]:
-    """Concentration and rank of each model and its control; the accuracy of the one trained here."""
-    rows = [
-        Quantity(f"{NAMES[model]}{', control' if control else ''}: {label}",
-                 f"control {metric}" if control else metric, {"model": model}, drift=0.1)
-        for model, (metric, label), control in product(NAMES, _ROWS.items(), (False, True))
-    ]  # fmt: skip
-    where = {"model": VISION}
-    return [*rows, Quantity(f"{NAMES[VISION]}: test accuracy", "accuracy", where, drift=0.05)]
-
-
 def _mean(summary: Summary, model: str, metric: str) -> float:
     (cell,) = summary.select(model=model)
     value = cell.metrics[metric]
     return sum(value) / len(value) if isinstance(value, list) else float(value)
 
 
-def _concentrated(summary: Summary) -> bool:
-    return all(_mean(summary, model, "cv") < 0.5 for model in NAMES)
+_RESOLVED = 1e-6
+"""Values below this share of the largest are rounding, and not drawn."""
 
 
-def _low_rank(summary: Summary) -> bool:
-    return all(
-        _mean(summary, model, "effective") < _mean(summary, model, "rank") for model in NAMES
-    )
+def draw(summary: Summary) -> Figure:
+    """Draw first and last layer of each model, one row a model."""
+    figure, panels = subplots(12, 7.2, len(NAMES), 2)
+    for row, (model, name) in zip(panels, NAMES.items(), strict=True):
+        (cell,) = summary.select(model=model)
+        last = cell.metrics["layers"] - 1
+        for place, (axes, layer) in enumerate(zip(row, (0, last), strict=True)):
+            samples = np.array(cell.metrics["violins"][place])
+            control = np.array(cell.metrics["control means"][place])
+            _panel(axes, samples, control)
+            which = "first" if layer == 0 else "last"
+            axes.set_title(f"{name}: first head of the {which} layer", fontsize=9)
+    panels[0, 0].legend(fontsize=8)
+    return figure
 
 
-def figure(summary: Summary) -> Figure:
-    """Draw the violins of each model's first head beside the control's mean."""
-    from exactformer.experiments.jiang.figure_2_drawing import violins
-
-    return violins(summary)
+def _panel(axes: Axes, samples: Any, control: Any) -> None:
+    """One violin for each k over inputs, of log σ_k."""
+    floor = _RESOLVED * samples.max()
+    places, parts = [], []
+    for number, values in enumerate(samples.T, start=1):
+        seen = values[values > floor]
+        if len(seen) > 1 and np.ptp(seen) > 0:
+            places.append(number)
+            parts.append(np.log10(seen))
+    bodies: Any = axes.violinplot(parts, places, widths=0.9, showextrema=False, points=50)
+    for body in bodies["bodies"]:
+        body.set(facecolor=BLUE, alpha=0.55, edgecolor="none")
+    k = np.arange(1, samples.shape[1] + 1)
+    means, others = (np.where(v > floor, v, np.nan) for v in (samples.mean(axis=0), control))
+    axes.plot(k, np.log10(means), ".", color=ORANGE, ms=4, label="mean over inputs")
+    axes.plot(k, np.log10(others), "--", color=GREY, lw=1.2, label="control: weights drawn anew")
+    low, high = (int(f(v)) for f, v in zip((np.floor, np.ceil), axes.get_ylim(), strict=True))
+    ticks = range(low, high + 1, max(1, (high - low) // 5))
+    axes.set_yticks(list(ticks), [f"$10^{{{t}}}$" for t in ticks])
+    axes.set(xlabel="k", ylabel="σ$_k$ of the scores")
 
 
 EXPERIMENT = Experiment(
@@ -105,13 +120,32 @@ EXPERIMENT = Experiment(
     source="Jiang and Li 2023, figure 2 and section 5.2",
     cells=cells,
     run=run,
-    quantities=quantities,
-    statements=(
-        Statement(
-            "the median coefficient of variation of the leading singular values is below one half",
-            _concentrated,
+    quantities=[
+        *rows(
+            "{model}{row}",
+            {
+                f"{', control' if control else ''}: {label}": control + metric
+                for metric, label in _ROWS.items()
+                for control in ("", "control ")
+            },
+            {"model": NAMES},
+            drift=0.1,
         ),
-        Statement("the effective rank is below the numerical rank", _low_rank, ours=True),
-    ),
-    figure=figure,
+        Quantity(f"{NAMES[VISION]}: test accuracy", "accuracy", {"model": VISION}, drift=0.05),
+    ],
+    figure=draw,
 )
+
+
+@EXPERIMENT.states(
+    "the median coefficient of variation of the leading singular values is below one half"
+)
+def _(summary: Summary) -> bool:
+    return all(_mean(summary, model, "cv") < 0.5 for model in NAMES)
+
+
+@EXPERIMENT.states("the effective rank is below the numerical rank", ours=True)
+def _(summary: Summary) -> bool:
+    return all(
+        _mean(summary, model, "effective") < _mean(summary, model, "rank") for model in NAMES
+    )

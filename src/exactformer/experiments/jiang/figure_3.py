@@ -15,54 +15,43 @@ How much m_h matters depends on what else a model has, so there are several regi
 The last two are trained on fewer images, as they are, and for long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from math import inf, nan
+from typing import Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.experiment import (
+    Experiment,
+    Metric,
+    Quantity,
+    Scale,
+    by_scale,
+    rows,
+)
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.power_law import PowerLaw, fit_power_law
 from exactformer.experiments.jiang.vision import FULL
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
 
 DEEP, ONE_HEAD, BARE = "deep", "one head", "attention alone"
 REGIMES = (DEEP, ONE_HEAD, BARE)
 PRINTED = 0.27
 AGREEMENT = 1e-4
 B = "b of a·m_h^(−b) + c"
-_PRINT: dict[str, Any] = {
-    "printed": PRINTED,
-    "place": "figure 3(b)",
-    "note": "The paper set a = 1 and gave no interval.",
-}
 
-_ALONE = {
-    "margin": 0, "mirror": False, "mix": False, "smoothing": 0.0, "drop_path": 0.0,
-    "weight_decay": 0.0, "heads": 1, "exact": True,
-}  # fmt: skip
-_SMALL: dict[Scale, dict[str, Any]] = {
-    Scale.SMOKE: {**_ALONE, "epochs": 3},
-    Scale.DEFAULT: {**_ALONE, "epochs": 50, "train": 1000, "batch": 50, "rate": 3e-3},
-    Scale.PAPER: {
-        **_ALONE, "width": 64, "epochs": 150, "train": 10_000, "batch": 250, "rate": 3e-3,
-    },
-}  # fmt: skip
-_SIZES: dict[Scale, dict[str, Any]] = {
-    Scale.SMOKE: {"sizes": [1, 2, 4, 16], "seeds": 2, "inputs": 8, "train": 640},
-    Scale.DEFAULT: {"sizes": [1, 2, 4, 8, 16], "seeds": 2, "inputs": 16},
-    Scale.PAPER: {"sizes": [1, 2, 3, 4, 8, 16, 32, 64], "seeds": 3, "inputs": 32},
-}
-_DEEP: dict[Scale, dict[str, Any]] = {
-    Scale.SMOKE: {"epochs": 3},
-    Scale.DEFAULT: {"epochs": 3, "train": 2000},
-    Scale.PAPER: {"epochs": 25},
-}
+_ALONE = {"margin": 0, "mirror": False, "mix": False, "smoothing": 0.0, "drop_path": 0.0}
+_ALONE |= {"weight_decay": 0.0, "heads": 1, "exact": True}
+_SMALL: dict[Scale, dict[str, Any]] = by_scale(
+    {**_ALONE, "epochs": 3},
+    {**_ALONE, "epochs": 50, "train": 1000, "batch": 50, "rate": 3e-3},
+    {**_ALONE, "width": 64, "epochs": 150, "train": 10_000, "batch": 250, "rate": 3e-3},
+)
+_SIZES: dict[Scale, dict[str, Any]] = by_scale(
+    {"sizes": [1, 2, 4, 16], "seeds": 2, "inputs": 8, "train": 640},
+    {"sizes": [1, 2, 4, 8, 16], "seeds": 2, "inputs": 16},
+    {"sizes": [1, 2, 3, 4, 8, 16, 32, 64], "seeds": 3, "inputs": 32},
+)
+_DEEP = by_scale({"epochs": 3}, {"epochs": 3, "train": 2000}, {"epochs": 25})
 
 
 def _regime(scale: Scale, name: str) -> dict[str, Any]:
@@ -137,105 +126,65 @@ def apart(one: Sequence[float], two: Sequence[float]) -> float:
     return float(sum(abs(p - q) for p, q in zip(*shapes, strict=True)) / 2)
 
 
-def _at(metric: str, m: int) -> Callable[[Cell], list[float]]:
-    return lambda cell: curve(cell, metric)[m]
-
-
-def _between(low: int, high: int) -> Callable[[Cell], list[float]]:
-    return lambda cell: distances(cell)[low, high]
-
-
 def _b(cell: Cell) -> float:
     found = law(cell)
-    return float("nan") if found.verdict in ("flat", "rising") else found.b
+    return nan if found.verdict in ("flat", "rising") else found.b
+
+
+def _table(sizes: Sequence[int]) -> dict[str, tuple[Callable[[Cell], Any], float]]:
+    """Return the rows of one regime: what is read off its cell, and how far that may drift."""
+
+    def at(metric: str, m: int) -> Callable[[Cell], Any]:
+        return lambda cell: curve(cell, metric)[m]
+
+    def between(low: int, high: int) -> Callable[[Cell], Any]:
+        return lambda cell: distances(cell)[low, high]
+
+    return {
+        **{f"training error, m_h = {m}": (at("train loss", m), 0.2) for m in sizes},
+        **{
+            f"test accuracy, m_h = {m}": (at("test accuracy", m), 0.1)
+            for m in (sizes[0], sizes[-1])
+        },
+        B: (_b, inf),
+        "b, from (95 %)": (lambda c: law(c).interval[0], inf),
+        "b, to (95 %)": (lambda c: law(c).interval[1], inf),
+        "a": (lambda c: law(c).a, inf),
+        "c": (lambda c: law(c).c, 0.2),
+        "share of the variance between sizes explained": (lambda c: law(c).explained, inf),
+        "chance of such a curve if size did not matter": (lambda c: law(c).flat, inf),
+        "chance of missing the means so far if the law held": (lambda c: law(c).bent, inf),
+        **{
+            f"distance of spectra, m_h = {low} and {high}": (between(low, high), 0.5)
+            for low, high in pairwise(sizes)
+        },
+        f"distance of spectra between seeds, m_h = {sizes[-1]}": (between_seeds, 0.5),
+    }
 
 
 def quantities(scale: Scale) -> list[Quantity]:
-    """Errors at the ends, the fit, and how far neighbouring spectra are apart."""
-    sizes, rows = _SIZES[scale]["sizes"], []
+    """Return errors at the ends, the fit, and how far neighbouring spectra are apart."""
 
-    def row(
-        regime: str, label: str, value: Callable[[Cell], Any], drift: float, **more: Any
-    ) -> None:
-        where = {"regime": regime}
-        name = f"{regime}: {label}"
-        rows.append(Quantity(name, lambda cells: value(cells[0]), where, drift=drift, **more))
+    def of_cell(read: Callable[[Cell], Any]) -> Metric:
+        return lambda cells: read(cells[0])
 
-    for regime in REGIMES:
-        for m in sizes:
-            row(regime, f"training error, m_h = {m}", _at("train loss", m), 0.2)
-        for m in (sizes[0], sizes[-1]):
-            label = f"test accuracy, m_h = {m}"
-            row(regime, label, _at("test accuracy", m), 0.1)
-        row(regime, B, _b, float("inf"), **(_PRINT if regime == BARE else {}))
-        row(regime, "b, from (95 %)", lambda c: law(c).interval[0], float("inf"))
-        row(regime, "b, to (95 %)", lambda c: law(c).interval[1], float("inf"))
-        row(regime, "a", lambda c: law(c).a, float("inf"))
-        row(regime, "c", lambda c: law(c).c, 0.2)
-        row(regime, "share of the variance between sizes explained", _explained, float("inf"))
-        row(regime, "chance of such a curve if size did not matter", _flat, float("inf"))
-        row(regime, "chance of missing the means so far if the law held", _bent, float("inf"))
-        for low, high in pairwise(sizes):
-            label = f"distance of spectra, m_h = {low} and {high}"
-            row(regime, label, _between(low, high), 0.5)
-        row(regime, f"distance of spectra between seeds, m_h = {sizes[-1]}", between_seeds, 0.5)
-    return rows
+    def is_printed(row: Mapping[str, Any]) -> bool:
+        return (row["regime"], row["row"]) == (BARE, B)
 
-
-def _explained(cell: Cell) -> float:
-    return law(cell).explained
-
-
-def _flat(cell: Cell) -> float:
-    return law(cell).flat
-
-
-def _bent(cell: Cell) -> float:
-    return law(cell).bent
+    table = _table(_SIZES[scale]["sizes"])
+    return rows(
+        "{regime}: {row}",
+        {row: (of_cell(read), drift) for row, (read, drift) in table.items()},
+        {"regime": REGIMES},
+        printed=lambda row: PRINTED if is_printed(row) else None,
+        place="figure 3(b)",
+        note=lambda row: "The paper set a = 1 and gave no interval." if is_printed(row) else "",
+    )
 
 
 def _cell(summary: Summary, regime: str) -> Cell:
     (cell,) = summary.select(regime=regime)
     return cell
-
-
-def _all_trained(summary: Summary) -> bool:
-    return all(
-        cell.metrics["diverged"] == 0 and cell.metrics["agreement"] <= AGREEMENT
-        for cell in summary.cells
-    )
-
-
-def _beyond_smoke(holds: Callable[[Summary], bool]) -> Callable[[Summary], bool]:
-    return lambda summary: summary.scale is Scale.SMOKE or holds(summary)
-
-
-def _one_is_too_small(summary: Summary) -> bool:
-    errors = list(curve(_cell(summary, BARE)).values())
-    return min(errors[0]) > max(errors[-1])
-
-
-def _size_matters_more_alone(summary: Summary) -> bool:
-    costs = {}
-    for regime in (DEEP, BARE):
-        means = [sum(values) / len(values) for values in curve(_cell(summary, regime)).values()]
-        costs[regime] = means[0] - means[-1]
-    return costs[BARE] > costs[DEEP]
-
-
-def _spectra_converge(summary: Summary) -> bool:
-    return all(
-        sum(found[-1]) < sum(found[0])
-        for regime in REGIMES
-        if (found := list(distances(_cell(summary, regime)).values()))
-    )
-
-
-def figure(summary: Summary) -> Figure:
-    """Draw spectra and training errors, one row for each regime."""
-    from exactformer.experiments.jiang.figure_3_drawing import head_size_figure
-
-    return head_size_figure(summary)
 
 
 EXPERIMENT = Experiment(
@@ -246,28 +195,48 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=quantities,
-    statements=(
-        Statement(
-            "no model diverges, and the scores extracted from each give its own attention within 1e-4",
-            _all_trained,
-            ours=True,
-        ),
-        Statement(
-            "beyond smoke scale, attention alone: with m_h = 1 every seed ends with a larger training "
-            "error than any with the largest head",
-            _beyond_smoke(_one_is_too_small),
-        ),
-        Statement(
-            "beyond smoke scale, a head of size 1 costs more training error where attention is alone "
-            "than in the deep model",
-            _beyond_smoke(_size_matters_more_alone),
-            ours=True,
-        ),
-        Statement(
-            "beyond smoke scale, spectra of the two largest sizes are closer in shape than those of "
-            "the two smallest",
-            _beyond_smoke(_spectra_converge),
-        ),
-    ),
-    figure=figure,
+    figure="exactformer.experiments.jiang.figure_3_drawing:head_size_figure",
 )
+
+
+@EXPERIMENT.states(
+    "no model diverges, and the scores extracted from each give its own attention within 1e-4",
+    ours=True,
+)
+def _(summary: Summary) -> bool:
+    frame = summary.frame
+    return bool(((frame["diverged"] == 0) & (frame["agreement"] <= AGREEMENT)).all())
+
+
+@EXPERIMENT.states(
+    "beyond smoke scale, attention alone: with m_h = 1 every seed ends with a larger training "
+    "error than any with the largest head"
+)
+def _(summary: Summary) -> bool:
+    errors = list(curve(_cell(summary, BARE)).values())
+    return summary.scale is Scale.SMOKE or min(errors[0]) > max(errors[-1])
+
+
+@EXPERIMENT.states(
+    "beyond smoke scale, a head of size 1 costs more training error where attention is alone "
+    "than in the deep model",
+    ours=True,
+)
+def _(summary: Summary) -> bool:
+    costs = {}
+    for regime in (DEEP, BARE):
+        means = [sum(values) / len(values) for values in curve(_cell(summary, regime)).values()]
+        costs[regime] = means[0] - means[-1]
+    return summary.scale is Scale.SMOKE or costs[BARE] > costs[DEEP]
+
+
+@EXPERIMENT.states(
+    "beyond smoke scale, spectra of the two largest sizes are closer in shape than those of "
+    "the two smallest"
+)
+def _(summary: Summary) -> bool:
+    return summary.scale is Scale.SMOKE or all(
+        sum(found[-1]) < sum(found[0])
+        for regime in REGIMES
+        if (found := list(distances(_cell(summary, regime)).values()))
+    )

@@ -1,20 +1,15 @@
 """Figure 3 drawn as in the paper, once for each regime: spectra by head size and the training error."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.figure_3 import PRINTED, REGIMES, curve, law
-from exactformer.figures.style import BLUE, GREY, ORANGE, exactformer_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREY, ORANGE
 
 _FAINT = 1e-4
 """Shares of σ₁ below this are not drawn."""
@@ -22,15 +17,11 @@ _FAINT = 1e-4
 
 def head_size_figure(summary: Summary) -> Figure:
     """Draw one row for each regime: spectra on the left, training error on the right."""
-    from matplotlib.figure import Figure
-
-    with exactformer_style():
-        figure = Figure(figsize=(10.5, 3.9 * len(REGIMES)), layout="constrained")
-        panels = figure.subplots(len(REGIMES), 2, squeeze=False)
-        for regime, (left, right) in zip(REGIMES, panels, strict=True):
-            (cell,) = summary.select(regime=regime)
-            _spectra(left, cell)
-            _errors(right, cell)
+    figure, panels = subplots(10.5, 3.9 * len(REGIMES), len(REGIMES), 2, squeeze=False)
+    for regime, (left, right) in zip(REGIMES, panels, strict=True):
+        (cell,) = summary.select(regime=regime)
+        _spectra(left, cell)
+        _errors(right, cell)
     return figure
 
 
@@ -43,8 +34,6 @@ def _described(cell: Cell) -> str:
 
 
 def _spectra(axes: Axes, cell: Cell) -> None:
-    import matplotlib
-
     sizes = cell.parameters["sizes"]
     colours = matplotlib.colormaps["viridis"](np.linspace(0.92, 0.05, len(sizes)))
     for m, colour, spectra in zip(sizes, colours, cell.metrics["spectra"], strict=True):

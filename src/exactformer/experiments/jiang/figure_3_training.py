@@ -1,7 +1,5 @@
 """A cell of jiang-figure-3: models of all head sizes and seeds as one ensemble, and their spectra."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -20,12 +20,12 @@ with 128 states, all versions and seeds in one batched ensemble. Beside what tra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Quantity, Scale
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
 
 if TYPE_CHECKING:
-    from exactformer.experiments.engine.cell import Cell
     from exactformer.targets import LinearTarget
 
 ORIGINAL, REORDERED = "original", "reordered"
@@ -47,20 +47,19 @@ INVARIANT, VARYING = "floor of causal time-invariant models", "floor of causal m
 REGISTER = "RNN, shift register"
 """Constructed: τ states that hold the last τ inputs; for kernels, versions with one for all times."""
 
-SIZES: dict[Scale, dict[str, Any]] = {
-    Scale.SMOKE: {
-        "tau": 8, "ends": 2, "taps": 3, "states": 16, "width": 32, "seeds": 1,
-        "pool": 2**12, "test": 2**10, "batch": 32, "steps": 900, "rnn_steps": 1500,
-    },
-    Scale.DEFAULT: {
-        "tau": 16, "ends": 5, "taps": 5, "states": 64, "width": 64, "seeds": 2,
-        "pool": 2**14, "test": 2**11, "batch": 128, "steps": 4000, "rnn_steps": 4000,
-    },
-    Scale.PAPER: {
-        "tau": 32, "ends": 10, "taps": 5, "states": 128, "width": 128, "seeds": 5,
-        "pool": 2**17, "test": 2**13, "batch": 256, "steps": 24_000, "rnn_steps": 6000,
-    },
-}  # fmt: skip
+_NAMES = ("tau", "ends", "taps", "states", "width", "seeds")
+_TRAINING = ("pool", "test", "batch", "steps", "rnn_steps")
+
+
+def _size(sizes: Sequence[int], training: Sequence[int]) -> dict[str, Any]:
+    return dict(zip((*_NAMES, *_TRAINING), (*sizes, *training), strict=True))
+
+
+SIZES = by_scale(
+    _size((8, 2, 3, 16, 32, 1), (2**12, 2**10, 32, 900, 1500)),
+    _size((16, 5, 5, 64, 64, 2), (2**14, 2**11, 128, 4000, 4000)),
+    _size((32, 10, 5, 128, 128, 5), (2**17, 2**13, 256, 24_000, 6000)),
+)
 
 TEST_SEED = 2**31 - 1
 """Of the inputs that are tested on."""
@@ -150,38 +149,49 @@ def label(model: str, version: str) -> str:
     return f"{model}, {version}"
 
 
-def quantities(
-    kernel: str,
-    printed: Mapping[tuple[str, str], tuple[float, str, str]],
-    errata: Mapping[tuple[str, str], str],
-) -> tuple[Quantity, ...]:
-    """Return a row for each version and model.
+Published = Mapping[tuple[str, str], tuple[float, str]]
+"""Printed value and note, by model and version."""
 
-    ``printed`` has the published value, its place and a note; ``errata`` why such a value is wrong.
+
+def linear_experiment(
+    name: str,
+    kernel: str,
+    published: Published,
+    figure: str,
+    errata: Mapping[tuple[str, str], str],
+    **about: Any,
+) -> Experiment:
+    """Return the experiment of one kernel, with a row for each version and model of it.
+
+    ``errata`` has the reason why a published value is wrong.
     """
-    rows = []
+    found = []
     for version in VERSIONS[kernel]:
         learnt, known = models_of(version)
-        for model in learnt:
-            value, place, note = printed.get((model, version), (None, "", ""))
-            rows.append(
-                Quantity(
-                    label(model, version),
-                    version,
-                    {"model": model},
-                    printed=value,
-                    place=place,
-                    better="lower" if model == TRANSFORMER else None,
-                    note=note,
-                    drift=9.0,
-                    errata=errata.get((model, version), ""),
-                )
-            )
-        rows += [
+        table = {model: published.get((model, version), (None, "")) for model in learnt}
+        found += rows(
+            f"{{model}}, {version}",
+            version,
+            {"model": learnt},
+            printed=lambda row, table=table: table[row["model"]][0],
+            note=lambda row, table=table: table[row["model"]][1],
+            place=about["source"].rpartition(", ")[2],
+            better=lambda row: "lower" if row["model"] == TRANSFORMER else None,
+            errata=lambda row, version=version: errata.get((row["model"], version), ""),
+            drift=9.0,
+        )
+        found += [
             Quantity(label(kind, version), _error(kind, version), {"model": LIMITS}, drift=9.0)
             for kind in known
         ]
-    return tuple(rows)
+    return Experiment(
+        name,
+        cells=partial(cells, kernel=kernel),
+        run=run,
+        quantities=found,
+        figure=f"exactformer.experiments.jiang.linear_drawing:{figure}",
+        **about,
+    )
 
 
 def models_of(version: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -196,8 +206,4 @@ def models_of(version: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _error(kind: str, version: str) -> Any:
-    def metric(cells: Sequence[Cell]) -> Any:
-        (cell,) = cells
-        return cell.metrics[kind][version]
-
-    return metric
+    return lambda cells: cells[0].metrics[kind][version]

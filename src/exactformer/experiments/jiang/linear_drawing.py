@@ -1,10 +1,13 @@
 """The figure of tables 2 and 3: errors of all models on every version, with floors and print."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import Any
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from exactformer.experiments.engine.figure import legend, subplots
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.linear import (
     CONSTRUCTED,
     INVARIANT,
@@ -14,16 +17,12 @@ from exactformer.experiments.jiang.linear import (
     TIMED_RNN,
     TRANSFORMER,
     VARYING,
+    VERSIONS,
+    Published,
     label,
     models_of,
 )
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, exactformer_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
 
 _COLOURS = {TRANSFORMER: BLUE, RNN: ORANGE, PLAIN_RNN: "#e8b08f", TIMED_RNN: GREEN}
 _FLOORS: dict[str, dict[str, Any]] = {
@@ -34,35 +33,35 @@ _PRINT: dict[str, Any] = {"color": GREY, "markersize": 11}
 _STEP = 0.19  # between models of one version
 
 
-def linear_figure(
-    summary: Summary,
-    versions: Sequence[str],
-    printed: Mapping[tuple[str, str], tuple[float, str, str]],
-) -> Figure:
-    """Draw a ring for every seed, a star for print, lines for floors."""
-    from matplotlib.figure import Figure
+def table_2(summary: Summary) -> Figure:
+    """Draw every version's errors, their floors, and what the paper printed."""
+    from exactformer.experiments.jiang.table_2 import PRINTED
 
-    with exactformer_style():
-        figure = Figure(figsize=(2.6 + 1.5 * len(versions), 4.8), layout="constrained")
-        axes = figure.subplots()
-        for place, version in enumerate(versions):
-            _version(axes, summary, place, version, printed)
-        axes.set_yscale("log")
-        axes.set_xticks(range(len(versions)), [v.replace(", ", ",\n") for v in versions])
-        axes.set_xlim(-0.5, len(versions) - 0.5)
-        axes.grid(axis="x", visible=False)
-        axes.set_ylabel("mean squared error on fresh sequences")
-        _legend(figure)
+    return linear_figure(summary, VERSIONS["exponential"], PRINTED)
+
+
+def table_3(summary: Summary) -> Figure:
+    """Draw both versions' errors, their floors, and what the paper printed."""
+    from exactformer.experiments.jiang.table_3 import PRINTED
+
+    return linear_figure(summary, VERSIONS["random"], PRINTED)
+
+
+def linear_figure(summary: Summary, versions: Sequence[str], printed: Published) -> Figure:
+    """Draw a ring for every seed, a star for print, lines for floors."""
+    figure, axes = subplots(2.6 + 1.5 * len(versions), 4.8)
+    for place, version in enumerate(versions):
+        _version(axes, summary, place, version, printed)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(versions)), [v.replace(", ", ",\n") for v in versions])
+    axes.set_xlim(-0.5, len(versions) - 0.5)
+    axes.grid(axis="x", visible=False)
+    axes.set_ylabel("mean squared error on fresh sequences")
+    _legend(figure)
     return figure
 
 
-def _version(
-    axes: Axes,
-    summary: Summary,
-    place: int,
-    version: str,
-    printed: Mapping[tuple[str, str], tuple[float, str, str]],
-) -> None:
+def _version(axes: Axes, summary: Summary, place: int, version: str, printed: Published) -> None:
     learnt, known = models_of(version)
     for model in learnt:
         x = place + (LEARNT.index(model) - 1.5) * _STEP
@@ -79,13 +78,11 @@ def _version(
 
 
 def _legend(figure: Figure) -> None:
-    from matplotlib.lines import Line2D
-
-    entries = [
-        Line2D([], [], marker="o", color=colour, fillstyle="none", linestyle="", label=model)
-        for model, colour in _COLOURS.items()
-    ]
-    entries.append(Line2D([], [], marker="x", color=BLUE, linestyle="", label=CONSTRUCTED))
-    entries += [Line2D([], [], label=floor, **line) for floor, line in _FLOORS.items()]
-    entries.append(Line2D([], [], marker="*", linestyle="", label="print", **_PRINT))
-    figure.legend(handles=entries, loc="outside lower center", ncols=2)
+    ring = {"marker": "o", "fillstyle": "none", "linestyle": ""}
+    looks = {
+        **{model: {"color": colour, **ring} for model, colour in _COLOURS.items()},
+        CONSTRUCTED: {"marker": "x", "color": BLUE, "linestyle": ""},
+        **_FLOORS,
+        "print": {"marker": "*", "linestyle": "", **_PRINT},
+    }
+    legend(figure, looks, ncols=2)

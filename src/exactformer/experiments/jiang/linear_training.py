@@ -1,7 +1,5 @@
 """A cell of tables 2 and 3: all versions of a linear relationship learnt by one architecture."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -13,24 +13,18 @@ The softmax over keys does not see functions of u alone; without the constant th
 ahead as section 6.2 prints it, or back. Beside C_RNN stands the least error of all linear RNNs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from math import inf, pi, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.experiment import Experiment, Metric, Scale, by_scale, rows
+from exactformer.experiments.engine.summary import Summary
 
 COUPLING, FILTER = "coupling", "filter"
 PRINTED = (1.265, 0.5, 0.4)
 """σ_1, σ_2, σ_3 after mixing, appendix D.3."""
-NOTES = {1: "It is √((7 + √33)/8) = 1.2622; the published value is off in the third decimal."}
+NOTES = {"1": "It is √((7 + √33)/8) = 1.2622; the published value is off in the third decimal."}
 PRINTED_RNN = 1.58e-7
 """The RNN's error on the mixed target, table 2."""
 TAU, LENGTH = 32, 5
@@ -41,7 +35,7 @@ ROUNDING = 1e-24
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """One cell for the coupling at all strengths, two for every filter."""
-    steps, filters = {Scale.SMOKE: (5, 3), Scale.DEFAULT: (21, 10), Scale.PAPER: (101, 50)}[scale]
+    steps, filters = by_scale((5, 3), (21, 10), (101, 50))[scale]
     strengths = [i / (steps - 1) for i in range(steps)]
     return [{"part": COUPLING, "strengths": strengths}] + [
         {"part": FILTER, "causal": causal, "seed": seed}
@@ -150,82 +144,13 @@ def _filter(causal: bool, seed: int) -> dict[str, Any]:
 def _at(name: str, k: int, strength: float = 1.0) -> Callable[[Sequence[Cell]], float]:
     def metric(cells: Sequence[Cell]) -> float:
         (cell,) = cells
-        where = cell.parameters["strengths"].index(strength)
-        return float(cell.metrics[name][where][k - 1])
+        return float(cell.metrics[name][cell.parameters["strengths"].index(strength)][k - 1])
 
     return metric
 
 
-def _rows(scale: Scale) -> list[Quantity]:
-    where = {"part": COUPLING}
-    rows = [
-        Quantity(f"σ_{k} before mixing", _at("computed", k, 0.0), where, printed=1.0,
-                 place="appendix D.3", within=0.01)
-        for k in (1, 2)
-    ]  # fmt: skip
-    rows += [
-        Quantity(f"σ_{k} after mixing", _at("computed", k), where, printed=printed,
-                 place="appendix D.3", within=0.01, note=NOTES.get(k, ""))
-        for k, printed in enumerate(PRINTED, 1)
-    ]  # fmt: skip
-    rows += [Quantity(f"σ_{k}, closed form", _at("closed", k), where) for k in (1, 2, 3)]
-    rows += [
-        Quantity(f"σ_{k} of what the softmax sees", _at("seen", k), where, drift=1e-6)
-        for k in (1, 2)
-    ]
-    printed, causal = ({"part": FILTER, "causal": causal} for causal in (False, True))
-    least = "least error of a linear RNN"
-    return [
-        *rows,
-        Quantity(f"filter as printed: {least}", "floor", printed),
-        Quantity(f"filter as printed: {least} with biases", "floor with biases", printed),
-        Quantity(f"causal filter: {least}", "floor", causal, drift=inf),
-        Quantity("causal filter: C_RNN (2 before)", "C_RNN", causal, drift=1e-3),
-    ]
-
-
-def _ten_digits(summary: Summary) -> bool:
-    (cell,) = summary.select(part=COUPLING)
-    return all(
-        abs(ours - exact) <= TEN_DIGITS
-        for name, known in (("computed", "closed"), ("seen", "seen closed"))
-        for mine, theirs in zip(cell.metrics[name], cell.metrics[known], strict=True)
-        for ours, exact in zip(mine, theirs, strict=True)
-    )
-
-
-def _rank_rises(summary: Summary) -> bool:
-    (cell,) = summary.select(part=COUPLING)
-    mixed = zip(cell.parameters["strengths"], cell.metrics["computed"], strict=True)
-    return all((values[2] > TEN_DIGITS) == (strength > 0) for strength, values in mixed)
-
-
-def _measure_falls(summary: Summary) -> bool:
-    (cell,) = summary.select(part=COUPLING)
-    return bool(cell.metrics["C₁"][-1] < cell.metrics["C₁"][0])
-
-
-def _ahead_is_lost(summary: Summary) -> bool:
-    return all(
-        cell.metrics["C_RNN"] == inf
-        and cell.metrics["floor of any causal model"] > 1000 * PRINTED_RNN
-        for cell in summary.select(part=FILTER, causal=False)
-    )
-
-
-def _back_is_kept(summary: Summary) -> bool:
-    return all(
-        cell.metrics["floor"] < ROUNDING
-        and abs(cell.metrics["memory"] - 1) < 0.01
-        and cell.metrics["C₂"] <= cell.metrics["envelope"] * 1.01
-        for cell in summary.select(part=FILTER, causal=True)
-    )
-
-
-def _draw(summary: Summary) -> Figure:
-    from exactformer.experiments.jiang.mixing_drawing import draw
-
-    return draw(summary)
+def _sigma(name: str, *ks: int, strength: float = 1.0) -> dict[str, Metric]:
+    return {str(k): _at(name, k, strength) for k in ks}
 
 
 EXPERIMENT = Experiment(
@@ -235,24 +160,84 @@ EXPERIMENT = Experiment(
     source="Jiang and Li 2023, section 6.2 and appendix D.3",
     cells=cells,
     run=run,
-    quantities=_rows,
-    statements=(
-        Statement(
-            "computed singular values are the closed form's to 1e-10", _ten_digits, ours=True
+    quantities=[
+        *rows(
+            "σ_{row} before mixing",
+            _sigma("computed", 1, 2, strength=0.0),
+            where={"part": COUPLING},
+            printed=1.0,
+            place="appendix D.3",
+            within=0.01,
         ),
-        Statement("every strength a > 0 raises the rank from 2 to 3", _rank_rises),
-        Statement("C₁ with α = 1 falls all the same, from 2 to σ_1", _measure_falls, ours=True),
-        Statement(
-            "the printed filter looks ahead: every causal model errs by a thousand times the "
-            "printed 1.58e-7 or more",
-            _ahead_is_lost,
-            errata="The paper's filter takes inputs still to come, which no RNN has seen.",
+        *rows(
+            "σ_{row} after mixing",
+            _sigma("computed", 1, 2, 3),
+            where={"part": COUPLING},
+            printed=lambda row: PRINTED[int(row["row"]) - 1],
+            place="appendix D.3",
+            within=0.01,
+            note=lambda row: NOTES.get(row["row"], ""),
         ),
-        Statement(
-            "the causal filter costs a linear RNN nothing: least error 0, the same memory, and "
-            "C₂ within the envelope's constant",
-            _back_is_kept,
+        *rows("σ_{row}, closed form", _sigma("closed", 1, 2, 3), where={"part": COUPLING}),
+        *rows("σ_{row} of what the softmax sees", _sigma("seen", 1, 2), where={"part": COUPLING}),
+        *rows(
+            "filter as printed: least error of a linear RNN{row}",
+            {"": "floor", " with biases": "floor with biases"},
+            where={"part": FILTER, "causal": False},
         ),
-    ),
-    figure=_draw,
+        *rows(
+            "causal filter: {row}",
+            {
+                "least error of a linear RNN": ("floor", inf),
+                "C_RNN (2 before)": ("C_RNN", 1e-3),
+            },
+            where={"part": FILTER, "causal": True},
+        ),
+    ],
+    figure="exactformer.experiments.jiang.mixing_drawing:draw",
 )
+
+
+@EXPERIMENT.states("computed singular values are the closed form's to 1e-10", ours=True)
+def _(summary: Summary) -> bool:
+    (cell,) = summary.select(part=COUPLING)
+    return all(
+        abs(ours - exact) <= TEN_DIGITS
+        for name, known in (("computed", "closed"), ("seen", "seen closed"))
+        for mine, theirs in zip(cell.metrics[name], cell.metrics[known], strict=True)
+        for ours, exact in zip(mine, theirs, strict=True)
+    )
+
+
+@EXPERIMENT.states("every strength a > 0 raises the rank from 2 to 3")
+def _(summary: Summary) -> bool:
+    (cell,) = summary.select(part=COUPLING)
+    mixed = zip(cell.parameters["strengths"], cell.metrics["computed"], strict=True)
+    return all((values[2] > TEN_DIGITS) == (strength > 0) for strength, values in mixed)
+
+
+@EXPERIMENT.states("C₁ with α = 1 falls all the same, from 2 to σ_1", ours=True)
+def _(summary: Summary) -> bool:
+    (cell,) = summary.select(part=COUPLING)
+    return bool(cell.metrics["C₁"][-1] < cell.metrics["C₁"][0])
+
+
+@EXPERIMENT.states(
+    "the printed filter looks ahead: every causal model errs by a thousand times the "
+    "printed 1.58e-7 or more",
+    errata="The paper's filter takes inputs still to come, which no RNN has seen.",
+)
+def _(summary: Summary) -> bool:
+    found = summary.frame.query("part == @FILTER and causal == False")
+    lost = found["floor of any causal model"] > 1000 * PRINTED_RNN
+    return bool(((found["C_RNN"] == inf) & lost).all())
+
+
+@EXPERIMENT.states(
+    "the causal filter costs a linear RNN nothing: least error 0, the same memory, and "
+    "C₂ within the envelope's constant"
+)
+def _(summary: Summary) -> bool:
+    found = summary.frame.query("part == @FILTER and causal == True")
+    kept = (found["floor"] < ROUNDING) & ((found["memory"] - 1).abs() < 0.01)
+    return bool((kept & (found["C₂"] <= found["envelope"] * 1.01)).all())

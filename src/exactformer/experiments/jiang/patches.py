@@ -1,10 +1,8 @@
 """An LSTM beside the vision transformer of table 1: it reads the patches, the first ten last.
 
 It names the class from its last output, when it has seen everything. The names of what is measured are
-those of :mod:`jiang_translation`.
+those of :mod:`translation`.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any

@@ -10,8 +10,6 @@ variance over sizes), one that *rises*, and one whose means the law misses by mo
 (*bent*).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf

@@ -15,8 +15,6 @@ absolute values, and f is within ½ of its midrange. Interpolation on N pieces m
 ``theory.bound`` says the same of any target, and a little more: it weighs scores by the largest weight.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import pi, sqrt

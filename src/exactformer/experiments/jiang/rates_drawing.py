@@ -3,22 +3,20 @@
 Below the break lies what rounding in float32 leaves of an exact model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.rates import ALPHAS, TERMS
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, exactformer_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
 
 _COLOURS = dict(zip(TERMS, (BLUE, ORANGE, GREEN), strict=True))
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -32,23 +30,19 @@ _ABOVE, _BELOW = (2e-8, 20.0), (2e-16, 4e-14)
 
 def rates_figure(summary: Summary) -> Figure:
     """Draw error against head size, one panel for each α."""
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    with exactformer_style():
-        figure = Figure(figsize=(11, 6.2), layout=ConstrainedLayoutEngine(hspace=0.01))
-        panels = figure.subplots(2, 2, sharex="col", height_ratios=(6, 1))
-        for letter, alpha, (above, below) in zip("ab", ALPHAS, panels.T, strict=True):
-            cells = {c.parameters["kind"]: c for c in summary.select(alpha=alpha)}
-            for axes in (above, below):
-                _panel(axes, alpha, cells)
-            _bounds(above, cells["constructed"])
-            _break(above, below)
-            above.set_title(f"({letter})  $\\sigma_k = k^{{-{alpha:g}}}$")
-            below.set_xlabel("head size $m_h$")
-        panels[0, 0].set_ylabel("mean squared error, held-out sequences")
-        panels[1, 0].set_ylabel("float32")
-        _legend(figure, starts=summary.select(kind="scratch")[0].parameters["starts"])
+    figure = Figure(figsize=(11, 6.2), layout=ConstrainedLayoutEngine(hspace=0.01))
+    panels = figure.subplots(2, 2, sharex="col", height_ratios=(6, 1))
+    for letter, alpha, (above, below) in zip("ab", ALPHAS, panels.T, strict=True):
+        cells = {c.parameters["kind"]: c for c in summary.select(alpha=alpha)}
+        for axes in (above, below):
+            _panel(axes, alpha, cells)
+        _bounds(above, cells["constructed"])
+        _break(above, below)
+        above.set_title(f"({letter})  $\\sigma_k = k^{{-{alpha:g}}}$")
+        below.set_xlabel("head size $m_h$")
+    panels[0, 0].set_ylabel("mean squared error, held-out sequences")
+    panels[1, 0].set_ylabel("float32")
+    _legend(figure, starts=summary.select(kind="scratch")[0].parameters["starts"])
     return figure
 
 
@@ -89,17 +83,13 @@ def _break(above: Axes, below: Axes) -> None:
     below.set_yticks([1e-15, 1e-14])
     above.spines["bottom"].set_visible(False)
     above.tick_params(axis="x", which="both", length=0, labelbottom=False)
-    mark: dict[str, Any] = {
-        "marker": [(-1, -0.6), (1, 0.6)], "ms": 7, "ls": "", "color": GREY, "mew": 1, "clip_on": False,
-    }  # fmt: skip
+    mark: dict[str, Any] = {"marker": [(-1, -0.6), (1, 0.6)], "ms": 7, "ls": ""}
+    mark |= {"color": GREY, "mew": 1, "clip_on": False}
     above.plot([0], [0], transform=above.transAxes, **mark)
     below.plot([0], [1], transform=below.transAxes, **mark)
 
 
 def _legend(figure: Figure, starts: int) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     names = {"from scratch": f"from scratch, best of {starts}"}
     handles: list[Any] = [Patch(color=c, label=f"rank {rank}") for rank, c in _COLOURS.items()]
     handles += [

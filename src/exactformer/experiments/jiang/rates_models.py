@@ -4,8 +4,6 @@ All of them answer the same held-out sequences, drawn in float32 so that the ref
 the very inputs the models see. Errors are mean squares over sequences and tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

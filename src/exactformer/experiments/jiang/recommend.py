@@ -1,4 +1,4 @@
-"""Is the recommendation right? Twenty relationships of known kind, five thin ones, and a real series.
+"""A test of the recommendation: twenty relationships of known kind, five thin ones, a real series.
 
 The rule was fixed before any of these was drawn; what changed later changed for the series, not for
 them. A row gives the share of bootstrap draws in which the rule comes to the right verdict: 1 is right
@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREY, INK, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
 
 RIGHT_NEEDED = 18
 SEED = 2023
@@ -120,50 +121,26 @@ def _first(metric: str) -> Any:
     return lambda cells: cells[0].metrics[metric][0]
 
 
-def _mostly_right(summary: Summary) -> bool:
-    found = summary.select(part="held out")
-    return _count_right(found) >= RIGHT_NEEDED / 20 * len(found)
-
-
-def _thin_is_undecided(summary: Summary) -> bool:
-    return all(cell.metrics["right"] for cell in summary.select(part="thin"))
-
-
 def draw(summary: Summary) -> Figure:
     """Draw what each family leaves unexplained of every relationship, and the verdict."""
-    from matplotlib.figure import Figure
-
-    from exactformer.figures.style import exactformer_style
-
-    with exactformer_style():
-        figure = Figure(figsize=(10, 2 + 0.3 * len(summary.cells)), layout="constrained")
-        _rows(figure.subplots(), summary.cells)
+    figure, axes = subplots(10, 2 + 0.3 * len(summary.cells))
+    _rows(axes, summary.cells)
     return figure
 
 
 def _rows(axes: Axes, cells: Sequence[Cell]) -> None:
-    from exactformer.figures.style import BLUE, GREY, INK, ORANGE
-
-    least = 1e-6
+    least, right = 1e-6, axes.get_yaxis_transform()
     for row, cell in enumerate(cells):
         metrics = cell.metrics
         left = {f: max(1 - metrics[f"explained: {f}"][0], least) for f in ("transformer", "rnn")}
         axes.plot(list(left.values()), [row, row], color=GREY, lw=1)
         axes.plot(left["rnn"], row, "s", color=ORANGE, markersize=7, label="" if row else "RNNs")
-        axes.plot(
-            left["transformer"],
-            row,
-            "o",
-            color=BLUE,
-            markersize=6,
-            label="" if row else "transformers",
-        )
+        label = "" if row else "transformers"
+        axes.plot(left["transformer"], row, "o", color=BLUE, markersize=6, label=label)
         mark = {True: "✓ ", False: "✗ ", None: ""}[metrics.get("right")]
         colour = {"transformer": BLUE, "rnn": ORANGE}.get(metrics["verdict"], INK)
-        axes.text(
-            1.02, row, f"{mark}{metrics['verdict']} ({metrics['confidence']:.0%})", color=colour,
-            transform=axes.get_yaxis_transform(), va="center",
-        )  # fmt: skip
+        words = f"{mark}{metrics['verdict']} ({metrics['confidence']:.0%})"
+        axes.text(1.02, row, words, color=colour, transform=right, va="center")
     axes.set_yticks(range(len(cells)), [str(cell.parameters["name"]) for cell in cells])
     axes.invert_yaxis()
     axes.set_xscale("log")
@@ -180,9 +157,16 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=_quantities,
-    statements=(
-        Statement("at least 18 verdicts of 20 are right", _mostly_right),
-        Statement("thin evidence leaves the verdict undecided", _thin_is_undecided),
-    ),
     figure=draw,
 )
+
+
+@EXPERIMENT.states("at least 18 verdicts of 20 are right")
+def _(summary: Summary) -> bool:
+    found = summary.select(part="held out")
+    return _count_right(found) >= RIGHT_NEEDED / 20 * len(found)
+
+
+@EXPERIMENT.states("thin evidence leaves the verdict undecided")
+def _(summary: Summary) -> bool:
+    return all(cell.metrics["right"] for cell in summary.select(part="thin"))

@@ -6,8 +6,6 @@ and anticipating targets), or on one token far back, for which an RNN needs a st
 between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

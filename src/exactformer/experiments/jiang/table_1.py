@@ -9,16 +9,16 @@ Beside these stand the weights before they learn on, and translators whose posit
 along, which need to learn nothing. The contrast that section 6 argues for is an RNN. Proposition
 6.1 is about answers due at every step; an LSTM that has read everything before it answers does not
 fall under it. Both are measured: LSTMs that translate or classify, and models that name the token
-at every place (:mod:`jiang_naming`).
+at every place (:mod:`token_recall`).
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.table_1_sizes import (
     CAUSAL,
     LSTM,
@@ -28,12 +28,6 @@ from exactformer.experiments.jiang.table_1_sizes import (
     TRANSFORMER,
     TRANSLATORS,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
 
 ORIGINAL, AT_ONCE, MOVED, CONTROL, ALONG = (
     "original",
@@ -150,55 +144,6 @@ def quantities(_scale: Scale) -> Iterator[Quantity]:
     yield Quantity(GUESS, "guess", where, drift=0.1)
 
 
-def _vision_is_good(summary: Summary) -> bool:
-    at_full_size = summary.scale is Scale.PAPER
-    return not at_full_size or summary[label("images", TRANSFORMER, ORIGINAL)] >= 0.82
-
-
-def _vision_keeps(summary: Summary) -> bool:
-    original, moved = (summary[label("images", TRANSFORMER, row)] for row in ORDERS)
-    return moved >= original - 0.03
-
-
-def _translation_keeps(summary: Summary) -> bool:
-    original, moved, control = (
-        summary[label("translation", TRANSFORMER, row)] for row in (ORIGINAL, MOVED, CONTROL)
-    )
-    return moved >= max(original, control) - 2.0
-
-
-def _weights_alone_do_not(summary: Summary) -> bool:
-    return all(
-        summary[label(task, TRANSFORMER, AT_ONCE)]
-        <= share * summary[label(task, TRANSFORMER, MOVED)]
-        for task, share in (("translation", 0.5), ("images", 0.9))
-    )
-
-
-def _positions_are_all(summary: Summary) -> bool:
-    original, along = (summary[label("translation", TRANSFORMER, row)] for row in (ORIGINAL, ALONG))
-    return abs(along - original) <= 0.1
-
-
-def _transformer_names(summary: Summary) -> bool:
-    return all(summary[naming(TRANSFORMER, order, FIRST)] >= 0.99 for order in ORDERS)
-
-
-def _causal_models_guess(summary: Summary) -> bool:
-    return all(
-        summary[naming(model, ORIGINAL, FIRST)] >= 0.99
-        and summary[naming(model, MOVED, FIRST)] <= 0.5
-        for model in (CAUSAL, LSTM)
-    )
-
-
-def figure(summary: Summary) -> Figure:
-    """Draw scores before and after, transformers beside LSTMs, and who names what."""
-    from exactformer.experiments.jiang.table_1_drawing import draw
-
-    return draw(summary)
-
-
 EXPERIMENT = Experiment(
     name="jiang-table-1",
     title="Order in time: images and translation, the first ten moved to the end",
@@ -207,41 +152,71 @@ EXPERIMENT = Experiment(
     source="Jiang & Li 2023, Table 1 and Propositions 6.1, 6.2",
     cells=cells,
     run=run,
-    quantities=lambda scale: tuple(quantities(scale)),
-    statements=(
-        Statement(
-            "at full size the vision transformer names 82 % or more", _vision_is_good, ours=True
-        ),
-        Statement(
-            "trained on with moved patches, it is within 3 points of the original", _vision_keeps
-        ),
-        Statement(
-            "trained on with moved tokens, the translator is within 2 BLEU of the original and of the "
-            "control",
-            _translation_keeps,
-        ),
-        Statement(
-            "before it has learnt on, the translator has at most half of the BLEU it has afterwards, "
-            "and the vision transformer nine tenths of the accuracy",
-            _weights_alone_do_not,
-            ours=True,
-        ),
-        Statement(
-            "with its positions moved along, the translator has the same BLEU within 0.1, untrained",
-            _positions_are_all,
-            ours=True,
-        ),
-        Statement(
-            "a transformer names 99 % of the tokens that were first, in both orders",
-            _transformer_names,
-            ours=True,
-        ),
-        Statement(
-            "an LSTM and a transformer that looks back do so in the original order; moved, they name "
-            "at most half",
-            _causal_models_guess,
-            ours=True,
-        ),
-    ),
-    figure=figure,
+    quantities=quantities,
+    figure="exactformer.experiments.jiang.table_1_drawing:draw",
 )
+
+
+@EXPERIMENT.states("at full size the vision transformer names 82 % or more", ours=True)
+def _(summary: Summary) -> bool:
+    at_full_size = summary.scale is Scale.PAPER
+    return not at_full_size or summary[label("images", TRANSFORMER, ORIGINAL)] >= 0.82
+
+
+@EXPERIMENT.states("trained on with moved patches, it is within 3 points of the original")
+def _(summary: Summary) -> bool:
+    original, moved = (summary[label("images", TRANSFORMER, row)] for row in ORDERS)
+    return moved >= original - 0.03
+
+
+@EXPERIMENT.states(
+    "trained on with moved tokens, the translator is within 2 BLEU of the original and of the "
+    "control"
+)
+def _(summary: Summary) -> bool:
+    original, moved, control = (
+        summary[label("translation", TRANSFORMER, row)] for row in (ORIGINAL, MOVED, CONTROL)
+    )
+    return moved >= max(original, control) - 2.0
+
+
+@EXPERIMENT.states(
+    "before it has learnt on, the translator has at most half of the BLEU it has afterwards, "
+    "and the vision transformer nine tenths of the accuracy",
+    ours=True,
+)
+def _(summary: Summary) -> bool:
+    return all(
+        summary[label(task, TRANSFORMER, AT_ONCE)]
+        <= share * summary[label(task, TRANSFORMER, MOVED)]
+        for task, share in (("translation", 0.5), ("images", 0.9))
+    )
+
+
+@EXPERIMENT.states(
+    "with its positions moved along, the translator has the same BLEU within 0.1, untrained",
+    ours=True,
+)
+def _(summary: Summary) -> bool:
+    original, along = (summary[label("translation", TRANSFORMER, row)] for row in (ORIGINAL, ALONG))
+    return abs(along - original) <= 0.1
+
+
+@EXPERIMENT.states(
+    "a transformer names 99 % of the tokens that were first, in both orders", ours=True
+)
+def _(summary: Summary) -> bool:
+    return all(summary[naming(TRANSFORMER, order, FIRST)] >= 0.99 for order in ORDERS)
+
+
+@EXPERIMENT.states(
+    "an LSTM and a transformer that looks back do so in the original order; moved, they name "
+    "at most half",
+    ours=True,
+)
+def _(summary: Summary) -> bool:
+    return all(
+        summary[naming(model, ORIGINAL, FIRST)] >= 0.99
+        and summary[naming(model, MOVED, FIRST)] <= 0.5
+        for model in (CAUSAL, LSTM)
+    )

@@ -1,9 +1,10 @@
 """The picture of jiang-table-1: scores by order for images and words, and who names what."""
 
-from __future__ import annotations
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from typing import TYPE_CHECKING
-
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.table_1 import (
     AT_ONCE,
     CONTROL,
@@ -18,13 +19,7 @@ from exactformer.experiments.jiang.table_1 import (
     naming,
 )
 from exactformer.experiments.jiang.table_1_sizes import CAUSAL, LSTM, TRANSFORMER
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, exactformer_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
 
 _ROWS = {
     ORIGINAL: "original",
@@ -42,19 +37,15 @@ _NAMERS = {
 
 def draw(summary: Summary) -> Figure:
     """Draw accuracy and BLEU in both orders, and the share of tokens named at their place."""
-    from matplotlib.figure import Figure
-
-    with exactformer_style():
-        figure = Figure(figsize=(13, 4), layout="constrained")
-        images, translation, named = figure.subplots(1, 3)
-        _scores(images, summary, "images")
-        images.set(title="Images", ylabel="share of test images named rightly")
-        _scores(translation, summary, "translation")
-        translation.set(title="Translation", ylabel="BLEU")
-        _naming(named, summary)
-        for axes in (images, translation, named):
-            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
-            axes.grid(axis="x", visible=False)
+    figure, (images, translation, named) = subplots(13, 4, 1, 3)
+    _scores(images, summary, "images")
+    images.set(title="Images", ylabel="share of test images named rightly")
+    _scores(translation, summary, "translation")
+    translation.set(title="Translation", ylabel="BLEU")
+    _naming(named, summary)
+    for axes in (images, translation, named):
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+        axes.grid(axis="x", visible=False)
     return figure
 
 

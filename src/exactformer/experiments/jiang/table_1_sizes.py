@@ -1,20 +1,18 @@
-"""How large the models of table 1 are, and how long they learn, at every scale."""
-
-from __future__ import annotations
+"""Sizes of the models of table 1, and their training, at every scale."""
 
 from typing import Any
 
-from exactformer.experiments.engine.experiment import Scale
+from exactformer.experiments.engine.experiment import Scale, by_scale
 
 TRANSFORMER, CAUSAL, LSTM = "transformer", "causal transformer", "lstm"
-SEEDS = {Scale.SMOKE: 1, Scale.DEFAULT: 1, Scale.PAPER: 3}
+SEEDS = by_scale(1, 1, 3)
 
 _MADE_UP = {"data": "made-up", "train": 2000, "tested": 100, "vocabulary": 320}
 _SOME = {"data": "multi30k", "train": 8000, "tested": 300, "vocabulary": 2000}
 _ALL = {"data": "multi30k", "train": 29_000, "tested": 1000, "vocabulary": 8000}
 
-TRANSLATORS: dict[Scale, dict[str, dict[str, Any]]] = {
-    Scale.SMOKE: {
+TRANSLATORS: dict[Scale, dict[str, dict[str, Any]]] = by_scale(
+    {
         TRANSFORMER: {**_MADE_UP, "tokens": 8, "moved": 3, "batch": 32}
         | {"width": 48, "layers": 1, "heads": 4, "hidden": 96, "dropout": 0.0}
         | {"steps": 250, "fine_steps": 250, "rate": 4e-3},
@@ -22,7 +20,7 @@ TRANSLATORS: dict[Scale, dict[str, dict[str, Any]]] = {
         | {"width": 48, "layers": 1, "dropout": 0.0}
         | {"steps": 250, "fine_steps": 150, "rate": 8e-3},
     },
-    Scale.DEFAULT: {
+    {
         TRANSFORMER: {**_SOME, "tokens": 40, "moved": 10, "batch": 64}
         | {"width": 64, "layers": 2, "heads": 4, "hidden": 128, "dropout": 0.1}
         | {"steps": 700, "fine_steps": 350, "rate": 3e-3},
@@ -30,7 +28,7 @@ TRANSLATORS: dict[Scale, dict[str, dict[str, Any]]] = {
         | {"width": 128, "layers": 1, "dropout": 0.1}
         | {"steps": 700, "fine_steps": 350, "rate": 3e-3},
     },
-    Scale.PAPER: {
+    {
         TRANSFORMER: {**_ALL, "tokens": 40, "moved": 10, "batch": 256}
         | {"width": 256, "layers": 3, "heads": 4, "hidden": 512, "dropout": 0.3}
         | {"steps": 4000, "fine_steps": 1600, "rate": 1.5e-3},
@@ -38,23 +36,23 @@ TRANSLATORS: dict[Scale, dict[str, dict[str, Any]]] = {
         | {"width": 512, "layers": 2, "dropout": 0.3}
         | {"steps": 2000, "fine_steps": 700, "rate": 1e-3},
     },
-}
-READERS: dict[Scale, dict[str, Any]] = {
-    Scale.SMOKE: {"data": "synthetic", "train": 1280, "patch": 4, "moved": 5, "batch": 64}
+)
+READERS: dict[Scale, dict[str, Any]] = by_scale(
+    {"data": "synthetic", "train": 1280, "patch": 4, "moved": 5, "batch": 64}
     | {"width": 32, "layers": 1, "dropout": 0.0}
     | {"steps": 150, "fine_steps": 60, "rate": 5e-3},
-    Scale.DEFAULT: {"data": "cifar10", "train": 10_000, "patch": 4, "moved": 10, "batch": 128}
+    {"data": "cifar10", "train": 10_000, "patch": 4, "moved": 10, "batch": 128}
     | {"width": 96, "layers": 1, "dropout": 0.1}
     | {"steps": 500, "fine_steps": 250, "rate": 2e-3},
-    Scale.PAPER: {"data": "cifar10", "train": 50_000, "patch": 4, "moved": 10, "batch": 500}
+    {"data": "cifar10", "train": 50_000, "patch": 4, "moved": 10, "batch": 500}
     | {"width": 320, "layers": 2, "dropout": 0.1}
     | {"steps": 1800, "fine_steps": 600, "rate": 1e-3},
-}
-NAMING: dict[Scale, dict[str, Any]] = {
-    Scale.SMOKE: {**_MADE_UP, "tokens": 8, "moved": 3, "batch": 32}
+)
+NAMING: dict[Scale, dict[str, Any]] = by_scale(
+    {**_MADE_UP, "tokens": 8, "moved": 3, "batch": 32}
     | {"width": 48, "layers": 1, "heads": 4, "steps": 150, "rate": 5e-3},
-    Scale.DEFAULT: {**_SOME, "vocabulary": 500, "tokens": 32, "moved": 10, "batch": 64}
+    {**_SOME, "vocabulary": 500, "tokens": 32, "moved": 10, "batch": 64}
     | {"width": 96, "layers": 1, "heads": 4, "steps": 500, "rate": 3e-3},
-    Scale.PAPER: {**_ALL, "vocabulary": 1000, "tokens": 32, "moved": 10, "batch": 256}
+    {**_ALL, "vocabulary": 1000, "tokens": 32, "moved": 10, "batch": 256}
     | {"width": 256, "layers": 2, "heads": 4, "steps": 800, "rate": 1e-3},
-}
+)

@@ -6,11 +6,8 @@ floor and above the one of all causal models: no model of appendix C can have it
 changes with time can.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from exactformer.experiments.engine.experiment import Experiment, Scale, Statement
+from exactformer.experiments.engine.experiment import Scale, Statement
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.linear import (
     AHEAD,
     AHEAD_SIGNED,
@@ -25,36 +22,27 @@ from exactformer.experiments.jiang.linear import (
     TRANSFORMER,
     VARYING,
     VERSIONS,
-    cells,
     label,
-    quantities,
-    run,
+    linear_experiment,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.summary import Summary
 
 _UNSAID = (
     "The paper does not say whether its filter has both signs, nor what is outside the sequence."
 )
 _BACK = "The published value fits a filter that looks back, not the one in the text."
 PRINTED = {
-    (RNN, ORIGINAL): (1.02e-7, "Table 2", ""),
-    (RNN, REORDERED): (3.57e-2, "Table 2", ""),
-    (RNN, BACK): (1.58e-7, "Table 2", _BACK),
-    (RNN, BACK_SIGNED): (1.58e-7, "Table 2", _BACK),
-    (TRANSFORMER, ORIGINAL): (2.18e-5, "Table 2", ""),
-    (TRANSFORMER, REORDERED): (2.51e-5, "Table 2", ""),
-    (TRANSFORMER, AHEAD): (2.39e-4, "Table 2", _UNSAID),
-    (TRANSFORMER, AHEAD_SIGNED): (2.39e-4, "Table 2", _UNSAID),
+    (RNN, ORIGINAL): (1.02e-7, ""),
+    (RNN, REORDERED): (3.57e-2, ""),
+    (RNN, BACK): (1.58e-7, _BACK),
+    (RNN, BACK_SIGNED): (1.58e-7, _BACK),
+    (TRANSFORMER, ORIGINAL): (2.18e-5, ""),
+    (TRANSFORMER, REORDERED): (2.51e-5, ""),
+    (TRANSFORMER, AHEAD): (2.39e-4, _UNSAID),
+    (TRANSFORMER, AHEAD_SIGNED): (2.39e-4, _UNSAID),
 }
 ERRATA = {
-    (
-        RNN,
-        REORDERED,
-    ): "The published value is below what any linear, time-invariant, causal model can reach.",
+    (RNN, REORDERED): "The published value is below what any linear, time-invariant, causal model "
+    "can reach.",
 }
 
 
@@ -68,68 +56,56 @@ def _near(model: str, floor: str, version: str = REORDERED, within: float = 0.3)
     )
 
 
-def _no_loss_looking_back(summary: Summary) -> bool:
+EXPERIMENT = linear_experiment(
+    "jiang-table-2",
+    "exponential",
+    PRINTED,
+    "table_2",
+    ERRATA,
+    title="Order and mixture in time: exponential kernel",
+    claim="Reordering the inputs takes an RNN to the floor of causal models and leaves the transformer "
+    "as it was; mixing leaves the RNN as it was, if the filter looks back.",
+    source="Jiang & Li 2023, Table 2",
+    statements=[
+        _near(RNN, INVARIANT),
+        _near(TIMED_RNN, VARYING),
+        _near(RNN, INVARIANT, AHEAD),
+    ],
+)
+
+
+@EXPERIMENT.states(
+    "a filter that looks back leaves the RNN less than a thousandth of the error of one that "
+    "looks ahead",
+    errata="The paper's filter takes inputs still to come, which no RNN has seen.",
+)
+def _(summary: Summary) -> bool:
     return summary[label(RNN, BACK)] <= 1e-3 * summary[label(RNN, AHEAD)]
 
 
-def _below_every_causal_model(summary: Summary) -> bool:
+@EXPERIMENT.states(
+    "the transformer errs less than any causal model could, reordered and mixed ahead"
+)
+def _(summary: Summary) -> bool:
     return all(
         summary[label(TRANSFORMER, version)] < summary[label(VARYING, version)]
         for version in (REORDERED, AHEAD, AHEAD_SIGNED)
     )
 
 
-def _constructed(summary: Summary) -> bool:
+@EXPERIMENT.states(
+    "with constructed weights the transformer's error is at most 1e-9 on every version", ours=True
+)
+def _(summary: Summary) -> bool:
     return all(summary[label(CONSTRUCTED, version)] <= 1e-9 for version in VERSIONS["exponential"])
 
 
-def _as_good_as_asked(summary: Summary) -> bool:
-    asked = {(TRANSFORMER, ORIGINAL): 5e-5, (TRANSFORMER, REORDERED): 1e-4, (RNN, ORIGINAL): 1e-7}
-    return summary.scale is not Scale.PAPER or all(
-        summary[label(*row)] <= limit for row, limit in asked.items()
-    )
-
-
-def figure(summary: Summary) -> Figure:
-    """Draw every version's errors, their floors, and print."""
-    from exactformer.experiments.jiang.linear_drawing import linear_figure
-
-    return linear_figure(summary, VERSIONS["exponential"], PRINTED)
-
-
-EXPERIMENT = Experiment(
-    name="jiang-table-2",
-    title="Order and mixture in time: exponential kernel",
-    claim="Reordering the inputs takes an RNN to the floor of causal models and leaves the transformer "
-    "as it was; mixing leaves the RNN as it was, if the filter looks back.",
-    source="Jiang & Li 2023, Table 2",
-    cells=lambda scale: cells(scale, "exponential"),
-    run=run,
-    quantities=quantities("exponential", PRINTED, ERRATA),
-    statements=(
-        _near(RNN, INVARIANT),
-        _near(TIMED_RNN, VARYING),
-        _near(RNN, INVARIANT, AHEAD),
-        Statement(
-            "a filter that looks back leaves the RNN less than a thousandth of the error of one that "
-            "looks ahead",
-            _no_loss_looking_back,
-            errata="The paper's filter takes inputs still to come, which no RNN has seen.",
-        ),
-        Statement(
-            "the transformer errs less than any causal model could, reordered and mixed ahead",
-            _below_every_causal_model,
-        ),
-        Statement(
-            "with constructed weights the transformer's error is at most 1e-9 on every version",
-            _constructed,
-            ours=True,
-        ),
-        Statement(
-            "at the paper's sizes, on average over seeds, the transformer errs by at most 5e-5, "
-            "reordered 1e-4, and the RNN by at most 1e-7",
-            _as_good_as_asked,
-        ),
-    ),
-    figure=figure,
+@EXPERIMENT.states(
+    "at the paper's sizes, on average over seeds, the transformer errs by at most 5e-5, "
+    "reordered 1e-4, and the RNN by at most 1e-7"
 )
+def _(summary: Summary) -> bool:
+    limits = {(TRANSFORMER, ORIGINAL): 5e-5, (TRANSFORMER, REORDERED): 1e-4, (RNN, ORIGINAL): 1e-7}
+    return summary.scale is not Scale.PAPER or all(
+        summary[label(*row)] <= limit for row, limit in limits.items()
+    )

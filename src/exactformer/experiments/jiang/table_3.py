@@ -5,11 +5,8 @@ the paper prints for the RNN, 5.58, is what a constant output leaves (y(t) is a 
 its mean grows with t): its training did not begin to learn.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from exactformer.experiments.engine.experiment import Experiment, Scale, Statement
+from exactformer.experiments.engine.experiment import Scale
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.linear import (
     CONSTANT,
     CONSTRUCTED,
@@ -22,22 +19,15 @@ from exactformer.experiments.jiang.linear import (
     TRANSFORMER,
     VARYING,
     VERSIONS,
-    cells,
     label,
-    quantities,
-    run,
+    linear_experiment,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.summary import Summary
-
 PRINTED = {
-    (PLAIN_RNN, ORIGINAL): (5.58, "Table 3", ""),
-    (PLAIN_RNN, REORDERED): (5.24, "Table 3", ""),
-    (TRANSFORMER, ORIGINAL): (5.43e-4, "Table 3", ""),
-    (TRANSFORMER, REORDERED): (5.36e-4, "Table 3", ""),
+    (PLAIN_RNN, ORIGINAL): (5.58, ""),
+    (PLAIN_RNN, REORDERED): (5.24, ""),
+    (TRANSFORMER, ORIGINAL): (5.43e-4, ""),
+    (TRANSFORMER, REORDERED): (5.36e-4, ""),
 }
 _CONSTANT = (
     "The published value is what a constant output leaves; the kernel drawn here is another."
@@ -45,82 +35,63 @@ _CONSTANT = (
 ERRATA = {(PLAIN_RNN, ORIGINAL): _CONSTANT, (PLAIN_RNN, REORDERED): _CONSTANT}
 
 
-def _rnn_can(summary: Summary) -> bool:
-    return summary[label(REGISTER, ORIGINAL)] == 0.0 and summary[label(RNN, ORIGINAL)] <= 1e-6
-
-
-def _print_is_a_constant(summary: Summary) -> bool:
-    constant = summary[label(CONSTANT, ORIGINAL)]
-    return summary.scale is not Scale.PAPER or 0.5 <= 5.58 / constant <= 2.0
-
-
-def _at_the_floor(summary: Summary) -> bool:
-    ratio = summary[label(RNN, REORDERED)] / summary[label(INVARIANT, REORDERED)]
-    return 0.9 <= ratio <= 1.3
-
-
-def _order_is_nothing_to_a_transformer(summary: Summary) -> bool:
-    original, reordered = (summary[label(TRANSFORMER, v)] for v in (ORIGINAL, REORDERED))
-    return reordered <= 4 * original and reordered < summary[label(VARYING, REORDERED)]
-
-
-def _constructed(summary: Summary) -> bool:
-    return all(summary[label(CONSTRUCTED, version)] <= 1e-9 for version in VERSIONS["random"])
-
-
-def _as_good_as_asked(summary: Summary) -> bool:
-    return summary.scale is not Scale.PAPER or all(
-        summary[label(TRANSFORMER, version)] <= 1e-3 for version in VERSIONS["random"]
-    )
-
-
-def figure(summary: Summary) -> Figure:
-    """Draw both versions' errors, their floors, and print."""
-    from exactformer.experiments.jiang.linear_drawing import linear_figure
-
-    return linear_figure(summary, VERSIONS["random"], PRINTED)
-
-
-EXPERIMENT = Experiment(
-    name="jiang-table-3",
+EXPERIMENT = linear_experiment(
+    "jiang-table-3",
+    "random",
+    PRINTED,
+    "table_3",
+    ERRATA,
     title="Order in time: a random kernel",
     claim="A random kernel is no harder for a transformer when its inputs are reordered. The paper "
     "adds that an RNN cannot learn it; it can.",
     source="Jiang & Li 2023, Table 3",
-    cells=lambda scale: cells(scale, "random"),
-    run=run,
-    quantities=quantities("random", PRINTED, ERRATA),
-    statements=(
-        Statement(
-            "an RNN computes the random kernel: as a shift register without error, learnt from a "
-            "rotation to 1e-6",
-            _rnn_can,
-            errata="The paper concludes that an RNN cannot learn it.",
-        ),
-        Statement(
-            "at the paper's sizes, the printed 5.58 is within a factor of two of a constant's error",
-            _print_is_a_constant,
-            ours=True,
-        ),
-        Statement(
-            "reordered, the RNN comes within 30% of the floor of causal time-invariant models",
-            _at_the_floor,
-            ours=True,
-        ),
-        Statement(
-            "reordering costs the transformer at most a factor of four, and leaves it below every "
-            "causal model",
-            _order_is_nothing_to_a_transformer,
-        ),
-        Statement(
-            "with constructed weights the transformer's error is at most 1e-9",
-            _constructed,
-            ours=True,
-        ),
-        Statement(
-            "at the paper's sizes, on average over seeds, the transformer errs by at most 1e-3",
-            _as_good_as_asked,
-        ),
-    ),
-    figure=figure,
 )
+
+
+@EXPERIMENT.states(
+    "an RNN computes the random kernel: as a shift register without error, learnt from a "
+    "rotation to 1e-6",
+    errata="The paper concludes that an RNN cannot learn it.",
+)
+def _(summary: Summary) -> bool:
+    return summary[label(REGISTER, ORIGINAL)] == 0.0 and summary[label(RNN, ORIGINAL)] <= 1e-6
+
+
+@EXPERIMENT.states(
+    "at the paper's sizes, the printed 5.58 is within a factor of two of a constant's error",
+    ours=True,
+)
+def _(summary: Summary) -> bool:
+    constant = summary[label(CONSTANT, ORIGINAL)]
+    return summary.scale is not Scale.PAPER or 0.5 <= 5.58 / constant <= 2.0
+
+
+@EXPERIMENT.states(
+    "reordered, the RNN comes within 30% of the floor of causal time-invariant models", ours=True
+)
+def _(summary: Summary) -> bool:
+    ratio = summary[label(RNN, REORDERED)] / summary[label(INVARIANT, REORDERED)]
+    return 0.9 <= ratio <= 1.3
+
+
+@EXPERIMENT.states(
+    "reordering costs the transformer at most a factor of four, and leaves it below every "
+    "causal model"
+)
+def _(summary: Summary) -> bool:
+    original, reordered = (summary[label(TRANSFORMER, v)] for v in (ORIGINAL, REORDERED))
+    return reordered <= 4 * original and reordered < summary[label(VARYING, REORDERED)]
+
+
+@EXPERIMENT.states("with constructed weights the transformer's error is at most 1e-9", ours=True)
+def _(summary: Summary) -> bool:
+    return all(summary[label(CONSTRUCTED, version)] <= 1e-9 for version in VERSIONS["random"])
+
+
+@EXPERIMENT.states(
+    "at the paper's sizes, on average over seeds, the transformer errs by at most 1e-3"
+)
+def _(summary: Summary) -> bool:
+    return summary.scale is not Scale.PAPER or all(
+        summary[label(TRANSFORMER, version)] <= 1e-3 for version in VERSIONS["random"]
+    )

@@ -1,88 +1,93 @@
-"""Figures 4, 5 and 6 as the paper draws them: attention, the relation it makes, F̂ ∘ f̂; and errors."""
+"""Figures 4, 5 and 6 as the paper draws them: attention, the relation it makes, F̂ ∘ f̂; and errors.
 
-from __future__ import annotations
+The second panel shows who is connected with whom, as strongly as attention says.
+"""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Rectangle
 
+from exactformer.experiments.engine.cell import Metrics
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.tasks import constructed
-from exactformer.figures.style import BLUE, GREY, INK, ORANGE, PALE, exactformer_style
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PALE
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
+RED = "#c0392b"
+_VISIBLE = 0.01  # weights below this are not drawn
+_CENTRED: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7}
 
-    from exactformer.experiments.engine.cell import Metrics
-    from exactformer.experiments.engine.summary import Summary
+Panel = Callable[[Axes, Metrics], None]
 
-Panel = Callable[["Axes", "Metrics"], None]
+
+def nearest_point(summary: Summary) -> Figure:
+    """Draw the attention, who is connected with whom, F̂ ∘ f̂, and all errors."""
+    return task_figure(summary, "Nearest point to a set", nearest_points, identity_scatter)
+
+
+def centre_of_gravity(summary: Summary) -> Figure:
+    """Draw the attention, which points a prediction token pools, F̂ ∘ f̂, and all errors."""
+    return task_figure(summary, "Centre of gravity, by segments", segments, norm_contours)
+
+
+def average_by_selection(summary: Summary) -> Figure:
+    """Draw the attention, the graph of outputs and inputs, F̂ ∘ f̂, and all errors."""
+    return task_figure(summary, "Average by selection", selections, identity_scatter)
 
 
 def task_figure(summary: Summary, name: str, relation: Panel, composition: Panel) -> Figure:
     """Draw the best model of the first ensemble, and the errors of all."""
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     (first, *_) = summary.select(kind="trained")
-    with exactformer_style():
-        figure = Figure(figsize=(9.6, 8.2), layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1))
-        (matrix, related), (composed, errors) = figure.subplots(2, 2)
-        attention_matrix(matrix, first.metrics)
-        relation(related, first.metrics)
-        composition(composed, first.metrics)
-        error_panel(errors, summary)
-        figure.suptitle(name, x=0.01, ha="left")
+    figure = Figure(figsize=(9.6, 8.2), layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1))
+    (matrix, related), (composed, errors) = figure.subplots(2, 2)
+    attention_matrix(matrix, first.metrics)
+    relation(related, first.metrics)
+    composition(composed, first.metrics)
+    error_panel(errors, summary)
+    figure.suptitle(name, x=0.01, ha="left")
     return figure
 
 
 def weights_map() -> Colormap:
     """Return the colours of weights between 0 and 1: white to blue."""
-    from matplotlib.colors import LinearSegmentedColormap
-
     return LinearSegmentedColormap.from_list("weights", ["#ffffff", "#a9c8e8", BLUE, "#0f3a6b"])
 
 
 def attention_matrix(axes: Axes, best: Metrics) -> None:
     """Draw Â with its numbers, and a frame where A has weight."""
-    from matplotlib.patches import Rectangle
-
     weights, meant = np.array(best["attention"]), np.array(best["meant"])
     tau = len(weights)
     axes.pcolormesh(weights, cmap=weights_map(), vmin=0, vmax=1, edgecolors=PALE, linewidth=0.5)
     for (t, s), value in np.ndenumerate(weights):
         if value >= 0.005:
-            axes.text(
-                s + 0.5, t + 0.5, f"{value:.2f}", ha="center", va="center", fontsize=7,
-                color="white" if value > 0.55 else INK,
-            )  # fmt: skip
+            colour = "white" if value > 0.55 else INK
+            axes.text(s + 0.5, t + 0.5, f"{value:.2f}", color=colour, **_CENTRED)
         if meant[t, s] > 0:
             frame = Rectangle((s + 0.05, t + 0.05), 0.9, 0.9, fill=False, ec=ORANGE, lw=1.4)
             axes.add_patch(frame)
-    axes.set(
-        xlim=(0, tau), ylim=(tau, 0), aspect="equal", xlabel="key s", ylabel="query t",
-        xticks=np.arange(tau) + 0.5, yticks=np.arange(tau) + 0.5,
-    )  # fmt: skip
-    for ticks in (axes.set_xticklabels, axes.set_yticklabels):
-        ticks([str(i) for i in range(tau)])
+    axes.set(xlim=(0, tau), ylim=(tau, 0), aspect="equal", xlabel="key s", ylabel="query t")
+    for set_ticks in (axes.set_xticks, axes.set_yticks):
+        set_ticks(np.arange(tau) + 0.5, [str(i) for i in range(tau)])
     axes.grid(False)
     axes.tick_params(length=0)
     axes.set_title("(a) learnt attention; framed: where it should be")
 
 
 def identity_scatter(axes: Axes, best: Metrics) -> None:
-    """Draw F̂ ∘ f̂ against what it should be, one colour a coordinate."""
+    """Draw F̂ ∘ f̂ against what it should be, one colour per coordinate."""
     at, learnt = np.array(best["at"]), np.array(best["learnt"])
     ends = (min(at.min(), learnt.min()), max(at.max(), learnt.max()))
     axes.plot(ends, ends, color=GREY, lw=1, zorder=1)
     for i, (colour, marker) in enumerate(zip((BLUE, ORANGE), "o^", strict=False)):
         if i < at.shape[1]:
-            axes.plot(
-                at[:600, i], learnt[:600, i], marker, color=colour, ms=3, alpha=0.5, mew=0,
-                label=f"coordinate {i + 1}",
-            )  # fmt: skip
+            look: Any = {"color": colour, "ms": 3, "alpha": 0.5, "mew": 0}
+            axes.plot(at[:600, i], learnt[:600, i], marker, label=f"coordinate {i + 1}", **look)
     axes.set(xlabel="v", ylabel=r"$\hat F\circ\hat f$", aspect="equal")
     axes.set_title(r"(c) $\hat F\circ\hat f$ at random tokens: $F\circ f(x) = v$")
     axes.legend()
@@ -109,17 +114,14 @@ def error_panel(axes: Axes, summary: Summary) -> None:
     """Draw mean squared errors: constructions by sharpness, trained models as lines."""
     built = constructed(summary)
     sharpness = [cell.parameters["sharpness"] for cell in built]
-    axes.plot(
-        sharpness,
-        [cell.metrics["mse"] for cell in built],
-        "o-", color=ORANGE, label=f"constructed, head size {built[0].metrics['rank']:.0f}",
-    )  # fmt: skip
+    label = f"constructed, head size {built[0].metrics['rank']:.0f}"
+    axes.plot(sharpness, [cell.metrics["mse"] for cell in built], "o-", color=ORANGE, label=label)
     for cell, colour, style in zip(
         summary.select(kind="trained"), (BLUE, GREY), ("-", "--"), strict=False
     ):
         for i, value in enumerate(cell.metrics["mse"]):
-            label = _trained_label(cell.parameters) if i == 0 else None
-            axes.axhline(value, color=colour, lw=0.9, ls=style, alpha=0.8, label=label)
+            words = _trained_label(cell.parameters) if i == 0 else None
+            axes.axhline(value, color=colour, lw=0.9, ls=style, alpha=0.8, label=words)
     axes.set(xscale="log", yscale="log", xlabel="sharpness λ", ylabel="mean squared error")
     axes.set_xticks(sharpness, [f"{value:g}" for value in sharpness])
     axes.minorticks_off()
@@ -131,3 +133,79 @@ def _trained_label(parameters: Any) -> str:
     head = f"trained, head size {parameters['head_dim']}, {parameters['models']} seeds"
     numbers = parameters["task"].get("unit_indices") is False
     return f"{head}; indices as numbers" if numbers else head
+
+
+def nearest_points(axes: Axes, best: Metrics) -> None:
+    """Draw U in green and V in red; a line's strength is the weight that u gives to v."""
+    x, weights = np.array(best["x"]), np.array(best["attention"])
+    dim = x.shape[1] // 2
+    if dim == 1:
+        x = np.stack([x[:, 0], np.ones(len(x)), x[:, 1], np.zeros(len(x))], axis=1)
+    u, v = x[:, :2], x[:, 2:4]
+    for t, s in zip(*np.nonzero(weights >= _VISIBLE), strict=True):
+        weight = float(weights[t, s])
+        line = [(u[t, i], v[s, i]) for i in (0, 1)]
+        axes.plot(*line, color=INK, lw=0.5 + 2 * weight, alpha=0.15 + 0.75 * weight, zorder=1)
+    for place, colour, name in ((u, GREEN, "u"), (v, RED, "v")):
+        axes.scatter(
+            place[:, 0], place[:, 1], s=60, color=colour, edgecolor="white", linewidth=1, zorder=3
+        )
+        for i, (a, b) in enumerate(place):
+            look: Any = {"textcoords": "offset points", "fontsize": 9, "color": colour}
+            axes.annotate(f"${name}_{i}$", (a, b), (5, 5), **look)
+    axes.set(aspect="equal", xlabel="first coordinate", ylabel="second coordinate")
+    axes.margins(0.1)
+    axes.set_title("(b) every u, green, with its v, red")
+
+
+def segments(axes: Axes, best: Metrics) -> None:
+    """Draw the sequence in a row, its prediction tokens' answers above; colours are weights."""
+    x, weights, meant = (np.array(best[name]) for name in ("x", "attention", "meant"))
+    predicting, segment = x[:, -1] == 0, np.cumsum(x[:, -1] == 0) - 1
+    shades, colours = weights_map(), (BLUE, ORANGE, GREEN)
+    for t in np.flatnonzero(predicting).tolist():
+        middle, colour = float(np.flatnonzero(segment == segment[t]).mean()), colours[segment[t]]
+        for s in np.flatnonzero(weights[t] >= _VISIBLE).tolist():
+            axes.plot((middle, s), (1, 0), lw=2.2, color=shades(0.1 + weights[t, s]), zorder=1)
+        axes.scatter(middle, 1, s=150, marker="s", color=colour, zorder=3)
+        axes.text(middle, 1.1, f"y({t})", ha="center", fontsize=9, color=colour)
+        for s in np.flatnonzero(segment == segment[t]).tolist():
+            axes.text(s, -0.29, f"{weights[t, s]:.2f}", ha="center", fontsize=7, color=INK)
+            axes.text(s, -0.40, f"{meant[t, s]:.2f}", ha="center", fontsize=7, color=GREY)
+    for s, (*_, mass) in enumerate(x):
+        look = {"marker": "s", "s": 60, "color": "white"} if mass == 0 else {"s": 40 + 160 * mass}
+        axes.scatter(
+            s, 0, **{"color": colours[segment[s]], **look}, ec=colours[segment[s]], zorder=3
+        )
+        axes.text(s, -0.17, f"x({s})", ha="center", fontsize=8, color=INK)
+    for height, word, colour in ((-0.29, "learnt", INK), (-0.40, "meant", GREY)):
+        axes.text(-0.6, height, word, ha="right", fontsize=7, color=colour)
+    axes.set(xlim=(-1.6, len(x) - 0.5), ylim=(-0.5, 1.25))
+    _bare(axes)
+    axes.figure.colorbar(
+        ScalarMappable(Normalize(0, 0.9), shades), ax=axes, label="weight", shrink=0.7
+    )
+    axes.set_title("(b) segments; squares: prediction tokens")
+
+
+def selections(axes: Axes, best: Metrics) -> None:
+    """Draw outputs above inputs; a line's strength is the weight that the output gives."""
+    weights = np.array(best["attention"])
+    tau = len(weights)
+    for t, s in zip(*np.nonzero(weights >= _VISIBLE), strict=True):
+        weight = float(weights[t, s])
+        axes.plot((t, s), (1, 0), color=INK, lw=0.4 + 2.6 * weight, alpha=0.15 + 0.8 * weight)
+    for row, (colour, name, align) in enumerate(((RED, "v", "top"), (GREEN, "y", "bottom"))):
+        axes.scatter(range(tau), [row] * tau, s=70, color=colour, zorder=3, edgecolor="white")
+        for i in range(tau):
+            axes.text(i, 1.07 if row else -0.07, f"{name}({i})", ha="center", va=align, fontsize=8)
+    axes.set(xlim=(-0.6, tau - 0.4), ylim=(-0.25, 1.25))
+    _bare(axes)
+    axes.set_title("(b) outputs, green, and the inputs they rely on")
+
+
+def _bare(axes: Axes) -> None:
+    axes.set(xticks=[], yticks=[])
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)

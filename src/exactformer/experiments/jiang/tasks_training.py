@@ -5,8 +5,6 @@ that should have it; how much of its attention is in the wrong place, ½ Σ_s |�
 F̂ ∘ f̂ is from F ∘ f. The last is read off sequences of one token, whose attention is 1.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

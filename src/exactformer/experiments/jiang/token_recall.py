@@ -7,8 +7,6 @@ transformer that looks everywhere can. All inputs have the same length, and padd
 others, but is not asked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -8,8 +8,6 @@ places moved too  the first weights, altered inputs, rows of the position table 
                   Proposition 6.2 without any training
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Any

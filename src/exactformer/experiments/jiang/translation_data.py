@@ -4,8 +4,6 @@ The made-up sentences are pairs of a quality and a thing. The other language has
 the thing first, so that a translator must know what stood where.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

@@ -4,7 +4,7 @@ The paper fine-tunes ViT-B/16; here a smaller one is trained from scratch on CIF
 patches of 4 × 4, width 256, 6 layers of 4 heads. Smoke scale has images of its own, see
 :mod:`alternatives_tasks`.
 
-A model that is trained once is kept (:mod:`jiang_vision_weights`) and shared by the experiments that
+A model that is trained once is kept (:mod:`vision_weights`) and shared by the experiments that
 look at it.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Scale
+from exactformer.experiments.engine.experiment import Scale, by_scale
 
 if TYPE_CHECKING:
     import torch
@@ -22,29 +22,26 @@ if TYPE_CHECKING:
 
     from exactformer.experiments.models.vision import Recipe, VisionConfiguration, VisionEnsemble
 
-SEEDS = {Scale.SMOKE: 1, Scale.DEFAULT: 2, Scale.PAPER: 3}
+SEEDS = by_scale(1, 2, 3)
 
-_AS_THEY_ARE = {"margin": 0, "mirror": False, "mix": False, "smoothing": 0.0, "drop_path": 0.0}
+_COMMON = {"patch": 4, "rise": 0.15, "weight_decay": 0.05}
+_CIFAR = {"data": "cifar10", "side": 32, "classes": 10, "margin": 4, "mirror": True}
 
-FULL: dict[Scale, dict[str, Any]] = {
-    Scale.SMOKE: {
-        "data": "synthetic", "train": 2560, "side": 16, "patch": 4, "classes": 4,
-        "width": 32, "layers": 2, "heads": 2, "head_dim": 16, "value_dim": 16, "hidden": 64,
-        "epochs": 12, "batch": 64, "rate": 5e-3, "rise": 0.15, "weight_decay": 0.05, **_AS_THEY_ARE,
-    },
-    Scale.DEFAULT: {
-        "data": "cifar10", "train": 5000, "side": 32, "patch": 4, "classes": 10,
-        "width": 64, "layers": 3, "heads": 4, "head_dim": 16, "value_dim": 16, "hidden": 128,
-        "epochs": 6, "batch": 128, "rate": 2e-3, "rise": 0.15, "weight_decay": 0.05,
-        "margin": 4, "mirror": True, "mix": False, "smoothing": 0.1, "drop_path": 0.0,
-    },
-    Scale.PAPER: {
-        "data": "cifar10", "train": 50_000, "side": 32, "patch": 4, "classes": 10,
-        "width": 256, "layers": 6, "heads": 4, "head_dim": 64, "value_dim": 64, "hidden": 512,
-        "epochs": 100, "batch": 512, "rate": 1e-3, "rise": 0.15, "weight_decay": 0.05,
-        "margin": 4, "mirror": True, "mix": True, "smoothing": 0.1, "drop_path": 0.1,
-    },
-}  # fmt: skip
+FULL: dict[Scale, dict[str, Any]] = by_scale(
+    _COMMON
+    | {"data": "synthetic", "train": 2560, "side": 16, "classes": 4}
+    | {"width": 32, "layers": 2, "heads": 2, "head_dim": 16, "value_dim": 16, "hidden": 64}
+    | {"epochs": 12, "batch": 64, "rate": 5e-3}
+    | {"margin": 0, "mirror": False, "mix": False, "smoothing": 0.0, "drop_path": 0.0},
+    _COMMON
+    | {**_CIFAR, "train": 5000, "mix": False, "smoothing": 0.1, "drop_path": 0.0}
+    | {"width": 64, "layers": 3, "heads": 4, "head_dim": 16, "value_dim": 16, "hidden": 128}
+    | {"epochs": 6, "batch": 128, "rate": 2e-3},
+    _COMMON
+    | {**_CIFAR, "train": 50_000, "mix": True, "smoothing": 0.1, "drop_path": 0.1}
+    | {"width": 256, "layers": 6, "heads": 4, "head_dim": 64, "value_dim": 64, "hidden": 512}
+    | {"epochs": 100, "batch": 512, "rate": 1e-3},
+)
 """The model at its full head size, and how it is trained."""
 
 FUSE = True

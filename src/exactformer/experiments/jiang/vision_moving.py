@@ -5,20 +5,18 @@ numbers stand beside the accuracy before: directly after the move; after fine-tu
 as much fine-tuning without it, which tells what is due to the move.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
-from exactformer.experiments.engine.experiment import Scale
+from exactformer.experiments.engine.experiment import Scale, by_scale
 from exactformer.experiments.jiang.vision import FUSE, full_size, image_data, recipe
 
-MOVED = {Scale.SMOKE: 3, Scale.DEFAULT: 10, Scale.PAPER: 10}
-_TUNING: dict[Scale, dict[str, Any]] = {
-    Scale.SMOKE: {"tune_epochs": 6, "tune_rate": 5e-3},
-    Scale.DEFAULT: {"tune_epochs": 3, "tune_rate": 2e-3},
-    Scale.PAPER: {"tune_epochs": 20, "tune_rate": 1e-3},
-}
+MOVED = by_scale(3, 10)
+_TUNING: dict[Scale, dict[str, Any]] = by_scale(
+    {"tune_epochs": 6, "tune_rate": 5e-3},
+    {"tune_epochs": 3, "tune_rate": 2e-3},
+    {"tune_epochs": 20, "tune_rate": 1e-3},
+)
 
 
 def moving_parameters(scale: Scale) -> dict[str, Any]:
@@ -27,7 +25,7 @@ def moving_parameters(scale: Scale) -> dict[str, Any]:
 
 
 def moving(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """Return accuracies on test images, each a list with one value a seed.
+    """Return accuracies on test images, each a list with one value per seed.
 
     ``original`` as trained; ``moved at once`` without fine-tuning; ``moved`` with it; ``control``
     fine-tuned as long with nothing moved.

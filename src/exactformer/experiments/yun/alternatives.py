@@ -10,16 +10,13 @@ The paper's own runs (BERT on a large corpus) are beyond one GPU; scale "paper" 
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import Any
 
 from exactformer.experiments.engine.cell import Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.experiment import Experiment, Scale, by_scale, rows
 from exactformer.experiments.engine.summary import Summary
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Kind of the lower and of the upper half of the layers.
 MODELS = {
@@ -53,21 +50,21 @@ class Task:
     train: int = 50_000
 
 
-SEEDS = {Scale.SMOKE: 1, Scale.DEFAULT: 2, Scale.PAPER: 2}
-SIZES = {
-    Scale.SMOKE: (
+SEEDS = by_scale(1, 2)
+SIZES = by_scale(
+    (
         Task("words", "synthetic", 16, 32, 2, 4, 64, 6, 64, 5e-3, 100, 0.0),
         Task("patches", "synthetic", 16, 32, 2, 4, 64, 5, 64, 5e-3, 20, 0.0, train=1280),
     ),
-    Scale.DEFAULT: (
+    (
         Task("words", "multi30k", 32, 64, 2, 4, 128, 4, 128, 2e-3, 600),
         Task("patches", "cifar10", 64, 64, 2, 4, 128, 4, 128, 2e-3, 60, train=10_000),
     ),
-    Scale.PAPER: (
+    (
         Task("words", "multi30k", 32, 128, 4, 4, 512, 40, 512, 2e-3, 2014),
         Task("patches", "cifar10", 64, 128, 4, 4, 512, 24, 512, 2e-3, 256),
     ),
-}
+)
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
@@ -106,71 +103,8 @@ ROWS = {
 }
 
 
-def label(task: str, model: str, row: str) -> str:
-    """Return the name of a row of the table."""
-    return f"{TASKS[task]}, {model}, {row}"
-
-
-def quantities(_scale: Scale) -> Iterator[Quantity]:
-    """Yield seven numbers for each task and model; perplexity is for words alone."""
-    for task in TASKS:
-        for model in MODELS:
-            for row, (metric, drift) in ROWS.items():
-                if task == "words" or row != PERPLEXITY:
-                    where = {"task": task, "model": model}
-                    yield Quantity(label(task, model, row), metric, where, drift=drift)
-
-
-def _perplexity(summary: Summary, model: str) -> float:
-    return summary[label("words", model, PERPLEXITY)]
-
-
-def _equal_sizes(summary: Summary) -> bool:
-    sizes = {
-        (task, model): summary[label(task, model, PARAMETERS)] for task in TASKS for model in MODELS
-    }
-    return all(
-        abs(size / sizes[task, "attention"] - 1) <= 0.01 for (task, _), size in sizes.items()
-    )
-
-
-def _attention_leads_on_words(summary: Summary) -> bool:
-    others = (_perplexity(summary, model) for model in ("bilinear", "convolution"))
-    return _perplexity(summary, "attention") < min(others)
-
-
-def _mixed_keeps_up(summary: Summary) -> bool:
-    mixed = _perplexity(summary, "convolution below attention")
-    return mixed <= 1.02 * _perplexity(summary, "attention")
-
-
-def _convolution_leads_on_patches(summary: Summary) -> bool:
-    accuracy = {model: summary[label("patches", model, ACCURACY)] for model in MODELS}
-    return accuracy["convolution"] > accuracy["attention"]
-
-
-def _shared(summary: Summary, model: str, row: str) -> float:
-    return summary[label("words", model, row)]
-
-
-def _windows_are_not_contexts(summary: Summary) -> bool:
-    return _shared(summary, "convolution", FIRST) > 0 == _shared(summary, "attention", FIRST)
-
-
-def _attention_on_top_mends_it(summary: Summary) -> bool:
-    mended = ("attention", "convolution below attention")
-    return (
-        _shared(summary, "convolution", LAST)
-        > 0
-        == sum(_shared(summary, model, LAST) for model in mended)
-    )
-
-
-def figure(summary: Summary) -> "Figure":
-    """Draw what each model reaches, and how its layers do as contextual mappings."""
-    from exactformer.experiments.yun.alternatives_drawing import alternatives_figure
-
-    return alternatives_figure(summary)
+def _words(summary: Summary, model: str, row: str) -> float:
+    return summary[f"{TASKS['words']}, {model}, {row}"]
 
 
 EXPERIMENT = Experiment(
@@ -182,33 +116,61 @@ EXPERIMENT = Experiment(
     ours=True,
     cells=cells,
     run=run,
-    quantities=lambda scale: tuple(quantities(scale)),
-    statements=(
-        Statement("all models of a task have as many parameters, within 1 %", _equal_sizes),
-        Statement(
-            "on masked words attention is ahead of bilinear projections and of convolutions, each "
-            "alone",
-            _attention_leads_on_words,
-        ),
-        Statement(
-            "on masked words convolutions below attention come within 2 % of the perplexity of "
-            "attention alone, or pass it",
-            _mixed_keeps_up,
-        ),
-        Statement(
-            "on image patches convolutions alone are ahead of attention alone",
-            _convolution_leads_on_patches,
-        ),
-        Statement(
-            "a first layer of convolutions gives equal codes to words in different sentences, one of "
-            "attention does not",
-            _windows_are_not_contexts,
-        ),
-        Statement(
-            "with attention on top every word of every sentence has its own code at the end, with "
-            "convolutions alone not",
-            _attention_on_top_mends_it,
-        ),
-    ),
-    figure=figure,
+    quantities=[
+        quantity
+        for quantity in rows("{task}, {model}, {row}", ROWS, {"task": TASKS, "model": list(MODELS)})
+        if quantity.metric != "perplexity" or quantity.where["task"] == "words"
+    ],
+    figure="exactformer.experiments.yun.alternatives_drawing:alternatives_figure",
 )
+
+
+@EXPERIMENT.states("all models of a task have as many parameters, within 1 %")
+def _(summary: Summary) -> bool:
+    sizes = {
+        (task, model): summary[f"{task}, {model}, {PARAMETERS}"]
+        for task, model in product(TASKS.values(), MODELS)
+    }
+    return all(
+        abs(size / sizes[task, "attention"] - 1) <= 0.01 for (task, _), size in sizes.items()
+    )
+
+
+@EXPERIMENT.states(
+    "on masked words attention is ahead of bilinear projections and of convolutions, each alone"
+)
+def _(summary: Summary) -> bool:
+    others = (_words(summary, model, PERPLEXITY) for model in ("bilinear", "convolution"))
+    return _words(summary, "attention", PERPLEXITY) < min(others)
+
+
+@EXPERIMENT.states(
+    "on masked words convolutions below attention come within 2 % of the perplexity of "
+    "attention alone, or pass it"
+)
+def _(summary: Summary) -> bool:
+    mixed = _words(summary, "convolution below attention", PERPLEXITY)
+    return mixed <= 1.02 * _words(summary, "attention", PERPLEXITY)
+
+
+@EXPERIMENT.states("on image patches convolutions alone are ahead of attention alone")
+def _(summary: Summary) -> bool:
+    accuracy = {model: summary[f"{TASKS['patches']}, {model}, {ACCURACY}"] for model in MODELS}
+    return accuracy["convolution"] > accuracy["attention"]
+
+
+@EXPERIMENT.states(
+    "a first layer of convolutions gives equal codes to words in different sentences, one of "
+    "attention does not"
+)
+def _(summary: Summary) -> bool:
+    return _words(summary, "convolution", FIRST) > 0 == _words(summary, "attention", FIRST)
+
+
+@EXPERIMENT.states(
+    "with attention on top every word of every sentence has its own code at the end, with "
+    "convolutions alone not"
+)
+def _(summary: Summary) -> bool:
+    mended = (_words(summary, m, LAST) for m in ("attention", "convolution below attention"))
+    return _words(summary, "convolution", LAST) > 0 == sum(mended)

@@ -1,19 +1,13 @@
 """The figure of yun-alternatives: what each model reaches, and which layers tell contexts apart."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.yun.alternatives import MODELS
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, exactformer_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
 
 _COLOURS = dict(zip(MODELS, (BLUE, ORANGE, GREEN, INK, GREY), strict=True))
 _MARKERS = dict(zip(MODELS, "osD^v", strict=True))
@@ -21,21 +15,17 @@ _MARKERS = dict(zip(MODELS, "osD^v", strict=True))
 
 def alternatives_figure(summary: Summary) -> Figure:
     """Draw results above, a ring for every seed and a bar for the mean; layers below, by depth."""
-    from matplotlib.figure import Figure
-
-    with exactformer_style():
-        figure = Figure(figsize=(10.5, 6.4), layout="constrained")
-        (words, patches), below = figure.subplots(2, 2)
-        _results(words, summary, "words", "perplexity")
-        words.set(title="Masked words", xlabel="perplexity on the test split (lower is better)")
-        _results(patches, summary, "patches", "accuracy")
-        patches.set(title="Image patches", xlabel="share of test images named rightly")
-        for axes, task in zip(below, ("words", "patches"), strict=True):
-            _layers(axes, summary, task)
-        below[0].set_title("Layers, words in sentences")
-        below[1].set_title("Layers, patches when one is changed")
-        handles, labels = below[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(MODELS))
+    figure, ((words, patches), below) = subplots(10.5, 6.4, 2, 2)
+    _results(words, summary, "words", "perplexity")
+    words.set(title="Masked words", xlabel="perplexity on the test split (lower is better)")
+    _results(patches, summary, "patches", "accuracy")
+    patches.set(title="Image patches", xlabel="share of test images named rightly")
+    for axes, task in zip(below, ("words", "patches"), strict=True):
+        _layers(axes, summary, task)
+    below[0].set_title("Layers, words in sentences")
+    below[1].set_title("Layers, patches when one is changed")
+    handles, labels = below[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(MODELS))
     return figure
 
 

@@ -1,7 +1,5 @@
 """Two models round one encoder: words that name hidden words, patches that name an image."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

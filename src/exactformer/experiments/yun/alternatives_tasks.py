@@ -1,4 +1,4 @@
-"""What the alternatives to attention are tried on: masked words, and classes of images.
+"""Tasks for the alternatives to attention: masked words, and classes of images.
 
 Words: sentences of at most ``tokens`` words, some hidden, to be named from the rest. Patches: an
 image as a sequence of square patches, to be classified. The real data are the English side of
@@ -6,8 +6,6 @@ Multi30k and the JPEG copy of CIFAR-10. Smoke scale makes its own, with the same
 sentences whose words hang together by a topic that one must gather from far away, and images whose
 class is which way two coloured patches lie to each other.
 """
-
-from __future__ import annotations
 
 import re
 from collections import Counter

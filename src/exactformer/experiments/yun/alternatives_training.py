@@ -1,7 +1,5 @@
 """A cell of yun-alternatives: one model learns one task, is tested, and its layers are probed."""
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

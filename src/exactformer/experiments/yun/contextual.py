@@ -10,20 +10,19 @@ These are compared with what the attention layers make of every input. Before th
 global shift, three tokens do not have codes of their own: the check has to notice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREEN, INK, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
     from exactformer.sequences.model import SequenceModel
 
 FORMS = ("paper", "compact", "four-layer")
@@ -34,11 +33,12 @@ DRAWN = (1, 3, 4)
 ENDS = {(1, 2, 4): (836, 2535), (1, 3, 4): (28168, 43947)}
 """Smallest and largest key, t_l/δ and t_r/δ, worked out by hand from the formula."""
 
+BEFORE = "collisions before the global shift"
+
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """One cell for every size and form, with and without positions."""
-    smoke = scale is Scale.SMOKE
-    sizes, most = (SIZES, 20) if smoke else (SIZES + LARGER, 600)
+    sizes, most = by_scale((SIZES, 20), (SIZES + LARGER, 600))[scale]
     return [
         {"d": d, "n": n, "cells": cells, "form": form, "positional": positional}
         for d, n, cells in sizes
@@ -85,7 +85,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
         for x, row in zip(inputs.tolist(), codes, strict=True)
         for code, key in zip(row, keys(x, cells, form, positional), strict=True)
     )
-    metrics |= {"collisions before the global shift": before.collisions, "wrong keys": wrong}
+    metrics |= {BEFORE: before.collisions, "wrong keys": wrong}
     if (d, n, cells) == DRAWN and not positional and form == "compact":
         metrics |= _stages(model)
     return metrics
@@ -109,7 +109,7 @@ def keys(x: Sequence[Sequence[int]], cells: int, form: str, positional: bool) ->
     return [moved[k.index(own)] + K ** (n + 1) * last for own in ids]
 
 
-def _stages(model: SequenceModel) -> dict[str, Any]:
+def _stages(model: "SequenceModel") -> dict[str, Any]:
     """Return the codes of every class, ascending, after each of the three stages."""
     import numpy as np
 
@@ -124,91 +124,29 @@ def _stages(model: SequenceModel) -> dict[str, Any]:
     }
 
 
-def _quantities() -> tuple[Quantity, ...]:
-    rows = []
-    for (d, n, N), ends in ENDS.items():
-        for name, sign, value in zip(("smallest key", "largest key"), "lr", ends, strict=True):
-            where = {"d": d, "n": n, "cells": N, "form": "paper", "positional": False}
-            rows.append(
-                Quantity(
-                    f"t_{sign}/δ for (d, n, 1/δ) = ({d}, {n}, {N})", name, where,
-                    printed=value, place="formula, by hand", within=0.0, ours=True,
-                )
-            )  # fmt: skip
-    rows += [
-        Quantity(f"{form}: tokens compared", _total("tokens"), {"form": form}) for form in FORMS
-    ]
-    rows += [
-        Quantity(f"{form}: collisions", _total("collisions"), {"form": form}) for form in FORMS
-    ]
-    name = "collisions before the global shift"
-    rows.append(
-        Quantity(f"(1, 3, 4): {name}", name, _where(1, 3, 4) | {"form": "compact"}),
-    )
-    return tuple(rows)
-
-
 def _where(d: int, n: int, cells: int) -> dict[str, Any]:
     return {"d": d, "n": n, "cells": cells, "positional": False}
 
 
 def _total(name: str) -> Any:
-    def metric(cells: Sequence[Cell]) -> float:
-        return float(sum(cell.metrics[name] for cell in cells))
-
-    return metric
+    return lambda cells: float(sum(cell.metrics[name] for cell in cells))
 
 
-def _contextual(summary: Summary) -> bool:
-    return all(cell.metrics["collisions"] == 0 for cell in summary.cells)
-
-
-def _whole_cells(summary: Summary) -> bool:
-    return all(cell.metrics["separation"] >= 1 for cell in summary.cells)
-
-
-def _keys_agree(summary: Summary) -> bool:
-    counted = [cell.metrics["wrong keys"] for cell in summary.cells if "wrong keys" in cell.metrics]
-    return len(counted) > 0 and not any(counted)
-
-
-def _ends_agree(summary: Summary) -> bool:
-    return all(
-        (cell.metrics["smallest key"], cell.metrics["largest key"]) == ends
-        for size, ends in ENDS.items()
-        for form in ("paper", "compact")
-        for cell in summary.select(**_where(*size), form=form)
-    )
-
-
-def _global_shift_needed(summary: Summary) -> bool:
-    name = "collisions before the global shift"
-    three = [c for c in summary.select(positional=False) if c.parameters["n"] > 2]
-    return all(c.metrics[name] > 0 for c in three if name in c.metrics)
-
-
-def draw(summary: Summary) -> Figure:
+def draw(summary: Summary) -> "Figure":
     """Draw the codes of one grid stage by stage, and the separation of all."""
-    from matplotlib.figure import Figure
-
-    from exactformer.figures.style import exactformer_style
 
     _, n, N = DRAWN
     (cell,) = summary.select(**_where(*DRAWN), form="compact")
-    with exactformer_style():
-        figure = Figure(figsize=(13, 4.2), layout="constrained")
-        panels = figure.subplots(1, 4, gridspec_kw={"width_ratios": [1, 1, 1, 1.5]})
-        titles = ("quantised", "after the selective shifts", "after the global shift")
-        for axes, name, title in zip(panels, ("ids", "shifted", "keys"), titles, strict=False):
-            _codes(axes, cell.metrics[name], title)
-        panels[0].set_ylabel(f"context: {n} of {N} cells")
-        _separations(panels[3], summary)
+    figure, panels = subplots(13, 4.2, 1, 4, gridspec_kw={"width_ratios": [1, 1, 1, 1.5]})
+    titles = ("quantised", "after the selective shifts", "after the global shift")
+    for axes, name, title in zip(panels, ("ids", "shifted", "keys"), titles, strict=False):
+        _codes(axes, cell.metrics[name], title)
+    panels[0].set_ylabel(f"context: {n} of {N} cells")
+    _separations(panels[3], summary)
     return figure
 
 
-def _codes(axes: Axes, codes: Sequence[Sequence[float]], title: str) -> None:
-    from exactformer.figures.style import BLUE, ORANGE
-
+def _codes(axes: "Axes", codes: Sequence[Sequence[float]], title: str) -> None:
     flat = [code for row in codes for code in row]
     for y, row in enumerate(codes, start=1):
         for code in row:
@@ -223,17 +161,12 @@ def _codes(axes: Axes, codes: Sequence[Sequence[float]], title: str) -> None:
     axes.tick_params(axis="x", labelrotation=30 if max(flat) > 9999 else 0)
 
 
-def _separations(axes: Axes, summary: Summary) -> None:
-    from exactformer.figures.style import BLUE, GREEN, INK, ORANGE
-
+def _separations(axes: "Axes", summary: Summary) -> None:
     look = {"paper": (ORANGE, "o"), "compact": (BLUE, "x"), "four-layer": (GREEN, "s")}
     for form, (colour, marker) in look.items():
-        mine = summary.select(form=form)
-        axes.plot(
-            [cell.metrics["tokens"] for cell in mine],
-            [cell.metrics["separation"] for cell in mine],
-            marker, color=colour, label=form, fillstyle="none", markersize=7,
-        )  # fmt: skip
+        mine = summary.frame[summary.frame["form"] == form]
+        options: Any = {"color": colour, "label": form, "fillstyle": "none", "markersize": 7}
+        axes.plot(mine["tokens"], mine["separation"], marker, **options)
     axes.axhline(1, color=INK, lw=0.8, ls=":")
     axes.set(xscale="log", yscale="log", xlabel="tokens in context, all of a grid")
     axes.set_ylabel("smallest distance of two codes, in cells")
@@ -248,19 +181,54 @@ EXPERIMENT = Experiment(
     source="Yun et al. 2020, lemma on contextual mappings",
     cells=cells,
     run=run,
-    quantities=_quantities(),
-    statements=(
-        Statement("no two codes that must differ are equal, on any grid in any form", _contextual),
-        Statement("codes that must differ are at least a cell apart", _whole_cells, ours=True),
-        Statement(
-            "the layers' codes are the formula's integers, every one", _keys_agree, ours=True
+    quantities=[
+        *(
+            Quantity(
+                f"t_{sign}/δ for (d, n, 1/δ) = {size}",
+                f"{end} key",
+                _where(*size) | {"form": "paper"},
+                printed=value,
+                place="formula, by hand",
+                within=0.0,
+                ours=True,
+            )
+            for size, ends in ENDS.items()
+            for sign, end, value in zip("lr", ("smallest", "largest"), ends, strict=True)
         ),
-        Statement("smallest and largest key are t_l and t_r", _ends_agree, ours=True),
-        Statement(
-            "without the global shift, three tokens or more collide",
-            _global_shift_needed,
-            ours=True,
-        ),
-    ),
+        *rows("{form}: tokens compared", _total("tokens"), {"form": FORMS}),
+        *rows("{form}: collisions", _total("collisions"), {"form": FORMS}),
+        Quantity(f"{DRAWN}: {BEFORE}", BEFORE, _where(*DRAWN) | {"form": "compact"}),
+    ],
     figure=draw,
 )
+
+
+@EXPERIMENT.states("no two codes that must differ are equal, on any grid in any form")
+def _(summary: Summary) -> bool:
+    return bool((summary.frame["collisions"] == 0).all())
+
+
+@EXPERIMENT.states("codes that must differ are at least a cell apart", ours=True)
+def _(summary: Summary) -> bool:
+    return bool((summary.frame["separation"] >= 1).all())
+
+
+@EXPERIMENT.states("the layers' codes are the formula's integers, every one", ours=True)
+def _(summary: Summary) -> bool:
+    return bool((summary.frame["wrong keys"].dropna() == 0).all())
+
+
+@EXPERIMENT.states("smallest and largest key are t_l and t_r", ours=True)
+def _(summary: Summary) -> bool:
+    return all(
+        (cell.metrics["smallest key"], cell.metrics["largest key"]) == ends
+        for size, ends in ENDS.items()
+        for form in ("paper", "compact")
+        for cell in summary.select(**_where(*size), form=form)
+    )
+
+
+@EXPERIMENT.states("without the global shift, three tokens or more collide", ours=True)
+def _(summary: Summary) -> bool:
+    three = summary.frame.query("not positional and n > 2")
+    return bool((three[BEFORE].dropna() > 0).all())

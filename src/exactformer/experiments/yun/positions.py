@@ -1,4 +1,4 @@
-"""What positions are for: maps that depend on the order of the tokens, with and without them.
+"""Maps that depend on the order of the tokens, with and without positions.
 
 Without positions a transformer is permutation equivariant, f(XP) = f(X)P. A map that is not cannot be
 approximated: for two orders of the same columns every such model is wrong on one of them. It is
@@ -16,26 +16,26 @@ from fractions import Fraction
 from math import log2, sqrt
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
-
 ORDERED = ("sort", "reverse", "cumulative-sum")
 CONTROL = "mean-subtract"
 TOKENS = 3
+SIDES = by_scale((2, 4, 8), (2, 4, 8, 16))
 
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """Every map with positions, by δ; and once without."""
-    smoke = scale is Scale.SMOKE
-    sides = (2, 4, 8) if smoke else (2, 4, 8, 16)
-    samples = 5_000 if smoke else 50_000
-    tried = [(name, N, True) for name in ORDERED for N in sides]
+    samples = by_scale(5_000, 50_000)[scale]
+    tried = [(name, N, True) for name in ORDERED for N in SIDES[scale]]
     tried += [(name, 4, False) for name in (*ORDERED, CONTROL)]
     return [
         {"map": name, "cells": N, "positional": positional, "samples": samples, "seed": 0}
@@ -90,83 +90,38 @@ def shows_it(inputs: Sequence[Sequence[float]], outputs: Sequence[Sequence[float
 
 
 def _quantities(scale: Scale) -> list[Quantity]:
-    sides = sorted({cell["cells"] for cell in cells(scale) if cell["positional"]})
-    return [
-        Quantity(
-            f"{name}, positions, δ = 1/{N}: d_2", "d_2",
-            {"map": name, "cells": N, "positional": True},
-            printed=closed_form(name, N), place="closed form", within=0.02, drift=0.01, ours=True,
-        )
-        for name in ORDERED
-        for N in sides
-    ]  # fmt: skip
-
-
-def _refused(summary: Summary) -> bool:
-    found = [cell for name in ORDERED for cell in summary.select(map=name, positional=False)]
-    return len(found) == len(ORDERED) and all(cell.metrics["refused"] for cell in found)
-
-
-def _pairs_show_it(summary: Summary) -> bool:
-    found = [c.metrics for name in ORDERED for c in summary.select(map=name, positional=False)]
-    return all(shows_it(m["inputs"], m["outputs"]) for m in found)
-
-
-def _accepted(summary: Summary) -> bool:
-    others = [*summary.select(positional=True), *summary.select(map=CONTROL)]
-    return not any(cell.metrics["refused"] for cell in others)
-
-
-def _closed_forms_met(summary: Summary) -> bool:
-    return all(
-        abs(m["d_2"] - closed_form(cell.parameters["map"], cell.parameters["cells"]))
-        <= 4 * m["standard error"]
-        for cell in summary.select(positional=True)
-        for m in [cell.metrics]
+    return rows(
+        "{map}, positions, δ = 1/{cells}: d_2",
+        "d_2",
+        {"map": ORDERED, "cells": SIDES[scale]},
+        {"positional": True},
+        printed=lambda row: closed_form(row["map"], row["cells"]),
+        place="closed form",
+        within=0.02,
+        drift=0.01,
+        ours=True,
     )
-
-
-def _first_order(summary: Summary) -> bool:
-    for name in ORDERED:
-        mine = sorted(summary.select(map=name, positional=True), key=_cells)
-        (coarse, fine) = mine[-2:]
-        if abs(log2(coarse.metrics["d_2"] / fine.metrics["d_2"]) - 1) > 0.05:
-            return False
-    return True
-
-
-def _cells(cell: Cell) -> int:
-    return int(cell.parameters["cells"])
 
 
 def draw(summary: Summary) -> Figure:
     """Draw errors with positions, and the pairs that show why they are needed."""
-    from matplotlib.figure import Figure
-
-    from exactformer.figures.style import exactformer_style
-
-    with exactformer_style():
-        figure = Figure(figsize=(13, 4), layout="constrained")
-        rate, *pairs = figure.subplots(1, 4, gridspec_kw={"width_ratios": [1.5, 1, 1, 1]})
-        _rates(rate, summary)
-        for axes, name in zip(pairs, ORDERED, strict=True):
-            (cell,) = summary.select(map=name, positional=False)
-            _pair(axes, name, cell)
+    figure, (rate, *pairs) = subplots(13, 4, 1, 4, gridspec_kw={"width_ratios": [1.5, 1, 1, 1]})
+    _rates(rate, summary)
+    for axes, name in zip(pairs, ORDERED, strict=True):
+        (cell,) = summary.select(map=name, positional=False)
+        _pair(axes, name, cell)
     return figure
 
 
 def _rates(axes: Axes, summary: Summary) -> None:
-    from exactformer.figures.style import BLUE, GREEN, ORANGE
-
     looks = (("o", 9, BLUE), ("x", 6, GREEN), ("s", 5, ORANGE))
     for name, (marker, size, colour) in zip(ORDERED, looks, strict=True):
-        mine = sorted(summary.select(map=name, positional=True), key=_cells)
-        x = [_cells(cell) for cell in mine]
+        mine = summary.frame.query("map == @name and positional").sort_values("cells")
+        look: Any = {"color": colour, "markersize": size, "label": name, "fillstyle": "none"}
+        axes.plot(mine["cells"], mine["d_2"], marker, **look)
         axes.plot(
-            x, [c.metrics["d_2"] for c in mine], marker, color=colour, markersize=size, label=name,
-            fillstyle="none",
-        )  # fmt: skip
-        axes.plot(x, [closed_form(name, N) for N in x], color=colour, lw=0.9)
+            mine["cells"], [closed_form(name, N) for N in mine["cells"]], color=colour, lw=0.9
+        )
     axes.set_xscale("log", base=2)
     axes.set(yscale="log", xlabel="cells a side, 1/δ", ylabel=r"$d_2$; lines: closed forms")
     axes.set_title("with positions: error of order δ; without:")
@@ -175,19 +130,15 @@ def _rates(axes: Axes, summary: Summary) -> None:
 
 def _pair(axes: Axes, name: str, cell: Cell) -> None:
     """Draw both inputs and outputs; a column keeps its colour."""
-    from exactformer.figures.style import BLUE, GREEN, ORANGE
-
     inputs, outputs = cell.metrics["inputs"], cell.metrics["outputs"]
     colours = dict(zip(sorted(inputs[0]), (BLUE, ORANGE, GREEN), strict=False))
     for row, (x, y) in enumerate(zip(inputs, outputs, strict=True)):
         for j, (value, image) in enumerate(zip(x, y, strict=True)):
             colour = colours[value]
-            axes.annotate(
-                "", (1, image), (0, value),
-                arrowprops={"arrowstyle": "->", "color": colour, "lw": 1.4, "ls": "-:"[row]},
-            )  # fmt: skip
+            arrow = {"arrowstyle": "->", "color": colour, "lw": 1.4, "ls": "-:"[row]}
+            axes.annotate("", (1, image), (0, value), arrowprops=arrow)
             axes.text(-0.06 - 0.13 * row, value, f"{j + 1}", color=colour, ha="right", va="center")
-        axes.plot([0] * len(x), x, "o", color="#6b7280", markersize=3)
+        axes.plot([0] * len(x), x, "o", color=GREY, markersize=3)
     axes.set(xlim=(-0.45, 1.15), ylim=(0, max(map(max, outputs)) * 1.1))
     axes.set_xticks([0, 1], ["input", "output"])
     axes.set_title(f"{name}: refused")
@@ -203,14 +154,42 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=_quantities,
-    statements=(
-        Statement("sort, reverse and cumulative-sum are refused without positions", _refused),
-        Statement(
-            "each with two orders of the same columns that show it", _pairs_show_it, ours=True
-        ),
-        Statement("with positions they are not, nor is mean-subtract without", _accepted),
-        Statement("closed forms are met within four standard errors", _closed_forms_met, ours=True),
-        Statement("halving δ halves the error, exponent 1 ± 0.05", _first_order, ours=True),
-    ),
     figure=draw,
 )
+
+
+def _without(summary: Summary) -> list[Cell]:
+    """Return the cells of ordered maps without positions."""
+    return [cell for name in ORDERED for cell in summary.select(map=name, positional=False)]
+
+
+@EXPERIMENT.states("sort, reverse and cumulative-sum are refused without positions")
+def _(summary: Summary) -> bool:
+    found = _without(summary)
+    return len(found) == len(ORDERED) and all(cell.metrics["refused"] for cell in found)
+
+
+@EXPERIMENT.states("each with two orders of the same columns that show it", ours=True)
+def _(summary: Summary) -> bool:
+    pairs = ((cell.metrics["inputs"], cell.metrics["outputs"]) for cell in _without(summary))
+    return all(shows_it(*pair) for pair in pairs)
+
+
+@EXPERIMENT.states("with positions they are not, nor is mean-subtract without")
+def _(summary: Summary) -> bool:
+    return not summary.frame.query("positional or map == @CONTROL")["refused"].any()
+
+
+@EXPERIMENT.states("closed forms are met within four standard errors", ours=True)
+def _(summary: Summary) -> bool:
+    return all(
+        abs(cell.metrics["d_2"] - closed_form(cell.parameters["map"], cell.parameters["cells"]))
+        <= 4 * cell.metrics["standard error"]
+        for cell in summary.select(positional=True)
+    )
+
+
+@EXPERIMENT.states("halving δ halves the error, exponent 1 ± 0.05", ours=True)
+def _(summary: Summary) -> bool:
+    errors = summary.frame.query("positional").sort_values("cells").groupby("map")["d_2"]
+    return all(abs(log2(coarse / fine) - 1) <= 0.05 for _, (*_, coarse, fine) in errors)

@@ -1,4 +1,4 @@
-"""What sequence maps cost: layers, weights and key bits by dimension, tokens and cells.
+"""The cost of sequence maps: layers, weights and key bits by dimension, tokens and cells.
 
 With D = N^d points, paper and compact models have a value layer for every token in every context,
 n·C(D, n) ≈ D^n / (n − 1)! of them: the curse of dimension, N^(dn). The four-layer form has four layers
@@ -14,21 +14,20 @@ Weights that are not zero, no value being 0 (a head reads, asks and writes d row
 and (d + 2) D·C(D+n−2, n−1) + 3D + 3dN + 4d + 1 in the four-layer form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import product
 from math import comb, log2
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.figure import legend, subplots
+from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
 
 FORMS = ("paper", "compact", "four-layer")
 BUILT = ((1, 2, 4), (1, 3, 4), (1, 2, 8), (2, 2, 3), (2, 3, 2), (3, 2, 2))
@@ -46,7 +45,7 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
     sweep = [(d, TOKENS, 2**k) for d in DIMENSIONS for k in range(1, 9)]
     sweep += [(1, n, 16) for n in (1, 3, 4, 6, 8)]
     sweep += [*BUILT, *LARGER, (2, 3, 8), (8, 8, 4)]
-    built = BUILT if scale is Scale.SMOKE else BUILT + LARGER
+    built = by_scale(BUILT, BUILT + LARGER)[scale]
     sizes = [("predicted", *size) for size in dict.fromkeys(sweep)]
     sizes += [("built", *size) for size in built]
     names = ("kind", "d", "n", "cells")
@@ -101,133 +100,26 @@ def weights(d: int, n: int, cells: int, form: str) -> int:
     return d * (3 * N + 1) + 2 * D * (3 * d + 1) + 3 * d + 2 * d + reject + values
 
 
-def _where(d: int, n: int, cells: int, form: str, kind: str = "predicted") -> dict[str, Any]:
-    return {"kind": kind, "d": d, "n": n, "cells": cells, "form": form}
-
-
-def _quantities() -> tuple[Quantity, ...]:
-    rows = [
-        Quantity(
-            f"layers, paper, (d, n, 1/δ) = {size}", "layers", _where(*size, "paper"),
-            printed=layers, place="a prototype", within=0.002, ours=True,
-            note="It counts d layers more than the lemmas add up to.",
-        )
-        for size, layers in KNOWN.items()
-    ]  # fmt: skip
-    rows += [
-        Quantity("value layers, paper, (2, 3, 8)", "values", _where(2, 3, 8, "paper"), 1.25e5,
-                 "a prototype", within=0.01, ours=True),
-        Quantity("value layers, paper, (8, 8, 4)", "values", _where(8, 8, 4, "paper"), 7e34,
-                 "a prototype", within=0.05, ours=True),
-    ]  # fmt: skip
-    for form in FORMS:
-        for d in DIMENSIONS:
-            where = _where(d, TOKENS, 16, form)
-            rows.append(Quantity(f"weights, {form}, ({d}, 2, 16)", "weights", where))
-    rows += [
-        Quantity(f"key bits, {form}, (1, 3, 32)", "key bits", _where(1, 3, 32, form))
-        for form in FORMS
-    ]
-    return tuple(rows)
+def _row(label: str, metric: str, size: tuple[int, int, int], **options: Any) -> Quantity:
+    d, n, cells = size
+    where = {"kind": "predicted", "d": d, "n": n, "cells": cells, "form": "paper"}
+    return Quantity(label, metric, where, place="a prototype", ours=True, **options)
 
 
 def _built(summary: Summary) -> list[tuple[Cell, Cell]]:
     """Return built models with their predictions."""
-    pairs = []
-    for cell in summary.select(kind="built"):
-        (twin,) = summary.select(**{**cell.parameters, "kind": "predicted"})
-        pairs.append((cell, twin))
-    return pairs
+    return [
+        (cell, twin)
+        for cell in summary.select(kind="built")
+        for twin in summary.select(**{**cell.parameters, "kind": "predicted"})
+    ]
 
 
-def _predictions_hold(summary: Summary) -> bool:
-    pairs = _built(summary)
-    return len(pairs) > 0 and all(
-        {k: v for k, v in cell.metrics.items() if k != "key bits"}
-        == {k: v for k, v in twin.metrics.items() if k != "key bits"}
-        for cell, twin in pairs
-    )
-
-
-def _bits_hold(summary: Summary) -> bool:
-    return all(
-        cell.metrics["key bits"] == twin.metrics["key bits"]
-        if cell.parameters["form"] != "four-layer"
-        else cell.metrics["key bits"] <= twin.metrics["key bits"]
-        for cell, twin in _built(summary)
-    )
-
-
-def _lemmas(summary: Summary) -> bool:
-    def layers(d: int, n: int, N: int) -> list[float]:
-        D = N**d
-        return [float(v) for v in (d * (N + 1), D + 1, d + 1, n * comb(D, n))]
-
-    stages = ("quantise", "contextual mapping", "reject", "values")
-    return all(
-        [cell.metrics[stage] for stage in stages] == layers(*_size(cell))
-        for cell in summary.select(form="paper")
-    )
-
-
-def _size(cell: Cell) -> tuple[int, int, int]:
-    d, n, cells = (cell.parameters[name] for name in ("d", "n", "cells"))
-    return d, n, cells
-
-
-def _four(summary: Summary) -> bool:
-    return all(cell.metrics["layers"] == 4 for cell in summary.select(form="four-layer"))
-
-
-def _curse(summary: Summary) -> bool:
-    """The last doubling of the cells multiplies weights by 2^(dn), within 10 %."""
-    slopes = []
-    for form in FORMS:
-        for d in DIMENSIONS:
-            curve = _curve(summary, form, d, "weights")
-            (_, before), (_, after) = curve[-2:]
-            slopes.append(log2(after / before) / (d * TOKENS))
-    return all(abs(slope - 1) <= 0.1 for slope in slopes)
-
-
-def _half_the_bits(summary: Summary) -> bool:
-    return all(
-        four.metrics["key bits"] <= 0.65 * twin.metrics["key bits"]
-        for four in summary.select(kind="predicted", form="four-layer", n=TOKENS)
-        if four.parameters["cells"] ** four.parameters["d"] >= 16
-        for twin in summary.select(**{**four.parameters, "form": "compact"})
-    )
-
-
-def _curve(summary: Summary, form: str, d: int, metric: str) -> list[tuple[int, float]]:
+def _curve(summary: Summary, form: str, d: int, metric: str) -> dict[int, float]:
+    """Return a metric of two tokens by the number of cells, powers of two."""
     mine = summary.select(kind="predicted", form=form, d=d, n=TOKENS)
     found = {c.parameters["cells"]: c.metrics[metric] for c in mine}
-    return sorted((cells, value) for cells, value in found.items() if cells & (cells - 1) == 0)
-
-
-def draw(summary: Summary) -> Figure:
-    """Draw layers, weights and key bits against the number of cells, by dimension."""
-    from matplotlib.figure import Figure
-
-    from exactformer.figures.style import GREY, exactformer_style
-    from exactformer.sequences.sizes import MAX_KEYS
-
-    with exactformer_style():
-        figure = Figure(figsize=(13, 4.4), layout="constrained")
-        layers, weights, bits = figure.subplots(1, 3)
-        for axes, metric in ((layers, "layers"), (weights, "weights"), (bits, "key bits")):
-            _panel(axes, summary, metric)
-        layers.set_title(f"layers, n = {TOKENS} tokens")
-        weights.set_title("weights: the curse of dimension")
-        bits.set_title("bits of the largest key")
-        bits.set_yscale("linear")
-        layers.axhline(MAX_KEYS, color=GREY, lw=0.8, ls=":")
-        layers.text(256, MAX_KEYS * 1.6, "most that is built", fontsize=8, color=GREY, ha="right")
-        bits.axhline(MANTISSA, color=GREY, lw=0.8, ls=":")
-        bits.text(256, MANTISSA + 1.5, "float64", fontsize=8, color=GREY, ha="right")
-        bits.set_ylim(0, 200)
-        _legend(figure)
-    return figure
+    return {cells: found[cells] for cells in sorted(found) if cells & (cells - 1) == 0}
 
 
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -235,31 +127,33 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "compact": {"ls": "-", "lw": 1.3},
     "four-layer": {"ls": "--", "lw": 1.6},
 }
+_COLOURS = dict(zip(DIMENSIONS, (BLUE, GREEN, "#b8860b", ORANGE), strict=True))
 
 
-def _colours() -> dict[int, str]:
-    from exactformer.figures.style import BLUE, GREEN, ORANGE
+def draw(summary: Summary) -> "Figure":
+    """Draw layers, weights and key bits against the number of cells, by dimension."""
+    from exactformer.sequences.sizes import MAX_KEYS
 
-    return dict(zip(DIMENSIONS, (BLUE, GREEN, "#b8860b", ORANGE), strict=True))
-
-
-def _panel(axes: Axes, summary: Summary, metric: str) -> None:
-    for form, look in _LOOKS.items():
-        for d, colour in _colours().items():
-            x, y = zip(*_curve(summary, form, d, metric), strict=True)
-            axes.plot(x, y, color=colour, **look)
-    axes.set_xscale("log", base=2)
-    axes.set(yscale="log", xlabel="cells a side, 1/δ")
-
-
-def _legend(figure: Figure) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=c, label=f"d = {d}") for d, c in _colours().items()]
-    handles += [
-        Line2D([], [], color="#6b7280", label=form, **look) for form, look in _LOOKS.items()
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    figure, panels = subplots(13, 4.4, 1, 3)
+    for axes, metric in zip(panels, ("layers", "weights", "key bits"), strict=True):
+        for (form, look), (d, colour) in product(_LOOKS.items(), _COLOURS.items()):
+            curve = _curve(summary, form, d, metric)
+            axes.plot(list(curve), list(curve.values()), color=colour, **look)
+        axes.set_xscale("log", base=2)
+        axes.set(yscale="log", xlabel="cells a side, 1/δ")
+    layers, weights, bits = panels
+    layers.set_title(f"layers, n = {TOKENS} tokens")
+    weights.set_title("weights: the curse of dimension")
+    bits.set_title("bits of the largest key")
+    bits.set_yscale("linear")
+    layers.axhline(MAX_KEYS, color=GREY, lw=0.8, ls=":")
+    layers.text(256, MAX_KEYS * 1.6, "most that is built", fontsize=8, color=GREY, ha="right")
+    bits.axhline(MANTISSA, color=GREY, lw=0.8, ls=":")
+    bits.text(256, MANTISSA + 1.5, "float64", fontsize=8, color=GREY, ha="right")
+    bits.set_ylim(0, 200)
+    colours = {f"d = {d}": {"color": colour} for d, colour in _COLOURS.items()}
+    legend(figure, colours | {form: {"color": GREY, **look} for form, look in _LOOKS.items()})
+    return figure
 
 
 EXPERIMENT = Experiment(
@@ -272,24 +166,86 @@ EXPERIMENT = Experiment(
     source="Yun et al. 2020, layer counts of the three lemmas",
     cells=cells,
     run=run,
-    quantities=_quantities(),
-    statements=(
-        Statement(
-            "layers, keys and weights of built models are as predicted",
-            _predictions_hold,
-            ours=True,
+    quantities=[
+        *(
+            _row(
+                f"layers, paper, (d, n, 1/δ) = {size}",
+                "layers",
+                size,
+                printed=layers,
+                within=0.002,
+                note="It counts d layers more than the lemmas add up to.",
+            )
+            for size, layers in KNOWN.items()
         ),
-        Statement("so are key bits, at most as predicted in four layers", _bits_hold, ours=True),
-        Statement("paper: d(1/δ + 1), 1/δ^d + 1, d + 1 and n·C(1/δ^d, n) layers a stage", _lemmas),
-        Statement("the four-layer form has four layers at every size", _four, ours=True),
-        Statement(
-            "weights grow as N^(dn) in every form, within 10 % of the exponent", _curse, ours=True
+        _row("value layers, paper, (2, 3, 8)", "values", (2, 3, 8), printed=1.25e5, within=0.01),
+        _row("value layers, paper, (8, 8, 4)", "values", (8, 8, 4), printed=7e34, within=0.05),
+        *rows(
+            "weights, {form}, ({d}, 2, 16)",
+            "weights",
+            {"form": FORMS, "d": DIMENSIONS},
+            {"kind": "predicted", "n": TOKENS, "cells": 16},
         ),
-        Statement(
-            "from 16 points on, four-layer keys have at most 65 % of the bits",
-            _half_the_bits,
-            ours=True,
+        *rows(
+            "key bits, {form}, (1, 3, 32)",
+            "key bits",
+            {"form": FORMS},
+            {"kind": "predicted", "d": 1, "n": 3, "cells": 32},
         ),
-    ),
+    ],
     figure=draw,
 )
+
+
+@EXPERIMENT.states("layers, keys and weights of built models are as predicted", ours=True)
+def _(summary: Summary) -> bool:
+    pairs = _built(summary)
+    return len(pairs) == len(summary.select(kind="built")) > 0 and all(
+        {**cell.metrics, "key bits": 0} == {**twin.metrics, "key bits": 0} for cell, twin in pairs
+    )
+
+
+@EXPERIMENT.states("so are key bits, at most as predicted in four layers", ours=True)
+def _(summary: Summary) -> bool:
+    return all(
+        cell.metrics["key bits"] <= twin.metrics["key bits"]
+        if cell.parameters["form"] == "four-layer"
+        else cell.metrics["key bits"] == twin.metrics["key bits"]
+        for cell, twin in _built(summary)
+    )
+
+
+@EXPERIMENT.states("paper: d(1/δ + 1), 1/δ^d + 1, d + 1 and n·C(1/δ^d, n) layers a stage")
+def _(summary: Summary) -> bool:
+    def layers(d: int, n: int, cells: int, **_: Any) -> list[int]:
+        D = cells**d
+        return [d * (cells + 1), D + 1, d + 1, n * comb(D, n)]
+
+    stages = ("quantise", "contextual mapping", "reject", "values")
+    return all(
+        [cell.metrics[stage] for stage in stages] == list(map(float, layers(**cell.parameters)))
+        for cell in summary.select(form="paper")
+    )
+
+
+@EXPERIMENT.states("the four-layer form has four layers at every size", ours=True)
+def _(summary: Summary) -> bool:
+    return bool((summary.frame.query("form == 'four-layer'")["layers"] == 4).all())
+
+
+@EXPERIMENT.states("weights grow as N^(dn) in every form, within 10 % of the exponent", ours=True)
+def _(summary: Summary) -> bool:
+    """The last doubling of the cells multiplies weights by 2^(dn), within 10 %."""
+    return all(
+        abs(log2(after / before) / (d * TOKENS) - 1) <= 0.1
+        for form, d in product(FORMS, DIMENSIONS)
+        for *_, before, after in [_curve(summary, form, d, "weights").values()]
+    )
+
+
+@EXPERIMENT.states("from 16 points on, four-layer keys have at most 65 % of the bits", ours=True)
+def _(summary: Summary) -> bool:
+    bits = summary.frame.query("kind == 'predicted' and n == @TOKENS and cells ** d >= 16").pivot(
+        index=["d", "cells"], columns="form", values="key bits"
+    )
+    return bool((bits["four-layer"] <= 0.65 * bits["compact"]).all())

@@ -1,4 +1,4 @@
-"""What ordinary layers cost: softmax for the hard maximum, ReLU ramps for steps.
+"""The cost of ordinary layers: softmax for the hard maximum, ReLU ramps for steps.
 
 * **λ.** With inverse temperature λ and codes one unit apart, softmax leaves e^(−λ/2) beside the
   maximum (half a unit is the margin of a selective shift, in units of a cell; λδ²/2 in the paper's).
@@ -16,14 +16,16 @@ from fractions import Fraction
 from math import exp, log, log2, sqrt
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement
+from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.summary import Summary
+from exactformer.figures.style import BLUE, GREY, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from exactformer.experiments.engine.cell import Cell
-    from exactformer.experiments.engine.summary import Summary
     from exactformer.sequences.model import SequenceModel
 
 MAP, TOKENS, CELLS = "mean-subtract", 2, 4
@@ -33,15 +35,17 @@ THRESHOLD = (2 * TOKENS + 1) * log(CELLS)
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """Three sweeps: over sharpness, over ramps, over tolerances."""
-    smoke = scale is Scale.SMOKE
-    halves = range(2, 29, 4) if smoke else range(1, 29)
-    ramps = (3, 5, 7) if smoke else range(2, 10)
-    tolerances = (0.1, 0.01) if smoke else (0.3, 0.1, 0.03, 0.01)
-    samples = 20_000 if smoke else 200_000
-    grid: list[dict[str, Any]] = [{"sweep": "sharpness", "half": h} for h in halves]
-    draws = {"samples": samples, "seed": 0}
-    grid += [{"sweep": "ramp", "ramp": k, **draws} for k in ramps]
-    return grid + [{"sweep": "tolerance", "tolerance": t, **draws} for t in tolerances]
+    draws = {"samples": by_scale(20_000, 200_000)[scale], "seed": 0}
+    sweeps: dict[str, tuple[str, dict[Scale, Sequence[Any]], dict[str, Any]]] = {
+        "half": ("sharpness", by_scale(range(2, 29, 4), range(1, 29)), {}),
+        "ramp": ("ramp", by_scale((3, 5, 7), range(2, 10)), draws),
+        "tolerance": ("tolerance", by_scale((0.1, 0.01), (0.3, 0.1, 0.03, 0.01)), draws),
+    }
+    return [
+        {"sweep": sweep, name: value, **fixed}
+        for name, (sweep, values, fixed) in sweeps.items()
+        for value in values[scale]
+    ]
 
 
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -135,72 +139,23 @@ def _ramp_rate(cells: Sequence[Cell]) -> float:
     return float(log2(first.metrics["d_2"] / last.metrics["d_2"]) / steps)
 
 
-def _falls(summary: Summary) -> bool:
-    return abs(_rate(summary.select(sweep="sharpness")) - 1) <= 0.05
-
-
-def _order_one_before(summary: Summary) -> bool:
-    early = [c for c in summary.select(sweep="sharpness") if c.parameters["half"] <= THRESHOLD - 3]
-    return len(early) > 0 and all(cell.metrics["error"] > 1 for cell in early)
-
-
-def _codes_bounded(summary: Summary) -> bool:
-    bounded = [
-        m for c in summary.select(sweep="sharpness") if (m := c.metrics)["bound"] is not None
-    ]
-    return len(bounded) > 0 and all(m["error"] <= m["bound"] + 1e-9 for m in bounded)
-
-
-def _ramps_fall(summary: Summary) -> bool:
-    return abs(_ramp_rate(summary.select(sweep="ramp")) - 0.5) <= 0.1
-
-
-def _ramps_bounded(summary: Summary) -> bool:
-    return all(
-        cell.metrics["d_2"] <= cell.metrics["bound"] for cell in summary.select(sweep="ramp")
-    )
-
-
-def _tolerances_met(summary: Summary) -> bool:
-    return all(
-        cell.metrics["d_2"] + 3 * cell.metrics["standard error"] <= cell.parameters["tolerance"]
-        for cell in summary.select(sweep="tolerance")
-    )
-
-
 def draw(summary: Summary) -> Figure:
     """Draw the error of the codes against λ, and d_2 against ramps and tolerances."""
-    from matplotlib.figure import Figure
-
-    from exactformer.figures.style import exactformer_style
-
-    with exactformer_style():
-        figure = Figure(figsize=(13, 4), layout="constrained")
-        sharpness, ramps, tolerances = figure.subplots(1, 3)
-        _draw_sharpness(sharpness, summary)
-        _draw_distances(ramps, summary, "ramp")
-        ramps.set(xlabel="k, ramps of 2^−k of a cell", ylabel=r"$d_2$ to the hard model")
-        ramps.set_title("narrower ramps")
-        _draw_distances(tolerances, summary, "tolerance")
-        tolerances.set(
-            xscale="log", xlabel="tolerance asked for", ylabel=r"$d_2$ to the hard model"
-        )
-        tolerances.set_title("a tolerance, met")
+    figure, (sharpness, ramps, tolerances) = subplots(13, 4, 1, 3)
+    _draw_sharpness(sharpness, summary)
+    _draw_distances(ramps, summary, "ramp", "bound", "certified")
+    ramps.set(xlabel="k, ramps of 2^−k of a cell", title="narrower ramps")
+    _draw_distances(tolerances, summary, "tolerance", "tolerance", "asked for")
+    tolerances.set(xscale="log", xlabel="tolerance asked for", title="a tolerance, met")
     return figure
 
 
 def _draw_sharpness(axes: Axes, summary: Summary) -> None:
-    from exactformer.figures.style import BLUE, GREY, ORANGE
-
-    mine = sorted(summary.select(sweep="sharpness"), key=lambda cell: cell.parameters["half"])
-    x = [cell.parameters["half"] for cell in mine]
-    axes.semilogy(x, [c.metrics["error"] for c in mine], "o", color=BLUE, label="largest, measured")
-    bounded = [c for c in mine if c.metrics["bound"] is not None]
-    axes.semilogy(
-        [c.parameters["half"] for c in bounded], [c.metrics["bound"] for c in bounded],
-        color=ORANGE, label="certified",
-    )  # fmt: skip
-    (start, value), *_ = _past(mine)
+    mine = summary.frame.query("sweep == 'sharpness'").sort_values("half")
+    x, bounded = mine["half"], mine.dropna(subset="bound")
+    axes.semilogy(x, mine["error"], "o", color=BLUE, label="largest, measured")
+    axes.semilogy(bounded["half"], bounded["bound"], color=ORANGE, label="certified")
+    (start, value), *_ = sorted(_past(summary.select(sweep="sharpness")))
     line = [value * exp(start - half) for half in x]
     axes.semilogy(x, line, ":", color=GREY, label=r"slope of $e^{-\lambda/2}$")
     axes.axvline(THRESHOLD, color=GREY, lw=0.8)
@@ -212,16 +167,11 @@ def _draw_sharpness(axes: Axes, summary: Summary) -> None:
     axes.legend(loc="upper right")
 
 
-def _draw_distances(axes: Axes, summary: Summary, sweep: str) -> None:
-    from exactformer.figures.style import BLUE, ORANGE
-
-    mine = sorted(summary.select(sweep=sweep), key=lambda cell: cell.parameters[sweep])
-    x = [cell.parameters[sweep] for cell in mine]
-    limits = x if sweep == "tolerance" else [cell.metrics["bound"] for cell in mine]
-    axes.semilogy(
-        x, limits, color=ORANGE, label="asked for" if sweep == "tolerance" else "certified"
-    )
-    axes.semilogy(x, [c.metrics["d_2"] for c in mine], "o", color=BLUE, label="measured")
+def _draw_distances(axes: Axes, summary: Summary, sweep: str, limit: str, label: str) -> None:
+    mine = summary.frame.query("sweep == @sweep").sort_values(sweep)
+    axes.semilogy(mine[sweep], mine[limit], color=ORANGE, label=label)
+    axes.semilogy(mine[sweep], mine["d_2"], "o", color=BLUE, label="measured")
+    axes.set_ylabel(r"$d_2$ to the hard model")
     axes.legend()
 
 
@@ -232,32 +182,70 @@ EXPERIMENT = Experiment(
     source="Yun et al. 2020, the step from the modified to the ordinary transformer",
     cells=cells,
     run=run,
-    quantities=(
+    quantities=[
         Quantity(
-            "decay of the codes' error by λ/2", _rate, {"sweep": "sharpness"}, printed=1.0,
-            place="e^(−λδ²/2)", within=0.05, drift=0.01, ours=True,
+            "decay of the codes' error by λ/2",
+            _rate,
+            {"sweep": "sharpness"},
+            printed=1.0,
+            place="e^(−λδ²/2)",
+            within=0.05,
+            drift=0.01,
+            ours=True,
         ),
         Quantity(
-            "decay of d_2 by k, in powers of 2", _ramp_rate, {"sweep": "ramp"}, printed=0.5,
-            place="2^(−k/2)", within=0.1, drift=0.05, ours=True,
+            "decay of d_2 by k, in powers of 2",
+            _ramp_rate,
+            {"sweep": "ramp"},
+            printed=0.5,
+            place="2^(−k/2)",
+            within=0.1,
+            drift=0.05,
+            ours=True,
         ),
         Quantity("d_2 for ramps of 2^−5", "d_2", {"sweep": "ramp", "ramp": 5}, drift=0.05),
-        Quantity(
-            "d_2, tolerance 0.1", "d_2", {"sweep": "tolerance", "tolerance": 0.1}, drift=0.5
+        *rows(
+            "d_2, tolerance {tolerance}",
+            "d_2",
+            {"tolerance": (0.1, 0.01)},
+            {"sweep": "tolerance"},
+            drift=lambda row: {0.1: 0.5, 0.01: 2.0}[row["tolerance"]],
         ),
-        Quantity(
-            "d_2, tolerance 0.01", "d_2", {"sweep": "tolerance", "tolerance": 0.01}, drift=2.0
-        ),
-    ),
-    statements=(
-        Statement("past the threshold codes err as e^(−λδ²/2), exponent 1 ± 0.05", _falls, ours=True),
-        Statement("well below it, by more than a cell", _order_one_before, ours=True),
-        Statement("never by more than certified", _codes_bounded, ours=True),
-        Statement(
-            "ramps: d_2 to the hard model falls as 2^(−k/2), exponent ± 0.1", _ramps_fall, ours=True
-        ),
-        Statement("and is at most what their share of the inputs can cost", _ramps_bounded, ours=True),
-        Statement("a tolerance asked for is met", _tolerances_met),
-    ),
+    ],
     figure=draw,
-)  # fmt: skip
+)
+
+
+@EXPERIMENT.states("past the threshold codes err as e^(−λδ²/2), exponent 1 ± 0.05", ours=True)
+def _(summary: Summary) -> bool:
+    return abs(_rate(summary.select(sweep="sharpness")) - 1) <= 0.05
+
+
+@EXPERIMENT.states("well below it, by more than a cell", ours=True)
+def _(summary: Summary) -> bool:
+    early = summary.frame.query("sweep == 'sharpness' and half <= @THRESHOLD - 3")
+    return len(early) > 0 and bool((early["error"] > 1).all())
+
+
+@EXPERIMENT.states("never by more than certified", ours=True)
+def _(summary: Summary) -> bool:
+    sharp = (cell.metrics for cell in summary.select(sweep="sharpness"))
+    bounded = [m for m in sharp if m["bound"] is not None]
+    return len(bounded) > 0 and all(m["error"] <= m["bound"] + 1e-9 for m in bounded)
+
+
+@EXPERIMENT.states("ramps: d_2 to the hard model falls as 2^(−k/2), exponent ± 0.1", ours=True)
+def _(summary: Summary) -> bool:
+    return abs(_ramp_rate(summary.select(sweep="ramp")) - 0.5) <= 0.1
+
+
+@EXPERIMENT.states("and is at most what their share of the inputs can cost", ours=True)
+def _(summary: Summary) -> bool:
+    ramps = summary.frame.query("sweep == 'ramp'")
+    return bool((ramps["d_2"] <= ramps["bound"]).all())
+
+
+@EXPERIMENT.states("a tolerance asked for is met")
+def _(summary: Summary) -> bool:
+    met = summary.frame.query("sweep == 'tolerance'")
+    return bool((met["d_2"] + 3 * met["standard error"] <= met["tolerance"]).all())
