@@ -233,5 +233,5 @@ def _unknown(content: dict[str, Any]) -> Experiment:
         cells=lambda scale: [],
         run=run,
         quantities=(),
-        statements=tuple(Statement(text, lambda s: False) for text in content["statements"]),
+        statements=[Statement(text, lambda s: False) for text in content["statements"]],
     )
