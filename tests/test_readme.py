@@ -86,7 +86,7 @@ def test_the_commands_run(
         command = [*command, "--help"]
     monkeypatch.chdir(files)
     if "law.safetensors" in command[1]:
-        assert CliRunner().invoke(app, COMMANDS[0]).exit_code == 0
+        assert CliRunner().invoke(app, [*COMMANDS[0], "--force"]).exit_code == 0
     answer = CliRunner().invoke(app, command)
     assert answer.exit_code == 0, answer.output
 
