@@ -7,7 +7,7 @@ PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint co
 # What `make serve` passes on, such as OPTIONS="--single-user --port 9000".
 OPTIONS ?=
 
-.PHONY: demo serve test test-all check lint types docs screenshots bench clean
+.PHONY: demo serve test test-all check lint types docs wheel extras screenshots bench clean
 
 demo: $(VENV)/.core
 	$(BIN)/exactformer demo --force
@@ -35,6 +35,19 @@ types: $(VENV)/.dev
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir .site
 
+# The package as a stranger gets it: built, installed into an empty environment, and its demo run there.
+wheel: $(VENV)/.core
+	rm -rf .wheel
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
+	$(PYTHON) -m venv .wheel/empty
+	.wheel/empty/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt .wheel/*.whl
+	cd .wheel && empty/bin/exactformer demo --points 20000
+
+# Whether each extra can be installed by itself.
+extras: wheel
+	for extra in cluster onnx models studio postgres parquet reproduce; do .wheel/empty/bin/pip install --quiet --dry-run \
+		--disable-pip-version-check --constraint constraints.txt "$$(echo .wheel/*.whl)[$$extra]" || exit 1; done
+
 # Pictures of every page of the studio, for its guide; NAMES="home map" takes some of them.
 screenshots: $(VENV)/.dev $(VENV)/.machine
 	$(BIN)/python -m tests.studio.screenshots $(NAMES)
@@ -43,7 +56,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .site .wheel .pytest_cache .mypy_cache .ruff_cache
 
 # The stamps change when the dependencies do, so a second call installs nothing.
 $(VENV)/.core: pyproject.toml constraints.txt
