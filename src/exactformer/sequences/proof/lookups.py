@@ -140,6 +140,12 @@ def rows_read(blueprint: SequenceBlueprint) -> set[int]:
     return {row for matrix in matrices for _, row in matrix.entries}
 
 
+def reads_values_only(blueprint: SequenceBlueprint) -> bool:
+    """Whether every output is an entry of the stream as it is."""
+    outputs = [blueprint.readout.by_row.get(r, []) for r in range(blueprint.dim)]
+    return all(len(row) == 1 and row[0][1] == 1 for row in outputs)
+
+
 def _check_grid(blueprint: SequenceBlueprint, table: GridTable) -> None:
     grid = table.grid
     own = (blueprint.tokens, blueprint.dim, blueprint.delta, blueprint.positional)
@@ -221,12 +227,7 @@ def _is_at_zero(low: Fraction | float, high: Fraction | float, unit: Fraction) -
 
 def _is_plain(blueprint: SequenceBlueprint, unit: Fraction) -> bool:
     """Whether float64 holds small multiples of a cell, and outputs round values and nothing else."""
-    outputs = [blueprint.readout.by_row.get(r, []) for r in range(blueprint.dim)]
-    return (
-        unit in PLAIN_UNITS
-        and starts_at_zero(blueprint)
-        and all(len(row) == 1 and row[0][1] == 1 for row in outputs)
-    )
+    return unit in PLAIN_UNITS and starts_at_zero(blueprint) and reads_values_only(blueprint)
 
 
 def _compare(
