@@ -200,7 +200,7 @@ def test_a_reject_layer_that_is_too_weak_is_not_certified() -> None:
 def test_outsiders_that_are_not_far_enough_are_not_certified(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sequences.Layout, "far", property(lambda layout: 1))
+    monkeypatch.setattr(sequences.Shared, "far", property(lambda shared: 1))
     table = random_table(grid((1, 2, 4), "compact"))
     assert not certify_sequence(SEQUENCE_FORMS["compact"](table), table).outside
 

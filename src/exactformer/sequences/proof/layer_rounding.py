@@ -1,25 +1,33 @@
 """What float64 makes of a hard sequence blueprint whose layers are carried out one after another.
 
 Numbers are counted in cells, errors in u = 2^(−53) of a cell. By the standard model every operation
-rounds its result x once, by at most u|x|; where a cell is a binary number, integers below 2^53 are not
-rounded at all. The exact streams are integers, so that errors e follow them class by class:
+rounds its result x once, by at most u|x|. The exact streams are integers below 2^53, scores and partial
+sums included, or the layers are refused. Where a cell is a binary number nothing is rounded then before
+the values. Elsewhere a cell is δ, weights are integers, and errors e follow the streams class by class:
 
 * **quantiser**: the layer of the edge kδ takes x − fl(kδ) from a coordinate x, which is exact
   (Sterbenz), and leaves fl(kδ): one rounding of every entry. A module is compared with this for every
   cell (:func:`exactformer.sequences.floats.check_floats`);
-* **head**: a = Wz_j has the error |W|e_j, one rounding per weight that is not a power of two, and one
-  per sum. The stream takes one more, of z_i + a;
-* **two heads with weights ±W that choose the same column** add â and −â, whatever order W is added up
-  in, since rounding is symmetric. (z + â) − â is z, with one rounding of z + a and one of z. Every
-  layer of the theorem does this to all columns but its own. As a is K times the largest code, each of
-  the K layers may cost K + 2 roundings of that code, and the global shift turns these into as many of
-  the largest key: the number of roundings depends on the grid;
+* **reading**: Σ_r w_r z_r of k terms has the error Σ|w_r|e_r and k roundings of Σ|w_r z_r|, one of each
+  product and k − 1 of sums, in whatever order;
+* **head**: the answer has the error of the column that is chosen, which has to be a single one. The
+  stream takes one rounding more, of z_i + a;
+* **two heads with weights ±W that choose the same column** add â and −â, since rounding is symmetric
+  and two products of the same shape are added up in the same order. (z + â) − â is z, with one rounding
+  of z + â and one of z; that of z + â is larger by u times the error of â. Every layer of the theorem
+  does this to all columns but its own. As a is K times the largest code, each of the K layers may cost
+  K + 2 roundings of that code, and the global shift turns these into as many of the largest key: the
+  number of roundings depends on the grid;
 * **values**: the weight v − z is rounded, and the sum. A value in a row of its own is added to 0, and
   has been rounded once already.
 
 All this holds while every layer decides as it does on exact numbers: signs of queries, the largest key,
-and the units that fire. Each of these is shown, or the layers are refused. Products of errors are
-smaller than the factor by which the result is enlarged.
+and the units that fire. Each of these is shown, or the layers are refused.
+
+A number x̂ is rounded by u|x̂|, not u|x|, so that each rounding enlarges the error that x̂ has by a factor
+of 1 + u. All errors add up; so after m roundings they are at most (1 + u)^m times as large as these
+rules state, and as much again for the arithmetic of errors in floats. A blueprint that fits into memory
+has m < 2^30; 1 + 2^(−20) is more than both factors.
 """
 
 from __future__ import annotations
@@ -34,7 +42,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.algebra.rational import to_float
-from exactformer.core.layers import Attention, FeedForward, Layer
+from exactformer.core.layers import Attention, Layer
+from exactformer.core.matrix import Matrix
 from exactformer.core.upper import float_above
 from exactformer.errors import CertificationError
 from exactformer.sequences.blueprint import SequenceBlueprint
@@ -48,6 +57,7 @@ from exactformer.sequences.proof.integers import (
     attended,
     combined,
     looked_up,
+    read_off,
     whole,
 )
 from exactformer.sequences.proof.lookups import (
@@ -60,9 +70,8 @@ from exactformer.sequences.proof.lookups import (
 )
 
 Errors = NDArray[np.float64]
-ROUNDOFF = 2.0**-53
-SLACK = 1 + Fraction(1, 2**20)
-"""For products of errors, and for the arithmetic of errors in floats."""
+ROUNDOFF = 2.0**-53 * (1 + 2.0**-20)
+"""u, enlarged for products of errors and for the arithmetic of errors in floats."""
 
 
 def literal_rounding_of(blueprint: SequenceBlueprint, table: GridTable) -> float:
@@ -74,20 +83,26 @@ def literal_rounding_of(blueprint: SequenceBlueprint, table: GridTable) -> float
         CertificationError: where rounding could change what a layer decides.
     """
     unit = cell_unit(blueprint)
+    if unit not in PLAIN_UNITS and unit != blueprint.delta:
+        raise CertificationError(f"nothing is known of rounding where a cell measures {unit}")
+    if not reads_values_only(blueprint):
+        raise CertificationError(
+            "nothing is known of rounding in float64 where outputs are sums of rows"
+        )
     classes = np.array(list(table.values), dtype=np.int64).reshape(-1, table.grid.tokens)
     streams = quantised_streams(table.grid, quantised(blueprint, unit), classes)
     analysis = _Analysis(blueprint, unit)
     state = _Rounded(streams, analysis.lost(streams.entries))
     for part in blueprint.stages[1].parts:
-        state = (analysis.attended if isinstance(part, Attention) else analysis.numbered)(
-            state,
-            part,  # type: ignore[arg-type]
-        )
+        if isinstance(part, Attention):
+            state = analysis.attended(state, part)
+        else:
+            state = analysis.numbered(state, read_lookup(part, unit))
     for stage in blueprint.stages[2:-1]:
         for layer in stage.layers():
             analysis.kept(state, layer)
-    most = analysis.given(state, blueprint.stages[-1].parts[0], table)
-    return float_above(Fraction(most) * Fraction(ROUNDOFF) * unit * SLACK)
+    most = analysis.given(state, read_lookup(blueprint.stages[-1].parts[0], unit))
+    return float_above(most * Fraction(ROUNDOFF) * unit)
 
 
 @dataclass(frozen=True)
@@ -96,17 +111,6 @@ class _Rounded:
 
     streams: Streams
     errors: Errors
-
-    def read(self, weights: Mapping[int, int], binary: bool) -> tuple[Integers, Errors]:
-        """Return Σ_r weight_r·z_r for every token, and its error; the entries must have room."""
-        entries, errors = self.streams.entries, self.errors
-        total, error = np.zeros(entries.shape[:-1]), np.zeros(entries.shape[:-1])
-        for r, weight in weights.items():
-            product = _sizes(weight * entries[..., r])
-            error = error + abs(weight) * errors[..., r] + _steps(weight) * _lost(product, binary)
-            total = total + product
-        error = error + max(0, len(weights) - 1) * _lost(total, binary)
-        return combined(entries, weights), error
 
 
 @dataclass(frozen=True)
@@ -123,146 +127,131 @@ class _Analysis:
 
     def lost(self, numbers: Any) -> Errors:
         """Return what one rounding of integers costs."""
-        return _lost(_sizes(numbers), self.binary)
+        sizes = np.abs(np.asarray(numbers)).astype(np.float64)
+        return np.zeros_like(sizes) if self.binary else sizes
+
+    def held(self, largest: int) -> None:
+        """Raise unless float64 holds integers of this size."""
+        if largest >= FLOAT_INTEGERS:
+            raise self._refusal("integers of more than 53 bits", to_float(Fraction(largest)))
+
+    def decided(self, what: str, error: Any, distance: Any) -> None:
+        """Raise unless every error that there is is less than the distance from another decision."""
+        if np.any((error > 0) & (ROUNDOFF * error >= distance)):
+            raise self._refusal(what, float(np.max(error)))
+
+    def read(self, state: _Rounded, weights: Mapping[int, int]) -> tuple[Integers, Errors]:
+        """Return Σ_r weight_r·z_r for every token, and its error."""
+        entries = state.streams.entries
+        row = Matrix.of(1, entries.shape[-1], {(0, r): weight for r, weight in weights.items()})
+        found, most = read_off(state.streams, row)
+        self.held(most)
+        sizes = {r: abs(weight) for r, weight in weights.items()}
+        roundings = len(weights) * self.lost(combined(np.abs(entries), sizes))
+        return found, combined(state.errors, sizes) + roundings
 
     def attended(self, state: _Rounded, layer: Attention) -> _Rounded:
         """Add the answers of all heads to the stream, one after another."""
         after = attended(state.streams, layer, self.unit)
-        # Now in a type with room for every number of this layer.
-        state = replace(state, streams=state.streams.with_room(after.largest))
-        entries = state.streams.entries
+        self.held(after.largest)
         heads = [SmallHead.of(head, self.unit) for head in layer.heads]
-        answers = [self._answer(state, head) for head in heads]
-        cancels = np.zeros(entries.shape[:-1], dtype=bool)
-        if len(heads) == 2 and heads[1].value == _negative(heads[0].value):
-            (_, first), (_, second) = answers
-            cancels = (first == second).all(axis=-1) & (first.sum(axis=-1) == 1)
-        errors, partial = state.errors.copy(), entries
-        for head, own, (error, _) in zip(heads, layer.heads, answers, strict=True):
-            alone = attended(state.streams, replace(layer, heads=(own,)), self.unit).entries
-            partial = partial + (alone - entries)
-            for row in head.value:
-                errors[..., row] += np.where(cancels, 0, error[row]) + self.lost(partial[..., row])
+        choices = [self._chosen(state, head) for head in heads]
+        opposite = len(heads) == 2 and heads[1].value == _negative(heads[0].value)
+        cancels = opposite and (choices[0] == choices[1]).all(axis=-1)
+        partial, errors = state.streams.entries.copy(), state.errors.copy()
+        for head, chosen in zip(heads, choices, strict=True):
+            for row, weights in head.value.items():
+                value, error = self.read(state, weights)
+                partial[..., row] += (chosen * value[:, None, :]).sum(axis=-1)
+                answer = (chosen * error[:, None, :]).sum(axis=-1)
+                # What cancels is rounded once, together with its error.
+                added = np.where(cancels, ROUNDOFF * answer, answer)
+                errors[..., row] += added + self.lost(partial[..., row])
         return _Rounded(after, errors)
 
-    def _answer(
-        self, state: _Rounded, head: SmallHead
-    ) -> tuple[dict[int, Errors], NDArray[np.bool_]]:
-        """Return the error of a head's answer for each row, and the columns it chooses, (…, n, n)."""
-        binary = self.binary and head.is_binary
-        query, unsure = state.read(head.query, binary)
+    def _chosen(self, state: _Rounded, head: SmallHead) -> NDArray[np.bool_]:
+        """Return the columns that a head chooses for every token, (…, n, n), once that is certain.
+
+        Where anything is rounded it is one column; otherwise nothing depends on how many there are.
+        """
+        query, unsure = self.read(state, head.query)
         query = query + head.bias
-        offset = _sizes(head.bias)
-        unsure = unsure + _lost(offset, binary) + _lost(_sizes(query), binary)
-        key, vague = state.read(head.key, self.binary)
-        if np.any((ROUNDOFF * unsure >= _sizes(query)) & ((query != 0) | (unsure > 0))):
-            raise self._refusal("the sign of a query", float((unsure / head.scale).max()))
-        best = np.where(query > 0, key.max(axis=1, keepdims=True), key.min(axis=1, keepdims=True))
-        gap = _sizes(key[:, None, :] - best[..., None])
-        chosen = (gap == 0) | (query == 0)[..., None]
-        noise = 2 * vague.max(axis=1) + 2 * _sizes(key).max(axis=1)
-        count = chosen.sum(axis=-1)
-        tied = (count > 1) & (query != 0) & (vague > 0).any(axis=1, keepdims=True)
-        if np.any(~chosen & (ROUNDOFF * noise[:, None, None] >= gap)) or tied.any():
-            raise self._refusal("the largest key", float(noise.max()))
-        errors = {}
-        for row, weights in head.value.items():
-            value, error = state.read(weights, self.binary)
-            total = (chosen * _sizes(value)[:, None, :]).sum(axis=-1)
-            mean = (chosen * error[:, None, :]).sum(axis=-1) / count
-            errors[row] = mean + np.where(count > 1, _lost(total, self.binary), 0)
-        return errors, chosen
+        unsure = unsure + self.lost(head.bias) + self.lost(query)
+        self.decided("the sign of a query", unsure, np.abs(query))
+        key, vague = self.read(state, head.key)
+        scores = np.sign(query)[..., None] * key[:, None, :]
+        gap = scores.max(axis=-1, keepdims=True) - scores
+        chosen: NDArray[np.bool_] = gap == 0
+        # Of two keys, and of their scores.
+        noise = 2 * (vague + self.lost(key)).max(axis=1)
+        self.decided("the largest key", noise[:, None, None] * ~chosen, gap)
+        self.decided("one of equal keys", self.lost(chosen.sum(axis=-1) - 1), 0)
+        return chosen
 
-    def numbered(self, state: _Rounded, units: FeedForward) -> _Rounded:
-        """Look up the number of every id."""
-        lookup = read_lookup(units, self.unit)
+    def numbered(self, state: _Rounded, lookup: Lookup) -> _Rounded:
+        """Look up the number of every id, on binary cells: an integer, as all that it is added to."""
+        if not self.binary:
+            raise CertificationError("nothing is known of rounding where numbers are looked up")
+        self._codes(state, lookup)
         after = looked_up(state.streams, lookup.read, lookup.columns, lookup.rest)
-        state = replace(state, streams=state.streams.with_room(after.largest))
-        self._fires_alike(state, lookup, units)
-        before, errors = state.streams.entries, state.errors.copy()
-        for row in {
-            row for column in lookup.columns.values() for row in column
-        } | lookup.rest.keys():
-            rest = abs(whole(lookup.rest.get(row, Fraction(0))))
-            sizes = _sizes(before[..., row]) + _sizes(after.entries[..., row]) + rest
-            errors[..., row] += 4 * _lost(sizes, self.binary)  # of weights, and of two sums
-        return _Rounded(after, errors)
+        self.held(after.largest)
+        return replace(state, streams=after)
 
     def kept(self, state: _Rounded, layer: Layer) -> None:
         """Show that a layer leaves all these columns as they are, for sure."""
-        assert isinstance(layer, FeedForward)
-        shaky = f"a unit of the stage {self.blueprint.stages[2].name!r}"
-        activation = layer.activation
-        breaks = [b / self.unit for b in activation.breaks]
+        name = f"a unit of the stage {self.blueprint.stages[2].name!r}"
+        unknown = CertificationError(f"nothing is known of rounding in {name}")
+        if isinstance(layer, Attention) or layer.b1.nonzeros or layer.b2.nonzeros:
+            raise unknown
+        breaks = [b / self.unit for b in layer.activation.breaks]
         for m in range(layer.w1.rows):
-            reads = dict(layer.w1.by_row.get(m, ()))
-            if (
-                any(v.denominator != 1 for v in reads.values())
-                or layer.b1[m, 0]
-                or layer.b2.nonzeros
-            ):
-                raise CertificationError(f"nothing is known of rounding in {shaky}")
-            found, error = state.read({r: whole(v) for r, v in reads.items()}, self.binary)
+            read = {r: whole(v) for r, v in layer.w1.by_row.get(m, ())}
+            found, error = self.read(state, read)
             for t, e in {*zip(found.ravel().tolist(), error.ravel().tolist(), strict=True)}:
-                piece = bisect_right(breaks, t)
-                for end in breaks[max(0, piece - 1) : piece + 1]:
-                    noise = e + self._misplaced(end)
-                    if noise and abs(t - end) <= Fraction(noise) * Fraction(ROUNDOFF):
-                        raise self._refusal(shaky, noise)
-                if any(activation.pieces[piece]):
-                    raise CertificationError(f"nothing is known of rounding in {shaky}")
+                if any(layer.activation.pieces[bisect_right(breaks, t)]):
+                    raise unknown
+                for end in breaks:  # a weight, which is rounded too
+                    self.decided(name, e + abs(to_float(end)), abs(t - end))
 
-    def _misplaced(self, end: Fraction) -> float:
-        """Return the error of a break, which is a weight."""
-        exact = Fraction(to_float(end * self.unit)) == end * self.unit
-        return 0.0 if exact else abs(float(end))
-
-    def given(self, state: _Rounded, units: Layer, table: GridTable) -> float:
+    def given(self, state: _Rounded, lookup: Lookup) -> Fraction:
         """Return the largest error of a value, after the last stage."""
-        assert isinstance(units, FeedForward)
-        if not reads_values_only(self.blueprint):
-            raise CertificationError("nothing is known of rounding where outputs are sums of rows")
-        lookup = read_lookup(units, self.unit)
-        codes = self._fires_alike(state, lookup, units)
-        silent = min(lookup.columns) * self.unit + lookup.low
-        most = 0.0
+        codes = self._codes(state, lookup)
+        most = Fraction(0)
         for columns, named, errors in zip(
             state.streams.entries.tolist(), codes.tolist(), state.errors.tolist(), strict=True
         ):
             for column, code, error in zip(columns, named, errors, strict=True):
-                added = lookup.columns[code]
-                result = [z + added.get(row, 0) for row, z in enumerate(column)]
-                off = [
-                    e + float(abs(added[row]) + abs(result[row]))
-                    if row in added and (z or e)
-                    else e
-                    for row, (z, e) in enumerate(zip(column, error, strict=True))
-                ]
+                result, off = [*map(Fraction, column)], [*map(Fraction, error)]
+                for row, value in lookup.columns[code].items():
+                    result[row] += value
+                    if column[row] or error[row]:
+                        off[row] += abs(value) + abs(result[row])
                 most = max(most, *(off[row] for _, row in self.blueprint.readout.entries))
                 if lookup.in_turn:
-                    self._stays_silent(lookup, silent / self.unit, result, off)
+                    self._stays_silent(lookup, result, off)
         return most
 
-    def _stays_silent(
-        self, lookup: Lookup, silent: Fraction, result: list[Fraction], off: list[float]
-    ) -> None:
-        """Show that no later unit takes a value for a key."""
-        reads = {r: int(v) for _, r, v in lookup.read}
-        m = len(reads) + 2
-        noise = sum(abs(v) * (off[r] + m * float(abs(result[r]))) for r, v in reads.items())
-        noise += 2 * abs(float(silent)) + max(map(abs, map(float, lookup.columns)))
-        found = sum(v * result[r] for r, v in reads.items())
-        if silent - found <= Fraction(noise) * Fraction(ROUNDOFF):
-            raise self._refusal("whether a value is a key", noise)
+    def _stays_silent(self, lookup: Lookup, result: list[Fraction], off: list[Fraction]) -> None:
+        """Show that no later unit takes a value for a key.
 
-    def _fires_alike(self, state: _Rounded, lookup: Lookup, units: FeedForward) -> Integers:
+        It is enough for the smallest: any other is farther away, and rounded by little more.
+        """
+        smallest = min(lookup.columns)
+        distance = smallest + lookup.low / self.unit
+        # Of the key, of the sum with it (and Σ|v·result|, below), of the end.
+        noise = Fraction(2 * abs(smallest) + 1)
+        for _, r, v in lookup.read:
+            distance -= v * result[r]
+            noise += abs(v) * (off[r] + (lookup.read.nonzeros + 1) * abs(result[r]))
+        self.decided("whether a value is a key", to_float(noise), distance)
+
+    def _codes(self, state: _Rounded, lookup: Lookup) -> Integers:
         """Return the codes that are looked up, once they are shown to be told apart."""
-        codes, error = state.read({r: whole(v) for _, r, v in lookup.read}, self.binary)
-        low, high = (float(end / self.unit) for end in units.activation.breaks)
-        # Of the key, of the sum, and of the ends.
-        noise = float((error + 3 * self.lost(np.abs(codes) + 1)).max(initial=0))
-        if noise and ROUNDOFF * noise >= min(-low, high, 1 + low, 1 - high):
-            raise self._refusal("the key of a token", noise)
+        codes, error = self.read(state, {r: whole(v) for _, r, v in lookup.read})
+        low, high = lookup.low / self.unit, lookup.high / self.unit
+        # Of the code, of the key, of their difference (1 at least), of the ends (1 at most).
+        noise = error.max() + self.lost([*lookup.columns]).max() + 2
+        self.decided("the key of a token", noise, min(-low, high, 1 + low, 1 - high))
         return codes
 
     def _refusal(self, what: str, noise: float) -> CertificationError:
@@ -273,20 +262,6 @@ class _Analysis:
             f"{what}; less than half a cell is needed. Use executor='fused' or 'exact', delta = "
             "1/2^m, or another form"
         )
-
-
-def _sizes(numbers: Any) -> Errors:
-    return np.asarray(np.abs(numbers), dtype=np.float64)
-
-
-def _lost(sizes: Errors, binary: bool) -> Errors:
-    return np.where(sizes < FLOAT_INTEGERS, 0.0, sizes) if binary else sizes
-
-
-def _steps(weight: int) -> int:
-    """How often a product with a weight is rounded, and the weight itself."""
-    size = abs(weight)
-    return int(size & (size - 1) != 0) + int(Fraction(float(weight)) != weight)
 
 
 def _negative(value: Mapping[int, Mapping[int, int]]) -> dict[int, dict[int, int]]:

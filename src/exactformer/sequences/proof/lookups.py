@@ -63,6 +63,8 @@ class Lookup:
     """What every token is given."""
     low: Fraction
     """Units fire from so much below their key, at most one cell."""
+    high: Fraction
+    """To so much above it, at most one cell."""
     plain: bool
     """Whether they fire at the same integers where their ends are rounded to float64."""
     in_turn: bool
@@ -215,6 +217,7 @@ def read_lookup(units: Layer, unit: Fraction) -> Lookup:
         columns=columns,
         rest={row: v / unit for row, _, v in units.b2},
         low=low,
+        high=high,
         plain=_is_at_zero(to_float(low), to_float(high), unit),
         in_turn=units.successive is not None and not written.isdisjoint(r for r, _ in first),
     )
