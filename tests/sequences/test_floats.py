@@ -182,6 +182,23 @@ def test_a_quantiser_rounds_once_in_every_row_that_is_read(
             floats._check_quantiser(model)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_layers_need_their_quantiser_even_where_they_are_exact_beyond_it(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = compiled(form, executor="literal")
+    assert model.certificate.plain_floats == (form != "paper")
+    floats.check_floats(model)
+
+    def refuse(checked: Any) -> None:
+        assert checked is model
+        raise CertificationError("the quantiser")
+
+    monkeypatch.setattr(floats, "_check_quantiser", refuse)
+    with pytest.raises(CertificationError, match="the quantiser"):
+        floats.check_floats(model)
+
+
 def test_a_model_without_floats_is_not_compared_in_floats(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy(monkeypatch)
     floats.check_floats(SimpleNamespace(sweeps=None))  # type: ignore[arg-type]
