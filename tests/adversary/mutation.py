@@ -158,6 +158,10 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "sequences/test_literal.py",
             "sequences/constructions/test_softening.py",
         ),
+        "sequences/proof/layer_rounding.py": (
+            "sequences/proof/test_layer_rounding.py",
+            "sequences/test_floats.py",
+        ),
         "sequences/shapes.py": ("sequences/test_shapes.py", *_SEQUENCES),
         "sequences/floats.py": ("sequences/test_floats.py", *_SEQUENCES),
         "sequences/compile.py": (

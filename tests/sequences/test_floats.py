@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import exactformer as ef
-from exactformer.core.upper import float_above
 from exactformer.errors import CertificationError, InputError, SizeError
 from exactformer.sequences import compile as sequences
 from exactformer.sequences import floats
@@ -20,6 +19,7 @@ from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions.softening import soften
 from exactformer.sequences.files import save_sequence
 from exactformer.sequences.grid import Grid
+from exactformer.sequences.proof.layer_rounding import literal_rounding_of
 from exactformer.sequences.proof.lookups import every_class
 from exactformer.sequences.run.literal import LiteralSequence
 from tests.cases.sequences import FORMS, grid, random_table, softened
@@ -50,20 +50,15 @@ class Spy:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("size", [Fraction(1, 9), Fraction(10**6)])
-def test_layers_may_be_off_by_eight_roundings_of_the_largest_number(
-    form: str, size: Fraction, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That is a value or, in what a cell measures, a key."""
-    model = compiled(form, f=lambda x: float(size) * (x > 0.5), executor="literal")
+def test_layers_may_be_off_by_their_roundings(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = compiled(form, executor="literal")
     spy = Spy(monkeypatch)
     unknown = SimpleNamespace(plain_floats=False, softness=None)
     parts = {name: getattr(model, name) for name in ("sweeps", "table", "blueprint", "executor")}
     floats.check_floats(SimpleNamespace(certificate=unknown, **parts))  # type: ignore[arg-type]
-    cell = Fraction(1, 3) if form == "paper" else 1
-    largest = max(model.table.largest, cell * model.blueprint.largest_key)
-    assert (largest == model.table.largest) == (form != "paper" and size > 1)
-    assert spy.tolerances == [0.0, float_above(Fraction(largest)) * 8 * 2.0**-53]
+    rounding = literal_rounding_of(model.blueprint, model.table)
+    assert (rounding > 0) == (form == "paper")
+    assert spy.tolerances == [0.0, rounding]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +92,8 @@ def test_up_to_two_to_the_twenty_seven_layers_and_classes_are_run(
     unknown = SimpleNamespace(plain_floats=False, softness=None)
     table = SimpleNamespace(grid=Grid(2, 1, 4, positional=True))
     monkeypatch.setattr(floats, "_compare", lambda *arguments: None)
-    monkeypatch.setattr(floats, "literal_rounding_of", lambda *arguments: 0.0)
+    for name in ("literal_rounding_of", "_check_quantiser"):
+        monkeypatch.setattr(floats, name, lambda *arguments: 0.0)
     for more in (0, 1):
         model: Any = SimpleNamespace(
             sweeps=identity,
@@ -146,6 +142,8 @@ def test_one_wrong_entry_of_one_class_is_named(wrong: float) -> None:
             with pytest.raises(CertificationError) as caught:
                 floats._compare(model, classes, run, tolerance)
             assert f"the class {named} does" in str(caught.value)
+            cause = "all roundings of its layers add up to 5e-10" if tolerance else "too narrow"
+            assert cause in str(caught.value)
     floats._compare(model, classes, model.sweeps, 0.0)
     with pytest.raises(CertificationError):
         floats._compare(model, classes, lambda x: model.sweeps(x) + 2.0**-20, 2.0**-21)
@@ -153,10 +151,11 @@ def test_one_wrong_entry_of_one_class_is_named(wrong: float) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_quantiser_is_exact_in_every_row_that_is_read(
-    form: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("delta", ["1/2", "1/3"])
+def test_a_quantiser_rounds_once_in_every_row_that_is_read(
+    form: str, delta: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = ef.compile_sequence(identity, tokens=2, dim=2, delta="1/2", form=form)
+    model = ef.compile_sequence(identity, tokens=2, dim=2, delta=delta, form=form)
     floats._check_quantiser(model)
     changed: list[tuple[int, int, int]] = []
 
@@ -181,6 +180,23 @@ def test_a_quantiser_is_exact_in_every_row_that_is_read(
             continue
         with pytest.raises(CertificationError, match="its number"):
             floats._check_quantiser(model)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_layers_need_their_quantiser_even_where_they_are_exact_beyond_it(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = compiled(form, executor="literal")
+    assert model.certificate.plain_floats == (form != "paper")
+    floats.check_floats(model)
+
+    def refuse(checked: Any) -> None:
+        assert checked is model
+        raise CertificationError("the quantiser")
+
+    monkeypatch.setattr(floats, "_check_quantiser", refuse)
+    with pytest.raises(CertificationError, match="the quantiser"):
+        floats.check_floats(model)
 
 
 def test_a_model_without_floats_is_not_compared_in_floats(monkeypatch: pytest.MonkeyPatch) -> None:

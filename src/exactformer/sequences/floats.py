@@ -13,8 +13,8 @@ from exactformer.algebra.rational import to_float
 from exactformer.errors import CertificationError, SizeError
 from exactformer.sequences.model import SequenceModel
 from exactformer.sequences.proof.cells import quantised
-from exactformer.sequences.proof.certify import literal_rounding_of
 from exactformer.sequences.proof.integers import Integers
+from exactformer.sequences.proof.layer_rounding import literal_rounding_of
 from exactformer.sequences.proof.lookups import cell_unit, every_class, quantised_streams
 from exactformer.sequences.run.literal import LiteralSequence
 
@@ -25,9 +25,9 @@ MOST_RUNS = 2**27
 def check_floats(model: SequenceModel) -> None:
     """Raise unless a model gives every class its values in float64, those without any 0.
 
-    Sweeps round each value once. Layers may be off by roundings of the largest number they add a value
-    to, which is a key in the paper's form; where they are not known to be exact beyond the quantiser,
-    every class is run.
+    Sweeps round each value once. Where layers are not known to be exact beyond the quantiser, what
+    their roundings add up to is bounded (:mod:`exactformer.sequences.proof.layer_rounding`), and every
+    class is run and held to the bound.
     """
     if model.sweeps is None:
         return
@@ -36,8 +36,9 @@ def check_floats(model: SequenceModel) -> None:
     _compare(model, classes, model.sweeps, 0.0)
     if model.executor != "literal" or model.certificate.softness is not None:
         return
+    _check_quantiser(model)
     if model.certificate.plain_floats:
-        return _check_quantiser(model)
+        return
     work = len(classes) * sum(len(stage) for stage in model.blueprint.stages)
     if work > MOST_RUNS:
         raise SizeError(
@@ -64,14 +65,20 @@ def _compare(
     off = (found - torch.tensor(wanted, dtype=torch.float64)).abs()
     wrong = (~(off <= tolerance)).any(-1).any(-1).nonzero()
     if len(wrong):
+        first = int(wrong[0])
+        cause = (
+            f"all roundings of its layers add up to {tolerance:.3g}. Use executor='fused'"
+            if tolerance
+            else "the support is too narrow, or too far from 0, for its cells, or numbers are too large"
+        )
         raise CertificationError(
-            f"in float64 the class {named[int(wrong[0])]} does not come out as it should: the "
-            "support is too narrow, or too far from 0, for its cells, or numbers are too large"
+            f"in float64 the class {named[first]} does not come out as it should, but "
+            f"{float(off[first].max()):.3g} off: {cause}"
         )
 
 
 def _check_quantiser(model: SequenceModel) -> None:
-    """Raise unless the quantiser's layers are exact in float64 at the centre of every cell."""
+    """Raise unless the quantiser's layers round once, at the centre of every cell."""
     grid, blueprint = model.table.grid, model.blueprint
     unit = cell_unit(blueprint)
     columns = np.repeat(np.arange(grid.points)[:, None], grid.tokens, axis=1)
@@ -86,7 +93,7 @@ def _check_quantiser(model: SequenceModel) -> None:
     used = [row for row in range(blueprint.width) if row not in after.free]
     for here, there in zip(found, wanted, strict=True):
         for column, exact in zip(here, there, strict=True):
-            if any(Fraction(column[row]) != exact[row] * unit for row in used):
+            if any(column[row] != to_float(exact[row] * unit) for row in used):
                 raise CertificationError(
                     "in float64 the layers of the quantiser do not take the centre of every cell to "
                     "its number: the support is too narrow, or too far from 0; use executor='fused'"

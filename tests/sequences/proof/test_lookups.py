@@ -25,6 +25,7 @@ from exactformer.sequences.proof.lookups import (
     every_class,
     quantised_streams,
     read_lookup,
+    reads_values_only,
 )
 from tests.cases.forged_sequences import (
     HALF,
@@ -339,6 +340,33 @@ def test_one_scaled_output_of_two_is_not_called_exact() -> None:
     assert not is_wrong(forged, table)
     assert not check_by_keys(forged, table).float_exact
     assert check_by_keys(honest, table).float_exact
+
+
+def test_numbers_are_looked_up_by_units_side_by_side() -> None:
+    """Two swaps 1 ↔ 3 undo each other; in turn, each takes both to 1."""
+    honest, table = made("compact")
+    swap = units(honest.width, [{0: 1}, {0: 1}], [-1, -3], [{0: 2}, {0: -2}])
+    for part in (swap, replace(swap, successive=1)):
+        forged = with_parts(
+            honest, "contextual mapping", lambda parts, part=part: [part, part, *parts]
+        )
+        if part.successive is None:
+            check_by_keys(forged, table)
+        else:
+            with pytest.raises(CertificationError, match="one after another"):
+                check_by_keys(forged, table)
+
+
+def test_an_output_is_an_entry_of_the_stream_or_a_sum_of_several() -> None:
+    blueprint = replace(made("compact")[0], dim=2)
+    for entries, alone in (
+        ({(0, 0): 1, (1, 1): 1}, True),
+        ({(0, 0): 1, (0, 1): 5, (1, 1): 1}, False),
+        ({(0, 0): 1, (1, 1): 2}, False),
+        ({(0, 0): 1}, False),
+    ):
+        readout = Matrix.of(2, blueprint.width, entries)
+        assert reads_values_only(replace(blueprint, readout=readout)) == alone
 
 
 def test_the_largest_key_is_the_largest_that_fires() -> None:

@@ -32,7 +32,8 @@ from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.files import sequence_digest
 from exactformer.sequences.grid import Class, GridTable
 from exactformer.sequences.proof.error import SequenceErrorBound, rounded_up, stated_error
-from exactformer.sequences.proof.lookups import cell_unit, check_by_keys, every_class
+from exactformer.sequences.proof.layer_rounding import literal_rounding_of
+from exactformer.sequences.proof.lookups import check_by_keys, every_class
 from exactformer.sequences.proof.softness import Softness, check_softened
 from exactformer.sequences.run.exact import run_sequences
 
@@ -70,8 +71,8 @@ class SequenceCertificate(Certificate):
     them, scores and partial sums included, is shown to be a multiple of a binary unit that fits.
     """
     rounding: Mapping[str, float]
-    """How far float64 may take a value of the hard blueprint from the table's, by executor; a model
-    that runs layer by layer (``literal``) is refused where it is farther off.
+    """How far float64 may take a value of the hard blueprint from the table's, by executor. There is
+    no ``literal`` where rounding could change what a layer decides.
     """
     softness: Softness | None = None
     """How far a softened blueprint may be from the hard limit that all the rest is about."""
@@ -250,28 +251,20 @@ def certify_softened(
     )
 
 
-def literal_rounding_of(blueprint: SequenceBlueprint, table: GridTable) -> float:
-    """Return how far layers in float64 may be from a rounded value: 8 roundings of the largest number.
-
-    This is a limit, not a consequence of the weights. The last layer of the paper's form adds v − z to
-    a column z as large as a key, which takes three roundings: of the weight, of z, of the sum. Others
-    come from earlier layers: where cells are not binary numbers, two heads that cancel leave
-    (z + a) − a, which is z in the precision of a. How many of these add up depends on the grid. So
-    every class is run before a model is built (:func:`exactformer.sequences.floats.check_floats`),
-    and a model that is farther off is refused.
-    """
-    largest = max(table.largest, cell_unit(blueprint) * blueprint.largest_key)
-    return 8 * 2.0**-53 * float_above(largest)
-
-
 def _rounding(
     blueprint: SequenceBlueprint, table: GridTable, plain_floats: bool
 ) -> Mapping[str, float]:
     """Return how far off values may be: rounded once, and where layers round too, by as much more."""
     values = {v for columns in table.values.values() for column in columns for v in column}
     once = inf if isinf(to_float(table.largest)) else float_above(_rounded_once(values))
-    literal = once if plain_floats else float(Upper(once) + literal_rounding_of(blueprint, table))
-    return {"fused": once, "literal": literal, "exact": once}
+    known = {"fused": once, "literal": once, "exact": once}
+    if plain_floats or isinf(once):
+        return known
+    try:
+        known["literal"] = float(Upper(once) + literal_rounding_of(blueprint, table))
+    except CertificationError:
+        del known["literal"]
+    return known
 
 
 def _rounded_once(values: Iterable[Fraction]) -> Fraction:

@@ -58,7 +58,7 @@ def attended(streams: Streams, layer: Attention, unit: Fraction) -> Streams:
     if layer.selection.rule is not Rule.HARD_MAX:
         raise CertificationError("only a hard maximum can be followed exactly")
     reach, tokens = streams.reach(), streams.entries.shape[1]
-    heads = [_SmallHead.of(head, unit) for head in layer.heads]
+    heads = [SmallHead.of(head, unit) for head in layer.heads]
     added = dict.fromkeys(range(len(reach)), 0)
     for head in heads:
         for row, weights in head.value.items():
@@ -85,7 +85,7 @@ def attended(streams: Streams, layer: Attention, unit: Fraction) -> Streams:
 
 
 @dataclass(frozen=True)
-class _SmallHead:
+class SmallHead:
     """A head of size one whose weights are integers; its query is scaled to make the bias one."""
 
     query: Mapping[int, int]
@@ -93,11 +93,17 @@ class _SmallHead:
     key: Mapping[int, int]
     value: Mapping[int, Mapping[int, int]]
     """{row: {row it reads: weight}}."""
-    is_binary: bool
-    """Whether float64 holds bias and query as they were before they were scaled."""
+    scale: int
+    """What the query was scaled by."""
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether float64 holds bias and query as they were before they were scaled."""
+        return self.scale & (self.scale - 1) == 0
 
     @classmethod
-    def of(cls, head: Head, unit: Fraction) -> _SmallHead:
+    def of(cls, head: Head, unit: Fraction) -> SmallHead:
+        """Read a head; raise where it is anything else."""
         if head.query.rows != 1 or head.key.rows != 1:
             raise CertificationError("a head is not of size one")
         bias = head.bias[0, 0] / unit if isinstance(head, BiasedHead) else Fraction(0)
@@ -107,7 +113,7 @@ class _SmallHead:
             bias.numerator,
             {r: whole(v) for _, r, v in head.key},
             {row: {r: whole(v) for r, v in line} for row, line in head.value.by_row.items()},
-            scale & (scale - 1) == 0,
+            scale,
         )
 
 

@@ -63,6 +63,8 @@ class Lookup:
     """What every token is given."""
     low: Fraction
     """Units fire from so much below their key, at most one cell."""
+    high: Fraction
+    """To so much above it, at most one cell."""
     plain: bool
     """Whether they fire at the same integers where their ends are rounded to float64."""
     in_turn: bool
@@ -140,6 +142,12 @@ def rows_read(blueprint: SequenceBlueprint) -> set[int]:
     return {row for matrix in matrices for _, row in matrix.entries}
 
 
+def reads_values_only(blueprint: SequenceBlueprint) -> bool:
+    """Whether every output is an entry of the stream as it is."""
+    outputs = [blueprint.readout.by_row.get(r, []) for r in range(blueprint.dim)]
+    return all(len(row) == 1 and row[0][1] == 1 for row in outputs)
+
+
 def _check_grid(blueprint: SequenceBlueprint, table: GridTable) -> None:
     grid = table.grid
     own = (blueprint.tokens, blueprint.dim, blueprint.delta, blueprint.positional)
@@ -209,6 +217,7 @@ def read_lookup(units: Layer, unit: Fraction) -> Lookup:
         columns=columns,
         rest={row: v / unit for row, _, v in units.b2},
         low=low,
+        high=high,
         plain=_is_at_zero(to_float(low), to_float(high), unit),
         in_turn=units.successive is not None and not written.isdisjoint(r for r, _ in first),
     )
@@ -221,12 +230,7 @@ def _is_at_zero(low: Fraction | float, high: Fraction | float, unit: Fraction) -
 
 def _is_plain(blueprint: SequenceBlueprint, unit: Fraction) -> bool:
     """Whether float64 holds small multiples of a cell, and outputs round values and nothing else."""
-    outputs = [blueprint.readout.by_row.get(r, []) for r in range(blueprint.dim)]
-    return (
-        unit in PLAIN_UNITS
-        and starts_at_zero(blueprint)
-        and all(len(row) == 1 and row[0][1] == 1 for row in outputs)
-    )
+    return unit in PLAIN_UNITS and starts_at_zero(blueprint) and reads_values_only(blueprint)
 
 
 def _compare(
