@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exactformer.errors import InputError
-from exactformer.learning.recommending import samples, windows
+from exactformer.learning.recommending import recommend_architecture, samples, windows
 from exactformer.learning.recommending.samples import FOLDS, Parts, draws
 
 
@@ -103,3 +103,10 @@ def test_tensors_with_gradients_are_samples():
     x = np.random.default_rng(0).random((4, 3))
     found = samples(torch.tensor(x, requires_grad=True), x)
     assert np.array_equal(found.inputs[..., 0], x)
+
+
+@pytest.mark.parametrize("readings", [150, 300])
+def test_a_series_too_short_to_hold_anything_out_is_refused(readings):
+    numbers = np.random.default_rng(0).normal(size=(readings, 7))
+    with pytest.raises(InputError, match="leave none to train on"):
+        recommend_architecture(windows(numbers, target=6, length=48, horizon=24))

@@ -24,7 +24,7 @@ from exactformer.learning.recommending.known_targets import known
 from exactformer.learning.recommending.linear import cross_validate
 from exactformer.learning.recommending.memory import memory
 from exactformer.learning.recommending.recommendation import Recommendation
-from exactformer.learning.recommending.samples import FOLDS, LARGEST, Samples, samples
+from exactformer.learning.recommending.samples import FOLDS, LARGEST, Parts, Samples, samples
 from exactformer.learning.threads import one_blas_thread
 from exactformer.progress import progress
 
@@ -57,6 +57,13 @@ def recommend_architecture(
         if np.ptp(values, axis=0).max() <= 1 / LARGEST:
             raise InputError(f"the {name} are the same for all sequences: {end}")
     folds = data.folds(seed)
+    every = [Parts.of(data, folds, turn) for turn in range(FOLDS)]
+    if not all(parts.train.any() and parts.check.any() for parts in every):
+        raise InputError(
+            f"{data.count} windows, each of which shares readings with {data.reach} on either side, "
+            "leave none to train on that share nothing with those held out; give a longer series, or "
+            "shorter windows"
+        )
     steps, begun = turns_for(data) * (2 + len(ATTENTION)), itertools.count()
     with progress("fitting models", steps) as update, one_blas_thread():
         linear = cross_validate(data, folds)
