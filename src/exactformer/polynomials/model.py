@@ -54,9 +54,9 @@ _CHECKED = 2**13  # points at a time
 class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     """Points ``(..., d)`` to values, within the certified bound of the exact polynomial.
 
-    Values are ``(...)`` for one polynomial, ``(..., m)`` for a vector of m. A model of one variable also
-    takes a number, and n ≠ 1 numbers in a row for n points; an array of shape (1,) is one point, as for
-    any d.
+    Values are ``(...)`` for one polynomial, ``(..., m)`` for a vector of m. A model of one variable
+    takes a number, too, and a row of n ≠ 1 numbers for n points; an array of shape (1,) is one point,
+    as for any d.
 
     ``executor="fused"`` evaluates the proven closed form of the transformer, ``"literal"`` carries
     out every matrix of it; :meth:`trace` always does.
@@ -111,7 +111,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def forward(self, x: Any) -> Tensor:
         """Evaluate at points given as tensor, array or nested list, coordinates last.
 
-        With one variable, a number or a row of numbers will do. The columns of a DataFrame are matched with the variables by name.
+        With one variable, a number or a row of numbers will do. The columns of a DataFrame are matched
+        with the variables by name.
         """
         if self.outside == "raise" and is_recording():
             raise self._no_values_error()
@@ -188,6 +189,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         """
         from exactformer.polynomials.export import onnx_file, write
 
+        if Path(path).suffix.lower() != ".onnx":
+            raise InputError(f"{path}: the name of an ONNX file ends with .onnx")
         write(onnx_file(self, executor), path)
 
     def to_numpy(self, executor: str | None = None) -> dict[str, NDArray[Any]]:
