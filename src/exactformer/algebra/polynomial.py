@@ -133,7 +133,7 @@ class Polynomial:
     def from_sympy(
         cls, expression: sympy.Expr | sympy.Poly, variables: Sequence[str] | None = None
     ) -> Polynomial:
-        """Build from a SymPy expression, ``Poly`` or ``Lambda``; the last two keep their variables' order.
+        """Build from a SymPy expression, ``Poly`` or ``Lambda``; the last two keep their order.
 
         Floats are the binary numbers they are.
         """

@@ -61,11 +61,9 @@ def name_list(names: Sequence[str], width: int = 80) -> str:
     ('b, a', 'x1, x2, …, x9')
     """
     text = ", ".join(names)
-    stem = re.sub("[0-9]+$", "", names[0]) if names else ""
-    first = names[0].removeprefix(stem) if names else ""
-    if len(names) > 6 and first.isdecimal() and len(first) < 10:
-        if list(names) == [f"{stem}{int(first) + i}" for i in range(len(names))]:
-            return f"{names[0]}, {names[1]}, …, {names[-1]}"
+    match = re.fullmatch("(.*?)([0-9]{1,9})", names[0]) if len(names) > 6 else None
+    if match and list(names) == [f"{match[1]}{int(match[2]) + i}" for i in range(len(names))]:
+        return f"{names[0]}, {names[1]}, …, {names[-1]}"
     if len(text) <= width:
         return text
     return f"{text[:width].rpartition(', ')[0]}, … ({len(names):,} in all)"

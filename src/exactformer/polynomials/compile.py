@@ -25,8 +25,10 @@ from exactformer.polynomials.model import PolynomialModel, proven_model
 from exactformer.polynomials.proof.certificate import EXECUTORS
 from exactformer.polynomials.proof.certify import prove
 from exactformer.polynomials.sizes import check_size
+from exactformer.progress import waiting
 
 
+@waiting("Compile and prove")
 def compile(
     target: Any,
     radius: int | float | Fraction | Decimal | str | None = None,

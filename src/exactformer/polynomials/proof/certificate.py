@@ -174,4 +174,5 @@ def counted(tokens: int, depth: int) -> str:
 
 
 def shortened(text: str, width: int = 90) -> str:
+    """Return a text cut to ``width`` characters, followed by its full length."""
     return text if len(text) <= width else f"{text[: width - 20]} … ({len(text):,} characters)"
