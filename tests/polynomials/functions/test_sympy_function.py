@@ -144,3 +144,13 @@ def test_functions_of_torch(f: object) -> None:
     model = ef.compile(f, domain=[(-1, 1)], tolerance=1e-6)
     point = torch.tensor([0.5], dtype=torch.float64)
     np.testing.assert_allclose(model(point), f(point)[0].detach(), atol=1e-6)
+
+
+def test_curves_take_them_too() -> None:
+    ours = ef.universality_curve(sympy.exp(x), [2, 4])
+    np.testing.assert_allclose(ours["error"], ef.universality_curve(np.exp, [2, 4])["error"])
+
+
+def test_a_function_without_values_is_refused_without_warnings() -> None:
+    with pytest.raises(InputError, match="not a finite number"):
+        ef.compile(np.log, domain=[(-1, 1)], tolerance=1e-3)

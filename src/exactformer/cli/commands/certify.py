@@ -51,7 +51,7 @@ def certify(
             "EXPR and --variables out"
         )
     target = None if expression is None else expression.strip()
-    with waiting("Prove", True):
+    with waiting("Prove", not as_json):
         certificate = prove(file, target, **options)
     if as_json:
         print_json({"file": str(file), "certificate": certificate.to_dict()})

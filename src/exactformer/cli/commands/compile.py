@@ -84,7 +84,7 @@ def compile(
 
     if radius is not None and domain is not None:
         raise InputError("give --radius for a ball or --domain for a box, not both")
-    with waiting("Compile and prove", True):
+    with waiting("Compile and prove", not as_json):
         model = compile_model(
             expression.strip(),
             radius_text(radius),

@@ -52,7 +52,7 @@ def demo(
 
     _step(screen, 1, f"Compile f₂* of Fang et al. (2022), d = 10, on ‖x‖ ≤ {_RADIUS}")
     polynomial = Polynomial.parse(LAW, _VARIABLES)
-    with waiting("Compile and prove", True):
+    with waiting("Compile and prove", not as_json):
         model = compile(polynomial, _RADIUS)
     screen.print(certificate_panel(model.certificate, model.blueprint))
 
@@ -64,14 +64,14 @@ def demo(
     _step(screen, 3, "Save it, prove the file from scratch, then alter one weight by a millionth")
     out.mkdir(parents=True, exist_ok=True)
     model.save(file)
-    with waiting("Prove both files", True):
+    with waiting("Prove both files", not as_json):
         refusal = _prove_and_tamper(file)
     _check_off(screen, f"{file} is certified")
     _check_off(screen, f"the altered copy is refused: {refusal}")
 
     _step(screen, 4, "Draw it")
     figure = accuracy_figure(model, polynomial, errors, f"${polynomial.latex()}$, as a transformer")
-    with waiting("Draw", True):
+    with waiting("Draw", not as_json):
         for path in figures:
             save_figure(figure, path)
     _check_off(screen, f"{figures[0]} and {figures[1]}")

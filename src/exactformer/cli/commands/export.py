@@ -66,7 +66,7 @@ def export(
     if target.suffix.lower() != ending:
         raise InputError(f"{target}: write {ending} for --format {format}")
     check_free(force, target)
-    with waiting("Prove and export", True):
+    with waiting("Prove and export", not as_json):
         model = load(
             file,
             dtype=torch_dtype(dtype),

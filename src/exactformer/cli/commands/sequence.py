@@ -95,7 +95,7 @@ def sequence(
         raise InputError("--tolerance, --sharpness and --ramp belong to --realisation softmax-relu")
     target = sequence_map(name, None if weights is None else _read_weights(weights))
     low, high = _interval(support)
-    with waiting("Evaluate the map on the grid, build the layers, prove them", True):
+    with waiting("Evaluate the map on the grid, build the layers, prove them", not as_json):
         model = compile_sequence(
             target,
             tokens=tokens,
@@ -111,7 +111,7 @@ def sequence(
         if modulus is not None:
             model = model.bounded(modulus, target=target)
     example = _example(at, model)
-    with waiting(f"Measure the error on {samples:,} random inputs", True):
+    with waiting(f"Measure the error on {samples:,} random inputs", not as_json):
         measured = _measure(model, target, samples)
     if out is not None:
         model.save(out)

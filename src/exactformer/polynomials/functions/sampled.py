@@ -59,6 +59,7 @@ class BoxFunction:
             )
         return values
 
+    @np.errstate(all="ignore")  # what is not finite is refused, with its place
     def _values(self, x: Array) -> Array:
         while self._kinds:
             try:
