@@ -50,7 +50,7 @@ class Target:
         work = Work()
         found = [Polynomial.coerce(part, variables, work) for part in parts]
         if variables is None:
-            variables = _common_variables(parts, found)
+            variables = common_variables(parts, [polynomial.variables for polynomial in found])
         return cls(tuple(polynomial.on(variables) for polynomial in found), True)
 
     @property
@@ -116,16 +116,20 @@ def components(target: object) -> list[object] | None:
     return list(target)
 
 
-def _common_variables(parts: Sequence[object], found: Sequence[Polynomial]) -> Sequence[str]:
-    """Return the variables of all components, in natural order unless all have the same."""
-    names = sorted({name for p in found for name in p.variables}, key=natural_order)
-    for part, polynomial in zip(parts, found, strict=True):
+def common_variables(parts: Sequence[object], orders: Sequence[Sequence[str]]) -> Sequence[str]:
+    """Return the variables of all components: in natural order, unless all have the same order.
+
+    Raises:
+        ParseError: if a name in a text may be a product of others.
+        InputError: if components that name no variables stand next to others.
+    """
+    names = sorted({name for order in orders for name in order}, key=natural_order)
+    for part, order in zip(parts, orders, strict=True):
         if isinstance(part, str):
             check_names(part, names)
-        elif isinstance(part, Mapping | np.ndarray) and set(polynomial.variables) != set(names):
+        elif isinstance(part, Mapping | np.ndarray) and set(order) != set(names):
             raise InputError(
                 f"dicts and arrays name no variables, and other components have {', '.join(names)}; "
                 "say which are meant: variables=[…]"
             )
-    first = found[0].variables
-    return first if all(p.variables == first for p in found) else names
+    return orders[0] if all(order == orders[0] for order in orders) else names

@@ -10,7 +10,7 @@ import sympy
 import torch
 
 import exactformer as ef
-from exactformer.errors import InputError, NotPolynomialError
+from exactformer.errors import InputError, NotPolynomialError, ParseError
 from exactformer.polynomials.functions.sympy_function import SympyFunction, is_function
 
 x, y = sympy.symbols("x y")
@@ -63,6 +63,16 @@ def test_the_order_of_variables_is_natural_or_given() -> None:
 def test_vectors_may_hold_polynomials_too(vector: object) -> None:
     model = ef.compile(vector, **BOX)
     np.testing.assert_allclose(model([0.5, 0.5]), [np.sin(0.5), 0.25], atol=1e-8)
+
+
+def test_components_without_names_do_not_guess_which_variables_are_meant() -> None:
+    vector = [sympy.sin(x), {(1, 1): 1}]
+    with pytest.raises(InputError, match="name no variables"):
+        ef.compile(vector, **BOX)
+    model = ef.compile(vector, variables=["x", "y"], **BOX)
+    np.testing.assert_allclose(model([0.5, 0.5]), [np.sin(0.5), 0.25], atol=1e-8)
+    with pytest.raises(ParseError, match="write alpha beta"):
+        ef.compile([sympy.sin(sympy.Symbol("alpha")), "beta + alphabeta"], **BOX)
 
 
 def test_without_box_or_tolerance_the_refusal_names_both() -> None:

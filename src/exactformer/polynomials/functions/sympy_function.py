@@ -12,7 +12,7 @@ from exactformer.algebra import Polynomial, Target
 from exactformer.algebra.numpy_polynomials import KINDS
 from exactformer.algebra.ring import natural_order
 from exactformer.algebra.sympy_trees import is_sympy, unwrapped
-from exactformer.algebra.target import components
+from exactformer.algebra.target import common_variables, components
 from exactformer.core.arrays import Array
 from exactformer.errors import InputError, NotPolynomialError
 
@@ -59,20 +59,20 @@ class SympyFunction:
     def __init__(self, target: Any, variables: Sequence[str] | None = None) -> None:
         parts = components(target)
         self._vector = parts is not None
-        self._expressions, orders = [], []
-        for part in [target] if parts is None else parts:
-            expression, symbols = unwrapped(
-                part if is_sympy(part) else Polynomial.coerce(part).to_sympy()
-            )
-            self._expressions.append(expression)
-            orders.append([str(symbol) for symbol in symbols])
-            if len(set(orders[-1])) < len(symbols):
+        parts = [target] if parts is None else parts
+        plain = [
+            unwrapped(part if is_sympy(part) else Polynomial.coerce(part, variables).to_sympy())
+            for part in parts
+        ]
+        self._expressions = [expression for expression, _ in plain]
+        orders = [[str(symbol) for symbol in symbols] for _, symbols in plain]
+        for expression, order in zip(self._expressions, orders, strict=True):
+            if len(set(order)) < len(order):
                 raise InputError(f"{expression} has two symbols of one name; rename one of them")
-        names = sorted({name for order in orders for name in order}, key=natural_order)
-        names = orders[0] if all(order == orders[0] for order in orders) else names
-        self.variables = tuple(names if variables is None else variables)
+        self.variables = tuple(common_variables(parts, orders) if variables is None else variables)
         """The order of the coordinates."""
-        if missing := [name for name in names if name not in self.variables]:
+        used = {name for order in orders for name in order}
+        if missing := sorted(used - set(self.variables), key=natural_order):
             raise InputError(f"the function uses {', '.join(missing)}; variables= leaves it out")
         text = str(target)
         self.__name__ = text if len(text) <= _LONGEST_NAME else "the SymPy function"
