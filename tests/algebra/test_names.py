@@ -11,7 +11,23 @@ from exactformer.algebra.names import FUNCTIONS, GREEK, misreading
 from exactformer.errors import ParseError, UnknownVariableError
 
 LETTERS = "abcdfghjklmnpqrstuvwxyz"
-WORDS = ("alpha", "temp", "mass", "age", "bmi", "oxygen", "x_max", "_w", "x1", "x10", "z12", "x_1")
+WORDS = (
+    "alpha",
+    "temp",
+    "mass",
+    "age",
+    "bmi",
+    "oxygen",
+    "x_max",
+    "_w",
+    "x1",
+    "x10",
+    "z12",
+    "x_12",
+    "temp_1",
+    "hr_mean",
+    "x_1",
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +41,9 @@ WORDS = ("alpha", "temp", "mass", "age", "bmi", "oxygen", "x_max", "_w", "x1", "
         ("2x1x2", 2, "x1 x2"),
         ("x2y", 1, "x2 y"),
         ("ax1 + b", 1, "a x1"),
+        ("3x_1x_2", 2, "x_1 x_2"),
+        ("x_{1}x_1y_{2}", 6, "x_1 y_2"),
+        ("ax_1 + b", 1, "a x_1"),
         ("abcd", 1, "a b c d"),
         ("wxyz", 1, "w x y z"),
         ("αβ", 1, "α β"),

@@ -2,8 +2,8 @@
 
 ``2xy`` is 2·x·y to whoever writes it, and a name to a grammar that reads words. So letters side by side
 are one name only where nobody could mean a product: a single letter, with digits or not (``x``,
-``x12``); letters with an underscore (``x_max``); a Greek letter by name (``alpha``); or what looks like
-a word (``temp``, ``bmi``). Everything else has to be declared, and is otherwise refused.
+``x12``, ``x_1``); letters behind an underscore (``x_max``); a Greek letter by name (``alpha``); or what
+looks like a word (``temp``, ``bmi``). Everything else has to be declared, and is otherwise refused.
 """
 
 from __future__ import annotations
@@ -84,12 +84,11 @@ def product_of(name: str, names: Collection[str]) -> list[str]:
 
 def _letters(name: str) -> list[str]:
     """Return the factors of what does not look like one name."""
-    if "_" in name:
+    plain = re.sub("_(?=[0-9])", "", name)  # x_1 is x1; x_max and _w are nobody's products
+    stem = plain.rstrip("0123456789")
+    if "_" in plain or not stem or (stem.isalpha() and (len(stem) == 1 or _is_word(stem))):
         return []
-    prefix = name.rstrip("0123456789")
-    if not re.search(r"[0-9]", prefix) and (len(prefix) == 1 or _is_word(prefix)):
-        return []
-    return re.findall(r"[^0-9][0-9]*", name)
+    return re.findall("[^0-9_]_?[0-9]*", name)
 
 
 def _is_word(letters: str) -> bool:
