@@ -4,7 +4,7 @@ from contextlib import redirect_stderr
 
 import pytest
 
-from exactformer.progress import duration, progress
+from exactformer.progress import duration, progress, waiting
 
 
 class Terminal(io.StringIO):
@@ -71,3 +71,49 @@ def test_outside_a_terminal_only_those_who_ask_get_lines(capsys, clock):
 )
 def test_durations_read_as_one_says_them(seconds, text):
     assert duration(seconds) == text
+
+
+@pytest.fixture
+def instant(monkeypatch):
+    """Timers that go off at once."""
+
+    class Timer:
+        def __init__(self, seconds, action):
+            assert seconds == 2
+            self.start = action
+            self.cancel = self.join = lambda: None
+
+    monkeypatch.setattr("threading.Timer", Timer)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def test_a_spinner_says_what_takes_long_and_goes_away(instant):
+    with redirect_stderr(Terminal()) as terminal:
+        with waiting("Prove [sic]", True):
+            pass
+        shown = terminal.getvalue()
+        with pytest.raises(KeyboardInterrupt), waiting("Prove", True):
+            raise KeyboardInterrupt
+    assert "Prove [sic] …" in shown
+    assert shown.endswith("\x1b[2K")  # the line is wiped
+
+
+def test_no_spinner_outside_a_terminal_or_in_a_script(instant, capsys, monkeypatch):
+    with waiting("Prove", True):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.delattr("sys.ps1", raising=False)
+    with redirect_stderr(Terminal()) as terminal, waiting("Prove"):
+        pass
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr("sys.ps1", ">>> ", raising=False)
+    with redirect_stderr(Terminal()) as terminal, waiting("Prove"):
+        pass
+    assert "Prove" in terminal.getvalue()
+
+
+def test_short_work_shows_no_spinner(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(Terminal()) as terminal, waiting("Prove", True):
+        pass
+    assert terminal.getvalue() == ""

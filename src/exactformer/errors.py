@@ -29,6 +29,10 @@ class InputError(ExactformerError, ValueError):
     """An argument or a point has the wrong type, shape or value."""
 
 
+class NotPolynomialError(InputError):
+    """A SymPy expression is not a polynomial with rational coefficients."""
+
+
 class NotEquivariantError(InputError):
     """A sequence map declared equivariant is not: two orders of the same tokens show it."""
 

@@ -58,6 +58,36 @@ def progress(
             yield update
 
 
+@contextmanager
+def waiting(what: str, show: bool | None = None) -> Iterator[None]:
+    """Show a spinner in a terminal once the work inside takes longer than two seconds.
+
+    ``show=None`` shows it only where Python is used interactively.
+    """
+    from threading import Timer
+
+    if not sys.stderr.isatty() or not (hasattr(sys, "ps1") if show is None else show):
+        yield
+        return
+    stack = ExitStack()
+
+    def spin() -> None:
+        from rich.console import Console
+        from rich.text import Text
+
+        stack.enter_context(Console(stderr=True).status(Text(f"{what} …")))
+
+    timer = Timer(PATIENCE, spin)
+    timer.daemon = True
+    timer.start()
+    with stack:
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()  # a spinner that has just begun is ended, too
+
+
 def duration(seconds: float) -> str:
     """Return a length of time as one reads it.
 

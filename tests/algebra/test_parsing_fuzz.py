@@ -17,7 +17,8 @@ PIECES = [
         "x y z x1 x2 x10 _a é α ς ٣ 0 1 2 3 7 10 0.5 .5 5. 1e3 1e-3 1e9999 2e 99999 "
         "+ - − * ** ^ / ( ) · × ² ³ ⁰ ¹² ^^ // () (( )) , ; : ' \" [ ] { } = == != < > | & % $ # @ ! ? "
         "~ \\ . .. ... lambda import __import__ eval exec os system sin exp max True None inf nan 1j "
-        "0x1f 1_000 \u200b \u00a0 \ufeff \u2028 \ud800 \U0001d465"
+        "xy x1x2 ax temp pi αβ x_{1} _{ ^{2} ^{ \\frac \\frac{1}{2} }{ \\cdot \\alpha \\left( \\right) "
+        "\\mathrm{ab} \\, \\sqrt 0x1f 1_000 \u200b \u00a0 \ufeff \u2028 \ud800 \U0001d465"
     ).split(" "),
     *[" ", "\t", "\n", "\0", "\x1b", "\x1c", ""],
 ]
@@ -29,6 +30,7 @@ SEEDS = (
     "−3·x²y³ × (z - 1)**2",
     "__import__('os').system('false')",
     "(lambda: x)()",
+    r"\frac{3}{4} x_{1}^{2} \cdot \left(y - \alpha\right)^{3}",
 )
 
 

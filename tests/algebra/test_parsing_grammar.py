@@ -61,6 +61,84 @@ def test_spelling(text: str, terms: dict[tuple[int, int], Fraction]) -> None:
     assert Polynomial.parse(text, ["x", "y"]).terms() == terms
 
 
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        (r"x^{2} + \frac{1}{2} y", {(2, 0): 1, (0, 1): Fraction(1, 2)}),
+        (r"\frac{x + y}{3}", {(1, 0): Fraction(1, 3), (0, 1): Fraction(1, 3)}),
+        (r"-\dfrac{-1}{4}x \cdot y", {(1, 1): Fraction(1, 4)}),
+        (r"3 \times \left(x - y\right)^{2}", {(2, 0): 3, (1, 1): -6, (0, 2): 3}),
+        (r"(\frac{x}{2})^{3}\,y", {(3, 1): Fraction(1, 8)}),
+        (r"\frac{\frac{1}{2}}{3} x + \mathrm{y}", {(1, 0): Fraction(1, 6), (0, 1): 1}),
+        (r"x \quad y\ ", {(1, 1): 1}),
+    ],
+)
+def test_latex_spelling(text: str, terms: dict[tuple[int, int], Fraction]) -> None:
+    assert Polynomial.parse(text.rstrip("\\ "), ["x", "y"]).terms() == terms
+
+
+@given(polynomials(max_width=1300))
+@settings(max_examples=200)
+def test_printed_latex_parses_back_to_the_same_polynomial(p: Polynomial) -> None:
+    assert Polynomial.parse(p.latex(), p.variables) == p
+
+
+@given(polynomials(max_width=300, dense_limit=40))
+@settings(max_examples=60)
+def test_latex_of_sympy_parses_back(p: Polynomial) -> None:
+    assert Polynomial.parse(sympy.latex(p.to_sympy()), p.variables) == p
+
+
+@pytest.mark.parametrize(
+    "name", ["x", "x1", "x_1", "x_", "_w", "α", "alpha_12", "speed", "x1y", "é"]
+)
+def test_names_survive_latex(name: str) -> None:
+    p = Polynomial.from_terms({(2,): 3}, [name])
+    assert Polynomial.parse(p.latex(), [name]) == p
+
+
+def test_a_subscript_is_the_declared_spelling_and_never_one_of_two() -> None:
+    assert Polynomial.parse("x_{12}").variables == ("x_12",)
+    assert Polynomial.parse("x_{12}", ["x12"]).variables == ("x12",)
+    assert Polynomial.parse(r"\alpha_{1} \beta").variables == ("alpha_1", "beta")
+    with pytest.raises(ParseError, match="may be x_1 or x1"):
+        Polynomial.parse("x_{1}", ["x1", "x_1"])
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        (r"2\frac{1}{2}", 2),
+        (r"\frac12", 6),
+        (r"\frac{1}{x}", 9),
+        (r"\frac{1}{0}", 9),
+        (r"\frac{1}{2}^2", 12),
+        (r"\frac{1}", 9),
+        (r"\frac{1}{2", 9),
+        ("x^{2", 5),
+        ("x^{2)", 5),
+        ("x^{y}", 4),
+        ("{x}", 1),
+        ("x{2}", 2),
+        ("x}", 2),
+        ("x_{i,j}", 2),
+        (r"\sqrt{x}", 1),
+        (r"\foo x", 1),
+        (r"\mathrm{a b}", 1),
+        ("x\\", 2),
+    ],
+)
+def test_latex_errors_point_at_the_column(text: str, column: int) -> None:
+    with pytest.raises(ParseError) as caught:
+        Polynomial.parse(text)
+    assert caught.value.column == column
+
+
+def test_an_equation_is_refused_with_what_to_give() -> None:
+    with pytest.raises(ParseError, match="give one side of it"):
+        Polynomial.parse("y = x^2")
+
+
 def test_a_letter_e_after_a_number_is_a_variable_unless_digits_follow() -> None:
     assert Polynomial.parse("2e").terms() == {(1,): 2}
     assert Polynomial.parse("2 e5").variables == ("e5",)

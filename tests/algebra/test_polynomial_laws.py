@@ -131,7 +131,10 @@ def test_on_refuses_to_drop_a_variable_that_is_used() -> None:
         lambda: Polynomial.parse("x") ** 0.5,  # type: ignore[operator]
         lambda: Polynomial.parse("x") + Polynomial.parse("y"),
         lambda: Polynomial.parse("x") + None,
-        lambda: Polynomial.coerce(3),
+        lambda: Polynomial.coerce(True),
+        lambda: Polynomial.coerce(None),
+        lambda: Polynomial.coerce(1j),
+        lambda: Polynomial.coerce(float("nan")),
     ],
 )
 def test_what_is_not_exact_is_refused(build: object) -> None:

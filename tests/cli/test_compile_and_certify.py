@@ -106,3 +106,12 @@ def test_certify_reads_fewer_variables_over_the_models_own(call, tmp_path):
     file = tmp_path / "law.safetensors"
     call("compile", "y^2", "--variables", "x,y,z", "-o", file)
     assert call("certify", file, "y^2").code == 0
+
+
+def test_text_may_be_latex_and_a_declared_name_is_one(call):
+    told = call("compile", r"\frac{1}{2} x^{2} \cdot y", "--variables", "y,x", "--json").json
+    assert (told["target"], told["variables"]) == ("1/2 y x^2", ["y", "x"])
+    assert call("compile", "x + xy", "--variables", "x,xy", "--json").json["variables"] == [
+        "x",
+        "xy",
+    ]

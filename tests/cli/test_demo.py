@@ -54,6 +54,15 @@ def test_a_folder_that_cannot_be_made_is_a_message(call, here):
     assert answer.err.startswith("error: demo: ")
 
 
+def test_a_demo_that_is_broken_off_leaves_no_folder(call, here, monkeypatch):
+    def broken_off(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("exactformer.cli.support.trial.observed_errors", broken_off)
+    assert call("demo", "-o", "tour", "--points", "10").code == 130
+    assert not (here / "tour").exists()
+
+
 def test_no_points_are_too_few(call):
     assert call("demo", "--points", "0").code == 2
 

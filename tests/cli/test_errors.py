@@ -12,7 +12,16 @@ DENSE = "(a + b + c + d + f + g + h + i + j + k + l + m)^9"
 COMPILE = {
     "an empty text": (["compile", ""], "ParseError", r"text ends where .* \(column 1\)"),
     "text that is no polynomial": (["compile", "x1 + * x2"], "ParseError", "column 6"),
-    "a function": (["compile", "sin(x)"], "ParseError", r"sin\(…\) is a function"),
+    "a function": (
+        ["compile", "sin(x)"],
+        "ParseError",
+        r"sin is a function, .* in Python, ef\.compile",
+    ),
+    "a product without a space": (
+        ["compile", "x^2 + 2xy + y^2"],
+        "ParseError",
+        r"write x y \(or x\*y\), or declare it .* \(column 8\)",
+    ),
     "code": (
         ["compile", "__import__('os').system('true')"],
         "ParseError",

@@ -86,3 +86,11 @@ def test_mistakes_are_explained_and_leave_nothing_behind(call, model, options, m
 def test_help_shows_examples(call):
     shown = call("export", "--help").out
     assert "exactformer export law.safetensors --format numpy" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("onnx", "txt"), ("numpy", "onnx"), ("torch", "npz")])
+def test_another_ending_is_refused_before_any_work(call, model, kind, ending):
+    answer = call("export", model, "--format", kind, "-o", model.with_suffix(f".{ending}"))
+    assert answer.code == 2
+    assert f"for --format {kind}" in answer.err
+    assert not model.with_suffix(f".{ending}").exists()

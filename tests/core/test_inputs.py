@@ -1,5 +1,8 @@
 """Inputs of every family: columns by their names, numbers never rounded without a word."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,7 +60,7 @@ def test_a_frame_with_other_names_is_refused_with_both_and_a_way_out(law, column
     message = str(caught.value)
     assert f"columns {columns[0]}, {columns[1]}" in message
     assert "variables a, b" in message
-    assert "frame[list(model.blueprint.variables)]" in message
+    assert "frame[list(model.variables)]" in message
     assert ".to_numpy()" in message
 
 
@@ -65,7 +68,7 @@ def test_a_column_too_many_is_refused(law):
     frame = pd.DataFrame({"a": [0.1], "b": [0.2], "time": [3.0]})
     with pytest.raises(InputError, match="columns a, b, time"):
         law(frame)
-    assert law(frame[list(law.blueprint.variables)]) == law([[0.1, 0.2]])
+    assert law(frame[list(law.variables)]) == law([[0.1, 0.2]])
 
 
 def test_sequences_have_no_names_that_columns_could_match(sort, coupling):
@@ -106,6 +109,48 @@ def test_integers_beyond_float64_are_refused_by_sequence_models(sort):
         sort(torch.tensor([[2**60 + 1], [0]]))
 
 
-def test_points_of_one_variable_are_told_their_axis():
+ONE, PAIR = "x^2 - x/3", "x^2; 1 - x"
+"""A polynomial of one variable, and a vector of two."""
+
+
+@pytest.mark.parametrize("executor", ["fused", "literal"])
+@pytest.mark.parametrize("target", [ONE, PAIR])
+def test_of_one_variable_a_number_is_a_point_and_numbers_in_a_row_are_points(target, executor):
+    model = ef.compile(target, executor=executor)
+    outputs = model([0.5]).shape
+    row = np.linspace(-1, 1, 5)
+    assert outputs == (() if target == ONE else (2,))
+    for number in (0.5, np.float64(0.5), np.array(0.5), torch.tensor(0.5, dtype=torch.float64)):
+        assert torch.equal(model(number), model([0.5]))
+    for points in (row, row.tolist(), torch.as_tensor(row), pd.Series(row)):
+        assert torch.equal(model(points), model(row[:, None]))
+    assert model(row).shape == (5, *outputs)
+    assert model(np.zeros(0)).shape == (0, *outputs)
+
+
+def test_a_row_of_one_number_is_one_point_as_in_any_dimension():
+    model = ef.compile(ONE)
+    assert model([0.5]).shape == ()
+    assert model([[0.5]]).shape == (1,)
+
+
+def test_of_one_variable_exact_and_trace_take_a_number():
+    model = ef.compile(ONE)
+    for number in (Fraction(1, 3), 0.25, 1, Decimal("0.1"), np.float32(0.1), np.array(0.5)):
+        assert model.exact(number) == model.exact([getattr(number, "item", lambda n=number: n)()])
+    assert torch.equal(model.trace(0.5)["output"], model.trace([0.5])["output"])
+    with pytest.raises(InputError, match="1 coordinates, not 2"):
+        model.exact([0.5, 0.25])
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 4)])
+def test_points_of_one_variable_are_told_their_axis(shape):
     with pytest.raises(InputError, match=r"give x\[\.\.\., None\]"):
-        ef.compile("x^2")(np.linspace(0, 1, 5))
+        ef.compile("x^2")(np.zeros(shape))
+
+
+def test_of_two_variables_a_number_or_another_row_is_refused():
+    model = ef.compile("x + y")
+    for points in (0.5, [0.5], [0.1, 0.2, 0.3]):
+        with pytest.raises(InputError, match=r"2 coordinates \(x, y\)"):
+            model(points)

@@ -213,3 +213,9 @@ def test_a_file_is_replaced_whole_or_not_at_all(
     assert (list(tmp_path.iterdir()), file.read_bytes()) == ([file], b"old")
     exporting.write(b"new", file)
     assert (list(tmp_path.iterdir()), file.read_bytes()) == ([file], b"new")
+
+
+def test_the_name_of_an_onnx_file_ends_with_onnx(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.txt: the name of an ONNX file ends with \.onnx"):
+        ef.compile("x^2").to_onnx(tmp_path / "a.txt")
+    assert not list(tmp_path.iterdir())

@@ -300,3 +300,28 @@ def test_values_beyond_the_format_are_refused() -> None:
         ef.compile("x^100", radius=10**6)
     with pytest.raises(RoundingError, match="construction='scaled'"):
         ef.compile(*("x^10", 10**9), construction="paper", dtype=torch.float32, executor="literal")
+
+
+def test_the_order_of_variables_is_part_of_every_print() -> None:
+    model = ef.compile("x^5 + 5 z w")
+    assert model.variables == ("w", "x", "z")
+    assert "variables   w, x, z" in str(model.certificate)
+    assert "variables w, x, z; on ‖x‖ ≤ 1" in str(model)
+    given = ef.compile("x + y", variables=["y", "x", "u"])
+    assert given.variables == ("y", "x", "u")
+    assert "variables y, x, u" in str(given)
+
+
+def test_a_printed_model_says_what_it_is() -> None:
+    assert str(ef.compile("x^2 - 1/3", radius=2)).splitlines() == [
+        "PolynomialModel(",
+        "  x^2 - 1/3",
+        "  variables x; on ‖x‖ ≤ 2",
+        "  scaled: 1 token, 1 block, run as its proven closed form (fused)",
+        "  (transformer): FusedTransformer()",
+        ")",
+    ]
+    assert "run as every matrix (literal)" in str(ef.compile("x^2", executor="literal"))
+    wave = ef.compile(np.sin, domain=[(0, 1)], tolerance=1e-6)
+    assert wave.variables == ("x",)
+    assert "sin by a polynomial of degree" in str(wave)

@@ -1,24 +1,24 @@
-"""Text to polynomial, by a grammar. Nothing is ever evaluated as code.
+r"""Text to polynomial, by a grammar. Nothing is ever evaluated as code.
 
 ::
 
     sum      := ["+"|"-"] product {("+"|"-") product}
     product  := power {["*"] power | "/" power}
-    power    := atom [("^"|"**") integer] | atom superscript
+    power    := atom [("^"|"**") exponent] | atom superscript | "\frac{" sum "}{" sum "}"
     atom     := number | name | "(" sum ")"
+    exponent := integer | "(" integer ")" | "{" integer "}"
 
-A star may be left out before a name or a parenthesis: ``5 x3 x4``, ``2(x+y)^3``. Products and
-quotients associate to the left, so ``1/2 x`` is half of x; a quotient's divisor is a number.
-Decimals are exact: ``0.1`` is 1/10. Terms without parentheses are collected, not multiplied out, so
-reading is linear in the text; multiplying out parentheses has a budget.
+A star may be left out before a name or a parenthesis: ``5 x3 x4``, ``2(x+y)^3``; what may be one name
+or a product, ``xy``, has to be declared (:mod:`exactformer.algebra.names`). Products and quotients
+associate to the left, so ``1/2 x`` is half of x; a quotient's divisor is a number. Decimals are exact:
+``0.1`` is 1/10. Terms without parentheses are collected, not multiplied out, so reading is linear in
+the text; multiplying out parentheses has a budget.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from flint import fmpq, fmpq_mpoly, fmpz
 
@@ -32,41 +32,22 @@ from exactformer.algebra.limits import (
     check_sum,
     check_variables,
 )
+from exactformer.algebra.names import FUNCTIONS, function_problem, misreading, product_of, twins
 from exactformer.algebra.rational import bits
 from exactformer.algebra.ring import Exponents, natural_order, ring
+from exactformer.algebra.tokens import Token, tokens
 from exactformer.errors import InputError, ParseError, SizeError, UnknownVariableError
 
 MAX_TEXT = 10_000_000
-MAX_NAME = 1_000
 MAX_NESTING = 100
 MAX_DIGITS = 60_300  # what that many bits can hold, so that printed polynomials parse back
 
 _GCD = 4  # what reducing a fraction costs more than a multiplication
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-# Almost every token; names with letters beyond ASCII, superscripts and rarer signs are read below.
-_COMMON = re.compile(
-    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*(?![A-Za-z_0-9]|[^\x00-\x7f]))|(?P<sign>\*\*|[-+*/^()]))"
-)
-_SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
-_OPERATORS = {"+": "+", "-": "-", "−": "-", "*": "*", "·": "*", "×": "*", "/": "/", "^": "^"}
-_SIGNS = {**_OPERATORS, "**": "^", "(": "(", ")": ")"}
-_FUNCTIONS = frozenset(
-    "abs acos asin atan cbrt ceil cos cosh erf exp floor ln log log10 log2 max min mod relu round "
-    "sign sin sinh softmax sqrt tan tanh".split()
-)
 
 SparseExponents = tuple[tuple[int, int], ...]
 """A monomial as (variable, power) pairs in ascending order of variable."""
-
-
-class Token(NamedTuple):
-    """A piece of the text: its kind, its text and its column (from 1)."""
-
-    kind: str
-    text: str
-    column: int
 
 
 def parse(
@@ -96,69 +77,48 @@ def check_text(text: str) -> None:
         )
 
 
-def _tokens(text: str) -> Iterator[Token]:
-    position, end = 0, len(text.rstrip())
-    names: set[str] = set()
-    while position < end:
-        match = _COMMON.match(text, position)
-        if match is not None:
-            kind = str(match.lastgroup)
-            piece = match[kind]
-            position = match.end()
-            token = Token(
-                _SIGNS[piece] if kind == "sign" else kind, piece, position - len(piece) + 1
-            )
-        else:
-            token, position = _rare(text, position, end)
-        if token.kind == "name" and token.text not in names:
-            if len(token.text) > MAX_NAME:
-                raise ParseError(
-                    f"the name has {len(token.text):,} characters, the limit is {MAX_NAME:,}; "
-                    "choose a shorter one",
-                    text,
-                    token.column,
-                )
-            names.add(token.text)
-            check_variables(len(names), exactly=False)
-        yield token
-    yield Token("end", "", end + 1)
-
-
-def _rare(text: str, position: int, end: int) -> tuple[Token, int]:
-    while text[position].isspace():
-        position += 1
-    start, character = position, text[position]
-    if character in _OPERATORS:
-        kind, position = _OPERATORS[character], position + 1
-    elif character.isalpha() or character == "_":
-        kind = "name"
-        while position < end and (
-            text[position].isalpha() or text[position] == "_" or text[position] in "0123456789"
-        ):
-            position += 1
-    elif match := _SUPERSCRIPT.match(text, position):
-        kind, position = "superscript", match.end()
-    else:
-        raise ParseError(f"unexpected character {character!r}", text, position + 1)
-    return Token(kind, text[start:position], start + 1), position
-
-
 def _variables(text: str, variables: Sequence[str] | None) -> tuple[str, ...]:
-    names = (token for token in _tokens(text) if token.kind == "name")
+    known = None if variables is None else set(variables)
+    names: dict[str, Token] = {}
+    for token in tokens(text, known):  # to the end: an unreadable character is reported first
+        if token.kind == "name":
+            names.setdefault(token.text, token)
     if variables is None:
-        return tuple(sorted({token.text for token in names}, key=natural_order))
-    known = set(variables)
-    unknown: Token | None = None
-    for token in names:  # to the end: a character that nothing knows is the first thing to report
-        if unknown is None and token.text not in known:
-            unknown = token
-    if unknown is not None:
-        raise UnknownVariableError(
-            f"unknown variable {unknown.text!r}; variables are {', '.join(variables)}",
-            text,
-            unknown.column,
-        )
+        _check_names(text, names, names)
+        return tuple(sorted(names, key=natural_order))
+    for token in names.values():
+        if token.text not in variables:
+            raise UnknownVariableError(_unknown(token.text, variables), text, token.column)
     return tuple(variables)
+
+
+def check_names(text: str, names: Collection[str]) -> None:
+    """Refuse a name of the text that may be a product of ``names``, which other texts use, too."""
+    own = {token.text: token for token in tokens(text) if token.kind == "name"}
+    _check_names(text, own, names)
+
+
+def _check_names(text: str, own: Mapping[str, Token], names: Collection[str]) -> None:
+    for token in own.values():
+        if problem := misreading(token.text, names):
+            raise ParseError(problem, text, token.column)
+    if alike := twins(names):
+        place = own.get(alike[1]) or own.get(alike[0])
+        if place is not None:
+            raise ParseError(
+                f"{alike[0]} and {alike[1]} look like one variable; write one of them, or declare "
+                "both with variables=",
+                text,
+                place.column,
+            )
+
+
+def _unknown(name: str, variables: Sequence[str]) -> str:
+    if name in FUNCTIONS:
+        return function_problem(name)
+    factors = product_of(name, variables)
+    product = f"; write {' '.join(factors)} for the product" if factors else ""
+    return f"unknown variable {name!r}; variables are {', '.join(variables)}{product}"
 
 
 @dataclass
@@ -182,14 +142,16 @@ class _Parser:
     def __init__(self, text: str, index: dict[str, int], work: Work) -> None:
         self.text, self.index = text, index
         self.ring = ring(len(index))
-        self.tokens = _tokens(text)
+        self.tokens = tokens(text, index)
         self.here = next(self.tokens)
         self.work = work
 
     def polynomial(self) -> fmpq_mpoly:
         result = self.sum(depth=0)
-        if self.here.kind == ")":
+        if self.here.kind in (")", "}"):
             self.fail("this parenthesis closes nothing")
+        if self.here.kind == "{":
+            self.fail("braces stand behind ^, _ and \\frac only; write parentheses")
         polynomial = self.expand(result)
         self.limit_bits(_height(polynomial), self.here)
         return polynomial
@@ -230,7 +192,7 @@ class _Parser:
             elif token.kind == "/":
                 self.take()
                 self.divide(product, depth)
-            elif token.kind in ("name", "("):
+            elif token.kind in ("name", "(", "frac"):
                 self.multiply(product, depth)
             elif token.kind == "number":
                 self.fail(f"a number cannot follow a factor; write ^{token.text} or *{token.text}")
@@ -241,13 +203,14 @@ class _Parser:
         token = self.here
         if token.kind == "number":
             self.take()
+            if self.here.kind == "frac":
+                self.fail(r"a number and a fraction: write 2 \cdot \frac{1}{2}, or 2 + \frac{1}{2}")
             self.scale(product, self.number(token), self.exponent(), token)
         elif token.kind == "name":
             self.take()
-            if token.text in _FUNCTIONS and self.here.kind == "(":
+            if token.text in FUNCTIONS and self.here.kind == "(":
                 self.fail(
-                    f"{token.text}(…) is a function, not a polynomial; pass a Python function "
-                    f"with a domain instead, or write {token.text}*(…) for a product",
+                    f"{token.text} is declared as a variable; write {token.text}*(…) for a product",
                     token,
                 )
             variable, exponent = self.index[token.text], self.exponent()
@@ -255,13 +218,15 @@ class _Parser:
                 product.powers[variable] = product.powers.get(variable, 0) + exponent
                 self.limit_degree(product.powers[variable], token)
         elif token.kind == "(":
-            self.multiply_group(product, depth)
+            self.multiply_sum(product, self.group(depth, ")"), self.exponent(), token)
+        elif token.kind == "frac":
+            self.multiply_fraction(product, depth)
         elif token.kind == "end":
             self.fail("the text ends where a number, a variable or '(' should stand")
         else:
             self.fail(f"expected a number, a variable or '(' but found {token.text!r}")
 
-    def multiply_group(self, product: _Product, depth: int) -> None:
+    def group(self, depth: int, closing: str) -> _Sum:
         opening = self.take()
         if depth >= MAX_NESTING:
             self.fail(
@@ -269,10 +234,27 @@ class _Parser:
                 opening,
             )
         group = self.sum(depth + 1)
-        if self.here.kind != ")":
+        if self.here.kind != closing:
             self.fail("this parenthesis is never closed", opening)
         self.take()
-        exponent = self.exponent()
+        return group
+
+    def multiply_fraction(self, product: _Product, depth: int) -> None:
+        opening = self.take()
+        parts: list[_Sum] = []
+        for _ in range(2):
+            if self.here.kind != "{":
+                self.fail(r"write both parts of a fraction in braces: \frac{1}{2}")
+            place = self.here
+            parts.append(self.group(depth, "}"))
+        if self.here.kind in ("^", "superscript"):
+            self.fail(r"a power of a fraction needs parentheses: write (\frac{1}{2})^2")
+        self.multiply_sum(product, parts[0], 1, opening)
+        divisor = _Product(fmpq(1), {})
+        self.multiply_sum(divisor, parts[1], 1, place)
+        self.divide_by(product, divisor, place)
+
+    def multiply_sum(self, product: _Product, group: _Sum, exponent: int, opening: Token) -> None:
         if group.expanded is None and set(group.terms) <= {()}:
             self.scale(product, group.terms.get((), fmpq(0)), exponent, opening)
             return
@@ -290,11 +272,15 @@ class _Parser:
         divisor = _Product(fmpq(1), {})
         sign = self.signs()
         self.multiply(divisor, depth)
+        divisor.coefficient *= sign
+        self.divide_by(product, divisor, token)
+
+    def divide_by(self, product: _Product, divisor: _Product, token: Token) -> None:
         if divisor.powers or divisor.expanded is not None:
             self.fail("a polynomial can be divided by a number only", token)
         if divisor.coefficient == 0:
             self.fail("division by zero", token)
-        self.scale(product, sign / divisor.coefficient, 1, token)
+        self.scale(product, 1 / divisor.coefficient, 1, token)
 
     def exponent(self) -> int:
         """Read an optional exponent; ``x^2^3`` is refused because people disagree about it."""
@@ -304,14 +290,14 @@ class _Parser:
             exponent = self.integer(token, token.text.translate(_SUPERSCRIPTS))
         elif token.kind == "^":
             self.take()
-            parenthesised = self.here.kind == "("
-            if parenthesised:
+            closing = {"(": ")", "{": "}"}.get(self.here.kind)
+            if closing:
                 self.take()
             exponent = self.integer(self.here, self.here.text)
             self.take()
-            if parenthesised and self.here.kind != ")":
+            if closing and self.here.kind != closing:
                 self.fail("an exponent is one whole number")
-            if parenthesised:
+            if closing:
                 self.take()
         else:
             return 1

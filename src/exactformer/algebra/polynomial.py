@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import numpy as np
 from flint import fmpq, fmpq_mpoly
 from numpy.typing import ArrayLike, NDArray
 
-from exactformer.algebra import printing
+from exactformer.algebra import numpy_polynomials, printing
 from exactformer.algebra.limits import (
     MAX_WORK,
     Work,
@@ -27,9 +29,9 @@ from exactformer.algebra.limits import (
 )
 from exactformer.algebra.parsing import parse
 from exactformer.algebra.rational import bits, to_float, to_fmpq, to_fraction
-from exactformer.algebra.ring import Exponents, is_name, natural_order, ring
-from exactformer.algebra.sympy_trees import check_expansion, polynomial_of
-from exactformer.errors import InputError
+from exactformer.algebra.ring import Exponents, default_names, is_name, natural_order, ring
+from exactformer.algebra.sympy_trees import check_expansion, is_sympy, polynomial_of, unwrapped
+from exactformer.errors import InputError, NotPolynomialError
 
 if TYPE_CHECKING:
     import sympy
@@ -64,22 +66,31 @@ class Polynomial:
         return cls(names, polynomial)
 
     @classmethod
-    def from_terms(cls, terms: Mapping[Exponents, Any], variables: Sequence[str]) -> Polynomial:
+    def from_terms(
+        cls, terms: Mapping[Exponents, Any], variables: Sequence[str] | None = None
+    ) -> Polynomial:
         """Build from ``{exponents: coefficient}``; floats are taken as the binary numbers they are.
+
+        Exponents of one variable may be plain numbers. Variables are ``x``, or ``x1``, ``x2``, …,
+        unless they are named.
 
         >>> print(Polynomial.from_terms({(2, 0): 1, (0, 1): "1/3"}, ["x", "y"]))
         Traceback (most recent call last):
         exactformer.errors.InputError: '1/3' is not a finite number; exact arithmetic needs one
         """
+        if variables is None:
+            if not terms:
+                raise InputError("a dict without terms has no variables; name them: variables=[…]")
+            variables = default_names(len(_tuple(next(iter(terms)))))
         dimension = len(variables)
         check_variables(dimension)
         check_terms(len(terms), dimension, 0)
         exact: dict[Exponents, fmpq] = {}
         for exponents, coefficient in terms.items():
-            key = tuple(_index(e) for e in exponents)
+            key = tuple(_index(e) for e in _tuple(exponents))
             if len(key) != dimension or min(key, default=0) < 0:
                 raise InputError(
-                    f"exponents {tuple(exponents)} do not fit {dimension} variables "
+                    f"exponents {key} do not fit {dimension} variables "
                     f"({', '.join(variables)}); give one non-negative integer for each"
                 )
             check_degree(sum(key))
@@ -91,9 +102,13 @@ class Polynomial:
     def from_array(
         cls, coefficients: ArrayLike, variables: Sequence[str] | None = None
     ) -> Polynomial:
-        """Build from a dense array: ``coefficients[i, j]`` multiplies ``x1^i x2^j``, as in NumPy."""
+        """Build from a dense array: ``coefficients[i, j]`` multiplies ``x1^i x2^j``, as in NumPy.
+
+        Along every axis the constant comes first, as in ``np.polynomial``; ``np.polyfit`` and
+        ``np.poly1d`` have it last.
+        """
         array = np.asarray(coefficients)
-        names = [f"x{i + 1}" for i in range(array.ndim)] if variables is None else variables
+        names = default_names(array.ndim) if variables is None else variables
         if len(names) != array.ndim:
             raise InputError(f"a {array.ndim}-dimensional array needs {array.ndim} variables")
         keys = np.argwhere(array != 0)
@@ -101,30 +116,43 @@ class Polynomial:
         return cls.from_terms({key: array[key] for key in map(tuple, keys.tolist())}, names)
 
     @classmethod
+    def from_numpy(cls, polynomial: Any, variables: Sequence[str] | None = None) -> Polynomial:
+        """Build from ``np.poly1d`` or a class of ``np.polynomial``, its domain and window included.
+
+        >>> print(Polynomial.from_numpy(np.polynomial.Legendre([0, 0, 1], domain=[0, 1])))
+        6 x^2 - 6 x + 1
+        """
+        symbol, coefficients = numpy_polynomials.powers(polynomial)
+        if symbol == "x" and variables is not None and len(variables) == 1:
+            symbol = variables[0]  # NumPy calls every variable x that was not named
+        terms: dict[Exponents, fmpq] = {(power,): c for power, c in enumerate(coefficients) if c}
+        found = cls.from_terms(terms, [symbol])
+        return found if variables is None else found.on(variables)
+
+    @classmethod
     def from_sympy(
         cls, expression: sympy.Expr | sympy.Poly, variables: Sequence[str] | None = None
     ) -> Polynomial:
-        """Build from a SymPy expression or ``Poly``; its floats are the binary numbers they are."""
+        """Build from a SymPy expression, ``Poly`` or ``Lambda``; the last two keep their order.
+
+        Floats are the binary numbers they are.
+        """
         import sympy
 
-        if not isinstance(expression, sympy.Expr | sympy.Poly):  # sympify would run text as code
-            kind = type(expression).__name__
-            raise InputError(f"from_sympy takes a SymPy expression, not {kind}; text is for parse")
-        symbols = expression.gens if isinstance(expression, sympy.Poly) else expression.free_symbols
-        names = _checked(sorted((str(s) for s in symbols), key=natural_order))
-        names = names if variables is None else _checked(variables)
+        plain, symbols = unwrapped(expression)
+        names = _checked([str(s) for s in symbols] if variables is None else variables)
         try:
             generators = [sympy.Symbol(n) for n in names] or [sympy.Symbol("x")]
-            plain = expression.as_expr().xreplace({s: sympy.Symbol(str(s)) for s in symbols})
+            plain = plain.xreplace({s: sympy.Symbol(str(s)) for s in _distinct(symbols)})
             read = polynomial_of(plain, {name: place for place, name in enumerate(names)})
             if read is not None and names:
                 return cls.from_terms(read.to_dict(), names)
             check_expansion(plain)
             exact = plain.xreplace({f: sympy.Rational(f) for f in plain.atoms(sympy.Float)})
             poly = sympy.Poly(exact, *generators, domain="QQ")
-        except (sympy.PolynomialError, sympy.CoercionFailed) as error:
-            raise InputError(
-                f"{expression} is not a polynomial in {', '.join(names)}: {error}"
+        except (sympy.PolynomialError, sympy.CoercionFailed):
+            raise NotPolynomialError(
+                f"{expression} is not a polynomial in {', '.join(names)} with rational coefficients"
             ) from None
         if not names:
             return cls.from_terms({(): Fraction(*_ratio(poly.nth(0)))}, [])
@@ -135,18 +163,32 @@ class Polynomial:
     def coerce(
         cls, target: object, variables: Sequence[str] | None = None, work: Work | None = None
     ) -> Polynomial:
-        """Return a polynomial from text, SymPy, or a polynomial (on wider variables if given).
+        """Return a polynomial from whatever people have it in, exactly.
 
-        Texts that belong together share one ``work``.
+        That is text, SymPy (expression, ``Poly``, ``Lambda``), NumPy (``poly1d``, ``np.polynomial``), a
+        dict ``{exponents: coefficient}``, an array of coefficients in several variables, a number, or a
+        polynomial (on wider variables if given). Texts that belong together share one ``work``.
         """
         if isinstance(target, Polynomial):
             return target if variables is None else target.on(variables)
         if isinstance(target, str):
             return cls._parsed(target, variables, work)
-        if type(target).__module__.partition(".")[0] == "sympy":
+        if is_sympy(target):
             return cls.from_sympy(target, variables)
+        if isinstance(target, numpy_polynomials.KINDS):
+            return cls.from_numpy(target, variables)
+        if isinstance(target, Mapping):
+            return cls.from_terms(target, variables)
+        if isinstance(target, np.ndarray) and target.ndim:
+            check_coefficients(target)
+            return cls.from_array(target, variables)
+        if is_number(target):
+            number = target.item() if isinstance(target, np.ndarray) else target
+            constant = cls.from_terms({(): number}, [])
+            return constant if variables is None else constant.on(variables)
         raise InputError(
-            f"expected a polynomial as text, SymPy expression or Polynomial, "
+            "expected a polynomial as text, SymPy or NumPy object, dict {exponents: coefficient}, "
+            "array of coefficients (np.array, in several variables) or Polynomial, "
             f"not {type(target).__name__}"
         )
 
@@ -327,6 +369,28 @@ class Polynomial:
         return Polynomial(self._variables, operation(self._flint, constant))
 
 
+def is_number(value: object) -> bool:
+    """Whether a value is a plain number, a NumPy one or an array of one included."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "iuf"
+    return isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
+
+
+def check_coefficients(array: NDArray[Any]) -> None:
+    """Refuse an array of coefficients that people read in two ways."""
+    if array.ndim == 1:
+        raise InputError(
+            f"an array of {len(array)} coefficients does not say which comes first: give "
+            "np.polynomial.Polynomial(c) if c[0] is the constant term, np.poly1d(c) if c[-1] is (as "
+            "np.polyfit returns it)"
+        )
+    if 1 in array.shape:
+        raise InputError(
+            f"an array of shape {array.shape} has an axis of length 1, a variable that does not occur; "
+            "if it is meant so, give Polynomial.from_array(c): c[i, j] multiplies x1^i x2^j"
+        )
+
+
 def _checked(variables: Sequence[str]) -> tuple[str, ...]:
     if isinstance(variables, str):
         raise InputError(f"variables must be a list of names, not the text {variables!r}")
@@ -341,6 +405,15 @@ def _checked(variables: Sequence[str]) -> tuple[str, ...]:
             "at the beginning"
         )
     return names
+
+
+def _distinct(symbols: Sequence[Any]) -> Sequence[Any]:
+    _checked([str(s) for s in symbols])  # x and a positive x are two symbols of one name
+    return symbols
+
+
+def _tuple(exponents: Any) -> tuple[Any, ...]:
+    return tuple(exponents) if isinstance(exponents, Iterable) else (exponents,)
 
 
 def _index(exponent: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,21 @@ def to_sympy(terms: Mapping[Exponents, Fraction], variables: tuple[str, ...]) ->
     )
 
 
+def name_list(names: Sequence[str], width: int = 80) -> str:
+    """Return names in their order; of ``x1, x2, …, x9``, and of a long list, not all.
+
+    >>> name_list(["b", "a"]), name_list([f"x{i}" for i in range(1, 10)])
+    ('b, a', 'x1, x2, …, x9')
+    """
+    text = ", ".join(names)
+    match = re.fullmatch("(.*?)([0-9]{1,9})", names[0]) if len(names) > 6 else None
+    if match and list(names) == [f"{match[1]}{int(match[2]) + i}" for i in range(len(names))]:
+        return f"{names[0]}, {names[1]}, …, {names[-1]}"
+    if len(text) <= width:
+        return text
+    return f"{text[:width].rpartition(', ')[0]}, … ({len(names):,} in all)"
+
+
 def _joined(terms: Mapping[Exponents, Fraction], powers: list[Any], number: Any) -> str:
     pieces: list[str] = []
     for exponents, coefficient in terms.items():
@@ -73,7 +88,7 @@ def _decimal(value: int) -> str:
 
 
 def _latex_name(name: str) -> str:
-    match = re.fullmatch(r"([^\W\d_])_?([0-9]*)", name)
+    match = re.fullmatch(r"([^\W\d_])(?:_?([0-9]+))?", name)
     if match is None:
         return rf"\mathrm{{{name}}}".replace("_", r"\_")
     letter, digits = match.groups()

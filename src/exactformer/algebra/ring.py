@@ -26,6 +26,11 @@ def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
     return (*keys, (-1, 0, name))  # x1 and x01 are the same number but need one order
 
 
+def default_names(count: int) -> list[str]:
+    """Return names for variables that have none: ``x``, or ``x1``, ``x2``, …"""
+    return ["x"] if count == 1 else [f"x{i + 1}" for i in range(count)]
+
+
 def is_name(text: str) -> bool:
     """Return whether the grammar reads ``text`` as one variable."""
     letters = all(c.isalpha() or c in "_0123456789" for c in text)

@@ -15,7 +15,7 @@ from flint import fmpq_mpoly
 
 from exactformer.algebra.limits import check_power, check_product, check_sum, power_terms
 from exactformer.algebra.rational import to_fmpq
-from exactformer.algebra.ring import ring
+from exactformer.algebra.ring import natural_order, ring
 from exactformer.errors import InputError, SizeError
 
 if TYPE_CHECKING:
@@ -23,6 +23,32 @@ if TYPE_CHECKING:
 
 MAX_EXPANDED = 100_000
 """Terms that SymPy, which is slower, is left to multiply out."""
+
+
+def is_sympy(value: object) -> bool:
+    """Whether a value is SymPy's, classes made by it included; SymPy is not imported for asking."""
+    return any(str(c.__module__).partition(".")[0] == "sympy" for c in type(value).__mro__)
+
+
+def unwrapped(expression: object) -> tuple[Any, list[Any]]:
+    """Return the expression in a SymPy object, and its symbols: in natural order, or as it has them."""
+    import sympy
+
+    if isinstance(expression, sympy.Lambda):
+        plain, symbols = expression.expr, list(expression.variables)
+    elif isinstance(expression, sympy.Poly):
+        if expression.domain.is_FiniteField:
+            raise InputError(
+                f"{expression} counts modulo {expression.domain.mod}, not over the rationals"
+            )
+        plain, symbols = expression.as_expr(), list(expression.gens)
+    elif isinstance(expression, sympy.Expr):
+        plain, symbols = expression, []
+    else:  # sympify would run text as code
+        kind = type(expression).__name__
+        raise InputError(f"from_sympy takes a SymPy expression, not {kind}; text is for parse")
+    others = set(plain.free_symbols) - set(symbols)
+    return plain, symbols + sorted(others, key=lambda s: natural_order(str(s)))
 
 
 def polynomial_of(expression: sympy.Expr, places: Mapping[str, int]) -> fmpq_mpoly | None:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from exactformer.algebra.ring import default_names
 from exactformer.core.domain import Ball, Box, Domain
 from exactformer.errors import InputError
 
@@ -70,8 +71,7 @@ def function_domain(
         raise InputError(f"domain= is a list of intervals (lower, upper), not {domain!r}") from None
     if not count:
         raise InputError("domain= needs at least one interval (lower, upper)")
-    names = [f"x{j + 1}" for j in range(count)] if count > 1 else ["x"]
-    names = list(variables) if variables is not None else names
+    names = default_names(count) if variables is None else list(variables)
     box = exact_domain(None, domain, names)
     assert isinstance(box, Box)
     return box, names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,10 +52,32 @@ def by_name(x: Any, variables: Sequence[str]) -> Any:
     if len(labels) != len(variables) or set(labels) != set(variables):
         raise InputError(
             f"the table has the columns {_listed(labels)}, the model the variables "
-            f"{_listed(variables)}; choose them by frame[list(model.blueprint.variables)], or give "
+            f"{_listed(variables)}; choose them by frame[list(model.variables)], or give "
             "frame.to_numpy() for columns in that order"
         )
     return x[list(variables)].to_numpy()
+
+
+def with_coordinates(points: Tensor, variables: Sequence[str]) -> Tensor:
+    """Return points with their coordinates on the last axis; raise if they have other ones.
+
+    Of one variable, a number is a point and n ≠ 1 numbers in a row are n points.
+    """
+    if len(variables) == 1 and points.dim() < 2 and points.shape != (1,):
+        return points[..., None]
+    if points.dim() == 0 or points.shape[-1] != len(variables):
+        raise InputError(
+            f"points need {len(variables)} coordinates ({', '.join(variables)}) on the last axis; the "
+            f"shape is {tuple(points.shape)}{'; give x[..., None]' if len(variables) == 1 else ''}"
+        )
+    return points
+
+
+def coordinates(point: Any) -> Iterable[Any]:
+    """Return the coordinates of one point; a number is a point of one."""
+    if getattr(point, "ndim", int(isinstance(point, Iterable))):
+        return list(point)
+    return [point.item() if hasattr(point, "item") else point]
 
 
 def converted(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
@@ -88,6 +110,8 @@ def _read(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Tensor
     try:
         if not hasattr(x, "__array__"):
             array = np.asarray(x, dtype=np.float64)
+            if array.shape == (0,):
+                raise ValueError("the list is empty")
             return torch.as_tensor(array, device=device).to(dtype)
         array = np.asarray(x)
         # Torch takes neither negative strides nor, without a warning, what cannot be written to.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from exactformer.algebra import Polynomial, Target
+from exactformer.algebra import Target
 from exactformer.core.integrity import check_against_blueprint
 from exactformer.core.options import MEMORY_LIMIT
 from exactformer.errors import (
@@ -53,16 +54,16 @@ def load(
 
 def certify(
     source: PolynomialModel | str | Path,
-    target: str | Polynomial | Sequence[str | Polynomial] | None = None,
+    target: Any = None,
     *,
     variables: Sequence[str] | None = None,
     memory_limit: int = MEMORY_LIMIT,
 ) -> PolynomialCertificate:
     """Prove from scratch that a model or a saved file computes ``target``; raise if it does not.
 
-    Without ``target`` the polynomial that the model names is used. A target in fewer variables is
-    read over the model's own. When the proof fails, the weights that differ from a fresh
-    construction are named.
+    ``target`` is a polynomial in any form that ``compile`` reads exactly; without it, the one that the
+    model names is used. A target in fewer variables is read over the model's own. When the proof fails,
+    the weights that differ from a fresh construction are named.
 
     A model is compared with one built afresh from its blueprint: classes, weights, attributes, methods
     and hooks. Functions of torch, or of this package, that were exchanged in the running program cannot

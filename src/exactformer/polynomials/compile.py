@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from exactformer.algebra import Polynomial, Target
+from exactformer.algebra import Target
 from exactformer.algebra.ridge import RidgeForm, ridge_forms
 from exactformer.core.domain import Domain
 from exactformer.core.formats import float_format
@@ -20,21 +20,17 @@ from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS, construct
 from exactformer.polynomials.extrapolation_choice import best_softmax_blueprint
 from exactformer.polynomials.functions.compile import approximate
+from exactformer.polynomials.functions.sympy_function import given_target
 from exactformer.polynomials.model import PolynomialModel, proven_model
 from exactformer.polynomials.proof.certificate import EXECUTORS
 from exactformer.polynomials.proof.certify import prove
 from exactformer.polynomials.sizes import check_size
-
-if TYPE_CHECKING:
-    import sympy
+from exactformer.progress import waiting
 
 
+@waiting("Compile and prove")
 def compile(
-    target: str
-    | Polynomial
-    | sympy.Expr
-    | Sequence[str | Polynomial | sympy.Expr]
-    | Callable[..., Any],
+    target: Any,
     radius: int | float | Fraction | Decimal | str | None = None,
     *,
     domain: Sequence[tuple[Any, Any]] | Domain | None = None,
@@ -54,12 +50,15 @@ def compile(
     equal the polynomial, and ``model.approximation`` holds its measured distance from the function.
 
     Args:
-        target: a polynomial as text (``"x^2 + 3 x y"``), SymPy expression or ``Polynomial``; a list
-            of them (or text with semicolons) for a vector, whose components share their blocks. Or a
-            function, ``f(x, y)`` or of points with coordinates on the last axis.
+        target: a polynomial: text (``"x^2 + 3 x y"``), SymPy, ``np.poly1d`` or ``np.polynomial``, a
+            dict ``{exponents: coefficient}``, an array of coefficients in several variables, or
+            ``ef.Polynomial``; a list of them (or text with semicolons, a SymPy matrix) for a vector,
+            whose components share their blocks. Or a function: of SymPy, ``f(x, y)``, or of points
+            with coordinates on the last axis.
         radius: the ball ‖x‖ ≤ radius on which the model is certified, taken exactly; 1 by default.
         domain: in place of the ball a box, ``[(lower, upper), …]``, one interval per variable.
-        variables: the order of the coordinates; may name unused ones. Natural order by default.
+        variables: the order of the coordinates, which ``model.variables`` has; may name unused ones.
+            Natural order by default.
         construction: ``"scaled"`` (default for polynomials); ``"doubling"`` for ⌈log₂ q⌉ blocks;
             ``"chebyshev"`` for high degree (default for functions); ``"softmax"`` for ordinary
             attention, within a certified error of the target; ``"paper"`` for the matrices of
@@ -82,12 +81,12 @@ def compile(
     >>> float(model([1.0, 1.0]))
     2.0
     """
-    _check_options(construction, dtype, executor, outside, tolerance, callable(target))
-    if callable(target):
-        box, names = function_domain(radius, domain, variables)
-        given = approximate(target, box, tolerance, names, executor, dtype, memory_limit)
+    polynomials, names = given_target(target, variables, None not in (domain, tolerance))
+    _check_options(construction, dtype, executor, outside, tolerance, callable(polynomials))
+    if callable(polynomials):
+        box, names = function_domain(radius, domain, names)
+        given = approximate(polynomials, box, tolerance, names, executor, dtype, memory_limit)
         return proven_model(given[0], prove(*given), dtype, device, executor, outside)
-    polynomials = Target.coerce(target, variables)
     where = exact_domain(radius, domain, polynomials.variables)
     forms = local_forms(polynomials, where, directions, dtype, memory_limit)
     blueprint = _build(construction or "scaled", forms, where, polynomials, dtype, tolerance)

@@ -19,6 +19,7 @@ from exactformer.core.certificate import Measured
 from exactformer.core.domain import points_in_domain
 from exactformer.errors import InputError
 from exactformer.polynomials.functions.sampled import BoxFunction
+from exactformer.polynomials.functions.sympy_function import given_target
 from exactformer.polynomials.model import PolynomialModel
 
 NORM = "E max |computed − target| over the outputs, x uniform on the domain"
@@ -49,11 +50,12 @@ def measure(model: PolynomialModel, target: Any, samples: int, seed: int) -> Mea
 
     if target is None:
         return measured(found, own)
-    if not callable(target):
-        return measured(found, _values(Target.coerce(target, blueprint.variables), points))
+    given, _ = given_target(target, blueprint.variables)
+    if isinstance(given, Target):
+        return measured(found, _values(given, points))
     domain, axes = blueprint.domain, range(len(blueprint.variables))
     function = BoxFunction(
-        target,
+        given,
         [to_float(domain.offset(j)) for j in axes],
         [to_float(domain.extent(j)) for j in axes],
     )

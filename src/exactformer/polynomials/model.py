@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from exactformer.algebra.printing import name_list
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.core.certificate import Measured
 from exactformer.core.domain import Ball, Domain
@@ -19,9 +20,11 @@ from exactformer.core.inputs import (
     as_tensor,
     by_name,
     converted,
+    coordinates,
     is_exporting,
     is_recording,
     narrows,
+    with_coordinates,
 )
 from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel, Trace
@@ -30,7 +33,7 @@ from exactformer.errors import ExecutionError, InputError, OutsideDomainError, R
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import save_blueprint
 from exactformer.polynomials.functions.report import Approximation
-from exactformer.polynomials.proof.certificate import PolynomialCertificate
+from exactformer.polynomials.proof.certificate import PolynomialCertificate, counted, shortened
 from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.run import closed_form_module as fused
@@ -51,7 +54,9 @@ _CHECKED = 2**13  # points at a time
 class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     """Points ``(..., d)`` to values, within the certified bound of the exact polynomial.
 
-    Values are ``(...)`` for one polynomial, ``(..., m)`` for a vector of m.
+    Values are ``(...)`` for one polynomial, ``(..., m)`` for a vector of m. A model of one variable
+    takes a number, too, and a row of n ≠ 1 numbers for n points; an array of shape (1,) is one point,
+    as for any d.
 
     ``executor="fused"`` evaluates the proven closed form of the transformer, ``"literal"`` carries
     out every matrix of it; :meth:`trace` always does.
@@ -94,6 +99,11 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         return self._certificate.target
 
     @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables' names, in the order of a point's coordinates."""
+        return self.blueprint.variables
+
+    @property
     def approximation(self) -> Approximation | None:
         """For a compiled function, how far it was measured to be from the polynomial."""
         return Approximation.of(self.blueprint.metadata)
@@ -101,7 +111,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def forward(self, x: Any) -> Tensor:
         """Evaluate at points given as tensor, array or nested list, coordinates last.
 
-        The columns of a DataFrame are matched with the variables by name.
+        With one variable, a number or a row of numbers will do. The columns of a DataFrame are matched
+        with the variables by name.
         """
         if self.outside == "raise" and is_recording():
             raise self._no_values_error()
@@ -145,7 +156,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
         if is_softmax(self.blueprint):
             raise ExecutionError("softmax is not rational: there is nothing exact to run")
-        point = [to_fraction(to_fmpq(c)) for c in by_name(x, self.blueprint.variables)]
+        point = [to_fraction(to_fmpq(c)) for c in coordinates(by_name(x, self.variables))]
         if len(point) == len(self.blueprint.variables) and self.outside != "allow":
             self._check_exactly(point)
         return run_exact(self.blueprint, point)
@@ -178,6 +189,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         """
         from exactformer.polynomials.export import onnx_file, write
 
+        if Path(path).suffix.lower() != ".onnx":
+            raise InputError(f"{path}: the name of an ONNX file ends with .onnx")
         write(onnx_file(self, executor), path)
 
     def to_numpy(self, executor: str | None = None) -> dict[str, NDArray[Any]]:
@@ -189,8 +202,15 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def extra_repr(self) -> str:
         """Describe the model in ``print(model)``."""
         b = self.blueprint
-        text = f"{b.construction}: {b.tokens} tokens, {b.depth} blocks, {b.domain}"
-        return text + self._warning()
+        way = "every matrix" if self.executor == "literal" else "its proven closed form"
+        lines = [
+            f"{shortened(self.target)}",
+            f"variables {name_list(self.variables) or 'none'}; on {b.domain}",
+            f"{b.construction}: {counted(b.tokens, b.depth)}, run as {way} ({self.executor})",
+        ]
+        if self.approximation is not None:
+            lines.insert(0, str(self.approximation))
+        return "\n".join(lines) + self._warning()
 
     def __copy__(self) -> PolynomialModel:
         twin = self.__new__(type(self))
@@ -248,15 +268,9 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
     def _points(self, x: Any) -> Tensor:
         expected = self.transformer.features
-        dtype, d = expected.dtype, expected.shape[1]
+        dtype = expected.dtype
         x = by_name(x, self.blueprint.variables)
-        points = as_tensor(x, dtype, expected.device, "points")
-        if points.dim() == 0 or points.shape[-1] != d:
-            names = ", ".join(self.blueprint.variables)
-            raise InputError(
-                f"points need {d} coordinates ({names}) on the last axis; "
-                f"the shape is {tuple(points.shape)}" + ("; give x[..., None]" if d == 1 else "")
-            )
+        points = with_coordinates(as_tensor(x, dtype, expected.device, "points"), self.variables)
         if self.executor == "fused" and not narrows(points.dtype, dtype):
             return points  # read as they are: a narrower format is exact in the wider one
         return converted(points, dtype, "points")

@@ -129,13 +129,22 @@ def _way_out(grid: Grid, form: str, exact_only: bool) -> str:
         changed = Grid(grid.tokens, grid.dim, cells, grid.positional, other == "four-layer")
         return predict_size(changed, other).problem(grid.tokens, exact_only) is None
 
-    ways = [f"form={other!r}" for other in FORMS if other != form and feasible(grid.cells, other)]
-    low, high = 0, grid.cells  # feasibility only falls with the number of cells
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if feasible(middle, form) else (low, middle)
-    if low:
-        ways.append(f"delta=Fraction(1, {low})")
+    def finest(other: str) -> int:
+        low, high = 1, grid.cells  # feasibility only falls with the number of cells; one is no grid
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if feasible(middle, other) else (low, middle)
+        return low
+
+    others = [other for other in FORMS if other != form]
+    ways = [f"form={other!r}" for other in others if feasible(grid.cells, other)]
+    if (cells := finest(form)) > 1:
+        ways.append(f"delta=Fraction(1, {cells})")
+    ways = ways or [
+        f"form={other!r} with delta=Fraction(1, {cells})"
+        for other in others
+        if (cells := finest(other)) > 1
+    ]
     if not exact_only and predict_size(grid, form).problem(grid.tokens, True) is None:
         ways.append("executor='exact' for exact arithmetic")
     if not ways:

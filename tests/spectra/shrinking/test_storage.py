@@ -23,6 +23,8 @@ def test_what_is_saved_comes_back(make: Any, how: dict[str, Any], tmp_path: Path
     model, batch = families.build(make)
     shrunk = ef.shrink_heads(model, batch.kwargs, **how)
     shrunk.save(tmp_path / "small")
+    modes = {path.stat().st_mode for path in (tmp_path / "small").iterdir()}
+    assert len(modes) == 1  # weights can be read by whoever can read the rest
     again = load_shrunk(tmp_path / "small")
     assert type(again) is type(model)
     with torch.no_grad():

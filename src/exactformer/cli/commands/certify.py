@@ -9,6 +9,7 @@ import typer
 from exactformer.cli.support.options import Json, ModelFile, names
 from exactformer.cli.support.output import console, print_json
 from exactformer.errors import InputError
+from exactformer.progress import waiting
 
 
 def certify(
@@ -50,7 +51,8 @@ def certify(
             "EXPR and --variables out"
         )
     target = None if expression is None else expression.strip()
-    certificate = prove(file, target, **options)
+    with waiting("Prove", not as_json):
+        certificate = prove(file, target, **options)
     if as_json:
         print_json({"file": str(file), "certificate": certificate.to_dict()})
         return

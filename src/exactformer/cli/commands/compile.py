@@ -22,6 +22,7 @@ from exactformer.cli.support.options import (
 )
 from exactformer.cli.support.output import console, print_json
 from exactformer.errors import InputError
+from exactformer.progress import waiting
 
 
 def compile(
@@ -29,7 +30,8 @@ def compile(
         str,
         typer.Argument(
             metavar="EXPR",
-            help="The polynomial, e.g. 'x^2 + 3 x y'; several, between semicolons, for a vector.",
+            help="The polynomial, e.g. 'x^2 + 3 x y', in plain text or LaTeX; several, between "
+            "semicolons, for a vector. Functions such as sin are for ef.compile in Python.",
         ),
     ],
     radius: Annotated[
@@ -46,7 +48,10 @@ def compile(
     force: Force = False,
     variables: Annotated[
         str | None,
-        typer.Option(help="Coordinates in order, separated by commas; may name unused ones."),
+        typer.Option(
+            help="Coordinates in order, separated by commas; may name unused ones. Declares names such "
+            "as xy, which are refused otherwise."
+        ),
     ] = None,
     construction: Annotated[
         str,
@@ -79,18 +84,19 @@ def compile(
 
     if radius is not None and domain is not None:
         raise InputError("give --radius for a ball or --domain for a box, not both")
-    model = compile_model(
-        expression.strip(),
-        radius_text(radius),
-        domain=intervals(domain),
-        variables=names(variables),
-        construction=construction,
-        directions=directions,
-        dtype=torch_dtype(dtype),
-        executor=executor,
-        tolerance=tolerance,
-        memory_limit=in_bytes(memory_limit),
-    )
+    with waiting("Compile and prove", not as_json):
+        model = compile_model(
+            expression.strip(),
+            radius_text(radius),
+            domain=intervals(domain),
+            variables=names(variables),
+            construction=construction,
+            directions=directions,
+            dtype=torch_dtype(dtype),
+            executor=executor,
+            tolerance=tolerance,
+            memory_limit=in_bytes(memory_limit),
+        )
     if out is not None:
         model.save(out)
     if as_json:

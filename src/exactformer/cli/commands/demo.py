@@ -10,6 +10,7 @@ import typer
 from exactformer.cli.support.options import Force, Json, check_free
 from exactformer.cli.support.output import console, empty_table, print_json
 from exactformer.errors import CertificationError, ExecutionError
+from exactformer.progress import waiting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,11 +48,12 @@ def demo(
     screen = console(quiet=as_json)
     file, figures = out / "law.safetensors", [out / "demo.png", out / "demo.svg"]
     check_free(force, file, *figures)
-    out.mkdir(parents=True, exist_ok=True)
+    _check_folder(out)
 
     _step(screen, 1, f"Compile f₂* of Fang et al. (2022), d = 10, on ‖x‖ ≤ {_RADIUS}")
     polynomial = Polynomial.parse(LAW, _VARIABLES)
-    model = compile(polynomial, _RADIUS)
+    with waiting("Compile and prove", not as_json):
+        model = compile(polynomial, _RADIUS)
     screen.print(certificate_panel(model.certificate, model.blueprint))
 
     _step(screen, 2, f"Evaluate transformer and polynomial at {points:,} random points of the ball")
@@ -60,15 +62,18 @@ def demo(
     _show_errors(screen, observed, REFERENCE_DIGITS)
 
     _step(screen, 3, "Save it, prove the file from scratch, then alter one weight by a millionth")
+    out.mkdir(parents=True, exist_ok=True)
     model.save(file)
-    refusal = _prove_and_tamper(file)
+    with waiting("Prove both files", not as_json):
+        refusal = _prove_and_tamper(file)
     _check_off(screen, f"{file} is certified")
     _check_off(screen, f"the altered copy is refused: {refusal}")
 
     _step(screen, 4, "Draw it")
     figure = accuracy_figure(model, polynomial, errors, f"${polynomial.latex()}$, as a transformer")
-    for path in figures:
-        save_figure(figure, path)
+    with waiting("Draw", not as_json):
+        for path in figures:
+            save_figure(figure, path)
     _check_off(screen, f"{figures[0]} and {figures[1]}")
     seconds = perf_counter() - begin
     _suggest(screen, file, seconds)
@@ -86,6 +91,13 @@ def demo(
             file,
             *figures,
         )
+
+
+def _check_folder(out: Path) -> None:
+    """Raise if the folder cannot be made; work that is broken off leaves none behind."""
+    if not out.is_dir():
+        out.mkdir(parents=True)
+        out.rmdir()
 
 
 def _prove_and_tamper(file: Path) -> str:

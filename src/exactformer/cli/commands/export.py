@@ -21,6 +21,7 @@ from exactformer.cli.support.options import (
 )
 from exactformer.cli.support.output import console, print_json, shortened
 from exactformer.errors import InputError
+from exactformer.progress import waiting
 
 _OUTSIDE = ("nan", "allow")
 
@@ -62,15 +63,18 @@ def export(
         )
     ending, contents_of = FORMATS[format]
     target = file.with_suffix(ending) if out is None else out
+    if target.suffix.lower() != ending:
+        raise InputError(f"{target}: write {ending} for --format {format}")
     check_free(force, target)
-    model = load(
-        file,
-        dtype=torch_dtype(dtype),
-        executor=executor,
-        outside=outside,
-        memory_limit=in_bytes(memory_limit),
-    )
-    contents = contents_of(model)
+    with waiting("Prove and export", not as_json):
+        model = load(
+            file,
+            dtype=torch_dtype(dtype),
+            executor=executor,
+            outside=outside,
+            memory_limit=in_bytes(memory_limit),
+        )
+        contents = contents_of(model)
     write(contents, target)
     facts = about(model, model.executor)
     bound, size = float(facts["bound"]), len(contents)

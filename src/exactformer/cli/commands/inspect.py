@@ -12,6 +12,7 @@ import typer
 from exactformer.cli.support.options import Force, Json, ModelFile, Plot, coordinates, sequence_at
 from exactformer.cli.support.output import console, empty_table, print_json, print_saved, shortened
 from exactformer.errors import CertificationError, ExactformerError, InputError, SizeError
+from exactformer.progress import waiting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,7 +102,8 @@ def _proven(file: Path) -> tuple[Any, ExactformerError | None]:
     from exactformer.core.loading import load
 
     try:
-        model = load(file)
+        with waiting("Prove", True):
+            model = load(file)
         model.certificate  # noqa: B018 - proven where it is asked for
         return model, None
     except (CertificationError, SizeError) as error:

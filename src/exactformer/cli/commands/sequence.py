@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 from exactformer.cli.support.options import Force, Json, Plot, exact_text, out_file, sequence_at
 from exactformer.cli.support.output import console, empty_table, print_json, print_saved
 from exactformer.errors import InputError
+from exactformer.progress import waiting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +95,7 @@ def sequence(
         raise InputError("--tolerance, --sharpness and --ramp belong to --realisation softmax-relu")
     target = sequence_map(name, None if weights is None else _read_weights(weights))
     low, high = _interval(support)
-    with _waiting("Evaluate the map on the grid, build the layers, prove them"):
+    with waiting("Evaluate the map on the grid, build the layers, prove them", not as_json):
         model = compile_sequence(
             target,
             tokens=tokens,
@@ -111,7 +111,7 @@ def sequence(
         if modulus is not None:
             model = model.bounded(modulus, target=target)
     example = _example(at, model)
-    with _waiting(f"Measure the error on {samples:,} random inputs"):
+    with waiting(f"Measure the error on {samples:,} random inputs", not as_json):
         measured = _measure(model, target, samples)
     if out is not None:
         model.save(out)
@@ -165,27 +165,6 @@ def _interval(text: str) -> tuple[str, str]:
     if len(ends) != 2 or not all(ends):
         raise InputError(f"--support {text.strip()!r}: an interval is two numbers, such as 0,1")
     return exact_text(ends[0], "--support"), exact_text(ends[1], "--support")
-
-
-@contextmanager
-def _waiting(what: str) -> Iterator[None]:
-    """Show that something is going on, on stderr, if it takes longer than two seconds."""
-    from threading import Timer
-
-    from exactformer.progress import PATIENCE
-
-    screen = console(stderr=True)
-    status = screen.status(f"{what} …")
-    timer = Timer(PATIENCE, status.start)
-    if screen.is_terminal:
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        if screen.is_terminal:
-            timer.join()
-        status.stop()
 
 
 def _example(at: str | None, model: SequenceModel) -> NDArray[np.float64]:

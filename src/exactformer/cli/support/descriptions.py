@@ -53,11 +53,11 @@ def rows_of(blueprint: Any, certificate: Certificate | None = None) -> dict[str,
     )
 
 
-def variable_list(variables: tuple[str, ...], most: int = 6) -> str:
-    """Return names with commas; of many, the first and the last."""
-    if len(variables) <= most:
-        return ", ".join(variables) or "none"
-    return f"{variables[0]}, {variables[1]}, …, {variables[-1]}"
+def variable_list(variables: tuple[str, ...]) -> str:
+    """Return names with commas, in the order of the coordinates."""
+    from exactformer.algebra.printing import name_list
+
+    return name_list(variables) or "none"
 
 
 def counted(count: int, word: str) -> str:

@@ -17,6 +17,7 @@ from exactformer.cli.support.evaluation import as_array
 from exactformer.cli.support.options import torch_dtype
 from exactformer.core.loading import family_of, load
 from exactformer.errors import CertificationError, InputError
+from exactformer.progress import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +110,8 @@ def open_model(
         options["dtype"] = number_format
     elif number_format != torch.float64:
         raise InputError(f"--dtype {dtype}: sequence models compute in float64")
-    model: Any = load(file, **options)
+    with waiting("Prove", True):
+        model: Any = load(file, **options)
     columns, outputs = _names(family, model.blueprint)
     return RowFunction(model, family, columns, outputs, number_format, outside)
 

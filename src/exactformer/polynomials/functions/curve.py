@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from exactformer.algebra.sympy_trees import is_sympy
 from exactformer.errors import InputError, SizeError
 from exactformer.polynomials.functions.chebyshev_expansion import expand
 from exactformer.polynomials.functions.sampled import BoxFunction
 from exactformer.polynomials.functions.search import MAX_SAMPLES, check_points
+from exactformer.polynomials.functions.sympy_function import SympyFunction
 
 if TYPE_CHECKING:
     import pandas as pd
+    import sympy
 
 _FINER = 8
 
 
 def universality_curve(
-    f: Callable[..., Any],
+    f: Callable[..., Any] | sympy.Expr,
     degrees: Iterable[int],
     domain: Sequence[tuple[float, float]] = ((-1.0, 1.0),),
 ) -> pd.DataFrame:
@@ -43,7 +46,9 @@ def universality_curve(
     low, high = np.array(domain, dtype=float).reshape(-1, 2).T
     if not (np.isfinite([low, high]).all() and (low < high).all()):
         raise InputError(f"domain= is a list of intervals (lower, upper), not {domain!r}")
-    function = BoxFunction(f, (low + high) / 2, (high - low) / 2)
+    function = BoxFunction(
+        SympyFunction(f) if is_sympy(f) else f, (low + high) / 2, (high - low) / 2
+    )
     m = _grid(max(wanted[-1], 1), function.dimension)
     check = check_points(function.dimension)
     exact = function(check)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from exactformer.core.arrays import Array
 from exactformer.errors import InputError
@@ -16,7 +17,7 @@ class BoxFunction:
     """f on a box, as a function of local coordinates u ∈ [−1, 1]^d; (N, d) gives (N, m).
 
     ``f`` may take the coordinates one by one, ``f(x, y)``, or points with coordinates on the last
-    axis; arrays if it can, numbers otherwise.
+    axis; arrays if it can, tensors or numbers otherwise.
     """
 
     def __init__(
@@ -25,7 +26,7 @@ class BoxFunction:
         self.f = f
         self.centre, self.half_widths = np.asarray(centre, float), np.asarray(half_widths, float)
         self._by_coordinate = len(self.centre) == 1 or _arguments(f) == len(self.centre)
-        self._in_arrays = True
+        self._kinds: list[Callable[[Array], Any]] = [np.asarray, torch.from_numpy]
         probe = self._values(self.centre[None] + np.zeros((2, 1)))
         self.vector = probe.ndim == 2
         self.outputs = probe.shape[1] if self.vector else 1
@@ -34,7 +35,7 @@ class BoxFunction:
     def name(self) -> str:
         """What to call it."""
         name = str(getattr(self.f, "__name__", type(self.f).__name__))
-        return name if name.isidentifier() else "the function"
+        return name if name.isprintable() and name != "<lambda>" else "the function"
 
     @property
     def dimension(self) -> int:
@@ -58,19 +59,20 @@ class BoxFunction:
             )
         return values
 
+    @np.errstate(all="ignore")  # what is not finite is refused, with its place
     def _values(self, x: Array) -> Array:
-        if self._in_arrays:
+        while self._kinds:
             try:
-                values = np.asarray(self._call(x), dtype=np.float64)
+                values = _plain(self._call(self._kinds[0](x)))
                 if values.shape == () and len(x):  # a constant
                     values = np.full(len(x), float(values))
                 if values.ndim in (1, 2) and len(values) == len(x):
                     return values
-            except (TypeError, ValueError, IndexError):
+            except (TypeError, ValueError, IndexError, AttributeError, RuntimeError):
                 pass
-            self._in_arrays = False
+            del self._kinds[0]
         try:
-            rows = [np.asarray(self._call(row), dtype=np.float64) for row in x]
+            rows = [_plain(self._call(row)) for row in x]
             values = np.stack(rows)
         except (TypeError, ValueError, IndexError) as error:
             raise InputError(
@@ -83,10 +85,17 @@ class BoxFunction:
             )
         return values
 
-    def _call(self, x: Array) -> Any:
+    def _call(self, x: Any) -> Any:
         if self._by_coordinate:
-            return self.f(*np.moveaxis(x, -1, 0))
+            return self.f(*(x[..., j] for j in range(x.shape[-1])))
         return self.f(x)
+
+
+def _plain(values: Any) -> Array:
+    """Return what a function gave as float64."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().numpy()
+    return np.asarray(values, dtype=np.float64)
 
 
 def _arguments(f: Callable[..., Any]) -> int | None:

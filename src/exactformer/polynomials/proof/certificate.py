@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from exactformer.algebra.printing import name_list
 from exactformer.core.certificate import Bound, Certificate, Claim
 from exactformer.core.formats import float_format
 from exactformer.errors import InputError, RoundingError
@@ -111,8 +112,9 @@ class PolynomialCertificate(Certificate):
     def __str__(self) -> str:
         lines = [
             f"Certificate on {self.domain}",
-            f"  target      {_shortened(self.target)}",
-            f"  model       {self.construction}: {self.tokens} tokens, {self.depth} blocks",
+            f"  target      {shortened(self.target)}",
+            f"  variables   {name_list(self.variables) or 'none'}",
+            f"  model       {self.construction}: {counted(self.tokens, self.depth)}",
         ]
         lines += [f"  {claim.name:<10}  {claim}" for claim in self.claims]
         lines += [f"  {name:<10}  {self.describe(name)}" for name in self.rounding]
@@ -165,5 +167,12 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _shortened(text: str, width: int = 90) -> str:
+def counted(tokens: int, depth: int) -> str:
+    """Return the size of a transformer in words."""
+    blocks = "1 block" if depth == 1 else f"{depth:,} blocks"
+    return f"{'1 token' if tokens == 1 else f'{tokens:,} tokens'}, {blocks}"
+
+
+def shortened(text: str, width: int = 90) -> str:
+    """Return a text cut to ``width`` characters, followed by its full length."""
     return text if len(text) <= width else f"{text[: width - 20]} … ({len(text):,} characters)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from shutil import copymode
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -48,6 +49,7 @@ def save_shrunk(shrunk: Shrunk, folder: str | Path) -> None:
             "layers": [_described(plan) for plan in shrunk.plans],
         }
         (folder / HEADS).write_text(json.dumps(contents, indent=1))
+        copymode(folder / HEADS, folder / WEIGHTS)  # safetensors lets nobody else read
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error}") from error
 
