@@ -1,9 +1,11 @@
 """Settings of all tests."""
 
+import functools
 import os
 import signal
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 # A shell that runs jobs in the background has them ignore Ctrl-C, and so would every program that
@@ -14,6 +16,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Virtual machines may announce a matrix unit for bfloat16 (AMX) that they do not grant: torch then
 # fails or dies in its first product. The next best instructions are on every machine that has it.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+# Typer builds every command anew for each call; once is enough for a process.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 # No outcome depends on how busy the machine is, and `make test` tries the same examples every time.
 # `make test-all` tries more examples and other ones each time; in CI it repeats them, so that a change
