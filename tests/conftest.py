@@ -38,6 +38,15 @@ MORE_EXAMPLES = 5 if PROFILE == "thorough" else 1
 settings.load_profile(PROFILE)
 
 
+@pytest.fixture
+def hardly_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let recommendations come from models that hardly trained: the test is not about the verdict."""
+    recommending = "exactformer.learning.recommending"
+    monkeypatch.setattr(f"{recommending}.gru._FEWEST", 12)
+    monkeypatch.setattr(f"{recommending}.gru._MOST", 12)
+    monkeypatch.setattr(f"{recommending}.heads._ROUNDS", 1)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Multiply the examples of every property, also of one that sets a number of its own."""
     tests = {item.function for item in items if isinstance(item, pytest.Function)}
