@@ -2,11 +2,14 @@
 
 import functools
 import os
+import re
 import signal
+from typing import Any
 
 import pytest
 import typer.testing
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+from xdist.scheduler import LoadFileScheduling
 
 # A shell that runs jobs in the background has them ignore Ctrl-C, and so would every program that
 # tests start in order to interrupt it.
@@ -36,6 +39,26 @@ settings.register_profile(
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "reproducible")
 MORE_EXAMPLES = 5 if PROFILE == "thorough" else 1
 settings.load_profile(PROFILE)
+
+IN_A_BROWSER = re.compile(r"studio/(flows/|test_every_page|.*browser)")
+
+
+class _ByFile(LoadFileScheduling):
+    """A worker gets a file at a time, whose tests share what they set up, in the order of the files.
+
+    Tests in a browser go to one worker, which alone starts a browser and the server that it visits.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "browser" if IN_A_BROWSER.search(file) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ByFile:
+    """Choose what a worker gets."""
+    config.option.loadscopereorder = False
+    return _ByFile(config, log)
 
 
 @pytest.fixture
