@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# A module is compiled when it is first imported, as most never are.
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
 # What `make serve` passes on, such as OPTIONS="--single-user --port 9000".
 OPTIONS ?=
@@ -21,9 +22,9 @@ test: $(VENV)/.dev $(VENV)/.machine
 test-all: $(VENV)/.dev $(VENV)/.machine
 	HYPOTHESIS_PROFILE=thorough OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "slow or not slow"
 
-# Lint first: it fails in seconds. mypy uses one core, and the tests or the docs use the others meanwhile.
+# Lint first: it fails in seconds. The others share the cores, unless make was told how many jobs it may run.
 check: lint
-	@$(MAKE) --no-print-directory --jobs 3 types docs test
+	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 3) test docs types
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -40,7 +41,7 @@ wheel: $(VENV)/.core
 	rm -rf .wheel
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
 	$(PYTHON) -m venv .wheel/empty
-	.wheel/empty/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt .wheel/*.whl
+	.wheel/empty/bin/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt .wheel/*.whl
 	cd .wheel && empty/bin/exactformer demo --points 20000
 
 # Whether each extra can be installed by itself.

@@ -8,12 +8,14 @@ repository: it must be what the script prints. ``{{ table: NAME }}`` is the tabl
 ``{{ benchmark: NAME }}`` the table of ``benchmarks/NAME.md``; ``{{ drawn: FILE.svg }}``, or an image
 ``assets/drawn/FILE.svg``, is a figure that a script of the page has drawn.
 
-Pages are run side by side, one per core. ``python docs/hooks.py PAGE …`` runs pages and writes their
-outputs and drawn figures into the sources.
+Pages are run side by side, one per core, in forks of an interpreter that has imported torch.
+``python docs/hooks.py PAGE …`` runs pages and writes their outputs and drawn figures into the sources.
 """
 
 import base64
+import json
 import os
+import queue
 import re
 import shlex
 import shutil
@@ -37,6 +39,7 @@ DRAWN = re.compile(r"\{\{ drawn: ([\w-]+\.svg) \}\}|!\[[^\]]*\]\([./]*assets/dra
 MACRO = re.compile(r"\{\{ (table|benchmark|verdicts): ([\w-]+) \}\}")
 
 _pages: dict[str, Future] = {}
+_idle: queue.SimpleQueue[subprocess.Popen] = queue.SimpleQueue()
 
 
 def on_files(files, config):
@@ -49,6 +52,16 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     executed = _pages[page.file.src_uri].result()
     return MACRO.sub(lambda match: _result(match[1], match[2]), executed)
+
+
+def on_post_build(config):
+    end_interpreters()
+
+
+def end_interpreters() -> None:
+    """End the interpreters that wait for scripts."""
+    while not _idle.empty():
+        _idle.get().communicate()
 
 
 def _executed(markdown: str) -> str:
@@ -112,14 +125,20 @@ def _run(command: str, folder: Path) -> str:
 def _python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
     one_core = {"OMP_NUM_THREADS": "1"}
     environment = os.environ | one_core | {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1800,
-    )
+    try:
+        forking = _idle.get_nowait()
+    except queue.Empty:
+        command = [sys.executable, str(ROOT / "docs" / "forks.py")]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        forking = subprocess.Popen(command, env=environment, **pipes)
+    with tempfile.TemporaryDirectory() as streams:
+        out, err = Path(streams, "out"), Path(streams, "err")
+        print(
+            json.dumps([arguments, *map(str, (folder, out, err))]), file=forking.stdin, flush=True
+        )
+        code = int(forking.stdout.readline())
+        _idle.put(forking)
+        return subprocess.CompletedProcess(arguments, code, out.read_text(), err.read_text())
 
 
 def _lines(text: str) -> str:
@@ -179,3 +198,4 @@ def _presented(path: Path) -> Presentation:
 if __name__ == "__main__":
     for page in sys.argv[1:]:
         refresh(Path(page))
+    end_interpreters()

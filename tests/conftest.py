@@ -1,10 +1,15 @@
 """Settings of all tests."""
 
+import functools
 import os
+import re
 import signal
+from typing import Any
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+from xdist.scheduler import LoadFileScheduling
 
 # A shell that runs jobs in the background has them ignore Ctrl-C, and so would every program that
 # tests start in order to interrupt it.
@@ -14,6 +19,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Virtual machines may announce a matrix unit for bfloat16 (AMX) that they do not grant: torch then
 # fails or dies in its first product. The next best instructions are on every machine that has it.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+# Typer builds every command anew for each call; once is enough for a process.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 # No outcome depends on how busy the machine is, and `make test` tries the same examples every time.
 # `make test-all` tries more examples and other ones each time; in CI it repeats them, so that a change
@@ -31,6 +39,35 @@ settings.register_profile(
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "reproducible")
 MORE_EXAMPLES = 5 if PROFILE == "thorough" else 1
 settings.load_profile(PROFILE)
+
+IN_A_BROWSER = re.compile(r"studio/(flows/|test_every_page|.*browser)")
+
+
+class _ByFile(LoadFileScheduling):
+    """A worker gets a file at a time, whose tests share what they set up, in the order of the files.
+
+    Tests in a browser go to one worker, which alone starts a browser and the server that it visits.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "browser" if IN_A_BROWSER.search(file) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ByFile:
+    """Choose what a worker gets."""
+    config.option.loadscopereorder = False
+    return _ByFile(config, log)
+
+
+@pytest.fixture
+def hardly_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let recommendations come from models that hardly trained: the test is not about the verdict."""
+    recommending = "exactformer.learning.recommending"
+    monkeypatch.setattr(f"{recommending}.gru._FEWEST", 12)
+    monkeypatch.setattr(f"{recommending}.gru._MOST", 12)
+    monkeypatch.setattr(f"{recommending}.heads._ROUNDS", 1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

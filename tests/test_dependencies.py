@@ -4,7 +4,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -56,17 +56,21 @@ def imports() -> dict[str, set[str]]:
     return found
 
 
-IMPORTS = imports()
-DISTRIBUTIONS = packages_distributions()
+@pytest.fixture(scope="module")
+def distributions() -> Mapping[str, list[str]]:
+    """The distributions that hold each package."""
+    return packages_distributions()
 
 
-@pytest.mark.parametrize("package", sorted(IMPORTS))
-def test_every_import_is_declared(package: str) -> None:
-    names = {name_of(one) for one in DISTRIBUTIONS.get(package, [package])}
-    assert names & (CORE | EXTRAS), f"{package} is imported by {min(IMPORTS[package])}"
+def test_every_import_is_declared(distributions: Mapping[str, list[str]]) -> None:
+    for package, files in imports().items():
+        names = {name_of(one) for one in distributions.get(package, [package])}
+        assert names & (CORE | EXTRAS), f"{package} is imported by {min(files)}"
 
 
-def test_outside_the_studio_nothing_optional_loads_with_a_module() -> None:
+def test_outside_the_studio_nothing_optional_loads_with_a_module(
+    distributions: Mapping[str, list[str]],
+) -> None:
     for path in SOURCE.rglob("*.py"):
         if path.relative_to(SOURCE).parts[0] == "studio":
             continue
@@ -76,7 +80,7 @@ def test_outside_the_studio_nothing_optional_loads_with_a_module() -> None:
             if isinstance(n, ast.Import | ast.ImportFrom)
         ]
         for package in packages(ast.Module(top, [])):
-            names = {name_of(one) for one in DISTRIBUTIONS.get(package, [package])}
+            names = {name_of(one) for one in distributions.get(package, [package])}
             assert names & CORE, f"{path} imports {package}, which is not a core dependency"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,20 @@ def case(request: pytest.FixtureRequest) -> tuple[str, str]:
     return request.param
 
 
+@cache
+def made(name: str, executor: str) -> CertifiedModel:
+    """A model that no test changes."""
+    return MODELS[name][0](executor=executor)
+
+
 @pytest.fixture
 def model(case: tuple[str, str]) -> CertifiedModel:
+    return made(*case)
+
+
+@pytest.fixture
+def own_model(case: tuple[str, str]) -> CertifiedModel:
+    """A model for a test to change."""
     name, executor = case
     return MODELS[name][0](executor=executor)
 
@@ -128,17 +141,15 @@ def test_inputs_are_tensors_arrays_or_lists(model: CertifiedModel) -> None:
 
 
 def test_what_is_outside_raises_unless_asked_otherwise(
-    case: tuple[str, str], model: CertifiedModel
+    model: CertifiedModel, own_model: CertifiedModel
 ) -> None:
     with pytest.raises(OutsideDomainError):
-        model(outside(model))
+        own_model(outside(model))
     with pytest.raises(InputError, match="choose one of"):
-        model.outside = "perhaps"
-    model.outside = "nan"
-    assert torch.isnan(model(outside(model))).all()
-    assert torch.equal(
-        model(an_input(model)), MODELS[case[0]][0](executor=case[1])(an_input(model))
-    )
+        own_model.outside = "perhaps"
+    own_model.outside = "nan"
+    assert torch.isnan(own_model(outside(model))).all()
+    assert torch.equal(own_model(an_input(model)), model(an_input(model)))
 
 
 def test_inputs_that_are_no_numbers_are_refused(model: CertifiedModel) -> None:
@@ -251,17 +262,17 @@ def test_certify_proves_a_model_and_its_file_from_scratch(
     assert ef.certify(model).claims == model.certificate.claims
 
 
-def test_weights_that_were_changed_are_noticed(model: CertifiedModel, tmp_path: Path) -> None:
-    tensors = [*model.parameters(), *model.buffers()]
+def test_weights_that_were_changed_are_noticed(own_model: CertifiedModel) -> None:
+    tensors = [*own_model.parameters(), *own_model.buffers()]
     changed = next((t for t in tensors if t.is_floating_point() and t.numel()), None)
     if changed is None:
         pytest.skip("a model in exact arithmetic has no tensors to change")
     with torch.no_grad():
         changed += 1
     with pytest.raises(WeightMismatchError):
-        _ = model.certificate
+        _ = own_model.certificate
     with pytest.raises(WeightMismatchError):
-        ef.certify(model)
+        ef.certify(own_model)
 
 
 @pytest.mark.parametrize("way", ["to_onnx", "to_numpy", "to_transformer_lens"])

@@ -202,7 +202,7 @@ def bert(tmp_path_factory):
 
 
 @pytest.fixture
-def here(request, tmp_path, monkeypatch, prepared):
+def here(request, tmp_path, monkeypatch, prepared, hardly_trained):
     """A folder of one's own with all of it, and data and caches that are nobody else's."""
     name = request.getfixturevalue("name")
     pytest.importorskip(NEEDS.get(name, "exactformer"))

@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 
 from exactformer.cli.app import app
 
+pytestmark = pytest.mark.usefixtures("hardly_trained")
+
 
 @pytest.fixture
 def call():

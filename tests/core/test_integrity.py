@@ -6,6 +6,7 @@ import copy
 import io
 import operator
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,15 @@ FAMILIES: dict[str, Callable[[], ProvenModule]] = {
 }
 
 
+@cache
+def proven(family: str) -> ProvenModule:
+    return FAMILIES[family]()
+
+
 @pytest.fixture(params=FAMILIES)
 def model(request: pytest.FixtureRequest) -> ProvenModule:
-    return FAMILIES[request.param]()
+    """A model for a test to change, built anew from one that is proven once."""
+    return copy.deepcopy(proven(request.param))
 
 
 def statement(model: Any) -> Any:

@@ -68,7 +68,7 @@ def _given(page: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_run_and_show_what_they_give(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hardly_trained: None
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names = _given(page)

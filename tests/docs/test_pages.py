@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,12 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)#]+)[^)]*\)")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 QUESTIONS = [line for line in ARCHITECTURE.splitlines() if line.startswith("- ") and "?" in line]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _interpreters_end() -> Iterator[None]:
+    yield
+    hooks.end_interpreters()
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: q[2 : q.index("?")])
@@ -43,3 +52,20 @@ def test_an_output_that_a_script_does_not_print_is_refused() -> None:
     assert hooks._executed(right) == right.replace("python run", "python")
     with pytest.raises(RuntimeError, match="prints"):
         hooks._executed(right.replace("\n2\n", "\n3\n"))
+
+
+def test_a_script_is_run_as_an_interpreter_of_its_own_would_run_it(tmp_path: Path) -> None:
+    code = "import sys; name = __name__; print(name, sys.argv, [*sys.stdin]); sys.exit(3)"
+    done, plain = (
+        hooks._python(["-c", code, "a"], tmp_path),
+        subprocess.run(
+            [sys.executable, "-c", code, "a"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        ),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, plain.stdout, plain.stderr)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        hooks._executed("```python run\n1 / 0\n```")
+    assert "name" not in hooks._python(["-c", "print(dir())"], tmp_path).stdout.split()

@@ -15,17 +15,18 @@ import pytest
 from tests.studio import clusters
 from tests.studio.browsers import Visit, browser_program
 from tests.studio.people import People
-from tests.studio.servers import Server, settings_of
+from tests.studio.servers import Server, hash_at_little_cost, settings_of
 from tests.studio.worlds import World, build
 from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _workers_may_take_long_to_start() -> Iterator[None]:
+def _workers_may_take_long_to_start_and_passwords_little_to_hash() -> Iterator[None]:
     from exactformer.studio.playground import workers
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "START_SECONDS", PATIENCE)
+        hash_at_little_cost(patch.setattr)
         yield
 
 

@@ -1,7 +1,6 @@
 """The people of the tests: one for every role, each with a browser of her own.
 
-Accounts and sessions are written into the database directly, because a password takes a tenth of a
-second to check on purpose; logging in has tests of its own.
+Accounts and sessions are written into the database directly; logging in has tests of its own.
 """
 
 from __future__ import annotations

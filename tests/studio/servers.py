@@ -9,7 +9,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -34,6 +34,17 @@ def settings_of(*, generous: bool = True, **asked: Any) -> Any:
     limited = [each.name for each in fields(Settings) if each.name.endswith("_rate")]
     usual = dict.fromkeys(limited, Rate(*GENEROUS)) | {"compile_seconds": PATIENCE}
     return Settings(**(usual if generous else {}) | asked)
+
+
+def hash_at_little_cost(patch: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Let passwords cost next to nothing; tests/studio/security/test_passwords.py sees their price."""
+    from argon2 import PasswordHasher
+
+    from exactformer.studio.security import passwords
+
+    quick = PasswordHasher(time_cost=1, memory_cost=16, parallelism=1)
+    patch(passwords, "_hasher", quick)
+    patch(passwords, "_nobody", quick.hash("a password that no account has"))
 
 
 @dataclass
@@ -116,6 +127,7 @@ def main() -> None:
     from exactformer.studio.playground import workers
 
     engine.BUSY_SECONDS = workers.START_SECONDS = PATIENCE
+    hash_at_little_cost()
     settings = settings_of(**json.loads(sys.argv[1]))
     uvicorn.run(
         create_app(settings),

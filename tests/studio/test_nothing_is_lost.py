@@ -250,13 +250,13 @@ def on_postgresql(
 def test_a_killed_server_has_kept_what_it_acknowledged(
     template_database: Path, tmp_path: Path
 ) -> None:
-    on_sqlite(template_database, tmp_path, writes=300, crashes=1)
+    on_sqlite(template_database, tmp_path, writes=120, crashes=1)
 
 
 def test_a_killed_server_has_kept_what_it_acknowledged_on_postgresql(
     durable: clusters.Cluster, tmp_path: Path
 ) -> None:
-    on_postgresql(durable, tmp_path, writes=300, crashes=1, whole=False)
+    on_postgresql(durable, tmp_path, writes=120, crashes=1, whole=False)
 
 
 @pytest.mark.slow

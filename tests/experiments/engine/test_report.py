@@ -43,7 +43,7 @@ def parse(html):
 
 @pytest.fixture
 def html(tmp_path):
-    register(toy.toy("ran"))
+    register(toy.toy("ran", figure=None))
     register(toy.toy("waits"))
     reproduce("ran", scale="paper", jobs=1, out=tmp_path)
     return write_report(tmp_path).read_text()

@@ -32,9 +32,10 @@ def test_the_interval_covers_the_planted_rate_about_as_often_as_it_says():
     assert sum(law.verdict == "power law" for law in found) >= 190
 
 
-def test_a_flat_curve_is_no_power_law():
-    found = [fit_power_law(planted(0, 1, 1, 0.03, seed)).verdict for seed in range(100)]
-    assert found.count("flat") >= 95
+@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_flat_curve_is_no_power_law(count):
+    found = [fit_power_law(planted(0, 1, 1, 0.03, seed)).verdict for seed in range(count)]
+    assert found.count("flat") >= 0.95 * count
 
 
 def test_a_rising_curve_is_no_power_law():

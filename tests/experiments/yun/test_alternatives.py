@@ -2,8 +2,6 @@
 
 import gzip
 import io
-import subprocess
-import sys
 from dataclasses import asdict
 
 import numpy as np
@@ -165,12 +163,3 @@ def test_the_synthetic_classes_are_where_blue_lies_from_red():
         red, blue = (np.unravel_index(channels[c].argmax(), (4, 4)) for c in (0, 2))
         step = tuple(int(k) for k in np.subtract(blue, red))
         assert step == [(0, 1), (0, -1), (1, 0), (-1, 0)][label]
-
-
-def test_training_and_probing_need_no_flint():
-    program = (
-        "import sys; sys.modules['flint'] = None\n"
-        "import exactformer.experiments.yun.alternatives_training"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -11,6 +11,13 @@ from exactformer.studio.security.passwords import NO_PASSWORD, hash_password, is
 
 PASSWORD = "correct horse battery staple"
 STORED = hash_password(PASSWORD)
+AS_SERVED = {name: getattr(passwords, name) for name in ("_hasher", "_nobody")}
+
+
+@pytest.fixture(autouse=True)
+def _passwords_have_their_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in AS_SERVED.items():
+        monkeypatch.setattr(passwords, name, value)
 
 
 def test_the_parameters_are_those_of_rfc_9106_for_little_memory() -> None:
