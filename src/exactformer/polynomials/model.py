@@ -111,9 +111,13 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         plain = is_plain(x)
         if not plain and self.outside == "raise" and is_recording():
             raise self._no_values_error()
-        points = x if plain and self._is_as_expected(x) else self._points(x)
-        if (plain or is_plain(points)) and (values := self._quick_values(points)) is not None:
+        if plain and (values := self._quick_values(x)) is not None:
             return values
+        points = self._points(x)
+        if points is not x and is_plain(points):
+            values = self._quick_values(points)
+            if values is not None:
+                return values
         if self._is_symbolic(points):
             return self._evaluate_unchecked(points)
         flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
@@ -229,12 +233,22 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         module, surface = self._modules["transformer"], None
         if type(module) is not FusedTransformer or not _is_bare(module):
             return None
+        features, shape = module._parameters.get("features"), points.shape
+        if features is None or not shape or shape[-1] != features.shape[1]:
+            return None
+        if points.layout is not torch.strided:
+            return None
+        dtype, given = features.dtype, points.dtype
+        if given is not dtype and (given.itemsize < 2 or narrows(given, dtype)):
+            return None
+        bound = self._certificate.fused.get(str(dtype).removeprefix("torch."))
+        if bound is None or bound.executed is None:
+            return None
         if self._outside != "allow":
             surface = self._edge
             if surface is None:
                 return None
-        self._check_format()
-        shape = points.shape
+        check_products(dtype if dtype.itemsize >= 4 else torch.float32)
         if len(shape) == 2:
             return module.values(points, surface)
         flat = points.reshape(shape[:-1].numel(), shape[-1])
@@ -273,17 +287,6 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         return ExecutionError(
             "these points have no values to check: they are vectorised, traced by torch.jit, or on "
             "the meta device; compile with outside='nan' or 'allow'"
-        )
-
-    def _is_as_expected(self, x: Tensor) -> bool:
-        """Whether a plain tensor has the format and coordinates that it is read as, as it is."""
-        features = self.transformer.features
-        return (
-            x.dtype is features.dtype
-            and x.dim() > 0
-            and x.shape[-1] == features.shape[1]
-            and x.layout is torch.strided
-            and not x.is_neg()
         )
 
     def _points(self, x: Any) -> Tensor:

@@ -91,32 +91,23 @@ class FusedTransformer(nn.Module):
         if features is None or coefficients is None or bias is None or "centre" not in own:
             return None
         centre, basis, terms, dtype = own["centre"], self.basis, self._expanded, features.dtype
-        weights = [features, coefficients, bias, *(() if centre is None else (centre,))]
-        if not (_are_plain(x, *weights) and x.numel() and coefficients.numel()):
-            return None
-        if torch.is_grad_enabled() and any(t.requires_grad for t in (x, *weights)):
+        weights = (features, coefficients, bias, *(() if centre is None else (centre,)))
+        if not (_are_values(x, *weights) and x.numel() and coefficients.numel()):
             return None
         if compiled_run.kernels() is not None:
-            if isinstance(terms, CompiledTerms) and self._is_proven(weights):
+            if isinstance(terms, CompiledTerms) and compiled_run.same(weights, self._proven):
                 values = terms(x, dtype, surface)
             else:
                 values = compiled_run.tokens(
                     x, centre, features, coefficients, bias, basis, dtype, surface
                 )
         elif isinstance(terms, Expanded) and surface is None and len(x) >= _MANY:
-            values = terms(x, dtype).reshape(-1) if self._is_proven(weights) else None
+            known = self._proven.values()
+            proven = len(weights) == len(known) and all(map(_same, weights, known))
+            values = terms(x, dtype).reshape(-1) if proven else None
         else:
             return None
         return values.view(-1, len(x)).T if self.vector and values is not None else values
-
-    def _is_proven(self, weights: list[Tensor]) -> bool:
-        """Whether the weights are, to the last bit, those that were rounded from the proven form."""
-        known = list(self._proven.values())
-        if len(weights) != len(known):
-            return False
-        if compiled_run.kernels() is not None:
-            return compiled_run.same(weights, known)
-        return all(map(_same, weights, known))
 
 
 def formula(
@@ -233,11 +224,8 @@ def _evaluate(
     if 0 in x.shape or coefficients.shape[1] == 0:
         return formula(x, centre, features, coefficients, bias, basis)
     weights = (features, coefficients, bias)
-    if (
-        compiled_run.kernels() is not None
-        and _are_plain(x, *weights)
-        and (centre is None or _are_plain(centre))
-    ):
+    given = weights if centre is None else (*weights, centre)
+    if compiled_run.kernels() is not None and _are_values(x, *given):
         values = compiled_run.tokens(x, centre, *weights, basis, dtype)
         assert values is not None  # nothing was tested
         return values.view(len(bias), -1)
@@ -249,10 +237,17 @@ def _evaluate(
     return quick(x, centre, features.to(wide), coefficients.to(wide), bias.to(wide), basis, dtype)
 
 
-def _are_plain(*tensors: Tensor) -> bool:
-    """Whether the numbers of all tensors are in this machine's memory, as they are."""
+def _are_values(*tensors: Tensor) -> bool:
+    """Whether the numbers of all are in this machine's memory, as they are, and nobody derives them."""
+    differentiable = torch.is_grad_enabled()
     for t in tensors:
-        if type(t) not in _PLAIN or not t.is_cpu or t.is_neg() or t.layout is not torch.strided:
+        if (
+            type(t) not in _PLAIN
+            or not t.is_cpu
+            or t.is_neg()
+            or t.layout is not torch.strided
+            or (differentiable and t.requires_grad)
+        ):
             return False
     return True
 

@@ -14,7 +14,8 @@ Compiled code is kept on disk, next to this file or in numba's own folder for th
 """
 
 # What numba compiles has the types of its arguments.
-# mypy: allow-untyped-defs, disable-error-code="call-arg, no-untyped-call, untyped-decorator, var-annotated"
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
+# mypy: disable-error-code="call-arg, var-annotated"
 from __future__ import annotations
 
 from typing import Any
@@ -39,19 +40,22 @@ def _at(context: Any, address: Any, like: Any) -> Any:
 
 
 @_compiled
-def same(a, a_, a_size, b, b_, b_size, c, c_, c_size, d, d_, d_size, byte):
+def same(a, a_, a_size, b, b_, b_size, c, c_, c_size, d, d_, d_size, word, byte):
     """Whether so many bytes are the same at each of four pairs of addresses."""
-    different = np.uint8(0)
+    different = np.uint64(0)
     for here, there, size in (
         (a, a_, a_size),
         (b, b_, b_size),
         (c, c_, c_size),
         (d, d_, d_size),
     ):
-        own, other = _at(here, byte), _at(there, byte)
-        for i in range(size):
+        own, other = _at(here, word), _at(there, word)
+        for i in range(size // 8):
             different |= own[i] ^ other[i]
-    return different == np.uint8(0)
+        own_end, other_end = _at(here, byte), _at(there, byte)
+        for i in range(size // 8 * 8, size):
+            different |= np.uint64(own_end[i] ^ other_end[i])
+    return different == np.uint64(0)
 
 
 @_compiled

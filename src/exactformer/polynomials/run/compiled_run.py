@@ -6,7 +6,7 @@ is checked here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
@@ -140,14 +140,17 @@ def tokens(
     return values if values is None or wide is dtype else values.to(dtype)
 
 
-def same(here: Sequence[Tensor], there: Sequence[Tensor]) -> bool:
-    """Whether up to four tensors on the CPU are the same as others, to the last bit."""
-    places = []
-    for own, other in zip(here, there, strict=True):
-        if own.dtype != other.dtype or own.shape != other.shape or not own.is_contiguous():
+def same(weights: tuple[Tensor, ...], known: Mapping[str, Tensor]) -> bool:
+    """Whether up to four weights on the CPU are the known ones, in their order, to the last bit."""
+    if len(weights) != len(known):
+        return False
+    places: list[int] = []
+    for here, there in zip(weights, known.values(), strict=True):
+        shape = there.shape
+        if here.dtype is not there.dtype or here.shape != shape or not here.is_contiguous():
             return False
-        places += [own.data_ptr(), other.data_ptr(), other.nbytes]
-    equal: bool = kernels().same(*places, *_NOTHING[len(places) :], _BYTE)
+        places += (here.data_ptr(), there.data_ptr(), shape.numel() * there.itemsize)
+    equal: bool = kernels().same(*places, *_NOTHING[len(places) :], _WORD, _BYTE)
     return equal
 
 
@@ -163,28 +166,26 @@ def _run(
     """Let a kernel evaluate points of its format, on several threads where that is worth it."""
     count, d = x.shape
     by_point, by_axis = x.stride()
-    values = torch.empty(outputs * count, dtype=x.dtype)
+    values = x.new_empty(outputs * count)
     points, out, size = x.data_ptr(), values.data_ptr(), x.itemsize
-    kind, table = surface or (0, np.zeros((3, d)))
+    test, table = surface or (0, np.zeros((3, d)))
+    if count * cost < _WORTH_THREADS or (threads := torch.get_num_threads()) < 2:
+        clear = kernel(
+            points, by_point, by_axis, count, out, count, test, table, CLEAR, block, *own
+        )
+        return values if clear else None
 
     def work(first: int, number: int) -> bool:
         begin, place = points + first * by_point * size, out + first * size
         return kernel(
-            begin, by_point, by_axis, number, place, count, kind, table, CLEAR, block, *own
+            begin, by_point, by_axis, number, place, count, test, table, CLEAR, block, *own
         )
 
-    return values if _shared(work, count, cost, block) else None
-
-
-def _shared(work: Callable[[int, int], bool], points: int, cost: float, block: int) -> bool:
-    """Share points out among threads where that is worth it; whether all pieces return true."""
-    if points * cost < _WORTH_THREADS or (threads := torch.get_num_threads()) < 2:
-        return work(0, points)
-    pieces = min(4 * threads, -(-points // block))
-    size = -(-points // (pieces * block)) * block
-    starts = range(0, points, size)
+    step = -(-count // (4 * threads * block)) * block
+    starts = range(0, count, step)
     with ThreadPoolExecutor(threads) as pool:
-        return all(pool.map(work, starts, [min(size, points - first) for first in starts]))
+        clear = all(pool.map(work, starts, [min(step, count - first) for first in starts]))
+    return values if clear else None
 
 
 def _block(rows: int, dtype: torch.dtype) -> int:
@@ -199,4 +200,4 @@ def _rounded(values: Sequence[Any], dtype: torch.dtype) -> NDArray[Any]:
 
 
 _LIKE = {torch.float64: np.empty(0, np.float64), torch.float32: np.empty(0, np.float32)}
-_BYTE, _NOTHING = np.empty(0, np.uint8), (0,) * 12
+_WORD, _BYTE, _NOTHING = np.empty(0, np.uint64), np.empty(0, np.uint8), (0,) * 12
