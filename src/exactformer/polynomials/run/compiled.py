@@ -6,11 +6,12 @@ into vector instructions. Every product and every sum is rounded by itself, in t
 nothing is contracted or reassociated, so that values are the same on every processor, for every size
 of a block and any number of threads. Python's lock is not held meanwhile.
 
-Points, values and weights are given by their addresses, which costs a tenth of wrapping them in arrays;
-the caller answers for types, shapes and strides. Indices are unsigned: of signed ones numba would ask
-in every loop whether they count from the end.
+Points, values and weights are given by their addresses, which takes a tenth of the time of wrapping
+them in arrays; the caller answers for types, shapes and strides. Inside, pointers spare numba the
+counting of references and the question whether an index counts from the end.
 
-Compiled code is kept on disk, next to this file or in numba's own folder for the user.
+Compiled code is kept on disk, next to this file or in numba's own folder for the user, and is compiled
+anew when this file changes.
 """
 
 # What numba compiles has the types of its arguments.
