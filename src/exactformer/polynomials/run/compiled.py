@@ -101,7 +101,10 @@ def terms(
             break
         if len(centre):
             _move(y, size, block, d, c)
-        _run(op, const, place, weight, steps, S, y, block, size, out, start, spacing)
+        if size == 1:
+            _run_once(op, const, place, weight, steps, S, y, block, out, start, spacing)
+        else:
+            _run(op, const, place, weight, steps, S, y, block, size, out, start, spacing)
     return clear
 
 
@@ -143,6 +146,34 @@ def _move(y, size, block, d, centre):
         row, c = j * block, centre[j]
         for p in range(size):
             y[row + p] -= c
+
+
+@_part
+def _run_once(code, constants, places, weights, steps, S, y, block, out, start, spacing):
+    """Carry out the steps at one point: the same sums without the beginnings of loops over points."""
+    for i in range(steps):
+        action, s, h = code[5 * i], code[5 * i + 1], y[code[5 * i + 2]]
+        first = code[5 * i + 3]
+        last = first + code[5 * i + 4]
+        if action == 4:
+            value = constants[i]
+            for k in range(first, last):
+                value = value + weights[k] * y[places[k]]
+            S[s] = S[s] + h * value
+        elif action == 3:
+            S[s] = S[s] + h * S[s + block]
+        elif action == 1:
+            value = S[s]
+            for k in range(first, last):
+                value = weights[k] + h * value
+            S[s] = value
+        elif action == 5:
+            out[code[5 * i + 2] * spacing + start] = S[s]
+        else:
+            value = constants[i] if action == 0 else S[s]
+            for k in range(first, last):
+                value = value + weights[k] * y[places[k]]
+            S[s] = value
 
 
 @_part

@@ -54,8 +54,10 @@ def kernels() -> Any:
         return None
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined,unused-ignore]
         return None
-    from exactformer.polynomials.run import compiled
-
+    try:
+        from exactformer.polynomials.run import compiled
+    except RuntimeError:  # there is no place where compiled code could be kept
+        return None
     return compiled
 
 
