@@ -107,7 +107,7 @@ def parts(case: Case, dtype: str) -> list[Row]:
     weights = tuple(module._parameters[name] for name in module._proven)
 
     def seconds(action: Callable[[], Any]) -> float:
-        return min(timeit.repeat(action, number=1000, repeat=20)) / 1000
+        return min(timeit.repeat(action, number=100, repeat=200)) / 100
 
     found = {
         "array to tensor and back": seconds(lambda: torch.from_numpy(array).numpy()),
