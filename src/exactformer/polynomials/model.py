@@ -230,7 +230,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         It tests points as it reads them. None is returned unless all are clearly inside: then the
         usual way finds out what there is to say. It is also the way for a transformer with hooks.
         """
-        module, surface = self._modules["transformer"], None
+        module, surface = self._modules.get("transformer"), None
         if type(module) is not FusedTransformer or not _is_bare(module):
             return None
         features, shape = module._parameters.get("features"), points.shape
