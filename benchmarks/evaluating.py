@@ -15,6 +15,8 @@ import argparse
 import json
 import subprocess
 import sys
+import timeit
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -31,7 +33,9 @@ ROUNDS = 5
 THREADS = 2
 EXACT_POINTS = 200
 LARGE = Case("dense 10 5")
-PACKAGES = ("exactformer", "torch", "numpy", "scikit-learn", "sympy", "multivar-horner")
+ONE_POINT = 30e-6
+"""Seconds that a call with one point may take."""
+PACKAGES = ("exactformer", "torch", "numpy", "numba", "scikit-learn", "sympy", "multivar-horner")
 
 Row = dict[str, Any]
 
@@ -89,6 +93,40 @@ def memory(way: str, case: Case, dtype: str, batches: tuple[int, ...]) -> list[R
     return rows
 
 
+def parts(case: Case, dtype: str) -> list[Row]:
+    """Time the parts of a call of ours with one point, each by itself."""
+    import torch
+
+    from exactformer.polynomials.run import closed_form_module, compiled_run
+
+    evaluate, array = PEERS[OURS](case, dtype), case.points(1, dtype)
+    model, points = compiled(case).to(getattr(torch, dtype)), torch.from_numpy(array)
+    module, nothing = model.transformer, torch.nn.Identity()
+    if compiled_run.kernels() is None or module._expanded is None:
+        return []
+    weights = tuple(module._parameters[name] for name in module._proven)
+
+    def seconds(action: Callable[[], Any]) -> float:
+        return min(timeit.repeat(action, number=100, repeat=200)) / 100
+
+    found = {
+        "array to tensor and back": seconds(lambda: torch.from_numpy(array).numpy()),
+        "torch's Module.__call__": seconds(lambda: nothing(points)),
+        "is anything but values wanted": seconds(lambda: closed_form_module.is_plain(points)),
+        "are the weights the proven ones": seconds(
+            lambda: compiled_run.same(weights, module._proven)
+        ),
+        "kernel: points, their test, terms, values": seconds(
+            lambda: module._expanded(points, points.dtype, model._edge)
+        ),
+    }
+    whole = seconds(lambda: evaluate(array))
+    found["types, shapes, format, hooks and what is left"] = whole - sum(found.values())
+    found["the whole call"] = whole
+    label = {"case": case.label, "dtype": dtype}
+    return [{**label, "part": part, "seconds": spent} for part, spent in found.items()]
+
+
 def memory_apart(way: str, case: Case, dtype: str, batches: tuple[int, ...]) -> list[Row]:
     """Measure the extra memory of one way, in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.evaluating", "--memory", way, dtype, case.name]
@@ -117,6 +155,7 @@ def run(
     contents["memory"] = [
         r for w in lean for r in memory_apart(w, biggest, "float64", (small, large))
     ]
+    contents["parts"] = [row for case in cases for row in parts(case, "float64")]
     contents["tokens"] = {case.label: compiled(case).certificate.tokens for case in cases}
     contents["threads"] = threads
     contents["provenance"] = provenance(f"evaluating --threads {threads}", PACKAGES)
@@ -172,6 +211,17 @@ def error_table(contents: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     return ["case", "format", *names], lines
 
 
+def parts_table(contents: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the parts of a call with one point, case by case."""
+    rows = contents["parts"]
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    lines = []
+    for part in dict.fromkeys(row["part"] for row in rows):
+        found = [_find(rows, case=case, part=part) for case in cases]
+        lines.append([part, *(_duration(row["seconds"]) for row in found if row)])
+    return ["part", *cases], lines
+
+
 def memory_table(contents: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Return the extra memory of each way, by number of points."""
     rows = contents["memory"]
@@ -198,17 +248,25 @@ def targets(contents: dict[str, Any]) -> list[list[str]]:
             asked.append(
                 (f"≥ {least}× {way}, {LARGE.label}, {dtype}, {most:,} points", value, least)
             )
-    for dtype in DTYPES:
-        group = {"case": CASES[0].label, "dtype": dtype, "points": most}
-        others = {w: ratio(w, **group) for w in PEERS if w not in (OURS, LITERAL)}
-        fastest = min((w for w in others if others[w] == others[w]), key=others.__getitem__)
-        what = f"≥ 1× the fastest peer on f₂*, {dtype}, {most:,} points ({fastest})"
-        asked.append((what, others[fastest], 1))
+    for points in BATCHES[1:]:
+        others = {
+            (w, group["case"], group["dtype"]): ratio(w, **group)
+            for group in _groups(contents["times"], "case", "dtype", "points")
+            if group["points"] == points
+            for w in PEERS
+            if w not in (OURS, LITERAL)
+        }
+        closest = min((k for k in others if others[k] == others[k]), key=others.__getitem__)
+        what = f"≥ 1× every peer in every case, {points:,} points (closest: {', '.join(closest)})"
+        asked.append((what, others[closest], 1))
     for dtype in DTYPES:
         value = ratio(LITERAL, case=LARGE.label, dtype=dtype, points=most)
         tokens = contents["tokens"][LARGE.label]
         asked.append((f"≥ 1000× the literal module at n = {tokens}, {dtype}", value, 1000))
     lines = [[what, _times(v), "met" if v >= least else "**not met**"] for what, v, least in asked]
+    single = max(r["seconds"] for r in contents["times"] if (r["way"], r["points"]) == (OURS, 1))
+    what = f"one point in less than {_duration(ONE_POINT)}, the slowest case"
+    lines.append([what, _duration(single), "met" if single < ONE_POINT else "**not met**"])
     small, large = (r["extra bytes"] / 2**20 for r in contents["memory"] if r["way"] == OURS)
     constant = large <= 1.5 * small + 8
     what = f"constant extra memory, {LARGE.label}: {most // 10:,} to {most:,} points"
@@ -256,6 +314,7 @@ def page(contents: dict[str, Any]) -> list[str]:
         "",
         *markdown(*error_table(contents)),
         "",
+        *_parts_lines(contents),
         f"Largest growth of the process during a call, beside input and output, {LARGE.label} in "
         "float64 (peers are given their points in chunks; left alone, scikit-learn would need "
         "24 GB for a million points):",
@@ -264,6 +323,13 @@ def page(contents: dict[str, Any]) -> list[str]:
         "",
         origin(contents["provenance"]),
     ]
+
+
+def _parts_lines(contents: dict[str, Any]) -> list[str]:
+    if not contents.get("parts"):  # without numba there is nothing to take apart
+        return []
+    text = "Where a call of ours with one point spends its time, in float64:"
+    return [text, "", *markdown(*parts_table(contents)), ""]
 
 
 _GROUP = ("case", "dtype", "points")
@@ -309,6 +375,8 @@ def evaluate(quick: bool = False, threads: int = THREADS) -> None:
         keep("evaluating", "Evaluate polynomials", page(contents), contents)
     show("Evaluate polynomials: our time, the others' relative to it", *time_table(contents))
     show("Largest error relative to max |Q|", *error_table(contents))
+    if contents["parts"]:
+        show("Parts of a call with one point", *parts_table(contents))
     show("Extra memory", *memory_table(contents))
     if not quick:
         show("What was asked for", ["", "measured", ""], targets(contents))

@@ -144,7 +144,21 @@ def test_a_target_that_is_missed_is_said_to_be():
     assert verdicts["constant extra memory, dense (10, 5): 100,000 to 1,000,000 points"] != "met"
     assert all("**" in line[2] for line in good if "literal" in line[0])  # never measured
     assert all(line[2] == "met" for line in good if "scikit-learn, dense" in line[0])
+    assert all(line[2] == "met" for line in good if "every peer" in line[0])
     assert good[-1][2] == "met"
+    slow = evaluating.targets(_contents(1.0, 0.9, 10**6, (2**20, 2**21)))
+    assert [line[2] for line in slow if "every peer" in line[0]] == ["**not met**"] * 2
+    assert [line[2] for line in slow if "one point" in line[0]] == ["**not met**"]
+    quick = evaluating.targets(_contents(1e-5, 1.0, 10**6, (2**20, 2**21)))
+    assert [line[2] for line in quick if "one point" in line[0]] == ["met"]
+
+
+def test_the_parts_of_a_call_make_up_the_whole():
+    rows = evaluating.parts(SMALL[0], "float64")
+    assert rows
+    *pieces, whole = (row["seconds"] for row in rows)
+    assert sum(pieces) == pytest.approx(whole)
+    assert len(evaluating.parts_table({"parts": rows})[1]) == len(rows)
 
 
 def test_our_expansion_meets_the_tolerance_and_chebpy_agrees():

@@ -9,7 +9,7 @@ import sys
 
 NOTHING_HEAVY = """
 import sys
-HEAVY = set("torch sympy sklearn matplotlib pandas scipy flint fastapi sqlalchemy".split())
+HEAVY = set("torch numba sympy sklearn matplotlib pandas scipy flint fastapi sqlalchemy".split())
 import exactformer
 assert not HEAVY & sys.modules.keys(), HEAVY & sys.modules.keys()
 import exactformer.cli

@@ -8,9 +8,11 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.modules import module as torch_module
 
 from exactformer.algebra.printing import name_list
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
@@ -37,11 +39,12 @@ from exactformer.polynomials.proof.certificate import PolynomialCertificate, cou
 from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.run import closed_form_module as fused
-from exactformer.polynomials.run import literal
+from exactformer.polynomials.run import compiled_run, literal
 from exactformer.polynomials.run import monomial_run as expanded
 from exactformer.polynomials.run import softmax as softmax_module
 from exactformer.polynomials.run.closed_form_cpu import in_pieces, in_threads
-from exactformer.polynomials.run.closed_form_module import is_plain
+from exactformer.polynomials.run.closed_form_module import FusedTransformer, is_plain
+from exactformer.polynomials.run.compiled_run import Surface
 from exactformer.polynomials.run.literal import LiteralTransformer
 from exactformer.polynomials.transformer import place_in_module, transformer
 
@@ -49,6 +52,7 @@ BOUNDARY_SLACK = 1 + 2.0**-33  # half the slack of the proofs: room for rounding
 _PIECE_BYTES = 8 * 2**20  # of what the literal module keeps
 _PIECE_ENTRIES, _PIECE_POINTS = 2**22, 2**16  # fused: milliseconds of work, points in the cache
 _CHECKED = 2**13  # points at a time
+_FORWARD = FusedTransformer.forward
 
 
 class PolynomialModel(CertifiedModel[PolynomialCertificate]):
@@ -90,6 +94,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         self.blueprint = blueprint
         self.executor = executor
         self._surface = _surface(blueprint)
+        self._edge = _edge(blueprint.domain, self._surface)
         self.transformer = transformer(blueprint, executor, dtype, proof)
         self._seal(proof.certificate)
 
@@ -114,9 +119,16 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         With one variable, a number or a row of numbers will do. The columns of a DataFrame are matched
         with the variables by name.
         """
-        if self.outside == "raise" and is_recording():
+        plain = is_plain(x)
+        if not plain and self.outside == "raise" and is_recording():
             raise self._no_values_error()
+        if plain and (values := self._quick_values(x)) is not None:
+            return values
         points = self._points(x)
+        if points is not x and is_plain(points):
+            values = self._quick_values(points)
+            if values is not None:
+                return values
         if self._is_symbolic(points):
             return self._evaluate_unchecked(points)
         flat = points.reshape(points.shape[:-1].numel(), points.shape[-1])
@@ -230,7 +242,38 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
             return difference.problem
         name = difference.tensor.removeprefix("transformer.")
         place = place_in_module(self.blueprint, self.executor, name, difference.entry)
-        return f"{place}: {difference.problem}"
+        return f"{difference.tensor if place == name else place}: {difference.problem}"
+
+    def _quick_values(self, points: Tensor) -> Tensor | None:
+        """Return the values where nothing else is wanted and a compiled kernel has them.
+
+        It tests points as it reads them. None is returned unless all are clearly inside: then the
+        usual way finds out what there is to say. It is also the way for a transformer with hooks.
+        """
+        module, surface = self._modules.get("transformer"), None
+        if type(module) is not FusedTransformer or not _is_bare(module):
+            return None
+        features, shape = module._parameters.get("features"), points.shape
+        if features is None or not shape or shape[-1] != features.shape[1]:
+            return None
+        if points.layout is not torch.strided:
+            return None
+        dtype, given = features.dtype, points.dtype
+        if given is not dtype and (given.itemsize < 2 or narrows(given, dtype)):
+            return None
+        bound = self._certificate.fused.get(str(dtype).removeprefix("torch."))
+        if bound is None or bound.executed is None:
+            return None
+        if self._outside != "allow":
+            surface = self._edge
+            if surface is None:
+                return None
+        check_products(dtype if dtype.itemsize >= 4 else torch.float32)
+        if len(shape) == 2:
+            return module.values(points, surface)
+        flat = points.reshape(shape[:-1].numel(), shape[-1])
+        values = module.values(flat, surface)
+        return None if values is None else values.reshape((*shape[:-1], *values.shape[1:]))
 
     def _is_symbolic(self, points: Tensor) -> bool:
         """Whether points are symbolic (traced, vectorised, meta), so that no check of data can run.
@@ -280,8 +323,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         self._certificate.guaranteed(
             dtype, self.executor
         )  # raises after .to(dtype) without a bound
-        if self.executor == "fused":  # never computes below float32
-            dtype = torch.promote_types(dtype, torch.float32)
+        if self.executor == "fused" and dtype.itemsize < 4:  # never computes below float32
+            dtype = torch.float32
         check_products(dtype)
 
     def _in_pieces(self, points: Tensor) -> list[Tensor]:
@@ -409,6 +452,31 @@ def _surface(blueprint: Blueprint) -> list[list[float]]:
     return [nearest, rest, [to_float(domain.extent(j)) for j in axes]] if nearest else []
 
 
+def _edge(domain: Domain, surface: list[list[float]]) -> Surface | None:
+    """Return a domain's boundary for the kernels; None where float64 has no such numbers."""
+    if not surface or not all(2.0**-500 < extent < 2.0**500 for extent in surface[2]):
+        return None
+    nearest, rest, extent = surface
+    table = np.array([nearest, rest, [1 / e for e in extent]])
+    return (1 if isinstance(domain, Ball) else 2, table) if np.isfinite(table).all() else None
+
+
+def _is_bare(module: FusedTransformer) -> bool:
+    """Whether a call of the module is a call of its class's ``forward`` and nothing else."""
+    return not (
+        "forward" in vars(module)
+        or type(module).forward is not _FORWARD
+        or module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or torch_module._global_forward_hooks
+        or torch_module._global_forward_pre_hooks
+        or torch_module._global_backward_hooks
+        or torch_module._global_backward_pre_hooks
+    )
+
+
 def _has_no_values(points: Tensor) -> bool:
     try:
         bool((points.detach() == 0).any())
@@ -417,4 +485,4 @@ def _has_no_values(points: Tensor) -> bool:
     return False
 
 
-remember(fused, literal, softmax_module, expanded, PolynomialModel)
+remember(fused, literal, softmax_module, expanded, compiled_run, PolynomialModel)

@@ -12,11 +12,14 @@ from exactformer.algebra import Target
 from exactformer.core.formats import float_format
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.proof.certify import SLACK, Proof
+from exactformer.polynomials.proof.horner_rounding import scheme_bound
 from exactformer.polynomials.proof.monomial_rounding import expanded_bound
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.proof.symbolic import run_symbolic
+from exactformer.polynomials.run import compiled_run
 from exactformer.polynomials.run.closed_form import Basis, FusedForm, fuse
 from exactformer.polynomials.run.closed_form_module import FusedTransformer
+from exactformer.polynomials.run.horner_plan import Scheme, scheme
 from exactformer.polynomials.run.literal import LiteralTransformer
 from exactformer.polynomials.run.monomial_plan import MATMUL_DISCOUNT, Expansion, expand
 from exactformer.polynomials.run.softmax import SoftmaxTransformer, softmax_weights
@@ -37,7 +40,7 @@ def transformer(
     if proof is None:
         return FusedTransformer(closed_form(blueprint), dtype)
     form = proof.form or closed_form(blueprint)
-    return FusedTransformer(form, dtype, _proven_expansion(blueprint, form, proof, dtype))
+    return FusedTransformer(form, dtype, _proven_terms(blueprint, form, proof, dtype))
 
 
 def closed_form(blueprint: Blueprint) -> FusedForm:
@@ -45,10 +48,10 @@ def closed_form(blueprint: Blueprint) -> FusedForm:
     return fuse(run_symbolic(blueprint, blueprint.domain))
 
 
-def _proven_expansion(
+def _proven_terms(
     blueprint: Blueprint, form: FusedForm, proof: Proof, dtype: torch.dtype
-) -> Expansion | None:
-    """Return the quicker expansion of the proven polynomial, if its rounding is within the bound.
+) -> Expansion | Scheme | None:
+    """Return the quicker plan for the proven polynomial's terms, if its rounding is within the bound.
 
     Chebyshev polynomials are there because powers are not accurate enough; they stay.
     """
@@ -59,16 +62,22 @@ def _proven_expansion(
     target = proof.target or Target.coerce(certificate.target, blueprint.variables)
     d, domain = target.dimension, blueprint.domain.enlarged(SLACK)
     centre = [domain.offset(j) for j in range(d)]
-    plan = expand([p.composed(centre, [1] * d).terms() for p in target], d, centre)
-    if plan is None or plan.cost > _cost(form):
+    terms = [p.composed(centre, [1] * d).terms() for p in target]
+    plan: Expansion | Scheme | None
+    if compiled_run.is_installed():
+        plan, discount = scheme(terms, d, centre), 1
+    else:
+        plan, discount = expand(terms, d, centre), MATMUL_DISCOUNT
+    if plan is None or plan.cost > _cost(form, discount):
         return None
-    return plan if expanded_bound(plan, domain, number_format) <= bound else None
+    rounding = scheme_bound if isinstance(plan, Scheme) else expanded_bound
+    return plan if rounding(plan, domain, number_format) <= bound else None  # type: ignore[arg-type]
 
 
-def _cost(form: FusedForm) -> float:
-    """Return what evaluating the tokens costs, counted as :attr:`Expansion.cost` does."""
+def _cost(form: FusedForm, discount: int) -> float:
+    """Return what evaluating the tokens costs, counted as the cost of the terms is."""
     n, d = form.features.shape
-    return n * (d / MATMUL_DISCOUNT + (form.coefficients[0].columns + 1) * len(form.coefficients))
+    return n * (d / discount + (form.coefficients[0].columns + 1) * len(form.coefficients))
 
 
 def place_in_module(blueprint: Blueprint, executor: str, name: str, index: tuple[int, ...]) -> str:

@@ -17,6 +17,7 @@ from exactformer.core.formats import FORMATS
 from exactformer.core.matrix import Matrix
 from exactformer.polynomials.proof.closed_form_rounding import arithmetic_format, fused_bound
 from exactformer.polynomials.run import closed_form_cpu as fused_blocks
+from exactformer.polynomials.run import compiled_run
 from exactformer.polynomials.run.closed_form import GROUP, Basis, FusedForm
 from exactformer.polynomials.run.closed_form_module import FusedTransformer, formula, is_plain
 
@@ -86,10 +87,14 @@ def weights_of(module: FusedTransformer) -> tuple[Tensor | None, Tensor, Tensor,
     return module.centre, module.features, module.coefficients, module.bias, module.basis
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=["compiled", "not compiled"])
+def small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few points, so that small cases have several, and a shorter one at the end."""
     monkeypatch.setattr(fused_blocks, "_BYTES", 2**13)
+    monkeypatch.setattr(compiled_run, "_MOST", 8)
+    monkeypatch.setattr(compiled_run, "_FEWEST", 8)
+    if request.param == "not compiled":
+        monkeypatch.setattr(compiled_run, "kernels", lambda: None)
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -14,7 +14,7 @@ and in a box by the half-widths. Conventions are those of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import factorial, inf, prod
 
@@ -28,26 +28,51 @@ from exactformer.polynomials.run.closed_form import roundings
 from exactformer.polynomials.run.monomial_plan import Expansion, Monomial
 
 
-@np.errstate(all="ignore")
 def expanded_bound(plan: Expansion, domain: Domain, module: FloatFormat) -> float:
     """Bound |computed − exact| over the domain for a module's format; infinite if nothing is known."""
-    to = arithmetic_format(module)
-    if any(to.round(c) != c for c in plan.centre):
-        return inf  # the difference x − c would err by more than its own rounding
+
+    def sums(output: int) -> Sum:
+        terms, additions = list(_terms(plan, output)), _additions(plan, output)
+        return terms, dict.fromkeys({len(monomial) for monomial, _ in terms}, additions)
+
     outputs = range(len(plan.readings[0].weights))
-    return max(_bound(plan, output, domain, to, module) for output in outputs)
+    return worst_bound(map(sums, outputs), plan.dimension, plan.centre, domain, module)
+
+
+Sum = tuple[list[tuple[Monomial, Fraction]], dict[int, int]]
+"""The terms of an output, and by degree how many additions one of them meets at most."""
+
+
+@np.errstate(all="ignore")
+def worst_bound(
+    outputs: Iterable[Sum],
+    dimension: int,
+    centre: tuple[Fraction, ...],
+    domain: Domain,
+    module: FloatFormat,
+) -> float:
+    """Bound |computed − exact| of sums of terms in y = x − c, each meeting a product per factor."""
+    to = arithmetic_format(module)
+    if any(to.round(c) != c for c in centre):
+        return inf  # the difference x − c would err by more than its own rounding
+    return max(_bound(*output, dimension, bool(centre), domain, to, module) for output in outputs)
 
 
 def _bound(
-    plan: Expansion, output: int, domain: Domain, to: FloatFormat, module: FloatFormat
+    terms: list[tuple[Monomial, Fraction]],
+    additions: dict[int, int],
+    dimension: int,
+    centred: bool,
+    domain: Domain,
+    to: FloatFormat,
+    module: FloatFormat,
 ) -> float:
-    terms = list(_terms(plan, output))
-    sizes, additions = _sizes(terms, domain), _additions(plan, output)
+    sizes = _sizes(terms, domain)
     # A coefficient is rounded and multiplied by its monomial; a variable may have been a difference.
-    counts = {s: 1 + (2 * s if plan.centre else s) + additions for s in sizes}
+    counts = {s: 1 + (2 * s if centred else s) + additions[s] for s in sizes}
     absolute = sum(sizes.values(), start=Upper(0.0))
     noise = sum((gamma(counts[s], to.unit) * size for s, size in sizes.items()), start=Upper(0.0))
-    reach = max(above(domain.extent(j)) for j in range(plan.dimension))
+    reach = max(above(domain.extent(j)) for j in range(dimension))
     largest = max((above(value) for _, value in terms), default=0.0)
     grown = Upper(max(1.0, reach)) ** max(sizes, default=0) * (Upper(largest) + 2)
     # Underflow: of a product by tiny·(1 + |a| + |b|), of a sum by 3·tiny. With later factors that is

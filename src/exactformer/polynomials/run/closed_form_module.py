@@ -2,9 +2,10 @@
 
 The formula is written here in plain torch, which can be traced, batched, exported and
 differentiated. Values alone come quicker from the same arithmetic in blocks that stay in the cache
-(CPU) or in registers (GPU); their gradient is the formula's, a few points at a time. Where the proven
-polynomial is quicker by its terms, and no less accurate, the CPU evaluates these
-(:mod:`exactformer.polynomials.run.monomial_plan`), as long as the weights are the proven ones.
+(CPU) or in registers (GPU), compiled where numba or Triton is installed; their gradient is the
+formula's, a few points at a time. Where the proven polynomial is quicker by its terms, and no less
+accurate, the CPU evaluates these (:mod:`exactformer.polynomials.run.horner_plan`, or without numba
+:mod:`exactformer.polynomials.run.monomial_plan`), as long as the weights are the proven ones.
 
 Weights and values are in the module's format. So is the arithmetic, but never below float32: in the
 half formats products and sums are taken in float32, and the value is rounded once.
@@ -26,12 +27,16 @@ from exactformer.core.matrix import Matrix
 from exactformer.core.precision import full_precision
 from exactformer.core.weights import dense
 from exactformer.polynomials.run import closed_form_cpu as fused_blocks
+from exactformer.polynomials.run import compiled_run
 from exactformer.polynomials.run.closed_form import GROUP, SHORT, Basis, FusedForm
+from exactformer.polynomials.run.compiled_run import CompiledTerms, Surface
+from exactformer.polynomials.run.horner_plan import Scheme
 from exactformer.polynomials.run.monomial_plan import Expansion
 from exactformer.polynomials.run.monomial_run import Expanded
 
 _ENTRIES = 2**20  # tokens times points of which a gradient keeps every step
 _MANY = 64  # points from which the terms of an expansion are quicker than tokens
+_PLAIN = (Tensor, nn.Parameter)
 
 
 class FusedTransformer(nn.Module):
@@ -44,7 +49,7 @@ class FusedTransformer(nn.Module):
         self,
         form: FusedForm,
         dtype: torch.dtype = torch.float64,
-        expansion: Expansion | None = None,
+        expansion: Expansion | Scheme | None = None,
     ) -> None:
         super().__init__()
         self.basis, self.vector = form.basis, form.vector
@@ -53,7 +58,11 @@ class FusedTransformer(nn.Module):
         for name, tensor in self._proven.items():
             self.register_parameter(name, nn.Parameter(tensor.clone(), requires_grad=False))
         wide = torch.promote_types(dtype, torch.float32)
-        self._expanded = None if expansion is None else Expanded(expansion, wide)
+        self._expanded: Expanded | CompiledTerms | None = None
+        if isinstance(expansion, Expansion):
+            self._expanded = Expanded(expansion, wide)
+        elif expansion is not None:
+            self._expanded = CompiledTerms(expansion, wide)
 
     features: Tensor
     centre: Tensor | None
@@ -62,25 +71,43 @@ class FusedTransformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Evaluate at points in the module's format or a narrower one."""
-        if self._expanded is not None and self._needs_values_only(x):
-            values = self._expanded(x, self.features.dtype)
-            return values.T if self.vector else values[0]
-        run = _Evaluation.apply if is_plain(x) else formula
+        plain = is_plain(x)
+        quick = self.values(x) if plain else None
+        if quick is not None:
+            return quick
+        run = _Evaluation.apply if plain else formula
         with full_precision(x.device):
             values = run(x, self.centre, self.features, self.coefficients, self.bias, self.basis)
         return values.T if self.vector else values[0]
 
-    def _needs_values_only(self, x: Tensor) -> bool:
-        """Whether values of the proven weights are all that is wanted, at enough points."""
-        return (
-            is_plain(x)
-            and len(x) >= _MANY
-            and x.device.type == "cpu"
-            and not (
-                torch.is_grad_enabled() and any(t.requires_grad for t in (x, *self.parameters()))
-            )
-            and all(_same(getattr(self, name), own) for name, own in self._proven.items())
-        )
+    def values(self, x: Tensor, surface: Surface | None = None) -> Tensor | None:
+        """Return what ``forward`` does, at plain points, where there is a quicker way to that alone.
+
+        None is returned where there is not, where a gradient is wanted, and unless all points are
+        clearly inside a surface. Terms are evaluated as long as the weights are the proven ones.
+        """
+        own = self._parameters  # quicker than attributes, which are much of a small call
+        features, coefficients, bias = own.get("features"), own.get("coefficients"), own.get("bias")
+        if features is None or coefficients is None or bias is None or "centre" not in own:
+            return None
+        centre, basis, terms, dtype = own["centre"], self.basis, self._expanded, features.dtype
+        weights = (features, coefficients, bias, *(() if centre is None else (centre,)))
+        if not (_are_values(x, *weights) and x.numel() and coefficients.numel()):
+            return None
+        if compiled_run.kernels() is not None:
+            if isinstance(terms, CompiledTerms) and compiled_run.same(weights, self._proven):
+                values = terms(x, dtype, surface)
+            else:
+                values = compiled_run.tokens(
+                    x, centre, features, coefficients, bias, basis, dtype, surface
+                )
+        elif isinstance(terms, Expanded) and surface is None and len(x) >= _MANY:
+            known = self._proven.values()
+            proven = len(weights) == len(known) and all(map(_same, weights, known))
+            values = terms(x, dtype).reshape(-1) if proven else None
+        else:
+            return None
+        return values.view(-1, len(x)).T if self.vector and values is not None else values
 
 
 def formula(
@@ -194,13 +221,35 @@ def _evaluate(
     """Return the formula's values in the quickest way there is for these tensors."""
     dtype = features.dtype
     wide = torch.promote_types(dtype, torch.float32)
+    if 0 in x.shape or coefficients.shape[1] == 0:
+        return formula(x, centre, features, coefficients, bias, basis)
+    weights = (features, coefficients, bias)
+    given = weights if centre is None else (*weights, centre)
+    if compiled_run.kernels() is not None and _are_values(x, *given):
+        values = compiled_run.tokens(x, centre, *weights, basis, dtype)
+        assert values is not None  # nothing was tested
+        return values.view(len(bias), -1)
     quick = fused_blocks.evaluate if x.device.type == "cpu" else _kernel(features.shape[1], wide)
-    if 0 in x.shape or coefficients.shape[1] == 0 or quick is None:
+    if quick is None:
         pieces = torch.split(x, max(1, 64 * _ENTRIES // len(features)))
-        values = [formula(p, centre, features, coefficients, bias, basis) for p in pieces]
-        return torch.cat(values, dim=1)
+        return torch.cat([formula(p, centre, *weights, basis) for p in pieces], dim=1)
     centre = None if centre is None else centre.to(wide)
     return quick(x, centre, features.to(wide), coefficients.to(wide), bias.to(wide), basis, dtype)
+
+
+def _are_values(*tensors: Tensor) -> bool:
+    """Whether the numbers of all are in this machine's memory, as they are, and nobody derives them."""
+    differentiable = torch.is_grad_enabled()
+    for t in tensors:
+        if (
+            type(t) not in _PLAIN
+            or not t.is_cpu
+            or t.is_neg()
+            or t.layout is not torch.strided
+            or (differentiable and t.requires_grad)
+        ):
+            return False
+    return True
 
 
 def _kernel(d: int, dtype: torch.dtype) -> Callable[..., Tensor] | None:
@@ -220,7 +269,7 @@ def _has_triton() -> bool:
 def is_plain(x: Tensor) -> bool:
     """Whether only values and ordinary gradients are wanted: nobody traces or batches ``x``."""
     return (
-        type(x) in (Tensor, nn.Parameter)
+        type(x) in _PLAIN
         and not torch.compiler.is_compiling()
         and not torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
         and not torch._C._are_functorch_transforms_active()
