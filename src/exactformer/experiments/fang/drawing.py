@@ -13,9 +13,9 @@ from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.experiment import Scale
 from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments.fang.cell import SURFACE
 from exactformer.experiments.fang.data import TARGETS
 from exactformer.experiments.fang.figure_2 import CLIP, PRINTED
-from exactformer.experiments.fang.learning import SURFACE
 from exactformer.experiments.fang.names import COLOURS, ERRORS, LABELS, MODELS, TEST, TRAIN
 from exactformer.experiments.fang.networks import NETWORKS
 from exactformer.experiments.fang.noise import SWEEPS, errors_by_noise, errors_by_size, limit

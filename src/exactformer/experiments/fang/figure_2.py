@@ -4,7 +4,7 @@ from typing import Any
 
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
 from exactformer.experiments.engine.summary import Summary
-from exactformer.experiments.fang.learning import SOLVERS, run
+from exactformer.experiments.fang.cell import SOLVERS, run
 from exactformer.experiments.fang.names import ERRORS, LABELS, NOISY, SUPPORT, TEST, better, named
 from exactformer.experiments.fang.networks import NETWORKS
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from exactformer.experiments.fang.learning import SOLVERS
+from exactformer.experiments.fang.cell import SOLVERS
 from exactformer.experiments.fang.networks import NETWORKS
 
 MODELS = (*NETWORKS, *SOLVERS)

@@ -14,8 +14,8 @@ import numpy as np
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
 from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments.fang.cell import SOLVERS
 from exactformer.experiments.fang.data import TARGETS, draw, mean_square
-from exactformer.experiments.fang.learning import SOLVERS
 from exactformer.experiments.fang.names import named
 
 

@@ -47,7 +47,7 @@ TITLES = {
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """Translators and namers by seed; vision transformers of all seeds are one cell."""
-    from exactformer.experiments.jiang.vision_moving import moving_parameters
+    from exactformer.experiments.jiang.moved_patches import moved_parameters
 
     seeds = range(SEEDS[scale])
     translators = [
@@ -59,7 +59,7 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
         for seed, model, order in product(seeds, NAMERS, ORDERS)
     ]
     readers = [{"task": "images", "model": LSTM, "seed": seed, **READERS[scale]} for seed in seeds]
-    vision = {"task": "images", "model": TRANSFORMER, **moving_parameters(scale)}
+    vision = {"task": "images", "model": TRANSFORMER, **moved_parameters(scale)}
     return [*translators, *namers, *readers, vision]
 
 
@@ -77,10 +77,10 @@ def run(parameters: Mapping[str, Any], device: str) -> Mapping[str, Any]:
         from exactformer.experiments.jiang.patches import learn_patches
 
         return learn_patches(parameters, device)
-    from exactformer.experiments.jiang.vision_moving import moving
+    from exactformer.experiments.jiang.moved_patches import moved_accuracies
 
     own = {name: value for name, value in parameters.items() if name not in ("task", "model")}
-    return moving(own, device)
+    return moved_accuracies(own, device)
 
 
 KEPT = "moved over original, both trained on"

@@ -17,7 +17,7 @@ from exactformer.learning.laws.dense.least_squares import (
     solve,
 )
 from exactformer.learning.laws.dictionary.columns import Array, fit_columns
-from exactformer.learning.laws.dictionary.streaming import residuals, square_norms
+from exactformer.learning.laws.dictionary.row_sums import residuals, square_norms
 from exactformer.learning.laws.dictionary.terms import (
     Exponents,
     Terms,

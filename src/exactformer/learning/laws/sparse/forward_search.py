@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.dictionary.streaming import inner_products
+from exactformer.learning.laws.dictionary.row_sums import inner_products
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure, products
 from exactformer.learning.laws.sample import Sample
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate

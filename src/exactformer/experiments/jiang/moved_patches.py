@@ -19,12 +19,12 @@ _TUNING: dict[Scale, dict[str, Any]] = by_scale(
 )
 
 
-def moving_parameters(scale: Scale) -> dict[str, Any]:
-    """Return the parameters of the one cell that :func:`moving` takes: all seeds together."""
+def moved_parameters(scale: Scale) -> dict[str, Any]:
+    """Return the parameters of the one cell that :func:`moved_accuracies` takes: all seeds together."""
     return {**full_size(scale), **_TUNING[scale], "moved": MOVED[scale], "seed": 0}
 
 
-def moving(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
+def moved_accuracies(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Return accuracies on test images, each a list with one value per seed.
 
     ``original`` as trained; ``moved at once`` without fine-tuning; ``moved`` with it; ``control``
