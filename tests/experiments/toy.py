@@ -62,7 +62,7 @@ def run(parameters, device):
     }
 
 
-def toy(name="toy", printed=0.105, faults=None, seeds=None, **parameters):
+def toy(name="toy", published=0.105, faults=None, seeds=None, **parameters):
     """An experiment of two models; ``faults`` maps (model, seed) to what goes wrong there."""
 
     def cells(scale):
@@ -87,7 +87,7 @@ def toy(name="toy", printed=0.105, faults=None, seeds=None, **parameters):
                 "small, error",
                 "error",
                 {"model": "small"},
-                printed=printed,
+                published=published,
                 place="Table 0, row 1",
                 better="lower",
             ),

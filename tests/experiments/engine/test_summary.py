@@ -20,7 +20,7 @@ def summary_of(*quantities, of):
 
 
 def test_mean_and_spread_are_over_seeds():
-    row = summary_of(Quantity("e", "error", {}, printed=4.0), of=cells([1.0, 2.0, 3.0])).row("e")
+    row = summary_of(Quantity("e", "error", {}, published=4.0), of=cells([1.0, 2.0, 3.0])).row("e")
     assert (row.mean, row.spread, row.ratio) == (2.0, 1.0, 0.5)
 
 

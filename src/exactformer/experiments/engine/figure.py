@@ -58,8 +58,8 @@ def legend(figure: "Figure", looks: Looks, **options: Any) -> None:
     figure.legend(handles=handles, loc="outside lower center", **{"ncols": len(handles), **options})
 
 
-def ours_against_print(summary: "Summary") -> "Figure":
-    """Draw every row as a dot with its spread, and what the paper printed as a ring."""
+def ours_against_published(summary: "Summary") -> "Figure":
+    """Draw every row as a dot with its spread, and the published value as a ring."""
     from matplotlib.figure import Figure
 
     rows = summary.rows
@@ -69,15 +69,15 @@ def ours_against_print(summary: "Summary") -> "Figure":
     for place, row in enumerate(rows):
         if row.label in finite:
             axes.errorbar(row.mean, place, xerr=row.spread or 0, fmt="o", color="C0", capsize=3)
-        if row.printed is not None:
-            axes.plot(row.printed, place, "o", color="C1", fillstyle="none", markersize=10)
+        if row.published is not None:
+            axes.plot(row.published, place, "o", color="C1", fillstyle="none", markersize=10)
     axes.plot([], [], "o", color="C0", label="ours, with spread over seeds")
     axes.plot([], [], "o", color="C1", fillstyle="none", markersize=10, label="paper")
     labels = [row.label if row.label in finite else f"{row.label}: diverged" for row in rows]
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     drawn = [row.mean for row in rows if row.label in finite]
-    drawn += [row.printed for row in rows if row.printed is not None]
+    drawn += [row.published for row in rows if row.published is not None]
     if drawn and min(drawn) > 0 and max(drawn) > 20 * min(drawn):
         axes.set_xscale("log")
     axes.grid(axis="x", alpha=0.3)

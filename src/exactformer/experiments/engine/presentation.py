@@ -227,11 +227,11 @@ def _line(row: Row) -> Line:
     return Line(
         label=row.label,
         place=row.place,
-        reference=number(row.printed),
+        reference=number(row.published),
         ours=number(row.mean) + ("" if diverged else spread),
         seeds=number(len(row.values)),
         ratio="–" if diverged else number(row.ratio),
-        verdict="" if row.printed is None else str(row.verdict),
+        verdict="" if row.published is None else str(row.verdict),
         why=row.why,
         tone=TONES[row.verdict],
     )

@@ -23,7 +23,7 @@ class Row:
 
     label: str
     values: tuple[float, ...]
-    printed: float | None
+    published: float | None
     place: str
     verdict: Verdict
     why: str
@@ -42,8 +42,8 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over print."""
-        return self.mean / self.printed if self.printed else None
+        """Ours over the published value."""
+        return self.mean / self.published if self.published else None
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ def judged(quantity: Quantity, values: tuple[float, ...], scale: Scale) -> Row:
     return Row(
         label=quantity.label,
         values=values,
-        printed=quantity.printed,
+        published=quantity.published,
         place=quantity.place,
         verdict=verdict,
         why=why,
         drift=quantity.drift,
-        ours=quantity.ours or quantity.printed is None,
+        ours=quantity.ours or quantity.published is None,
     )
 
 

@@ -190,7 +190,7 @@ def quantities(scale: Scale) -> list[Quantity]:
         "{target}, {positions}: {row}",
         {error: "best_mse", "asymmetry": "deviation"},
         {"target": TARGETS, "positions": {False: "without", True: "with positions"}},
-        printed=least,
+        published=least,
         place="floor in closed form",
         ours=True,
         within=lambda row: 0.25 if row["target"] == "memory" else 0.02,

@@ -133,7 +133,7 @@ def quantities(scale: Scale) -> Iterator[Quantity]:
                 label,
                 _slope(kind, last, "value"),
                 where,
-                printed=1 - 2 * alpha,
+                published=1 - 2 * alpha,
                 place="theory, −(2α − 1)",
                 ours=kind != "scratch",
                 note="Theory bounds the error; the softmax is not neutral.",

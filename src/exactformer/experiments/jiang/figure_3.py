@@ -35,7 +35,7 @@ from exactformer.experiments.jiang.vision import FULL
 
 DEEP, ONE_HEAD, BARE = "deep", "one head", "attention alone"
 REGIMES = (DEEP, ONE_HEAD, BARE)
-PRINTED = 0.27
+PUBLISHED = 0.27
 AGREEMENT = 1e-4
 B = "b of a·m_h^(−b) + c"
 
@@ -168,7 +168,7 @@ def quantities(scale: Scale) -> list[Quantity]:
     def of_cell(read: Callable[[Cell], Any]) -> Metric:
         return lambda cells: read(cells[0])
 
-    def is_printed(row: Mapping[str, Any]) -> bool:
+    def is_published(row: Mapping[str, Any]) -> bool:
         return (row["regime"], row["row"]) == (BARE, B)
 
     table = _table(_SIZES[scale]["sizes"])
@@ -176,9 +176,9 @@ def quantities(scale: Scale) -> list[Quantity]:
         "{regime}: {row}",
         {row: (of_cell(read), drift) for row, (read, drift) in table.items()},
         {"regime": REGIMES},
-        printed=lambda row: PRINTED if is_printed(row) else None,
+        published=lambda row: PUBLISHED if is_published(row) else None,
         place="figure 3(b)",
-        note=lambda row: "The paper set a = 1 and gave no interval." if is_printed(row) else "",
+        note=lambda row: "The paper set a = 1 and gave no interval." if is_published(row) else "",
     )
 
 

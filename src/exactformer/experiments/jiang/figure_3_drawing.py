@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
-from exactformer.experiments.jiang.figure_3 import PRINTED, REGIMES, curve, law
+from exactformer.experiments.jiang.figure_3 import PUBLISHED, REGIMES, curve, law
 from exactformer.figures.style import BLUE, GREY, ORANGE
 
 _FAINT = 1e-4
@@ -67,9 +67,14 @@ def _errors(axes: Axes, cell: Cell) -> None:
         name = {"bent": "misses the means", "rising": "rises"}.get(found.verdict, "power law")
         label = f"{found.a:.2g}·$m_h^{{-{found.b:.2f}}}$ + {found.c:.3g}  (b: {reach}; {name})"
         axes.plot(m, found(m), color=ORANGE, lw=1.5, label=label)
-        a, c = np.polyfit(sizes**-PRINTED, means, 1)
+        a, c = np.polyfit(sizes**-PUBLISHED, means, 1)
         axes.plot(
-            m, a * m**-PRINTED + c, ":", color=GREY, lw=1.3, label=f"b = {PRINTED}, as the paper's"
+            m,
+            a * m**-PUBLISHED + c,
+            ":",
+            color=GREY,
+            lw=1.3,
+            label=f"b = {PUBLISHED}, as the paper's",
         )
     axes.set(xscale="log", xlabel="head size $m_h$", ylabel="training error (cross-entropy)")
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes])

@@ -26,8 +26,8 @@ def run(parameters: Parameters, device: str) -> Metrics:
     from exactformer.targets import EQUATION_66, AverageBySelection
 
     task = AverageBySelection(**parameters["task"])
-    printed = EQUATION_66 if (task.tau, task.k) == (8, 3) else None
-    return run_task(task, parameters, device, task.sample(1, SHOWN_SEED, printed)[0])
+    published = EQUATION_66 if (task.tau, task.k) == (8, 3) else None
+    return run_task(task, parameters, device, task.sample(1, SHOWN_SEED, published)[0])
 
 
 def _units_first(summary: Summary) -> bool:

@@ -5,7 +5,7 @@ A relationship y = T x with x uniform on [0, 1]^τ comes in several *versions*:
     original        y(t) = Σ_s ρ(s) x(t − s)
     reordered       the first values of x exchanged with the last, y as before
     mixed ahead     x filtered by θ, (θ∗x)(t) = Σ θ(s) x(t + s), as section 6.2 prints it
-    mixed back      the same with x(t − s), for which proposition 6.3 and the printed row make sense
+    mixed back      the same with x(t − s), for which proposition 6.3 and the published row make sense
     … , both signs  θ drawn from [−1, 1] in place of [0, 1]; the paper only says "randomly generated"
 
 Every version is learnt by the transformer of equation (5) at the sizes of appendix C and by linear RNNs
@@ -173,7 +173,7 @@ def linear_experiment(
             f"{{model}}, {version}",
             version,
             {"model": learnt},
-            printed=lambda row, table=table: table[row["model"]][0],
+            published=lambda row, table=table: table[row["model"]][0],
             note=lambda row, table=table: table[row["model"]][1],
             place=about["source"].rpartition(", ")[2],
             better=lambda row: "lower" if row["model"] == TRANSFORMER else None,

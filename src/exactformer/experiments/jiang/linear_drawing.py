@@ -1,4 +1,4 @@
-"""The figure of tables 2 and 3: errors of all models on every version, with floors and print."""
+"""The figure of tables 2 and 3: errors of all models on every version, floors and published values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,29 +29,29 @@ _FLOORS: dict[str, dict[str, Any]] = {
     VARYING: {"linestyle": "-", "color": INK, "linewidth": 1},
     INVARIANT: {"linestyle": "--", "color": INK, "linewidth": 1},
 }
-_PRINT: dict[str, Any] = {"color": GREY, "markersize": 11}
+_STAR: dict[str, Any] = {"color": GREY, "markersize": 11}
 _STEP = 0.19  # between models of one version
 
 
 def table_2(summary: Summary) -> Figure:
-    """Draw every version's errors, their floors, and what the paper printed."""
-    from exactformer.experiments.jiang.table_2 import PRINTED
+    """Draw every version's errors, their floors, and the published values."""
+    from exactformer.experiments.jiang.table_2 import PUBLISHED
 
-    return linear_figure(summary, VERSIONS["exponential"], PRINTED)
+    return linear_figure(summary, VERSIONS["exponential"], PUBLISHED)
 
 
 def table_3(summary: Summary) -> Figure:
-    """Draw both versions' errors, their floors, and what the paper printed."""
-    from exactformer.experiments.jiang.table_3 import PRINTED
+    """Draw both versions' errors, their floors, and the published values."""
+    from exactformer.experiments.jiang.table_3 import PUBLISHED
 
-    return linear_figure(summary, VERSIONS["random"], PRINTED)
+    return linear_figure(summary, VERSIONS["random"], PUBLISHED)
 
 
-def linear_figure(summary: Summary, versions: Sequence[str], printed: Published) -> Figure:
-    """Draw a ring for every seed, a star for print, lines for floors."""
+def linear_figure(summary: Summary, versions: Sequence[str], published: Published) -> Figure:
+    """Draw a ring for every seed, a star for a published value, lines for floors."""
     figure, axes = subplots(2.6 + 1.5 * len(versions), 4.8)
     for place, version in enumerate(versions):
-        _version(axes, summary, place, version, printed)
+        _version(axes, summary, place, version, published)
     axes.set_yscale("log")
     axes.set_xticks(range(len(versions)), [v.replace(", ", ",\n") for v in versions])
     axes.set_xlim(-0.5, len(versions) - 0.5)
@@ -61,14 +61,14 @@ def linear_figure(summary: Summary, versions: Sequence[str], printed: Published)
     return figure
 
 
-def _version(axes: Axes, summary: Summary, place: int, version: str, printed: Published) -> None:
+def _version(axes: Axes, summary: Summary, place: int, version: str, published: Published) -> None:
     learnt, known = models_of(version)
     for model in learnt:
         x = place + (LEARNT.index(model) - 1.5) * _STEP
         values = summary.row(label(model, version)).values
         axes.plot([x] * len(values), values, "o", color=_COLOURS[model], fillstyle="none")
-        if (model, version) in printed:
-            axes.plot(x, printed[model, version][0], "*", zorder=0, **_PRINT)
+        if (model, version) in published:
+            axes.plot(x, published[model, version][0], "*", zorder=0, **_STAR)
     for kind in known:
         value = summary[label(kind, version)]
         if kind in _FLOORS:
@@ -83,6 +83,6 @@ def _legend(figure: Figure) -> None:
         **{model: {"color": colour, **ring} for model, colour in _COLOURS.items()},
         CONSTRUCTED: {"marker": "x", "color": BLUE, "linestyle": ""},
         **_FLOORS,
-        "print": {"marker": "*", "linestyle": "", **_PRINT},
+        "print": {"marker": "*", "linestyle": "", **_STAR},
     }
     legend(figure, looks, ncols=2)

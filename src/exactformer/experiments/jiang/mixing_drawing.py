@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
-from exactformer.experiments.jiang.mixing import COUPLING, FILTER, PRINTED, PRINTED_RNN, rho
+from exactformer.experiments.jiang.mixing import COUPLING, FILTER, PUBLISHED, PUBLISHED_RNN, rho
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, diverging
 
 
@@ -45,7 +45,7 @@ def _curves(axes: Axes, cell: Cell) -> None:
         axes.plot(strengths, [values[k] for values in metrics["closed"]], color=colour, lw=1)
         x, y = zip(*((strengths[i], metrics["computed"][i][k]) for i in shown), strict=True)
         axes.plot(x, y, "o", color=colour, markersize=4, label=rf"$\sigma_{k + 1}$")
-    axes.plot([1.0] * 3, PRINTED, "x", color=INK, markersize=9, mew=1.5, label="printed")
+    axes.plot([1.0] * 3, PUBLISHED, "x", color=INK, markersize=9, mew=1.5, label="printed")
     axes.set(xlabel=r"$a$ in $x_2 + a\,x_1$; lines: closed form", ylim=(-0.03, 1.35))
     axes.set_title("singular values by strength of mixing")
     axes.legend(loc="center left", fontsize=8)
@@ -60,8 +60,8 @@ def _filters(axes: Axes, summary: Summary) -> None:
             max(cell.metrics["floor"], 1e-33) for cell in summary.select(part=FILTER, causal=causal)
         )
         axes.semilogy(range(1, len(found) + 1), found, "o", color=colour, label=name)
-    axes.axhline(PRINTED_RNN, color=GREY, lw=1, ls="--")
-    axes.text(1, PRINTED_RNN * 3, "printed for a trained RNN: 1.58e-7", color=GREY, fontsize=8)
+    axes.axhline(PUBLISHED_RNN, color=GREY, lw=1, ls="--")
+    axes.text(1, PUBLISHED_RNN * 3, "printed for a trained RNN: 1.58e-7", color=GREY, fontsize=8)
     axes.set(xlabel="filter, by its error", ylabel="mean squared error", ylim=(1e-34, 1e2))
     axes.set_title("least error of linear RNNs, random filters")
     axes.legend(loc="center right", fontsize=8)

@@ -2,8 +2,8 @@
 
 Multi30k (29,000 pairs) and a small encoder-decoder stand for WMT14 (4.5 million) and the base
 model, CIFAR-10 from scratch for a pretrained ViT-B/16: those need other data, and days. BLEU
-differs from corpus to corpus, so scores are not to be held against print. What is compared is the
-share of the score that is kept, against a control that learns on for as long with nothing moved.
+differs from corpus to corpus, so scores are not held against the published ones. What is compared is
+the share of the score that is kept, against a control that learns on for as long with nothing moved.
 
 Beside these stand the weights before they learn on, and translators whose position table is moved
 along, which need to learn nothing. The contrast that section 6 argues for is an RNN. Proposition
@@ -87,7 +87,7 @@ KEPT = "moved over original, both trained on"
 FIRST, OTHERS = "places first in the original", "other places"
 GUESS = f"naming, most frequent token, {FIRST}"
 SCORES = {"images": "accuracy", "translation": "BLEU"}
-PRINTED = {"images": (0.98, 0.96), "translation": (26.85, 25.91)}
+PUBLISHED = {"images": (0.98, 0.96), "translation": (26.85, 25.91)}
 _ELSEWHERE = {
     "images": "The paper has {:.2f}, for a pretrained ViT-B/16.",
     "translation": "The paper has {:.2f} BLEU, on WMT14: another corpus.",
@@ -117,12 +117,12 @@ def _kept(cells: Sequence[Cell]) -> list[float]:
 
 
 def quantities(_scale: Scale) -> Iterator[Quantity]:
-    """Yield the scores of every model, the share kept beside print, and who names what."""
+    """Yield the scores of every model, the share kept beside the published one, and who names what."""
     for task, model in product(SCORES, (TRANSFORMER, LSTM)):
         where = {"task": task, "model": model}
-        printed = dict(zip(ORDERS, PRINTED[task], strict=True)) if model == TRANSFORMER else {}
+        published = dict(zip(ORDERS, PUBLISHED[task], strict=True)) if model == TRANSFORMER else {}
         for row in (ORIGINAL, AT_ONCE, MOVED, CONTROL):
-            note = _ELSEWHERE[task].format(printed[row]) if row in printed else ""
+            note = _ELSEWHERE[task].format(published[row]) if row in published else ""
             yield Quantity(label(task, model, row), row, where, note=note, drift=0.05)
         if task == "translation" and model == TRANSFORMER:
             yield Quantity(label(task, model, ALONG), ALONG, where, drift=0.05)
@@ -130,8 +130,8 @@ def quantities(_scale: Scale) -> Iterator[Quantity]:
             label(task, model, KEPT),
             _kept,
             where,
-            printed=printed[MOVED] / printed[ORIGINAL] if printed else None,
-            place="Table 1" if printed else "",
+            published=published[MOVED] / published[ORIGINAL] if published else None,
+            place="Table 1" if published else "",
             better="higher",
             within=0.03,
             drift=0.05,

@@ -14,7 +14,7 @@ from exactformer.experiments.jiang.table_1 import (
     NAMERS,
     ORDERS,
     ORIGINAL,
-    PRINTED,
+    PUBLISHED,
     label,
     naming,
 )
@@ -58,7 +58,7 @@ def _scores(axes: Axes, summary: Summary, task: str) -> None:
             axes.plot([place] * len(row.values), row.values, "_", color=INK, markersize=8)
     order = list(_ROWS)
     places = [order.index(row) - 0.2 for row in ORDERS]
-    axes.plot(places, PRINTED[task], "D", color=GREY, markersize=6, label="print, other data")
+    axes.plot(places, PUBLISHED[task], "D", color=GREY, markersize=6, label="print, other data")
     axes.set_xticks(range(len(_ROWS)), list(_ROWS.values()))
 
 

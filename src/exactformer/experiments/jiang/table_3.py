@@ -1,8 +1,8 @@
 """Table 3 of Jiang & Li: a random kernel of length 32, by an RNN and a transformer.
 
 A filter of finite length is a shift register, so a linear RNN with 32 states has it without error. What
-the paper prints for the RNN, 5.58, is what a constant output leaves (y(t) is a sum of t + 1 terms, and
-its mean grows with t): its training did not begin to learn.
+is published for the RNN, 5.58, is what a constant output leaves (y(t) is a sum of t + 1 terms, and its
+mean grows with t): its training did not begin to learn.
 """
 
 from exactformer.experiments.engine.experiment import Scale
@@ -23,7 +23,7 @@ from exactformer.experiments.jiang.linear import (
     linear_experiment,
 )
 
-PRINTED = {
+PUBLISHED = {
     (PLAIN_RNN, ORIGINAL): (5.58, ""),
     (PLAIN_RNN, REORDERED): (5.24, ""),
     (TRANSFORMER, ORIGINAL): (5.43e-4, ""),
@@ -38,7 +38,7 @@ ERRATA = {(PLAIN_RNN, ORIGINAL): _CONSTANT, (PLAIN_RNN, REORDERED): _CONSTANT}
 EXPERIMENT = linear_experiment(
     "jiang-table-3",
     "random",
-    PRINTED,
+    PUBLISHED,
     "table_3",
     ERRATA,
     title="Order in time: a random kernel",

@@ -187,7 +187,7 @@ EXPERIMENT = Experiment(
                 f"t_{sign}/δ for (d, n, 1/δ) = {size}",
                 f"{end} key",
                 _where(*size) | {"form": "paper"},
-                printed=value,
+                published=value,
                 place="formula, by hand",
                 within=0.0,
                 ours=True,

@@ -95,7 +95,7 @@ def _quantities(scale: Scale) -> list[Quantity]:
         "d_2",
         {"map": ORDERED, "cells": SIDES[scale]},
         {"positional": True},
-        printed=lambda row: closed_form(row["map"], row["cells"]),
+        published=lambda row: closed_form(row["map"], row["cells"]),
         place="closed form",
         within=0.02,
         drift=0.01,

@@ -111,7 +111,7 @@ def _quantities(scale: Scale) -> Iterator[Quantity]:
             f"{name}, {form}: d_2 at δ = 1/{finest}",
             "d_2",
             {**where, "cells": finest},
-            printed=exact,
+            published=exact,
             place="" if exact is None else "closed form",
             within=0.02,
             drift=0.01,

@@ -172,14 +172,14 @@ EXPERIMENT = Experiment(
                 f"layers, paper, (d, n, 1/δ) = {size}",
                 "layers",
                 size,
-                printed=layers,
+                published=layers,
                 within=0.002,
                 note="It counts d layers more than the lemmas add up to.",
             )
             for size, layers in KNOWN.items()
         ),
-        _row("value layers, paper, (2, 3, 8)", "values", (2, 3, 8), printed=1.25e5, within=0.01),
-        _row("value layers, paper, (8, 8, 4)", "values", (8, 8, 4), printed=7e34, within=0.05),
+        _row("value layers, paper, (2, 3, 8)", "values", (2, 3, 8), published=1.25e5, within=0.01),
+        _row("value layers, paper, (8, 8, 4)", "values", (8, 8, 4), published=7e34, within=0.05),
         *rows(
             "weights, {form}, ({d}, 2, 16)",
             "weights",
