@@ -26,6 +26,7 @@ from exactformer.core.inputs import (
 from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.precision import check_products, full_precision
+from exactformer.core.words import plural
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError, RoundingError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import save_blueprint
@@ -189,8 +190,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def extra_repr(self) -> str:
         """Describe the model in ``print(model)``."""
         b = self.blueprint
-        text = f"{b.construction}: {b.tokens} tokens, {b.depth} blocks, {b.domain}"
-        return text + self._warning()
+        size = f"{plural(b.tokens, 'token')}, {plural(b.depth, 'block')}"
+        return f"{b.construction}: {size}, {b.domain}{self._warning()}"
 
     def __copy__(self) -> PolynomialModel:
         twin = self.__new__(type(self))

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.core.archives import read_header
+from exactformer.core.words import plural
 from exactformer.errors import FileFormatError, InputError, SizeError
 from exactformer.learning.laws.tables import separator
 
@@ -288,8 +289,8 @@ class _Table:
             here = f"{self.name}, line {line}"
             if len(cells) != self.columns:
                 return InputError(
-                    f"{here}: {len(cells)} cell{'' if len(cells) == 1 else 's'} where "
-                    f"{self.columns} are needed ({', '.join(self.variables)})"
+                    f"{here}: {plural(len(cells), 'cell')} where {self.columns} are needed "
+                    f"({', '.join(self.variables)})"
                 )
             for variable, j in zip(self.variables, chosen, strict=True):
                 if not _is_number(cells[j]) or not math.isfinite(float(cells[j])):

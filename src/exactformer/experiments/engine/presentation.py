@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from exactformer.core.words import plural
 from exactformer.experiments.engine.experiment import Experiment, Scale, Statement
-from exactformer.experiments.engine.numbers import number, plural
+from exactformer.experiments.engine.numbers import number
 from exactformer.experiments.engine.provenance import Provenance, command_line
 from exactformer.experiments.engine.result import Result
 from exactformer.experiments.engine.summary import Row

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from exactformer.core.words import plural
 from exactformer.experiments.engine.experiment import Quantity, Scale, Statement
-from exactformer.experiments.engine.numbers import number, percent, plural
+from exactformer.experiments.engine.numbers import number, percent
 
 if TYPE_CHECKING:
     from exactformer.experiments.engine.summary import Row

@@ -5,6 +5,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from exactformer.core.words import plural
 from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
@@ -27,10 +28,9 @@ def head_size_figure(summary: Summary) -> Figure:
 
 def _described(cell: Cell) -> str:
     p = cell.parameters
-    layers = f"{p['layers']} layer{'s' if p['layers'] > 1 else ''}"
     heads = "one head" if p["heads"] == 1 else f"{p['heads']} heads"
     rest = "with feed-forward" if p["hidden"] else "no feed-forward"
-    return f"{layers}, {heads}, {rest}"
+    return f"{plural(p['layers'], 'layer')}, {heads}, {rest}"
 
 
 def _spectra(axes: Axes, cell: Cell) -> None:

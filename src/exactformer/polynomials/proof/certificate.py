@@ -9,6 +9,7 @@ from typing import Any
 
 from exactformer.core.certificate import Bound, Certificate, Claim
 from exactformer.core.formats import float_format
+from exactformer.core.words import plural
 from exactformer.errors import InputError, RoundingError
 from exactformer.polynomials.proof.literal_rounding import RoundingBound
 
@@ -112,7 +113,8 @@ class PolynomialCertificate(Certificate):
         lines = [
             f"Certificate on {self.domain}",
             f"  target      {_shortened(self.target)}",
-            f"  model       {self.construction}: {self.tokens} tokens, {self.depth} blocks",
+            f"  model       {self.construction}: {plural(self.tokens, 'token')}, "
+            f"{plural(self.depth, 'block')}",
         ]
         lines += [f"  {claim.name:<10}  {claim}" for claim in self.claims]
         lines += [f"  {name:<10}  {self.describe(name)}" for name in self.rounding]
