@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.support.options import Force, Json, ModelFile, Plot, coordinates, sequence_at
+from exactformer.cli.support.options import (
+    Force,
+    Json,
+    MemoryLimit,
+    ModelFile,
+    Plot,
+    coordinates,
+    in_bytes,
+    sequence_at,
+)
 from exactformer.cli.support.output import console, empty_table, print_json, print_saved, shortened
 from exactformer.errors import CertificationError, ExactformerError, InputError, SizeError
 
@@ -38,6 +47,7 @@ def inspect(
             "model at it, or draws its attention with --plot, which takes a random one otherwise."
         ),
     ] = None,
+    memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
     """Show what a model is: its counts, dimensions and layers, and its certificate.
@@ -58,7 +68,7 @@ def inspect(
                     "model; --json gives its layers, --at its trace"
                 )
     blueprint = read_blueprint(file)
-    model, problem = _proven(file)
+    model, problem = _proven(file, in_bytes(memory_limit))
     if problem is not None and (plot is not None or at is not None):
         raise problem
     drawn = {} if plot is None else {"at": _plot(model, plot, at)}
@@ -96,12 +106,12 @@ def inspect(
             screen.print(part)
 
 
-def _proven(file: Path) -> tuple[Any, ExactformerError | None]:
+def _proven(file: Path, memory_limit: int) -> tuple[Any, ExactformerError | None]:
     """Return the model, its certificate complete, or the reason why there is none."""
     from exactformer.core.loading import load
 
     try:
-        model = load(file)
+        model = load(file, memory_limit=memory_limit)
         model.certificate  # noqa: B018 - proven where it is asked for
         return model, None
     except (CertificationError, SizeError) as error:
