@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.store import write_atomically
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from pandas import DataFrame
 
     from exactformer.experiments.engine.summary import Summary
 
@@ -30,24 +29,11 @@ def subplots(
     return figure, figure.subplots(rows, columns, **options)
 
 
-def curves(
-    axes: "Axes",
-    frame: "DataFrame",
-    x: str,
-    y: str,
-    series: str,
-    looks: Looks,
-    *,
-    line: str = "",
-    dotted: str = "",
-) -> None:
-    """Draw column ``y`` against ``x`` for every series; ``line`` and ``dotted`` where complete."""
-    for name, look in looks.items():
-        mine = frame[frame[series] == name].sort_values(x)
-        axes.plot(mine[x], mine[y], **look)
-        for column, style in ((line, {"lw": 1.0}), (dotted, {"lw": 1.2, "ls": ":"})):
-            if column and column in mine and mine[column].notna().all():
-                axes.plot(mine[x], mine[column], color=look["color"], **style)
+def list_down(axes: "Axes", names: Sequence[str]) -> None:
+    """Write names down the vertical axis, the first on top, at the heights 0, 1, 2, …"""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
 
 
 def legend(figure: "Figure", looks: Looks, **options: Any) -> None:
@@ -60,12 +46,9 @@ def legend(figure: "Figure", looks: Looks, **options: Any) -> None:
 
 def ours_against_published(summary: "Summary") -> "Figure":
     """Draw every row as a dot with its spread, and the published value as a ring."""
-    from matplotlib.figure import Figure
-
     rows = summary.rows
     finite = {row.label for row in rows if math.isfinite(row.mean)}
-    figure = Figure(figsize=(7, 1.2 + 0.35 * len(rows)), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = subplots(7, 1.2 + 0.35 * len(rows))
     for place, row in enumerate(rows):
         if row.label in finite:
             axes.errorbar(row.mean, place, xerr=row.spread or 0, fmt="o", color="C0", capsize=3)
@@ -74,8 +57,7 @@ def ours_against_published(summary: "Summary") -> "Figure":
     axes.plot([], [], "o", color="C0", label="ours, with spread over seeds")
     axes.plot([], [], "o", color="C1", fillstyle="none", markersize=10, label="paper")
     labels = [row.label if row.label in finite else f"{row.label}: diverged" for row in rows]
-    axes.set_yticks(range(len(rows)), labels)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    list_down(axes, labels)
     drawn = [row.mean for row in rows if row.label in finite]
     drawn += [row.published for row in rows if row.published is not None]
     if drawn and min(drawn) > 0 and max(drawn) > 20 * min(drawn):

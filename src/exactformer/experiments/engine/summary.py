@@ -72,6 +72,19 @@ class Summary:
         """Return the cells with these parameters."""
         return [cell for cell in self.cells if cell.matches(where)]
 
+    def cell(self, **where: Any) -> Cell:
+        """Return the one cell with these parameters."""
+        (cell,) = self.select(**where)
+        return cell
+
+    def every(self, where: str, condition: str) -> bool:
+        """Whether the cells that ``where`` selects, one at least, all fulfil ``condition``.
+
+        Both are queries of :attr:`frame`, as pandas reads them: ``@name`` is a name of the caller's.
+        """
+        chosen = self.frame.query(where, level=1) if where else self.frame
+        return 0 < len(chosen) == len(chosen.query(condition, level=1))
+
     @cached_property
     def frame(self) -> "DataFrame":
         """The cells as a table: see :func:`frame_of`."""

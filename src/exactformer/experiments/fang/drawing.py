@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.experiment import Scale
-from exactformer.experiments.engine.figure import subplots
+from exactformer.experiments.engine.figure import list_down, subplots
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.fang.cell import SURFACE
 from exactformer.experiments.fang.data import TARGETS
@@ -61,9 +61,7 @@ def _errors(axes: Axes, summary: Summary) -> None:
     axes.axvline(1, color=GREY, linewidth=1, linestyle="--", label="variance of the noise")
     axes.set(xscale="log", xlabel="mean squared error (mean and spread over seeds)")
     axes.set_title(f"Learning {'f₂*' if SIZES[summary.scale].target == 'f2' else 'a part of f₂*'}")
-    axes.set_yticks(range(len(MODELS)), [LABELS[model] for model in MODELS])
-    axes.set_ylim(len(MODELS) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
+    list_down(axes, [LABELS[model] for model in MODELS])
     axes.legend(loc="best")
 
 

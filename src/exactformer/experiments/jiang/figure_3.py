@@ -182,11 +182,6 @@ def quantities(scale: Scale) -> list[Quantity]:
     )
 
 
-def _cell(summary: Summary, regime: str) -> Cell:
-    (cell,) = summary.select(regime=regime)
-    return cell
-
-
 EXPERIMENT = Experiment(
     name="jiang-figure-3",
     title="Head size of vision transformers: spectra and training error",
@@ -204,8 +199,7 @@ EXPERIMENT = Experiment(
     ours=True,
 )
 def _(summary: Summary) -> bool:
-    frame = summary.frame
-    return bool(((frame["diverged"] == 0) & (frame["agreement"] <= AGREEMENT)).all())
+    return summary.every("", "diverged == 0 and agreement <= @AGREEMENT")
 
 
 @EXPERIMENT.states(
@@ -213,7 +207,7 @@ def _(summary: Summary) -> bool:
     "error than any with the largest head"
 )
 def _(summary: Summary) -> bool:
-    errors = list(curve(_cell(summary, BARE)).values())
+    errors = list(curve(summary.cell(regime=BARE)).values())
     return summary.scale is Scale.SMOKE or min(errors[0]) > max(errors[-1])
 
 
@@ -225,7 +219,9 @@ def _(summary: Summary) -> bool:
 def _(summary: Summary) -> bool:
     costs = {}
     for regime in (DEEP, BARE):
-        means = [sum(values) / len(values) for values in curve(_cell(summary, regime)).values()]
+        means = [
+            sum(values) / len(values) for values in curve(summary.cell(regime=regime)).values()
+        ]
         costs[regime] = means[0] - means[-1]
     return summary.scale is Scale.SMOKE or costs[BARE] > costs[DEEP]
 
@@ -238,5 +234,5 @@ def _(summary: Summary) -> bool:
     return summary.scale is Scale.SMOKE or all(
         sum(found[-1]) < sum(found[0])
         for regime in REGIMES
-        if (found := list(distances(_cell(summary, regime)).values()))
+        if (found := list(distances(summary.cell(regime=regime)).values()))
     )

@@ -228,9 +228,8 @@ def _(summary: Summary) -> bool:
     errata="The paper's filter takes inputs still to come, which no RNN has seen.",
 )
 def _(summary: Summary) -> bool:
-    found = summary.frame.query("part == @FILTER and causal == False")
-    lost = found["floor of any causal model"] > 1000 * PUBLISHED_RNN
-    return bool(((found["C_RNN"] == inf) & lost).all())
+    lost = "C_RNN == @inf and `floor of any causal model` > 1000 * @PUBLISHED_RNN"
+    return summary.every("part == @FILTER and causal == False", lost)
 
 
 @EXPERIMENT.states(
@@ -238,6 +237,5 @@ def _(summary: Summary) -> bool:
     "C₂ within the envelope's constant"
 )
 def _(summary: Summary) -> bool:
-    found = summary.frame.query("part == @FILTER and causal == True")
-    kept = (found["floor"] < ROUNDING) & ((found["memory"] - 1).abs() < 0.01)
-    return bool((kept & (found["C₂"] <= found["envelope"] * 1.01)).all())
+    kept = "floor < @ROUNDING and abs(memory - 1) < 0.01 and `C₂` <= envelope * 1.01"
+    return summary.every("part == @FILTER and causal == True", kept)

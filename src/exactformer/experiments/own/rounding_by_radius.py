@@ -99,4 +99,4 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("no observed error passes its certified bound")
 def _(summary: Summary) -> bool:
-    return bool((summary.frame["error"] <= summary.frame["bound"]).all())
+    return summary.every("", "error <= bound")

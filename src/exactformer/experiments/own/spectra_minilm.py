@@ -265,8 +265,8 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("predicted errors of scores are within 10 % of the measured")
 def _(summary: Summary) -> bool:
-    shrunk = summary.frame.query("what == 'shrink'")
-    return bool(((shrunk["predicted score error"] / shrunk["score error"] - 1).abs() <= 0.1).all())
+    near = "abs(`predicted score error` / `score error` - 1) <= 0.1"
+    return summary.every("what == 'shrink'", near)
 
 
 @EXPERIMENT.states("for 99 % the first layer needs more head than the last")

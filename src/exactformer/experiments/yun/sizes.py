@@ -230,7 +230,7 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("the four-layer form has four layers at every size", ours=True)
 def _(summary: Summary) -> bool:
-    return bool((summary.frame.query("form == 'four-layer'")["layers"] == 4).all())
+    return summary.every("form == 'four-layer'", "layers == 4")
 
 
 @EXPERIMENT.states("weights grow as N^(dn) in every form, within 10 % of the exponent", ours=True)

@@ -223,8 +223,7 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("well below it, by more than a cell", ours=True)
 def _(summary: Summary) -> bool:
-    early = summary.frame.query("sweep == 'sharpness' and half <= @THRESHOLD - 3")
-    return len(early) > 0 and bool((early["error"] > 1).all())
+    return summary.every("sweep == 'sharpness' and half <= @THRESHOLD - 3", "error > 1")
 
 
 @EXPERIMENT.states("never by more than certified", ours=True)
@@ -241,11 +240,9 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("and is at most what their share of the inputs can cost", ours=True)
 def _(summary: Summary) -> bool:
-    ramps = summary.frame.query("sweep == 'ramp'")
-    return bool((ramps["d_2"] <= ramps["bound"]).all())
+    return summary.every("sweep == 'ramp'", "d_2 <= bound")
 
 
 @EXPERIMENT.states("a tolerance asked for is met")
 def _(summary: Summary) -> bool:
-    met = summary.frame.query("sweep == 'tolerance'")
-    return bool((met["d_2"] + 3 * met["standard error"] <= met["tolerance"]).all())
+    return summary.every("sweep == 'tolerance'", "d_2 + 3 * `standard error` <= tolerance")
