@@ -60,7 +60,6 @@ EXPERIMENT = linear_experiment(
     "jiang-table-2",
     "exponential",
     PUBLISHED,
-    "table_2",
     ERRATA,
     title="Order and mixture in time: exponential kernel",
     claim="Reordering the inputs takes an RNN to the floor of causal models and leaves the transformer "

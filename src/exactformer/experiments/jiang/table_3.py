@@ -39,7 +39,6 @@ EXPERIMENT = linear_experiment(
     "jiang-table-3",
     "random",
     PUBLISHED,
-    "table_3",
     ERRATA,
     title="Order in time: a random kernel",
     claim="A random kernel is no harder for a transformer when its inputs are reordered. The paper "
