@@ -225,7 +225,11 @@ def _layers(blueprint: Blueprint) -> Table:
 
 def _add_block(table: Table, b: int, block: Block, dimensions: tuple[str, ...]) -> None:
     heads, first = block.attention.heads, 1
-    for sizes, alike in groupby(heads, key=_head_sizes):
+
+    def own(head: Head) -> tuple[str, str]:
+        return _sizes({"W_Q": head.query, "W_K": head.key, "W_V": head.value})
+
+    for sizes, alike in groupby(heads, key=own):
         group = list(alike)
         last = first + len(group) - 1
         which = "" if len(heads) == 1 else f" {first}" if last == first else f" {first} … {last}"
@@ -239,10 +243,6 @@ def _add_block(table: Table, b: int, block: Block, dimensions: tuple[str, ...]) 
     kept = {name: matrix for name, matrix in parts.items() if matrix.nonzeros}
     written = _written(layer.w2.by_row.keys() | layer.b2.by_row.keys(), dimensions)
     table.add_row(f"{b} feed-forward", *_sizes(kept), written)
-
-
-def _head_sizes(head: Head) -> tuple[str, str]:
-    return _sizes({"W_Q": head.query, "W_K": head.key, "W_V": head.value})
 
 
 def _written(rows: Collection[int], dimensions: tuple[str, ...]) -> str:

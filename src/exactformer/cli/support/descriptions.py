@@ -37,21 +37,17 @@ def read_blueprint(file: Path) -> Any:
 def model_facts(blueprint: Any) -> dict[str, Any]:
     """Return what a model is, as plain data."""
     family = family_of(blueprint)
-    if family == "sequences":
-        return _sequence_data(blueprint)
-    return _coupling_data(blueprint) if family == "couplings" else _polynomial_data(blueprint)
+    if family == "polynomials":
+        return _polynomial_data(blueprint)
+    return _sequence_data(blueprint) if family == "sequences" else _coupling_data(blueprint)
 
 
 def rows_of(blueprint: Any, certificate: Certificate | None = None) -> dict[str, str]:
     """Return what a model is, a line for every name; what is proven is named by its certificate."""
     family = family_of(blueprint)
-    if family == "sequences":
-        return _sequence_rows(blueprint)
-    return (
-        _coupling_rows(blueprint)
-        if family == "couplings"
-        else _polynomial_rows(blueprint, certificate)
-    )
+    if family == "polynomials":
+        return _polynomial_rows(blueprint, certificate)
+    return _sequence_rows(blueprint) if family == "sequences" else _coupling_rows(blueprint)
 
 
 def variable_list(variables: tuple[str, ...], most: int = 6) -> str:

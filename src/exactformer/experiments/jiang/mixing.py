@@ -78,7 +78,7 @@ def _coupling(strengths: Sequence[float]) -> dict[str, Any]:
         found = pod(score)
         computed.append(_three(found.singular_values))
         errors.append(found.error)
-        seen.append(_three(pod(_without_constant(score)).singular_values))
+        seen.append(_three(pod(lambda u, v, score=score: score(u, v) - 1).singular_values))
     closed = [closed_form(strength) for strength in strengths]
     return {
         "computed": computed,
@@ -88,10 +88,6 @@ def _coupling(strengths: Sequence[float]) -> dict[str, Any]:
         "seen closed": [closed_form(strength, seen=True) for strength in strengths],
         "C₁": [max(k * value for k, value in enumerate(values, 1)) for values in closed],
     }
-
-
-def _without_constant(score: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda u, v: score(u, v) - 1
 
 
 def _three(values: Any) -> list[float]:

@@ -59,12 +59,8 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
         return predicted(d, n, cells, form)
     from exactformer.sequences.compile import compile_sequence
 
-    def map_without_zeros(x: Any) -> Any:
-        return x - 2
-
-    model = compile_sequence(
-        map_without_zeros, tokens=n, dim=d, delta=Fraction(1, cells), form=form
-    )
+    # Of a map without zeros every value is a weight.
+    model = compile_sequence(lambda x: x - 2, tokens=n, dim=d, delta=Fraction(1, cells), form=form)
     counts = model.blueprint.counts()
     return {
         "layers": float(counts.depth),
