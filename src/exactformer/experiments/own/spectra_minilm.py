@@ -198,7 +198,7 @@ def draw(summary: Summary) -> Figure:
 
 
 def _needed(axes: Axes, summary: Summary) -> None:
-    (cell,) = summary.select(what="spectra")
+    cell = summary.cell(what="spectra")
     layers, m = cell.metrics["layers"], cell.metrics["head_dim"]
     for share, colour, shift in (("99 %", BLUE, -0.12), ("99.9 %", ORANGE, 0.12)):
         values = cell.metrics[f"needed {share}"]
@@ -271,6 +271,6 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("for 99 % the first layer needs more head than the last")
 def _(summary: Summary) -> bool:
-    (cell,) = summary.select(what="spectra")
+    cell = summary.cell(what="spectra")
     needed, heads = cell.metrics["needed 99 %"], cell.metrics["heads"] // cell.metrics["layers"]
     return bool(sum(needed[:heads]) > sum(needed[-heads:]))

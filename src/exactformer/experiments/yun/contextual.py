@@ -136,7 +136,7 @@ def draw(summary: Summary) -> "Figure":
     """Draw the codes of one grid stage by stage, and the separation of all."""
 
     _, n, N = DRAWN
-    (cell,) = summary.select(**_where(*DRAWN), form="compact")
+    cell = summary.cell(**_where(*DRAWN), form="compact")
     figure, panels = subplots(13, 4.2, 1, 4, gridspec_kw={"width_ratios": [1, 1, 1, 1.5]})
     titles = ("quantised", "after the selective shifts", "after the global shift")
     for axes, name, title in zip(panels, ("ids", "shifted", "keys"), titles, strict=False):

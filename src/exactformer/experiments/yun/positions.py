@@ -108,8 +108,7 @@ def draw(summary: Summary) -> Figure:
     figure, (rate, *pairs) = subplots(13, 4, 1, 4, gridspec_kw={"width_ratios": [1.5, 1, 1, 1]})
     _rates(rate, summary)
     for axes, name in zip(pairs, ORDERED, strict=True):
-        (cell,) = summary.select(map=name, positional=False)
-        _pair(axes, name, cell)
+        _pair(axes, name, summary.cell(map=name, positional=False))
     return figure
 
 

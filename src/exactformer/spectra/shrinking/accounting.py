@@ -108,5 +108,4 @@ def _scores_of(small: nn.Module, fitted: Fitted, form: Form) -> int:
 
 
 def _size(batch: Batch) -> int:
-    tensors = [*batch.args, *(batch.kwargs or {}).values()]
-    return next((len(t) for t in tensors if isinstance(t, torch.Tensor) and t.ndim), 1)
+    return next((len(t) for t in batch.values if isinstance(t, torch.Tensor) and t.ndim), 1)
