@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.errors import InputError
-from exactformer.figures.style import BLUE, GREY, ORANGE, PALE, exactformer_style
+from exactformer.figures.style import BLUE, GREY, ORANGE, PALE, exactformer_style, subplots
 from exactformer.spectra.layers import LayerSpectrum
 from exactformer.theory.decay import STRAIGHT
 
@@ -23,26 +23,23 @@ _MOST_VIOLINS = 64
 
 def draw(spectrum: Spectrum, which: str | int, head: int, kind: str) -> Figure:
     """Draw a head's spectrum, or what all heads need."""
-    from matplotlib.figure import Figure
-
     layer = spectrum.layer(which)
     if not 0 <= head < layer.heads:
         raise InputError(f"head {head}: {layer.name!r} has {layer.heads}, counted from 0")
     with exactformer_style():
         if kind == "needed":
-            figure = Figure(figsize=(6.4, 1.6 + 0.22 * len(spectrum.layers)), layout="constrained")
-            _needed(figure.subplots(), spectrum)
+            figure, axes = subplots(6.4, 1.6 + 0.22 * len(spectrum.layers))
+            _needed(axes, spectrum)
         elif kind == "both":
-            figure = Figure(figsize=(10, 3.8), layout="constrained")
-            left, right = figure.subplots(1, 2)
+            figure, (left, right) = subplots(10, 3.8, 1, 2)
             _violin(left, layer, head)
             _decay(right, spectrum, layer, head)
         elif kind in ("violin", "decay"):
-            figure = Figure(figsize=(5.6, 3.8), layout="constrained")
+            figure, axes = subplots(5.6, 3.8)
             if kind == "violin":
-                _violin(figure.subplots(), layer, head)
+                _violin(axes, layer, head)
             else:
-                _decay(figure.subplots(), spectrum, layer, head)
+                _decay(axes, spectrum, layer, head)
         else:
             raise InputError(f"kind {kind!r}: choose both, violin, decay or needed")
     return figure

@@ -1,47 +1,18 @@
-"""Figures of experiments: what many of them draw alike, without pyplot, and equal bytes when saved."""
+"""Figures of experiments: our values against published ones, and equal bytes when saved."""
 
 import io
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exactformer.experiments.engine.store import write_atomically
+from exactformer.figures.style import list_down, subplots
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from exactformer.experiments.engine.summary import Summary
-
-Looks = Mapping[Any, Mapping[str, Any]]
-"""How the curve of every series is drawn, in the words of matplotlib's ``plot``."""
-
-
-def subplots(
-    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
-) -> "tuple[Figure, Any]":
-    """Return a figure whose parts keep clear of each other, and its axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, **options)
-
-
-def list_down(axes: "Axes", names: Sequence[str]) -> None:
-    """Write names down the vertical axis, the first on top, at the heights 0, 1, 2, …"""
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
-
-
-def legend(figure: "Figure", looks: Looks, **options: Any) -> None:
-    """Explain looks below the figure."""
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], **{"label": name, **look}) for name, look in looks.items()]
-    figure.legend(handles=handles, loc="outside lower center", **{"ncols": len(handles), **options})
 
 
 def ours_against_published(summary: "Summary") -> "Figure":

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.experiment import Scale
-from exactformer.experiments.engine.figure import list_down, subplots
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.fang.cell import SURFACE
 from exactformer.experiments.fang.data import TARGETS
@@ -22,7 +21,7 @@ from exactformer.experiments.fang.noise import SWEEPS, errors_by_noise, errors_b
 from exactformer.experiments.fang.outside import FUNCTIONS, NOISE
 from exactformer.experiments.fang.outside import SIZES as OUTSIDE
 from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, TABLE
-from exactformer.figures.style import BLUE, GREY, ORANGE
+from exactformer.figures.style import BLUE, GREY, ORANGE, list_down, subplots
 
 _MARKERS = dict(zip(ERRORS, ("s", "o", "D"), strict=True))
 _TITLES = (

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.vision import full_size
-from exactformer.figures.style import GREY, ORANGE
+from exactformer.figures.style import GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

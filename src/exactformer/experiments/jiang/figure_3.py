@@ -32,11 +32,10 @@ from exactformer.experiments.engine.experiment import (
     by_scale,
     rows,
 )
-from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.power_law import PowerLaw, fit_power_law
 from exactformer.experiments.jiang.vision import FULL
-from exactformer.figures.style import BLUE, GREY, ORANGE
+from exactformer.figures.style import BLUE, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.experiment import Experiment, Metric, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

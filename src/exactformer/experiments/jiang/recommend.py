@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
-from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREY, INK, ORANGE
+from exactformer.figures.style import BLUE, GREY, INK, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

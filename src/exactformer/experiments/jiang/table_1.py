@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
-from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.table_1_sizes import (
     CAUSAL,
@@ -31,7 +30,7 @@ from exactformer.experiments.jiang.table_1_sizes import (
     TRANSFORMER,
     TRANSLATORS,
 )
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

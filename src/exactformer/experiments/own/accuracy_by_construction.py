@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import legend, subplots
 from exactformer.experiments.engine.summary import Summary, frame_of
-from exactformer.figures.style import GREY
+from exactformer.figures.style import GREY, legend, subplots
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.experiment import Experiment, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, ORANGE
+from exactformer.figures.style import BLUE, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

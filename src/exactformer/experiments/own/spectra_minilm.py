@@ -19,10 +19,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.real_data import MADE_UP, minilm, multi30k
-from exactformer.figures.style import BLUE, GREY, ORANGE
+from exactformer.figures.style import BLUE, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.cell import Metrics, Parameters
 from exactformer.experiments.engine.experiment import Experiment, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import list_down, subplots
 from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, list_down, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

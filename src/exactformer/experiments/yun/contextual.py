@@ -15,9 +15,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
 from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREEN, INK, ORANGE
+from exactformer.figures.style import BLUE, GREEN, INK, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments.engine.cell import Cell
 from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import legend, subplots
 from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE
+from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, legend, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
