@@ -33,9 +33,10 @@ Every finished cell is a file of its own (``engine/store.py``), so a run may be 
 moment and started again.
 """
 
-from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
 from exactformer.experiments.engine.experiment import (
     Experiment,
+    Metric,
     Quantity,
     Scale,
     Statement,
@@ -52,6 +53,9 @@ from exactformer.experiments.registry import find, names, register
 __all__ = [
     "Cell",
     "Experiment",
+    "Metric",
+    "Metrics",
+    "Parameters",
     "Quantity",
     "Result",
     "Row",

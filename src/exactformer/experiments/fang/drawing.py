@@ -9,9 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Scale
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Scale, Summary
 from exactformer.experiments.fang.cell import SURFACE
 from exactformer.experiments.fang.data import TARGETS
 from exactformer.experiments.fang.figure_2 import CLIP, PUBLISHED

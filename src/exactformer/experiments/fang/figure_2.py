@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.fang.cell import SOLVERS, run
 from exactformer.experiments.fang.names import (
     ADDS_THE_VARIANCE,

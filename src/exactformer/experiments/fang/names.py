@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from exactformer.experiments.engine.experiment import Statement
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Statement, Summary
 from exactformer.experiments.fang.cell import SOLVERS
 from exactformer.experiments.fang.networks import NETWORKS
 

@@ -11,16 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from exactformer.experiments import Experiment, Metric, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
-from exactformer.experiments.engine.experiment import (
-    Experiment,
-    Metric,
-    Quantity,
-    Scale,
-    by_scale,
-    rows,
-)
-from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.fang.cell import SOLVERS
 from exactformer.experiments.fang.data import TARGETS, draw, fitted_power, mean_square
 from exactformer.experiments.fang.names import named

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale
-from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.fang.data import Array, Data, fitted_power, mean_square, split
 
 FUNCTIONS = {

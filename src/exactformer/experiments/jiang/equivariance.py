@@ -24,9 +24,8 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.engine.cell import Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
 from exactformer.figures.style import BLUE, GREEN, ORANGE, list_down, subplots
 
 if TYPE_CHECKING:

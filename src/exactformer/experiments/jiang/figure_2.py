@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.jiang.vision import full_size
 from exactformer.figures.style import GREY, ORANGE, subplots
 

@@ -23,16 +23,16 @@ from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
 from exactformer.core.words import plural
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import (
+from exactformer.experiments import (
+    Cell,
     Experiment,
     Metric,
     Quantity,
     Scale,
+    Summary,
     by_scale,
     rows,
 )
-from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.power_law import PowerLaw, fit_power_law
 from exactformer.experiments.jiang.vision import FULL
 from exactformer.figures.style import BLUE, GREY, ORANGE, subplots

@@ -7,9 +7,7 @@ what that costs: a mean squared error of order 1/λ.
 
 from math import log
 
-from exactformer.experiments.engine.cell import Metrics, Parameters
-from exactformer.experiments.engine.experiment import by_scale
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Metrics, Parameters, Summary, by_scale
 from exactformer.experiments.jiang.tasks import (
     Training,
     constructed,

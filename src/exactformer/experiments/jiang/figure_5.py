@@ -5,8 +5,7 @@ norm. Tokens carry the number of their segment, without which no pairwise score 
 input drawn has segments of 3 and 5 points, and so its prediction tokens at 0 and 4; the text has 5.
 """
 
-from exactformer.experiments.engine.cell import Metrics, Parameters
-from exactformer.experiments.engine.experiment import by_scale
+from exactformer.experiments import Metrics, Parameters, by_scale
 from exactformer.experiments.jiang.tasks import Training, limited, run_task, task_experiment
 
 SHOWN_SEED = 5

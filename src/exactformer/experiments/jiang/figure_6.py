@@ -5,9 +5,7 @@ Token t carries a vector and k = 3 indices; the answer is the mean of the vector
 text's R^(d+k) has. The input drawn has the indices of equation (66).
 """
 
-from exactformer.experiments.engine.cell import Metrics, Parameters
-from exactformer.experiments.engine.experiment import Statement, by_scale
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Metrics, Parameters, Statement, Summary, by_scale
 from exactformer.experiments.jiang.tasks import Training, limited, run_task, task_experiment
 
 SHOWN_SEED = 3

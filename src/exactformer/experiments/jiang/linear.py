@@ -23,8 +23,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, legend, subplots
 
 if TYPE_CHECKING:

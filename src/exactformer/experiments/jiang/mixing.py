@@ -19,9 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf, pi, sqrt
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Metric, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Experiment, Metric, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, subplots
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary
 from exactformer.figures.style import BLUE, GREY, INK, ORANGE, subplots
 
 if TYPE_CHECKING:

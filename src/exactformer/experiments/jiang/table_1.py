@@ -18,9 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary
 from exactformer.experiments.jiang.table_1_sizes import (
     CAUSAL,
     LSTM,

@@ -6,8 +6,7 @@ floor and above the one of all causal models: no model of appendix C can have it
 changes with time can.
 """
 
-from exactformer.experiments.engine.experiment import Scale, Statement
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Scale, Statement, Summary
 from exactformer.experiments.jiang.linear import (
     AHEAD,
     AHEAD_SIGNED,

@@ -5,8 +5,7 @@ is published for the RNN, 5.58, is what a constant output leaves (y(t) is a sum 
 mean grows with t): its training did not begin to learn.
 """
 
-from exactformer.experiments.engine.experiment import Scale
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Scale, Summary
 from exactformer.experiments.jiang.linear import (
     CONSTANT,
     CONSTRUCTED,

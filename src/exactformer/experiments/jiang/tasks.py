@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from exactformer.experiments import Experiment, Quantity, Scale, Statement, Summary, rows
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement, rows
-from exactformer.experiments.engine.summary import Summary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, by_scale, rows
 from exactformer.experiments.engine.summary import Summary, frame_of
 from exactformer.figures.style import GREY, legend, subplots
 

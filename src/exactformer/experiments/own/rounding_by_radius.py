@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Experiment, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, ORANGE, subplots
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.real_data import MADE_UP, minilm, multi30k
 from exactformer.figures.style import BLUE, GREY, ORANGE, subplots
 

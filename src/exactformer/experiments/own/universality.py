@@ -17,9 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import factorial, pi
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Experiment, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:

@@ -16,9 +16,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Experiment, Metrics, Parameters, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, list_down, subplots
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from itertools import product
 from math import log2, sqrt
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, by_scale
 from exactformer.experiments.engine.summary import Summary, frame_of
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, legend, subplots
 

@@ -20,9 +20,7 @@ from itertools import product
 from math import comb, log2
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, legend, subplots
 
 if TYPE_CHECKING:

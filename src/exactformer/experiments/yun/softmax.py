@@ -16,9 +16,7 @@ from fractions import Fraction
 from math import exp, log, log2, sqrt
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.figures.style import BLUE, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
