@@ -54,6 +54,25 @@ def test_cells_are_selected_by_their_parameters():
     assert [cell.metrics["error"] for cell in summary.select(model="b")] == [5.0]
 
 
+def test_one_cell_is_exactly_one():
+    summary = summary_of(of=cells([1.0, 2.0], model="a") + cells([5.0], model="b"))
+    assert summary.cell(model="b").metrics["error"] == 5.0
+    for model in ("a", "c"):
+        with pytest.raises(ValueError, match="values to unpack"):
+            summary.cell(model=model)
+
+
+LEAST = 1.5
+
+
+def test_what_holds_of_every_cell_holds_of_one_at_least():
+    summary = summary_of(of=cells([1.0, 2.0], model="a") + cells([5.0], model="b"))
+    assert summary.every("", "error >= 1")
+    assert summary.every("model == 'b'", "error > @LEAST")
+    assert not summary.every("model == 'a'", "error > @LEAST")
+    assert not summary.every("model == 'c'", "error > @LEAST")
+
+
 @pytest.mark.parametrize(
     ("quantities", "complaint"),
     [
