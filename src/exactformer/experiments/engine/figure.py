@@ -5,7 +5,6 @@ import math
 from typing import TYPE_CHECKING
 
 from exactformer.experiments.engine.store import write_atomically
-from exactformer.figures.style import list_down, subplots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 
 def ours_against_published(summary: "Summary") -> "Figure":
     """Draw every row as a dot with its spread, and the published value as a ring."""
+    from exactformer.figures.style import list_down, subplots
+
     rows = summary.rows
     finite = {row.label for row in rows if math.isfinite(row.mean)}
     figure, axes = subplots(7, 1.2 + 0.35 * len(rows))
