@@ -52,9 +52,9 @@ def test_without_ball_or_box_the_domain_is_the_unit_ball(call):
         (["--domain", "0,1;;0,1"], "lower and upper end with a comma"),
         (["--domain", ";0,1; 0,1"], "lower and upper end with a comma"),
         (["--domain", "1,0; 0,1"], "the interval of x is empty"),
-        (["--domain", "0,one; 0,1"], "domain="),
-        (["--domain", "0,1e99999999; 0,1"], "domain="),
-        (["--domain", "0,inf; 0,1"], "domain="),
+        (["--domain", "0,one; 0,1"], "--domain is a list"),
+        (["--domain", "0,1e99999999; 0,1"], "--domain is a list"),
+        (["--domain", "0,inf; 0,1"], "--domain is a list"),
     ],
 )
 def test_what_is_no_box_is_refused(call, options, said):

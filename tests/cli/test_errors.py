@@ -50,17 +50,17 @@ COMPILE = {
     "an unknown construction": (
         ["compile", "x", "--construction", "magic"],
         "InputError",
-        "construction='magic'; choose one of scaled, paper",
+        "--construction magic; choose one of scaled, paper",
     ),
     "unknown directions": (
         ["compile", "x", "--directions", "up"],
         "InputError",
-        "directions='up'; .*lattice",
+        "--directions up; .*lattice",
     ),
     "an unknown executor": (
         ["compile", "x", "--executor", "magic"],
         "InputError",
-        "executor='magic'; .*fused, literal",
+        "--executor magic; .*fused, literal",
     ),
     "an unknown format": (
         ["compile", "x", "--dtype", "int8"],
@@ -80,7 +80,7 @@ COMPILE = {
     "more memory than is allowed": (
         ["compile", "x^2 + y^2", "--memory-limit", "0.0000001"],
         "SizeError",
-        r"limit is 0\.0 GiB",
+        r"limit is 0\.0 GiB.* try --directions tailored .* raise --memory-limit\n*$",
     ),
     "an output folder that is not there": (
         ["compile", "x", "-o", "nowhere/law.safetensors"],

@@ -111,7 +111,7 @@ MISTAKES = {
         "not permutation equivariant",
     ),
     "a delta that is no 1/N": (["sort", "--delta", "0.3"], "InputError", "1/N"),
-    "a delta that is no number": (["sort", "--delta", "small"], "InputError", "'small'"),
+    "a delta that is no number": (["sort", "--delta", "small"], "InputError", "--delta small"),
     "a support that is no interval": (["sort", "--support", "1"], "InputError", "two numbers"),
     "a support upside down": (["sort", "--support", "1,0"], "InputError", "low, high"),
     "an unknown form": (["sort", "--form", "five-layer"], "InputError", "compact"),

@@ -16,8 +16,8 @@ def test_a_row_is_its_mean_unless_a_column_is_named() -> None:
     rows = json.loads((ROOT / "results" / "jiang-table-2.json").read_text())["rows"]
     (row,) = (row for row in rows if row["label"] == ROW)
     assert number("jiang-table-2", ROW) == row["mean"]
-    assert number("jiang-table-2", f"{ROW} / printed") == row["printed"]
-    assert number("jiang-table-2", f"{ROW} ÷ {ROW} / printed") == row["mean"] / row["printed"]
+    assert number("jiang-table-2", f"{ROW} / published") == row["published"]
+    assert number("jiang-table-2", f"{ROW} ÷ {ROW} / published") == row["mean"] / row["published"]
     assert number("jiang-table-2", f"{ROW} minus {ROW}") == 0
 
 

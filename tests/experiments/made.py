@@ -26,9 +26,9 @@ ORIGIN = Provenance(
 )
 
 
-def row(label, values, printed=None, **options):
+def row(label, values, published=None, **options):
     """A quantity with its values over seeds."""
-    return Quantity(label, "error", {}, printed=printed, **options), tuple(values)
+    return Quantity(label, "error", {}, published=published, **options), tuple(values)
 
 
 def statement(text, holds, **options):

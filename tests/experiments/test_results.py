@@ -34,7 +34,7 @@ def test_the_table_has_a_row_per_quantity(result):
 
 def test_the_claim_is_tested(result):
     assert result.statements == {"small is below large": True}
-    upside_down = reproduce(toy.toy(printed=1000.0, factor=-1.0), jobs=1)
+    upside_down = reproduce(toy.toy(published=1000.0, factor=-1.0), jobs=1)
     assert upside_down.broken == ["small is below large"]
     assert upside_down.verdict is Verdict.NOT_REPRODUCED
 

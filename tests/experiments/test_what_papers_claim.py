@@ -41,7 +41,7 @@ BASELINES = ("NN_depth", "NN_width", "RNN", "lstm")
 
 def published(name):
     return [
-        q for q in find(name).quantities_at(Scale.PAPER) if q.printed is not None and not q.ours
+        q for q in find(name).quantities_at(Scale.PAPER) if q.published is not None and not q.ours
     ]
 
 

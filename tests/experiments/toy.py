@@ -69,7 +69,7 @@ def blank(summary):
     return Figure(figsize=(1, 1))
 
 
-def toy(name="toy", printed=0.105, faults=None, seeds=None, figure=blank, **parameters):
+def toy(name="toy", published=0.105, faults=None, seeds=None, figure=blank, **parameters):
     """An experiment of two models; ``faults`` maps (model, seed) to what goes wrong there."""
 
     def cells(scale):
@@ -95,7 +95,7 @@ def toy(name="toy", printed=0.105, faults=None, seeds=None, figure=blank, **para
                 "small, error",
                 "error",
                 {"model": "small"},
-                printed=printed,
+                published=published,
                 place="Table 0, row 1",
                 better="lower",
             ),

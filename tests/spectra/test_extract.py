@@ -41,7 +41,7 @@ def test_attention_rebuilt_is_what_output_attentions_returns(make: Make) -> None
         if hasattr(part, "set_attn_implementation"):
             part.set_attn_implementation("eager")
     with torch.no_grad():
-        output = model(**(batch.kwargs or {}), output_attentions=True)
+        output = model(**batch.kwargs, output_attentions=True)
     named = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
     own = {a.data_ptr(): a for name in named for a in output.get(name) or ()}
     assert len(own) == len(layers)

@@ -1,6 +1,6 @@
 """The papers' tables and figures by name: run, resumed, checked and shown.
 
-An experiment is a named grid of independent cells (parameters -> metrics), what the paper printed,
+An experiment is a named grid of independent cells (parameters -> metrics), the published values,
 and what its claim says. To add one, write a module that defines ``EXPERIMENT`` and name it in
 ``registry.py``::
 
@@ -20,7 +20,7 @@ and what its claim says. To add one, write a module that defines ``EXPERIMENT`` 
         cells=cells,
         run=run,
         quantities=rows("{model}, test", "test", {"model": ("attention", "width")}, better="lower",
-                        printed=lambda p: {"attention": 0.109, "width": 35.66}[p["model"]],
+                        published=lambda p: {"attention": 0.109, "width": 35.66}[p["model"]],
                         place="Table 1", within=0.5),
         figure="module:function",           # imported when it is drawn
     )
@@ -33,9 +33,10 @@ Every finished cell is a file of its own (``engine/store.py``), so a run may be 
 moment and started again.
 """
 
-from exactformer.experiments.engine.cell import Cell
+from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
 from exactformer.experiments.engine.experiment import (
     Experiment,
+    Metric,
     Quantity,
     Scale,
     Statement,
@@ -52,6 +53,9 @@ from exactformer.experiments.registry import find, names, register
 __all__ = [
     "Cell",
     "Experiment",
+    "Metric",
+    "Metrics",
+    "Parameters",
     "Quantity",
     "Result",
     "Row",

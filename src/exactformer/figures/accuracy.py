@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.core.domain import points_in_ball
+from exactformer.core.words import plural
 from exactformer.figures.architecture import dense
 from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, diverging, exactformer_style
 
@@ -51,9 +52,9 @@ def accuracy_figure(
 def _subtitle(model: PolynomialModel) -> str:
     blueprint, counts = model.blueprint, model.blueprint.counts()
     return (
-        f"{blueprint.tokens} tokens, {blueprint.depth} attention blocks, {counts.free} free "
-        f"parameters; in exact arithmetic the error is zero on the whole ball "
-        f"‖x‖ ≤ {float(blueprint.radius):g}"
+        f"{plural(blueprint.tokens, 'token')}, {plural(blueprint.depth, 'attention block')}, "
+        f"{plural(counts.free, 'free parameter')}; in exact arithmetic the error is zero on "
+        f"the whole ball ‖x‖ ≤ {float(blueprint.radius):g}"
     )
 
 

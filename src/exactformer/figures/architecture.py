@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.core.layers import Rule
+from exactformer.core.words import plural
 from exactformer.figures.panels import Panel, draw, label_size, pooled
 from exactformer.figures.style import GREY, exactformer_style
 
@@ -164,11 +165,6 @@ def _chosen(selection: NDArray[Any], rule: Rule) -> list[tuple[int, int]]:
     if rule is Rule.SOFTMAX:
         return [(int(i), int(j)) for i, j in np.argwhere(selection > _VISIBLE)]
     return [(i, int(j)) for i, j in enumerate(np.argmax(selection, axis=1))]
-
-
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def dense(matrix: Matrix) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.core.words import plural
 from exactformer.errors import InputError
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PALE, exactformer_style
 
@@ -67,7 +68,7 @@ def _heading(figure: Figure, blueprint: SequenceBlueprint, title: str) -> None:
     layers = ",  ".join(f"{name} {count:,}" for name, count in blueprint.counts().layers.items())
     low, high = blueprint.support
     words = (
-        f"{blueprint.tokens} tokens of dimension {blueprint.dim} in [{low}, {high}), "
+        f"{plural(blueprint.tokens, 'token')} of dimension {blueprint.dim} in [{low}, {high}), "
         f"{blueprint.cells} cells a side; {blueprint.form} form, "
         f"{'with' if blueprint.positional else 'without'} positions; layers:  {layers}"
     )

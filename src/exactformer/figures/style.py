@@ -1,9 +1,9 @@
-"""The look, as a context; and saving to the same bytes every time."""
+"""The look: colours, figures and their legends, a context; and saving to the same bytes every time."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
@@ -24,6 +25,9 @@ BLUE, ORANGE, GREEN, INK, GREY, PALE = (
     "#6b7280",
     "#e5e7eb",
 )
+
+Looks = Mapping[Any, Mapping[str, Any]]
+"""How the curve of every series is drawn, in the words of matplotlib's ``plot``."""
 
 # What would make two equal figures differ: dates and program versions.
 _METADATA: dict[str, dict[str, Any]] = {
@@ -40,6 +44,31 @@ def exactformer_style() -> Iterator[None]:
 
     with matplotlib.style.context(["default", STYLE]):
         yield
+
+
+def subplots(
+    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
+) -> tuple[Figure, Any]:
+    """Return a figure whose parts keep clear of each other, and its axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def list_down(axes: Axes, names: Sequence[str]) -> None:
+    """Write names down the vertical axis, the first on top, at the heights 0, 1, 2, …"""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+
+
+def legend(figure: Figure, looks: Looks, **options: Any) -> None:
+    """Explain looks below the figure."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], **{"label": name, **look}) for name, look in looks.items()]
+    figure.legend(handles=handles, loc="outside lower center", **{"ncols": len(handles), **options})
 
 
 def diverging() -> Colormap:

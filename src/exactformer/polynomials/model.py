@@ -31,11 +31,12 @@ from exactformer.core.inputs import (
 from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.precision import check_products, full_precision
+from exactformer.core.words import plural
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError, RoundingError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import save_blueprint
 from exactformer.polynomials.functions.report import Approximation
-from exactformer.polynomials.proof.certificate import PolynomialCertificate, counted, shortened
+from exactformer.polynomials.proof.certificate import PolynomialCertificate, shortened
 from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.run import closed_form_module as fused
@@ -218,7 +219,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         lines = [
             f"{shortened(self.target)}",
             f"variables {name_list(self.variables) or 'none'}; on {b.domain}",
-            f"{b.construction}: {counted(b.tokens, b.depth)}, run as {way} ({self.executor})",
+            f"{b.construction}: {plural(b.tokens, 'token')}, {plural(b.depth, 'block')}, "
+            f"run as {way} ({self.executor})",
         ]
         if self.approximation is not None:
             lines.insert(0, str(self.approximation))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ class Batch:
     """Arguments of one call of a model."""
 
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] | None = None
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device; only what is on the CPU travels."""
@@ -34,20 +34,22 @@ class Batch:
 
     def _each(self, change: Callable[[Any], Any]) -> Batch:
         """Change every argument; one that is given twice stays one."""
-        named = {} if self.kwargs is None else self.kwargs
-        changed = {id(v): change(v) for v in (*self.args, *named.values())}
-        return Batch(
-            tuple(changed[id(v)] for v in self.args), {n: changed[id(v)] for n, v in named.items()}
-        )
+        changed = {id(v): change(v) for v in self.values}
+        named = {name: changed[id(value)] for name, value in self.kwargs.items()}
+        return Batch(tuple(changed[id(value)] for value in self.args), named)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """All arguments, without their names."""
+        return (*self.args, *self.kwargs.values())
 
     def call(self, model: nn.Module) -> Any:
         """Run a model on it."""
-        return model(*self.args, **(self.kwargs or {}))
+        return model(*self.args, **self.kwargs)
 
     def first(self, count: int, size: int) -> Batch:
         """Return the first inputs of ``size``; all of them where a tensor does not count them first."""
-        named = {} if self.kwargs is None else self.kwargs
-        tensors = [v for v in (*self.args, *named.values()) if isinstance(v, Tensor)]
+        tensors = [v for v in self.values if isinstance(v, Tensor)]
         if count >= size or any(not t.ndim or len(t) != size for t in tensors):
             return self
 
@@ -55,7 +57,7 @@ class Batch:
 
     def __str__(self) -> str:
         named = [("", value) for value in self.args]
-        named += [(f"{name}: ", value) for name, value in (self.kwargs or {}).items()]
+        named += [(f"{name}: ", value) for name, value in self.kwargs.items()]
         kinds = (
             f"{name}{getattr(v, 'dtype', type(v).__name__)} {tuple(getattr(v, 'shape', ()))}"
             for name, v in named
@@ -64,7 +66,7 @@ class Batch:
 
     def named(self, name: str) -> Tensor | None:
         """Return a tensor by its name, if the batch has it."""
-        value = None if self.kwargs is None else self.kwargs.get(name)
+        value = self.kwargs.get(name)
         return value if isinstance(value, Tensor) else None
 
 
@@ -114,7 +116,7 @@ def _batch(item: Any) -> Batch:
     else:
         what = "text: tokenize it first, or give tokenizer=" if isinstance(item, str) else _KINDS
         raise InputError(f"a batch is {type(item).__name__}: {what}")
-    for value in (*batch.args, *(batch.kwargs or {}).values()):
+    for value in batch.values:
         if isinstance(value, Tensor) and not value.numel():
             raise InputError(f"a batch holds a tensor of shape {tuple(value.shape)}: nothing in it")
         if _is_float(value) and not torch.isfinite(value[~torch.isinf(value)]).all():

@@ -20,6 +20,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from torch import Tensor, nn
@@ -167,9 +169,7 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not given or _CONSTANT.match(name):
             return _CONSTANTS
         traces = [self._trace(tensor) for tensor in given]
-        together = traces[0]
-        for trace in traces[1:]:
-            together = together | trace
+        together = reduce(or_, traces)
         if not together.data:
             return _CONSTANTS
         operation = f"{getattr(func, 'namespace', 'torch')}.{getattr(func, '__name__', name)}"
@@ -332,7 +332,7 @@ class DataFlow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         known = self._traces.get(storage._cdata)
         # A weak reference keeps the address from being given to another storage.
-        reference = _weak(storage) if known is None else known[0]
+        reference = known[0] if known else StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         self._traces[storage._cdata] = reference, trace
 
 
@@ -341,10 +341,6 @@ def _storage(tensor: Tensor) -> Any:
         return tensor.untyped_storage()
     except (NotImplementedError, RuntimeError):  # sparse and other layouts have none
         return None
-
-
-def _weak(storage: Any) -> StorageWeakRef:
-    return StorageWeakRef(storage)  # type: ignore[no-untyped-call]
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:

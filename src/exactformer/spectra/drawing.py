@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from exactformer.errors import InputError
-from exactformer.figures.style import BLUE, GREY, ORANGE, PALE, exactformer_style
+from exactformer.figures.style import BLUE, GREY, ORANGE, PALE, exactformer_style, subplots
 from exactformer.spectra.layers import LayerSpectrum
 from exactformer.theory.decay import STRAIGHT
 
@@ -22,26 +23,23 @@ _MOST_VIOLINS = 64
 
 def draw(spectrum: Spectrum, which: str | int, head: int, kind: str) -> Figure:
     """Draw a head's spectrum, or what all heads need."""
-    from matplotlib.figure import Figure
-
     layer = spectrum.layer(which)
     if not 0 <= head < layer.heads:
         raise InputError(f"head {head}: {layer.name!r} has {layer.heads}, counted from 0")
     with exactformer_style():
         if kind == "needed":
-            figure = Figure(figsize=(6.4, 1.6 + 0.22 * len(spectrum.layers)), layout="constrained")
-            _needed(figure.subplots(), spectrum)
+            figure, axes = subplots(6.4, 1.6 + 0.22 * len(spectrum.layers))
+            _needed(axes, spectrum)
         elif kind == "both":
-            figure = Figure(figsize=(10, 3.8), layout="constrained")
-            left, right = figure.subplots(1, 2)
+            figure, (left, right) = subplots(10, 3.8, 1, 2)
             _violin(left, layer, head)
             _decay(right, spectrum, layer, head)
         elif kind in ("violin", "decay"):
-            figure = Figure(figsize=(5.6, 3.8), layout="constrained")
+            figure, axes = subplots(5.6, 3.8)
             if kind == "violin":
-                _violin(figure.subplots(), layer, head)
+                _violin(axes, layer, head)
             else:
-                _decay(figure.subplots(), spectrum, layer, head)
+                _decay(axes, spectrum, layer, head)
         else:
             raise InputError(f"kind {kind!r}: choose both, violin, decay or needed")
     return figure
@@ -51,25 +49,31 @@ def _violin(axes: Axes, layer: LayerSpectrum, head: int) -> None:
     """One violin for each k, over inputs, of log σ_k where it can be told from zero."""
     floor = float(layer.resolution[head])
     shown = min(layer.head_dim, _MOST_VIOLINS)
-    places, parts = [], []
-    for k in range(shown):
-        values = layer.samples[:, head, k].astype(np.float64)
-        if (values > floor).sum() > 1 and np.ptp(values) > 0:
-            places.append(k + 1)
-            parts.append(np.log10(values[values > floor]))
-    if parts:
-        bodies: Any = axes.violinplot(parts, places, widths=0.9, showextrema=False)
-        for body in bodies["bodies"]:
-            body.set(facecolor=BLUE, alpha=0.55, edgecolor="none")
+    violins(axes, layer.samples[:, head, :shown].astype(np.float64), floor)
     means = layer.mean[head, :shown]
     seen = means > floor
     axes.plot(np.arange(1, shown + 1)[seen], np.log10(means[seen]), ".", color=ORANGE, ms=4)
+    label_powers(axes)
+    axes.set_title(f"{layer.name}, head {head}: {len(layer.samples)} inputs", fontsize=9)
+
+
+def violins(axes: Axes, samples: NDArray[Any], floor: float, points: int = 100) -> None:
+    """Draw one violin for each k of log σ_k, samples (n, k), where values are above the floor."""
+    above = {k: values[values > floor] for k, values in enumerate(samples.T, start=1)}
+    parts = {k: np.log10(seen) for k, seen in above.items() if len(seen) > 1 and np.ptp(seen) > 0}
+    if parts:
+        look: Any = {"widths": 0.9, "showextrema": False, "points": points}
+        bodies: Any = axes.violinplot(list(parts.values()), list(parts), **look)
+        for body in bodies["bodies"]:
+            body.set(facecolor=BLUE, alpha=0.55, edgecolor="none")
+
+
+def label_powers(axes: Axes) -> None:
+    """Label the logarithms of singular values by the powers of ten that they are."""
     low, high = (int(f(v)) for f, v in zip((np.floor, np.ceil), axes.get_ylim(), strict=True))
-    step = max(1, (high - low) // 5)
-    ticks = range(low, high + 1, step)
+    ticks = range(low, high + 1, max(1, (high - low) // 5))
     axes.set_yticks(list(ticks), [f"$10^{{{t}}}$" for t in ticks])
     axes.set(xlabel="k", ylabel="σ$_k$ of the scores")
-    axes.set_title(f"{layer.name}, head {head}: {len(layer.samples)} inputs", fontsize=9)
 
 
 def _decay(axes: Axes, spectrum: Spectrum, layer: LayerSpectrum, head: int) -> None:

@@ -152,7 +152,12 @@ class Watch:
     def _scores(
         self, running: _Running, attention: Attention, layers: dict[str, Passed], turn: str
     ) -> Scores:
-        found = self._projections(running, attention, layers)
+        module = running.module
+        found = (
+            packed_projections(running.name, module, attention)
+            if isinstance(module, nn.MultiheadAttention)
+            else projections(attention, layers)
+        )
         keys, queries = attention.keys, attention.queries
         groups = _key_heads(running.module, attention, found)
         if keys.shape[1] != groups:
@@ -179,13 +184,6 @@ class Watch:
             query_projection=found[0] if found else None,
             key_projection=found[1] if found else None,
         )
-
-    def _projections(
-        self, running: _Running, attention: Attention, layers: dict[str, Passed]
-    ) -> Found | None:
-        if isinstance(running.module, nn.MultiheadAttention):
-            return packed_projections(running.name, running.module, attention)
-        return projections(attention, layers)
 
     def _tokens(self, attention: Attention, same: bool) -> tuple[Tensor, Tensor]:
         """Return the tokens that are there: those that the masks let some query see."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from exactformer.core.words import plural
 from exactformer.errors import InputError
 from exactformer.spectra.layers import LayerSpectrum
 from exactformer.spectra.omissions import LeftOut
@@ -146,9 +147,9 @@ class Spectrum:
     @property
     def headline(self) -> str:
         """Say how much was looked at."""
-        modules = f"{len(self.layers)} attention module{'s' if len(self.layers) > 1 else ''}"
-        inputs = f"{self.layers[0].inputs} input{'s' if self.layers[0].inputs > 1 else ''}"
-        return f"{self.model}: {len(self.table)} heads in {modules}, {inputs}"
+        modules = plural(len(self.layers), "attention module")
+        inputs = plural(self.layers[0].inputs, "input")
+        return f"{self.model}: {plural(len(self.table), 'head')} in {modules}, {inputs}"
 
     def __str__(self) -> str:
         """Return a summary by layer."""

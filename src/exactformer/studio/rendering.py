@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
+from exactformer.core.words import plural
 from exactformer.studio.services.typesetting import typeset
 from exactformer.studio.settings import PACKAGE
 
@@ -71,15 +72,6 @@ def count(number: int) -> str:
     '12,345'
     """
     return f"{number:,}"
-
-
-def plural(number: int, word: str, many: str = "") -> str:
-    """A number of things.
-
-    >>> plural(1, "review"), plural(3, "review"), plural(0, "reply", "replies")
-    ('1 review', '3 reviews', '0 replies')
-    """
-    return f"{count(number)} {word if number == 1 else many or word + 's'}"
 
 
 def browser(agent: str) -> str:

@@ -41,7 +41,7 @@ def test_options_may_depend_on_the_row_and_only_published_values_have_a_place():
         "{m}, {row}",
         {"error": "mse"},
         {"m": "ab"},
-        printed=lambda row: 0.3 if (row["m"], row["row"]) == ("a", "error") else None,
+        published=lambda row: 0.3 if (row["m"], row["row"]) == ("a", "error") else None,
         place="Table 0",
         better="lower",
         within=0.5,

@@ -20,7 +20,7 @@ def summary_of(*quantities, of):
 
 
 def test_mean_and_spread_are_over_seeds():
-    row = summary_of(Quantity("e", "error", {}, printed=4.0), of=cells([1.0, 2.0, 3.0])).row("e")
+    row = summary_of(Quantity("e", "error", {}, published=4.0), of=cells([1.0, 2.0, 3.0])).row("e")
     assert (row.mean, row.spread, row.ratio) == (2.0, 1.0, 0.5)
 
 
@@ -52,6 +52,25 @@ def test_cells_are_selected_by_their_parameters():
     )
     assert summary["a"] == 1.0
     assert [cell.metrics["error"] for cell in summary.select(model="b")] == [5.0]
+
+
+def test_one_cell_is_exactly_one():
+    summary = summary_of(of=cells([1.0, 2.0], model="a") + cells([5.0], model="b"))
+    assert summary.cell(model="b").metrics["error"] == 5.0
+    for model in ("a", "c"):
+        with pytest.raises(ValueError, match="values to unpack"):
+            summary.cell(model=model)
+
+
+LEAST = 1.5
+
+
+def test_what_holds_of_every_cell_holds_of_one_at_least():
+    summary = summary_of(of=cells([1.0, 2.0], model="a") + cells([5.0], model="b"))
+    assert summary.every("", "error >= 1")
+    assert summary.every("model == 'b'", "error > @LEAST")
+    assert not summary.every("model == 'a'", "error > @LEAST")
+    assert not summary.every("model == 'c'", "error > @LEAST")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tests.experiments.made import result, row, statement
 MET = {Verdict.REPRODUCED, Verdict.BETTER}
 
 
-def judge(values, printed=1.0, scale=Scale.PAPER, **options):
-    quantity, values = row("error", values, printed, **options)
+def judge(values, published=1.0, scale=Scale.PAPER, **options):
+    quantity, values = row("error", values, published, **options)
     one = judged(quantity, values, scale)
     return one.verdict, one.why
 
@@ -61,11 +61,11 @@ def judge(values, printed=1.0, scale=Scale.PAPER, **options):
             "differs",
             "10 times lower than the expected value",
         ),
-        ([5.0], {"printed": None}, "not compared", ""),
+        ([5.0], {"published": None}, "not compared", ""),
         ([5.0], {"within": math.inf, "note": "Run time."}, "not compared", "Run time."),
         ([5.0], {"scale": Scale.SMOKE}, "not compared", "Smoke scale is too small"),
-        ([0.3], {"printed": 0.0}, "differs", "0.3 higher than the published value"),
-        ([-0.2], {"printed": -1.0}, "differs", "80% higher than the published value"),
+        ([0.3], {"published": 0.0}, "differs", "0.3 higher than the published value"),
+        ([-0.2], {"published": -1.0}, "differs", "80% higher than the published value"),
         ([1.01], {"note": "By luck."}, "reproduced", "Within 10% of the published value. By luck."),
     ],
 )
@@ -76,12 +76,12 @@ def test_a_rows_verdict_has_a_reason(values, options, verdict, why):
 
 
 @given(st.floats(0.01, 100), st.floats(0.01, 100), st.sampled_from(["lower", "higher", None]))
-def test_being_on_the_better_side_never_counts_as_different(ours, printed, better):
-    verdict, _ = judge([ours], printed, better=better)
-    if (better == "lower" and ours <= printed) or (better == "higher" and ours >= printed):
+def test_being_on_the_better_side_never_counts_as_different(ours, published, better):
+    verdict, _ = judge([ours], published, better=better)
+    if (better == "lower" and ours <= published) or (better == "higher" and ours >= published):
         assert verdict in MET
     if verdict is Verdict.BETTER:
-        assert (ours < printed) == (better == "lower")
+        assert (ours < published) == (better == "lower")
 
 
 HOLDS, FAILS = statement("x < y", True), statement("x < y", False)
@@ -160,9 +160,9 @@ def test_what_cannot_be_judged_is_named_and_decides_nothing():
 VALUES = st.sampled_from([0.2, 1.0, 1.05, 1.5, 7.0, math.nan])
 ROWS = st.lists(
     st.builds(
-        lambda value, printed, better, errata: (
+        lambda value, published, better, errata: (
             [value],
-            printed,
+            published,
             {"better": better, "errata": errata},
         ),
         VALUES,

@@ -13,8 +13,8 @@ from exactformer.experiments.engine.cell import Cell, plain, restore
 from exactformer.experiments.engine.reproduce import tasks_of
 from exactformer.experiments.engine.summary import summarise
 from exactformer.experiments.fang import networks as fang_networks
+from exactformer.experiments.fang.cell import run
 from exactformer.experiments.fang.data import TARGETS
-from exactformer.experiments.fang.learning import run
 from exactformer.experiments.fang.networks import build
 from exactformer.learning.laws.trained.training import Progress
 

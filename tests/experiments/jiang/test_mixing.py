@@ -20,7 +20,7 @@ def holds(words, *cells):
 def test_the_papers_case_has_square_roots_for_singular_values():
     closed = [sqrt((7 + sqrt(33)) / 8), 0.5, sqrt((7 - sqrt(33)) / 8)]
     assert jiang_mixing.closed_form(1.0) == pytest.approx(closed, abs=1e-15)
-    assert jiang_mixing.closed_form(1.0) == pytest.approx(jiang_mixing.PRINTED, rel=0.01)
+    assert jiang_mixing.closed_form(1.0) == pytest.approx(jiang_mixing.PUBLISHED, rel=0.01)
     assert jiang_mixing.closed_form(0.0) == pytest.approx([1, 1, 0], abs=1e-15)
     assert jiang_mixing.closed_form(1.0, seen=True) == pytest.approx(
         [sqrt(3) / 2, 0.5, 0], abs=1e-15

@@ -11,8 +11,8 @@ from exactformer.experiments.engine.summary import Summary, summarise
 from exactformer.experiments.jiang import figure_3 as jiang_figure_3
 from exactformer.experiments.jiang import vision_weights as jiang_vision_weights
 from exactformer.experiments.jiang.figure_2_spectra import texts
+from exactformer.experiments.jiang.moved_patches import moved_accuracies, moved_parameters
 from exactformer.experiments.jiang.vision import configuration, ensemble_of, full_size, recipe
-from exactformer.experiments.jiang.vision_moving import moving, moving_parameters
 from exactformer.experiments.jiang.vision_weights import trained, weights_file
 from exactformer.experiments.models.vision.model import normalised
 
@@ -64,14 +64,14 @@ def test_the_kept_model_is_the_trained_one():
 
 
 def test_moving_patches_has_a_control():
-    parameters = {**moving_parameters(Scale.SMOKE), **TINY, "tune_epochs": 1, "moved": 3}
-    found = moving(parameters, "cpu")
+    parameters = {**moved_parameters(Scale.SMOKE), **TINY, "tune_epochs": 1, "moved": 3}
+    found = moved_accuracies(parameters, "cpu")
     assert {len(found[name]) for name in ("original", "moved at once", "moved", "control")} == {2}
     assert found["original"] == [one.accuracy for one in trained(TINY, "cpu")]
 
 
 def test_the_papers_sizes_are_the_full_model():
-    parameters = moving_parameters(Scale.PAPER)
+    parameters = moved_parameters(Scale.PAPER)
     full = configuration(parameters, moved=parameters["moved"])
     assert full.order[:2] == [10, 11]
     assert full.order[-10:] == list(range(10))

@@ -98,3 +98,8 @@ def test_certifying_twice_gives_the_same_certificate() -> None:
     p = Polynomial.parse(f"x^3 + {rng.randint(1, 9)} x y + 1")
     blueprint = scaled(ridge_form(p, "spread"), Fraction(2))
     assert certify_blueprint(blueprint, p) == certify_blueprint(blueprint, p)
+
+
+def test_one_block_is_not_several() -> None:
+    assert "1 token, 1 block\n" in str(certificate("x^2"))
+    assert "1 token, 2 blocks\n" in str(certificate("x^3"))

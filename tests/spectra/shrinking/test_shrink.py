@@ -102,7 +102,7 @@ def case(make: Callable[[], Case]) -> tuple[nn.Module, dict[str, Any]]:
         if name.endswith("bias"):
             parameter += 0.3 * torch.randn_like(parameter)
     unnamed = {f"argument_{i}": value for i, value in enumerate(batch.args)}
-    return Called(model).eval(), {**unnamed, **(batch.kwargs or {})}
+    return Called(model).eval(), {**unnamed, **batch.kwargs}
 
 
 def output(model: nn.Module, inputs: dict[str, Any]) -> Tensor:

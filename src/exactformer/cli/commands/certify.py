@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from exactformer.cli.support.options import Json, ModelFile, names
+from exactformer.cli.support.options import Json, MemoryLimit, ModelFile, in_bytes, names
 from exactformer.cli.support.output import console, print_json
 from exactformer.errors import InputError
 from exactformer.progress import waiting
@@ -27,6 +27,7 @@ def certify(
             help="Variables of EXPR in order, separated by commas; the model's if absent."
         ),
     ] = None,
+    memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
     """Prove from scratch what a saved model computes: a polynomial, a sequence map or a coupling.
@@ -42,7 +43,7 @@ def certify(
     from exactformer.core.loading import family_of
 
     family = family_of(file)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"memory_limit": in_bytes(memory_limit)}
     if family == "polynomials":
         options["variables"] = names(variables)
     elif expression is not None or variables is not None:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from exactformer.cli.support.options import Force, Json, Plot, names, out_file
+from exactformer.cli.support.options import (
+    Force,
+    Json,
+    MemoryLimit,
+    Plot,
+    in_bytes,
+    names,
+    out_file,
+)
 from exactformer.cli.support.output import console, empty_table, print_json, print_saved
 from exactformer.errors import InputError
 
@@ -42,6 +50,7 @@ def fit(
     ] = None,
     plot: Plot = None,
     force: Force = False,
+    memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
     """Find the polynomial law behind a table: formula, errors, residuals, and a certified model."""
@@ -57,6 +66,7 @@ def fit(
         epochs=epochs,
         device=device,
         random_state=seed,
+        memory_limit=in_bytes(memory_limit),
         verbose=solver == "sgd" and not as_json,
     )
     with warnings.catch_warnings(record=True) as caught:

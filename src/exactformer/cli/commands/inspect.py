@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.support.options import Force, Json, ModelFile, Plot, coordinates, sequence_at
+from exactformer.cli.support.options import (
+    Force,
+    Json,
+    MemoryLimit,
+    ModelFile,
+    Plot,
+    coordinates,
+    in_bytes,
+    sequence_at,
+)
 from exactformer.cli.support.output import console, empty_table, print_json, print_saved, shortened
 from exactformer.errors import CertificationError, ExactformerError, InputError, SizeError
 from exactformer.progress import waiting
@@ -39,6 +48,7 @@ def inspect(
             "model at it, or draws its attention with --plot, which takes a random one otherwise."
         ),
     ] = None,
+    memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
     """Show what a model is: its counts, dimensions and layers, and its certificate.
@@ -59,7 +69,7 @@ def inspect(
                     "model; --json gives its layers, --at its trace"
                 )
     blueprint = read_blueprint(file)
-    model, problem = _proven(file)
+    model, problem = _proven(file, in_bytes(memory_limit))
     if problem is not None and (plot is not None or at is not None):
         raise problem
     drawn = {} if plot is None else {"at": _plot(model, plot, at)}
@@ -97,13 +107,13 @@ def inspect(
             screen.print(part)
 
 
-def _proven(file: Path) -> tuple[Any, ExactformerError | None]:
+def _proven(file: Path, memory_limit: int) -> tuple[Any, ExactformerError | None]:
     """Return the model, its certificate complete, or the reason why there is none."""
     from exactformer.core.loading import load
 
     try:
         with waiting("Prove", True):
-            model = load(file)
+            model = load(file, memory_limit=memory_limit)
         model.certificate  # noqa: B018 - proven where it is asked for
         return model, None
     except (CertificationError, SizeError) as error:
@@ -217,7 +227,11 @@ def _layers(blueprint: Blueprint) -> Table:
 
 def _add_block(table: Table, b: int, block: Block, dimensions: tuple[str, ...]) -> None:
     heads, first = block.attention.heads, 1
-    for sizes, alike in groupby(heads, key=_head_sizes):
+
+    def own(head: Head) -> tuple[str, str]:
+        return _sizes({"W_Q": head.query, "W_K": head.key, "W_V": head.value})
+
+    for sizes, alike in groupby(heads, key=own):
         group = list(alike)
         last = first + len(group) - 1
         which = "" if len(heads) == 1 else f" {first}" if last == first else f" {first} … {last}"
@@ -231,10 +245,6 @@ def _add_block(table: Table, b: int, block: Block, dimensions: tuple[str, ...]) 
     kept = {name: matrix for name, matrix in parts.items() if matrix.nonzeros}
     written = _written(layer.w2.by_row.keys() | layer.b2.by_row.keys(), dimensions)
     table.add_row(f"{b} feed-forward", *_sizes(kept), written)
-
-
-def _head_sizes(head: Head) -> tuple[str, str]:
-    return _sizes({"W_Q": head.query, "W_K": head.key, "W_V": head.value})
 
 
 def _written(rows: Collection[int], dimensions: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exactformer.core.loading import family_of
+from exactformer.core.words import plural
 
 if TYPE_CHECKING:
     from exactformer.core.certificate import Certificate
@@ -36,21 +37,17 @@ def read_blueprint(file: Path) -> Any:
 def model_facts(blueprint: Any) -> dict[str, Any]:
     """Return what a model is, as plain data."""
     family = family_of(blueprint)
-    if family == "sequences":
-        return _sequence_data(blueprint)
-    return _coupling_data(blueprint) if family == "couplings" else _polynomial_data(blueprint)
+    if family == "polynomials":
+        return _polynomial_data(blueprint)
+    return _sequence_data(blueprint) if family == "sequences" else _coupling_data(blueprint)
 
 
 def rows_of(blueprint: Any, certificate: Certificate | None = None) -> dict[str, str]:
     """Return what a model is, a line for every name; what is proven is named by its certificate."""
     family = family_of(blueprint)
-    if family == "sequences":
-        return _sequence_rows(blueprint)
-    return (
-        _coupling_rows(blueprint)
-        if family == "couplings"
-        else _polynomial_rows(blueprint, certificate)
-    )
+    if family == "polynomials":
+        return _polynomial_rows(blueprint, certificate)
+    return _sequence_rows(blueprint) if family == "sequences" else _coupling_rows(blueprint)
 
 
 def variable_list(variables: tuple[str, ...]) -> str:
@@ -58,11 +55,6 @@ def variable_list(variables: tuple[str, ...]) -> str:
     from exactformer.algebra.printing import name_list
 
     return name_list(variables) or "none"
-
-
-def counted(count: int, word: str) -> str:
-    """Return a number of things: ``1 token``, ``2 tokens``."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _polynomial_data(blueprint: Blueprint) -> dict[str, Any]:
@@ -91,12 +83,12 @@ def _polynomial_rows(blueprint: Blueprint, certificate: Certificate | None) -> d
     how = blueprint.construction
     if "directions" in blueprint.metadata:
         how = f"{how} construction, {blueprint.metadata['directions']} directions"
-    variables = counted(len(blueprint.variables), "variable")
+    variables = plural(len(blueprint.variables), "variable")
     return {
         "polynomial": target,
         "domain": f"{blueprint.domain} in {variables} ({variable_list(blueprint.variables)})",
-        "transformer": f"{counted(counts.tokens, 'token')} of width {counts.width}, "
-        f"{counted(counts.depth, 'block')} ({how})",
+        "transformer": f"{plural(counts.tokens, 'token')} of width {counts.width}, "
+        f"{plural(counts.depth, 'block')} ({how})",
         "parameters": f"{counts.free:,} free, {counts.total:,} non-zeros in all",
     }
 
@@ -126,7 +118,7 @@ def _sequence_rows(blueprint: SequenceBlueprint) -> dict[str, str]:
     layers = ", ".join(f"{name} {count:,}" for name, count in counts.layers.items())
     positions = "with positions" if blueprint.positional else "permutation equivariant"
     return {
-        "inputs": f"{counted(blueprint.tokens, 'token')} of dimension {blueprint.dim} in "
+        "inputs": f"{plural(blueprint.tokens, 'token')} of dimension {blueprint.dim} in "
         f"[{low}, {high})",
         "cells": f"{blueprint.cells} per side, δ = {blueprint.delta}",
         "transformer": f"{blueprint.form} form, {blueprint.realisation}, {positions}, "
@@ -159,9 +151,9 @@ def _coupling_rows(blueprint: CouplingBlueprint) -> dict[str, str]:
     positions = "without positions" if blueprint.positions is None else "with positions"
     return {
         "coupling": blueprint.metadata.get("target") or "not named",
-        "inputs": f"{counted(blueprint.tau, 'token')}, one number each, in [{low}, {high}]",
+        "inputs": f"{plural(blueprint.tau, 'token')}, one number each, in [{low}, {high}]",
         "transformer": f"one head of dimension {blueprint.head_dim}, "
-        f"{counted(blueprint.value_dim, 'value row')}, {positions}",
+        f"{plural(blueprint.value_dim, 'value row')}, {positions}",
         "f̂": _widths(1, *counts.hidden, counts.features),
         "F̂": _widths(blueprint.value_dim, *counts.outer_hidden, 1),
         "weights": f"{counts.weights:,} values at knots; all else follows from the knots",

@@ -66,7 +66,7 @@ Executor = Annotated[
     ),
 ]
 MemoryLimit = Annotated[
-    float, typer.Option(help="Refuse models whose weights need more than this many GiB.", min=0)
+    float, typer.Option(help="Refuse what needs more memory than this many GiB.", min=0)
 ]
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.core.archives import read_header
+from exactformer.core.words import plural
 from exactformer.errors import FileFormatError, InputError, SizeError
 from exactformer.learning.laws.tables import separator
 
@@ -129,29 +130,21 @@ def _npy(stream: _Rejoined, name: str, total: int | None, variables: Sequence[st
             f"{name} is not a complete NPY file of numbers: {shape[0]:,} points of {dtype} take "
             f"{size:,} bytes, the file has {total:,}"
         )
-    rows = (
-        _columns(stream, shape, dtype, name) if columns_first else _rows(stream, shape, dtype, name)
-    )
+    rows = _rows(stream, shape, dtype, name, columns_first)
     return Points(name, "row", False, shape[0], _finite(rows, name, variables))
 
 
 def _rows(
-    stream: _Rejoined, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
+    stream: _Rejoined, shape: tuple[int, ...], dtype: np.dtype[Any], name: str, columns_first: bool
 ) -> Iterator[NDArray[Any]]:
+    """Yield rows; of an array that is stored column by column, all has to be there first."""
     count, d = shape
-    for start in range(0, count, BATCH):
-        rows = min(BATCH, count - start)
-        yield _numbers(stream, rows * d, dtype, name).reshape(rows, d)
-
-
-def _columns(
-    stream: _Rejoined, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
-) -> Iterator[NDArray[Any]]:
-    """Yield rows of an array that is stored column by column: all of it has to be there first."""
-    count, d = shape
-    array = _numbers(stream, count * d, dtype, name).reshape(d, count).T
-    for start in range(0, count, BATCH):
-        yield array[start : start + BATCH]
+    step = count if columns_first else BATCH
+    for start in range(0, count, step):
+        rows = min(step, count - start)
+        numbers = _numbers(stream, rows * d, dtype, name)
+        array = numbers.reshape(d, rows).T if columns_first else numbers.reshape(rows, d)
+        yield from (array[first : first + BATCH] for first in range(0, rows, BATCH))
 
 
 def _numbers(stream: _Rejoined, count: int, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
@@ -288,8 +281,8 @@ class _Table:
             here = f"{self.name}, line {line}"
             if len(cells) != self.columns:
                 return InputError(
-                    f"{here}: {len(cells)} cell{'' if len(cells) == 1 else 's'} where "
-                    f"{self.columns} are needed ({', '.join(self.variables)})"
+                    f"{here}: {plural(len(cells), 'cell')} where {self.columns} are needed "
+                    f"({', '.join(self.variables)})"
                 )
             for variable, j in zip(self.variables, chosen, strict=True):
                 if not _is_number(cells[j]) or not math.isfinite(float(cells[j])):

@@ -6,6 +6,7 @@ a program reads one stream whatever happens.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import typer
@@ -23,6 +24,7 @@ from exactformer.errors import (
 _JSON = "exactformer.json"
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 _NO = (CertificationError, AlteredFileError, ToleranceError, DriftError)
+_ARGUMENT = re.compile(r"\b([a-z_]+)=(?:'([\w-]+)'|Fraction\((\d+), (\d+)\)|(?=[\s.,;)]|$))")
 
 
 def exit_code(error: Exception) -> int:
@@ -51,7 +53,9 @@ class Group(TyperGroup):
         except BrokenPipeError:
             raise  # whoever read our output has had enough: not a mistake
         except ExactformerError as error:
-            _fail(ctx, type(error).__name__, str(error), exit_code(error))
+            command: Any = self.get_command(ctx, ctx.invoked_subcommand)
+            options = {name for parameter in command.params for name in parameter.opts}
+            _fail(ctx, type(error).__name__, as_options(str(error), options), exit_code(error))
         except OSError as error:
             named = f"{error.filename}: " if error.filename else ""
             _fail(ctx, type(error).__name__, f"{named}{error.strerror or error}")
@@ -73,6 +77,22 @@ class Command(TyperCommand):
         end = args.index("--") if "--" in args else len(args)
         shielded = [f" {a}" if _is_value(a, options) else a for a in args[:end]]
         return super().parse_args(ctx, shielded + args[end:])
+
+
+def as_options(message: str, options: set[str]) -> str:
+    """Return a message in which arguments of Python are spelled as the command's own options.
+
+    >>> as_options("try form='compact', or raise memory_limit=", {"--form", "--memory-limit"})
+    'try --form compact, or raise --memory-limit'
+    """
+
+    def spelled(match: re.Match[str]) -> str:
+        name, word, above, below = match.groups()
+        option = f"--{name.replace('_', '-')}"
+        value = f"{above}/{below}" if above else word
+        return match[0] if option not in options else f"{option} {value}" if value else option
+
+    return _ARGUMENT.sub(spelled, message)
 
 
 def _is_value(argument: str, options: set[str]) -> bool:

@@ -8,10 +8,9 @@ From the grid to the page, one file per step::
     store        finished cells on disk
     work         running one cell
     runner       running many: this process, local processes (cluster: Dask)
-    progress     how far it is
     summary      cells -> a frame, and rows over seeds (verdict: against the published value)
     provenance   where a result comes from
-    result       the result, saved and read back (figure: what drawings share)
+    result       the result, saved and read back (figure: its default drawing)
     drift        a new run against the stored one
     presentation a result in words and numbers, for every page (numbers: their format)
     report       all results on one page

@@ -44,12 +44,12 @@ Metric = str | Callable[[Sequence[Cell]], float | Sequence[float]]
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number of the summary: where it comes from and what the paper printed for it.
+    """One number of the summary: where it comes from and the published value.
 
     ``where`` selects cells by their parameters; they are grouped by ``seed``. ``metric`` names the
     metric to take from the one cell of each seed, or is a function of a seed's cells (a slope over
     a sweep, say). A cell that trains several seeds as one ensemble has a list of values, one for each.
-    ``printed`` is the published value, at ``place``. With ``ours`` it is a value that we expect and the
+    ``published`` is that value, at ``place``. With ``ours`` it is a value that we expect and the
     paper did not publish (a closed form, say). A row without it is ours in any case.
 
     Ours counts as *reproduced* within the relative tolerance ``within`` or within two spreads of
@@ -63,7 +63,7 @@ class Quantity:
     label: str
     metric: Metric
     where: Mapping[str, Any]
-    printed: float | None = None
+    published: float | None = None
     place: str = ""
     better: Literal["lower", "higher"] | None = None
     within: float = 0.1
@@ -107,7 +107,7 @@ def rows(
                 name: option({**chosen, "row": row}) if callable(option) else option
                 for name, option in {**options, **own}.items()
             }
-            if facts.get("printed") is None:
+            if facts.get("published") is None:
                 for name in ("place", "better", "within"):
                     facts.pop(name, None)
             text = label.format(**words, row=row)
@@ -213,10 +213,10 @@ class Experiment:
 
     def draw(self, summary: "Summary") -> "Figure":
         """Draw the figure of a summary, in the one look of all figures."""
-        from exactformer.experiments.engine.figure import ours_against_print
+        from exactformer.experiments.engine.figure import ours_against_published
         from exactformer.figures.style import exactformer_style
 
-        draw = self.figure or ours_against_print
+        draw = self.figure or ours_against_published
         if isinstance(draw, str):
             module, _, name = draw.partition(":")
             draw = getattr(importlib.import_module(module), name)

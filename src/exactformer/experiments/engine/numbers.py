@@ -28,12 +28,3 @@ def percent(share: float) -> str:
     ('35%', '0.2%')
     """
     return f"{number(100 * share)}%"
-
-
-def plural(count: int, word: str, many: str = "") -> str:
-    """Return a number of things.
-
-    >>> plural(1, "statement"), plural(3, "statement"), plural(2, "quantity", "quantities")
-    ('1 statement', '3 statements', '2 quantities')
-    """
-    return f"{number(count)} {word if count == 1 else many or word + 's'}"

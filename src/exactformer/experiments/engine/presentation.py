@@ -7,9 +7,11 @@ numbers of their own.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from exactformer.core.words import plural
 from exactformer.experiments.engine.experiment import Experiment, Scale, Statement
-from exactformer.experiments.engine.numbers import number, plural
+from exactformer.experiments.engine.numbers import number
 from exactformer.experiments.engine.provenance import Provenance, command_line
 from exactformer.experiments.engine.result import Result
 from exactformer.experiments.engine.summary import Row
@@ -138,10 +140,7 @@ def present(result: Result) -> Presentation:
     experiment, origin = result.experiment, result.provenance
     rows, tested = result.summary.rows, result.tested
     return Presentation(
-        name=experiment.name,
-        title=experiment.title,
-        claim=experiment.claim,
-        source=experiment.source,
+        **_about(experiment),
         verdict=str(result.verdict),
         why=result.why,
         command=origin.command,
@@ -157,15 +156,12 @@ def waiting(
     experiment: Experiment, why: str = "There is no stored run yet; the command makes one."
 ) -> Presentation:
     """Return the presentation of an experiment that has no result."""
-    return Presentation(
-        name=experiment.name,
-        title=experiment.title,
-        claim=experiment.claim,
-        source=experiment.source,
-        verdict=NO_RUN,
-        why=why,
-        command=command_line(experiment.name, Scale.DEFAULT, "cpu"),
-    )
+    command = command_line(experiment.name, Scale.DEFAULT, "cpu")
+    return Presentation(**_about(experiment), verdict=NO_RUN, why=why, command=command)
+
+
+def _about(experiment: Experiment) -> dict[str, Any]:
+    return {name: getattr(experiment, name) for name in ("name", "title", "claim", "source")}
 
 
 def tally(verdicts: Iterable[str], tones: Mapping[str, str] = TONES) -> list[tuple[str, str, int]]:
@@ -227,11 +223,11 @@ def _line(row: Row) -> Line:
     return Line(
         label=row.label,
         place=row.place,
-        reference=number(row.printed),
+        reference=number(row.published),
         ours=number(row.mean) + ("" if diverged else spread),
         seeds=number(len(row.values)),
         ratio="–" if diverged else number(row.ratio),
-        verdict="" if row.printed is None else str(row.verdict),
+        verdict="" if row.published is None else str(row.verdict),
         why=row.why,
         tone=TONES[row.verdict],
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-FORMAT = "exactformer result 1"
+FORMAT = "exactformer result 2"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Result:
         return DataFrame(
             {
                 "quantity": [row.label for row in self.summary.rows],
-                "paper": [row.printed for row in self.summary.rows],
+                "paper": [row.published for row in self.summary.rows],
                 "ours": [row.mean for row in self.summary.rows],
                 "spread": [row.spread for row in self.summary.rows],
                 "seeds": [len(row.values) for row in self.summary.rows],
@@ -184,27 +184,27 @@ def _rows(
     """Yield every stored row, judged, then those that follow from the stored cells."""
     quantities = {quantity.label: quantity for quantity in experiment.quantities_at(scale)}
     for row in stored:
-        label, values, printed = row["label"], tuple(map(float, row["values"])), row["printed"]
+        label, values, published = row["label"], tuple(map(float, row["values"])), row["published"]
         if quantity := quantities.pop(label, None):
             yield judged(quantity, values, scale)
         else:
             why = "Not judged: this version has no such quantity."
-            unjudged += [label] if printed is not None else []
+            unjudged += [label] if published is not None else []
             yield Row(
                 label,
                 values,
-                printed,
+                published,
                 row["place"],
                 Verdict.NOT_COMPARED,
                 why,
                 row["drift"],
-                ours=printed is None,
+                ours=published is None,
             )
     for label, quantity in quantities.items():
         try:
             yield row_of(quantity, scale, cells)
         except _LACKING:
-            unjudged += [label] if quantity.printed is not None and not quantity.ours else []
+            unjudged += [label] if quantity.published is not None and not quantity.ours else []
 
 
 def _statements(

@@ -23,7 +23,7 @@ class Row:
 
     label: str
     values: tuple[float, ...]
-    printed: float | None
+    published: float | None
     place: str
     verdict: Verdict
     why: str
@@ -42,8 +42,8 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over print."""
-        return self.mean / self.printed if self.printed else None
+        """Ours over the published value."""
+        return self.mean / self.published if self.published else None
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,19 @@ class Summary:
     def select(self, **where: Any) -> list[Cell]:
         """Return the cells with these parameters."""
         return [cell for cell in self.cells if cell.matches(where)]
+
+    def cell(self, **where: Any) -> Cell:
+        """Return the one cell with these parameters."""
+        (cell,) = self.select(**where)
+        return cell
+
+    def every(self, where: str, condition: str) -> bool:
+        """Whether the cells that ``where`` selects, one at least, all fulfil ``condition``.
+
+        Both are queries of :attr:`frame`, as pandas reads them: ``@name`` is a name of the caller's.
+        """
+        chosen = self.frame.query(where, level=1) if where else self.frame
+        return 0 < len(chosen) == len(chosen.query(condition, level=1))
 
     @cached_property
     def frame(self) -> "DataFrame":
@@ -140,12 +153,12 @@ def judged(quantity: Quantity, values: tuple[float, ...], scale: Scale) -> Row:
     return Row(
         label=quantity.label,
         values=values,
-        printed=quantity.printed,
+        published=quantity.published,
         place=quantity.place,
         verdict=verdict,
         why=why,
         drift=quantity.drift,
-        ours=quantity.ours or quantity.printed is None,
+        ours=quantity.ours or quantity.published is None,
     )
 
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from exactformer.core.words import plural
 from exactformer.experiments.engine.experiment import Quantity, Scale, Statement
-from exactformer.experiments.engine.numbers import number, percent, plural
+from exactformer.experiments.engine.numbers import number, percent
 
 if TYPE_CHECKING:
     from exactformer.experiments.engine.summary import Row
@@ -56,8 +57,8 @@ def judge(quantity: Quantity, values: Sequence[float], scale: Scale) -> tuple[Ve
 
 
 def _compare(quantity: Quantity, values: Sequence[float], scale: Scale) -> tuple[Verdict, str]:
-    printed, ours = quantity.printed, mean(values)
-    if printed is None or math.isinf(quantity.within):
+    published, ours = quantity.published, mean(values)
+    if published is None or math.isinf(quantity.within):
         return Verdict.NOT_COMPARED, ""
     name = "expected value" if quantity.ours else "published value"
     if scale is Scale.SMOKE:
@@ -66,24 +67,24 @@ def _compare(quantity: Quantity, values: Sequence[float], scale: Scale) -> tuple
         lost = sum(not math.isfinite(value) for value in values)
         return Verdict.DIFFERS, f"{lost} of {plural(len(values), 'seed')} diverged."
 
-    away, deviation = abs(ours - printed), spread(values)
+    away, deviation = abs(ours - published), spread(values)
     same = Verdict.AGREES if quantity.ours else Verdict.REPRODUCED
     if away == 0:
         return same, f"Equal to the {name}."
-    if away <= quantity.within * abs(printed):
+    if away <= quantity.within * abs(published):
         return same, f"Within {percent(quantity.within)} of the {name}."
     if deviation is not None and away <= 2 * deviation:
         return same, f"The {name} lies within two spreads of our mean."
-    apart = f"{distance(ours, printed)} than the {name}"
+    apart = f"{distance(ours, published)} than the {name}"
     if quantity.errata:
         return Verdict.CORRECTED, f"{apart}. {quantity.errata}"
-    if not quantity.ours and quantity.better == ("lower" if ours < printed else "higher"):
+    if not quantity.ours and quantity.better == ("lower" if ours < published else "higher"):
         return Verdict.BETTER, f"{apart}."
     seeds = "" if deviation is None else " and more than two spreads"
     return Verdict.DIFFERS, f"{apart}, beyond {percent(quantity.within)}{seeds}."
 
 
-def distance(ours: float, printed: float) -> str:
+def distance(ours: float, published: float) -> str:
     """Return how far a number is from another: in per cent, or as a factor once it is large.
 
     >>> distance(0.147, 0.109), distance(2e-4, 0.02), distance(math.nan, 1.0)
@@ -91,13 +92,13 @@ def distance(ours: float, printed: float) -> str:
     """
     if not math.isfinite(ours):
         return number(ours)
-    side = "lower" if ours < printed else "higher"
-    if min(ours, printed) > 0:
-        ratio = max(ours / printed, printed / ours)
+    side = "lower" if ours < published else "higher"
+    if min(ours, published) > 0:
+        ratio = max(ours / published, published / ours)
         if ratio >= 2:
             return f"{number(ratio)} times {side}"
-    if printed:
-        return f"{percent(abs(ours - printed) / abs(printed))} {side}"
+    if published:
+        return f"{percent(abs(ours - published) / abs(published))} {side}"
     return f"{number(abs(ours))} {side}"
 
 
@@ -125,7 +126,7 @@ def overall(
         return Verdict.NOT_COMPARED, why
     holding = f"Every {'other ' if corrections else ''}statement of the paper holds"
     if off := by_kind[Verdict.DIFFERS]:
-        far = "; ".join(f"{row.label} ({distance(row.mean, row.printed or 0.0)})" for row in off)
+        far = "; ".join(f"{row.label} ({distance(row.mean, row.published or 0.0)})" for row in off)
         met = [Verdict.REPRODUCED, Verdict.BETTER, Verdict.CORRECTED]
         share = f"{len(off)} of {len(off) + sum(len(by_kind[k]) for k in met)} published values"
         if not claimed:
@@ -137,7 +138,9 @@ def overall(
         rest = f"{holding}. " if claimed else ""
         return Verdict.CORRECTED, f"{rest}The paper's text is corrected in: {'; '.join(wrong)}."
     if ahead := by_kind[Verdict.BETTER]:
-        far = "; ".join(f"{row.label} ({distance(row.mean, row.printed or 0.0)})" for row in ahead)
+        far = "; ".join(
+            f"{row.label} ({distance(row.mean, row.published or 0.0)})" for row in ahead
+        )
         first = f"{holding}. " if claimed else ""
         return Verdict.BETTER, f"{first}Better than published: {far}."
     if by_kind[Verdict.REPRODUCED]:

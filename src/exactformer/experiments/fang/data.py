@@ -7,6 +7,7 @@ tests against the latter, so a sample keeps both.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,3 +97,8 @@ def mean_square(values: Array, labels: Array) -> float:
     """Return the mean squared error, infinite or NaN where training left the finite numbers."""
     with np.errstate(over="ignore", invalid="ignore"):
         return float(np.mean((values.astype(np.float64) - labels) ** 2))
+
+
+def fitted_power(errors: Mapping[Any, float]) -> float:
+    """Return the power by which errors grow with what they are listed by: a line in logarithms."""
+    return float(np.polyfit(np.log(list(errors)), np.log(list(errors.values())), 1)[0])

@@ -9,20 +9,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Scale
-from exactformer.experiments.engine.figure import subplots
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Scale, Summary
+from exactformer.experiments.fang.cell import SURFACE
 from exactformer.experiments.fang.data import TARGETS
-from exactformer.experiments.fang.figure_2 import CLIP, PRINTED
-from exactformer.experiments.fang.learning import SURFACE
+from exactformer.experiments.fang.figure_2 import CLIP, PUBLISHED
 from exactformer.experiments.fang.names import COLOURS, ERRORS, LABELS, MODELS, TEST, TRAIN
 from exactformer.experiments.fang.networks import NETWORKS
 from exactformer.experiments.fang.noise import SWEEPS, errors_by_noise, errors_by_size, limit
 from exactformer.experiments.fang.outside import FUNCTIONS, NOISE
 from exactformer.experiments.fang.outside import SIZES as OUTSIDE
 from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, TABLE
-from exactformer.figures.style import BLUE, GREY, ORANGE
+from exactformer.figures.style import BLUE, GREY, ORANGE, list_down, subplots
 
 _MARKERS = dict(zip(ERRORS, ("s", "o", "D"), strict=True))
 _TITLES = (
@@ -38,8 +35,8 @@ def table_1(summary: Summary) -> Figure:
     """Draw errors of all models on the left, thresholds of clipping on the right."""
     figure, (left, right) = subplots(10.5, 4.2, 1, 2, width_ratios=[1.15, 1])
     _errors(left, summary)
-    printed = {model: summary.row(f"{LABELS[model]}, {TEST}").printed for model in NETWORKS}
-    clipping_panel(right, summary, SIZES[summary.scale].clip, printed)
+    published = {model: summary.row(f"{LABELS[model]}, {TEST}").published for model in NETWORKS}
+    clipping_panel(right, summary, SIZES[summary.scale].clip, published)
     return figure
 
 
@@ -54,16 +51,14 @@ def _errors(axes: Axes, summary: Summary) -> None:
                 look: Any = {"fmt": _MARKERS[error], "color": BLUE, "capsize": 2, "elinewidth": 1}
                 look |= {"fillstyle": fill, "label": error if place == 0 else None}
                 axes.errorbar(row.mean, height, xerr=[[below], [row.spread or 0.0]], **look)
-            if row.printed is not None:
-                printed_ring(axes, row.printed, height)
-    if any(row.printed is not None for row in summary.rows):
-        printed_ring(axes, math.nan, math.nan, label="paper")
+            if row.published is not None:
+                published_ring(axes, row.published, height)
+    if any(row.published is not None for row in summary.rows):
+        published_ring(axes, math.nan, math.nan, label="paper")
     axes.axvline(1, color=GREY, linewidth=1, linestyle="--", label="variance of the noise")
     axes.set(xscale="log", xlabel="mean squared error (mean and spread over seeds)")
     axes.set_title(f"Learning {'f₂*' if SIZES[summary.scale].target == 'f2' else 'a part of f₂*'}")
-    axes.set_yticks(range(len(MODELS)), [LABELS[model] for model in MODELS])
-    axes.set_ylim(len(MODELS) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
+    list_down(axes, [LABELS[model] for model in MODELS])
     axes.legend(loc="best")
 
 
@@ -74,7 +69,7 @@ def figure_2(summary: Summary) -> Figure:
         row, column = divmod(place, 3)
         box = (0.01 + 0.33 * column, 0.52 - 0.5 * row, 0.29, 0.4)
         _surface(figure.add_axes(box, projection="3d"), summary, model)
-    clipping_panel(figure.add_axes((0.745, 0.09, 0.24, 0.34)), summary, CLIP, PRINTED)
+    clipping_panel(figure.add_axes((0.745, 0.09, 0.24, 0.34)), summary, CLIP, PUBLISHED)
     return figure
 
 
@@ -86,8 +81,8 @@ def _surface(axes: Any, summary: Summary, model: str) -> None:
     look |= {"linewidth": 0, "rstride": 1, "cstride": 1}
     axes.plot_surface(x, y, np.array(cell.metrics["surface"]), **look)
     row = summary.row(f"{LABELS[model]}, {TEST}")
-    printed = "" if row.printed is None else f"  (paper {_shown(row.printed)})"
-    axes.set_title(f"{LABELS[model]}\nMSE {_shown(row.mean)}{printed}", loc="center")
+    published = "" if row.published is None else f"  (paper {_shown(row.published)})"
+    axes.set_title(f"{LABELS[model]}\nMSE {_shown(row.mean)}{published}", loc="center")
     axes.set(xlabel="x₁", ylabel="x₂", zlabel="learnt f₁*", zlim=(0, _HIGHEST))
     axes.tick_params(labelsize=6, pad=0)
 
@@ -116,21 +111,21 @@ def figure_3(summary: Summary) -> Figure:
     if summary.scale is Scale.PAPER:
         for axes, row in zip(panels, (TRAIN, TEST), strict=False):
             for value, _ in TABLE[row][2].values():
-                printed_ring(axes, epochs[-1], value, clip_on=False)
-        printed_ring(panels[0], np.nan, np.nan, label="paper, at the end")
+                published_ring(axes, epochs[-1], value, clip_on=False)
+        published_ring(panels[0], np.nan, np.nan, label="paper, at the end")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=7)
     return figure
 
 
 def _convergence(axes: Axes, summary: Summary) -> None:
-    """Mark along the bottom where the paper's rule calls a network converged: ours and printed."""
+    """Mark along the bottom where the paper's rule calls a network converged, ours and published."""
     bottom = axes.get_xaxis_transform()
     for model in NETWORKS:
         row = summary.row(f"{LABELS[model]}, {EPOCHS}")
         look: Any = {"color": COLOURS[model], "transform": bottom}
         axes.plot(row.values, [0.03] * len(row.values), "|", markersize=9, **look)
-        if row.printed is not None:
-            axes.plot(row.printed, 0.03, "v", markeredgecolor=ORANGE, markersize=7, **look)
+        if row.published is not None:
+            axes.plot(row.published, 0.03, "v", markeredgecolor=ORANGE, markersize=7, **look)
     axes.plot([], [], "|", color=GREY, markersize=9, label="converged by the paper's rule")
     if summary.scale is Scale.PAPER:
         axes.plot(
@@ -210,7 +205,7 @@ def _of_degrees(summary: Summary, where: dict[str, Any]) -> Any:
 
 
 def clipping_panel(
-    axes: Axes, summary: Summary, used: float, printed: Mapping[str, float | None]
+    axes: Axes, summary: Summary, used: float, published: Mapping[str, float | None]
 ) -> None:
     """Draw the clean test error of the first seed against the threshold; crosses diverged."""
     networks = [cell for cell in summary.cells if cell.parameters["model"] in NETWORKS]
@@ -229,7 +224,7 @@ def clipping_panel(
         axes.plot(np.where(lost, np.nan, values), "o-", color=colour, label=LABELS[model])
         for place in np.flatnonzero(lost):
             axes.plot(place + 0.12 * (shift - 1), top, "x", color=colour, clip_on=False)
-        value = printed.get(model)
+        value = published.get(model)
         if value is not None:
             axes.axhline(value, color=colour, linestyle=":", linewidth=1)
     axes.axvline(clips.index(used), color=GREY, linewidth=6, alpha=0.15, zorder=0)
@@ -243,7 +238,7 @@ def clipping_panel(
     )
     axes.set_xticks(range(len(clips)), ["none" if c is None else f"{c:g}" for c in clips])
     handles = axes.get_legend_handles_labels()[0]
-    if any(value is not None for value in printed.values()):
+    if any(value is not None for value in published.values()):
         handles.append(axes.plot([], [], ":", color=GREY, label="paper")[0])
     handles.append(axes.plot([], [], "x", color=GREY, label="diverged")[0])
     axes.legend(
@@ -261,8 +256,8 @@ def band(axes: Axes, x: Sequence[float], values: Any, colour: str, label: str, *
         )
 
 
-def printed_ring(axes: Axes, x: float, y: float, **marker: Any) -> None:
-    """Mark a printed value."""
+def published_ring(axes: Axes, x: float, y: float, **marker: Any) -> None:
+    """Mark a published value."""
     options: dict[str, Any] = {"marker": "o", "markersize": 10, "fillstyle": "none"}
     options |= {"color": ORANGE, **marker}
     axes.plot([x], [y], linestyle="none", zorder=5, **options)

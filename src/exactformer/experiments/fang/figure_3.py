@@ -7,10 +7,8 @@ errors of one kind: noisy labels unseen against noisy labels trained on.
 from collections.abc import Sequence
 from functools import partial
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Metric, Quantity, Scale, rows
-from exactformer.experiments.engine.summary import Summary
-from exactformer.experiments.fang.learning import run
+from exactformer.experiments import Cell, Experiment, Metric, Quantity, Scale, Summary, rows
+from exactformer.experiments.fang.cell import run
 from exactformer.experiments.fang.names import LABELS, named
 from exactformer.experiments.fang.networks import NETWORKS
 from exactformer.experiments.fang.table_1 import EPOCHS, SIZES, network_cells, published

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from exactformer.experiments.fang.learning import SOLVERS
+from exactformer.experiments import Statement, Summary
+from exactformer.experiments.fang.cell import SOLVERS
 from exactformer.experiments.fang.networks import NETWORKS
 
 MODELS = (*NETWORKS, *SOLVERS)
@@ -44,3 +45,23 @@ def better(model: str) -> Literal["lower"] | None:
 def clip_name(clip: float | None) -> str:
     """Return a clipping threshold as rows and axes name it."""
     return "no clipping" if clip is None else f"clip {clip:g}"
+
+
+def test_error(summary: Summary, model: str) -> float:
+    """Return the error of a model on the clean target."""
+    return summary[f"{LABELS[model]}, {TEST}"]
+
+
+FINDS_THE_TERMS = Statement(
+    "the sparse solver finds exactly the terms of the target on every seed",
+    lambda s: s[f"sparse, {SUPPORT}"] == 1,
+    ours=True,
+)
+ADDS_THE_VARIANCE = Statement(
+    "noisy test labels add their variance, 1, to the error of every good fit",
+    lambda s: all(
+        abs(s[f"{LABELS[model]}, {NOISY}"] - test_error(s, model) - 1) < 0.2
+        for model in ("attention", *SOLVERS)
+    ),
+    ours=True,
+)

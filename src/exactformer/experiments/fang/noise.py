@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from exactformer.experiments import Experiment, Metric, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
-from exactformer.experiments.fang.data import TARGETS, draw, mean_square
-from exactformer.experiments.fang.learning import SOLVERS
+from exactformer.experiments.fang.cell import SOLVERS
+from exactformer.experiments.fang.data import TARGETS, draw, fitted_power, mean_square
 from exactformer.experiments.fang.names import named
 
 
@@ -115,14 +114,6 @@ def errors_by_size(cells: Sequence[Cell]) -> dict[int, float]:
     return dict(sorted(found.items()))
 
 
-def _at_one(cells: Sequence[Cell]) -> float:
-    return errors_by_noise(cells)[1.0]
-
-
-def _quiet(cells: Sequence[Cell]) -> float:
-    return min(errors_by_noise(cells).items())[1]
-
-
 def _over_limit(cells: Sequence[Cell]) -> float:
     error = errors_by_size(cells)
     size = max(error)
@@ -131,24 +122,15 @@ def _over_limit(cells: Sequence[Cell]) -> float:
 
 
 def _power_of_noise(cells: Sequence[Cell]) -> float:
-    error = {noise: e for noise, e in errors_by_noise(cells).items() if noise <= 1}
-    return _slope(error)
+    return fitted_power({noise: e for noise, e in errors_by_noise(cells).items() if noise <= 1})
 
 
-def _power_of_size(cells: Sequence[Cell]) -> float:
-    return _slope(errors_by_size(cells))
-
-
-def _slope(error: dict[Any, float]) -> float:
-    return float(np.polyfit(np.log(list(error)), np.log(list(error.values())), 1)[0])
-
-
-ROWS = {
-    "error at σ = 1": (_at_one, 0.02),
+ROWS: dict[str, tuple[Metric, float]] = {
+    "error at σ = 1": (lambda cells: errors_by_noise(cells)[1.0], 0.02),
     "the same over σ²p/n": (_over_limit, 0.02),
-    "error at the least noise": (_quiet, 0.1),
+    "error at the least noise": (lambda cells: min(errors_by_noise(cells).items())[1], 0.1),
     "power of σ, up to σ = 1": (_power_of_noise, 0.02),
-    "power of n, at σ = 1": (_power_of_size, 0.05),
+    "power of n, at σ = 1": (lambda cells: fitted_power(errors_by_size(cells)), 0.05),
 }
 
 

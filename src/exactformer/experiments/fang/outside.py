@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale
-from exactformer.experiments.engine.summary import Summary
-from exactformer.experiments.fang.data import Array, Data, mean_square, split
+from exactformer.experiments.fang.data import Array, Data, fitted_power, mean_square, split
 
 FUNCTIONS = {
     "smooth": "exp(−2‖x‖²)",
@@ -139,8 +138,7 @@ def _last(cells: Sequence[Cell]) -> float:
 
 def _power(cells: Sequence[Cell]) -> float:
     """Return the power of q by which the error falls, from degree 4 on."""
-    errors = {q: e for q, e in _errors(cells).items() if q >= 4}
-    return float(np.polyfit(np.log(list(errors)), np.log(list(errors.values())), 1)[0])
+    return fitted_power({q: e for q, e in _errors(cells).items() if q >= 4})
 
 
 def quantities(scale: Scale) -> Iterator[Quantity]:

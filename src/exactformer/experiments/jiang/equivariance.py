@@ -24,11 +24,9 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.engine.cell import Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
-from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREEN, ORANGE
+from exactformer.figures.style import BLUE, GREEN, ORANGE, list_down, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -190,7 +188,7 @@ def quantities(scale: Scale) -> list[Quantity]:
         "{target}, {positions}: {row}",
         {error: "best_mse", "asymmetry": "deviation"},
         {"target": TARGETS, "positions": {False: "without", True: "with positions"}},
-        printed=least,
+        published=least,
         place="floor in closed form",
         ours=True,
         within=lambda row: 0.25 if row["target"] == "memory" else 0.02,
@@ -209,7 +207,7 @@ def draw(summary: Summary) -> Figure:
 def _errors(axes: Axes, summary: Summary) -> None:
     for place, target in enumerate(TARGETS):
         for positions, colour, marker, aside in ((False, BLUE, "o", -0.1), (True, GREEN, "^", 0.1)):
-            (cell,) = summary.select(target=target, positions=positions)
+            cell = summary.cell(target=target, positions=positions)
             values = cell.metrics["mse"]
             label = ("with positions" if positions else "without positions") if not place else None
             look: Any = {"color": colour, "fillstyle": "none", "ms": 6, "label": label}
@@ -218,10 +216,8 @@ def _errors(axes: Axes, summary: Summary) -> None:
         if least > 1e-12:
             label = None if place else "floor of equivariant maps"
             axes.plot([least] * 2, [place - 0.32, place + 0.32], color=ORANGE, lw=2, label=label)
-    axes.set_yticks(range(len(TARGETS)), list(TARGETS.values()))
+    list_down(axes, list(TARGETS.values()))
     axes.set(xscale="log", xlabel="mean squared error, a mark for each seed")
-    axes.set_ylim(len(TARGETS) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
     axes.set_title("Trained models and the floor of symmetry")
     axes.legend(loc="lower left")
 
@@ -229,15 +225,11 @@ def _errors(axes: Axes, summary: Summary) -> None:
 def _deviations(axes: Axes, summary: Summary) -> None:
     for place, target in enumerate(TARGETS):
         for positions, colour, marker in ((False, BLUE, "o"), (True, GREEN, "^")):
-            (cell,) = summary.select(target=target, positions=positions)
-            axes.plot(
-                cell.metrics["deviation"], place, marker, color=colour, fillstyle="none", ms=6
-            )
-    axes.set_yticks(range(len(TARGETS)), [])
+            deviation = summary.cell(target=target, positions=positions).metrics["deviation"]
+            axes.plot(deviation, place, marker, color=colour, fillstyle="none", ms=6)
+    list_down(axes, [""] * len(TARGETS))
     axes.set(xscale="log", xlabel=r"largest $|\hat H(x\circ p)-\hat H(x)\circ p|$, relative")
     axes.set_xlim(1e-17, 10)
-    axes.set_ylim(len(TARGETS) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
     axes.set_title("Equivariance, to rounding or not")
 
 
@@ -256,43 +248,40 @@ EXPERIMENT = Experiment(
 
 @EXPERIMENT.states("without positions Ĥ(x∘p) = Ĥ(x)∘p, to 10⁻¹² in double precision")
 def _(summary: Summary) -> bool:
-    found = summary.frame.query("not positions")
-    return bool((found["equivariant"] & (found["deviation"] <= 1e-12)).all())
+    return summary.every("not positions", "equivariant and deviation <= 1e-12")
 
 
 @EXPERIMENT.states(
     "with positions, trained on an ordered target, it is off by over a tenth", ours=True
 )
 def _(summary: Summary) -> bool:
-    found = summary.frame.query("positions and target in @ORDERED")
-    return bool((~found["equivariant"].astype(bool) & (found["deviation"] > 0.1)).all())
+    return summary.every("positions and target in @ORDERED", "not equivariant and deviation > 0.1")
 
 
 @EXPERIMENT.states(
     "without positions reversing and copying the first token end within 2 % of the floor", ours=True
 )
 def _(summary: Summary) -> bool:
-    found = summary.frame.query("not positions and target in ('reverse', 'first')")
-    return bool(found["over_floor"].between(0.98, 1.02).all())
+    copies = "not positions and target in ('reverse', 'first')"
+    return summary.every(copies, "0.98 <= over_floor <= 1.02")
 
 
 @EXPERIMENT.states(
     "without positions memory, whose best map also keeps x(t), ends at most 25 % over it", ours=True
 )
 def _(summary: Summary) -> bool:
-    found = summary.frame.query("not positions and target == 'memory'")
-    return bool(found["over_floor"].between(1, 1.25).all())
+    return summary.every("not positions and target == 'memory'", "1 <= over_floor <= 1.25")
 
 
 @EXPERIMENT.states("with positions to half of it (smoke), a tenth (default), a hundredth (paper)")
 def _(summary: Summary) -> bool:
-    found = summary.frame.query("positions and target in @ORDERED")
-    return bool((found["over_floor"] <= by_scale(0.5, 0.1, 0.01)[summary.scale]).all())
+    share = by_scale(0.5, 0.1, 0.01)[summary.scale]
+    return summary.every("positions and target in @ORDERED", f"over_floor <= {share}")
 
 
 @EXPERIMENT.states(
     "an equivariant target needs no positions: error below 2 % of the variance", ours=True
 )
 def _(summary: Summary) -> bool:
-    found = summary.frame.query("not positions and target == @CONTROL")
-    return len(found) == 1 and bool((found["best_mse"] <= 0.02 * VARIANCE).all())
+    control = "not positions and target == @CONTROL"
+    return summary.every(control, "best_mse <= 0.02 * @VARIANCE")

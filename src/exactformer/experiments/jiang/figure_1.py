@@ -18,9 +18,7 @@ from itertools import product
 from math import inf
 from typing import Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale
 from exactformer.experiments.jiang.rates import ALPHAS, TERMS, bound, singular_values, slope, tail
 
 NAMES = {"constructed": "constructed", "warm": "warm-started", "scratch": "from scratch, best"}
@@ -133,7 +131,7 @@ def quantities(scale: Scale) -> Iterator[Quantity]:
                 label,
                 _slope(kind, last, "value"),
                 where,
-                printed=1 - 2 * alpha,
+                published=1 - 2 * alpha,
                 place="theory, −(2α − 1)",
                 ours=kind != "scratch",
                 note="Theory bounds the error; the softmax is not neutral.",

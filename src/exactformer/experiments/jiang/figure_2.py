@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.jiang.vision import full_size
-from exactformer.figures.style import BLUE, GREY, ORANGE
+from exactformer.figures.style import GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,8 +64,7 @@ _ROWS = {
 
 
 def _mean(summary: Summary, model: str, metric: str) -> float:
-    (cell,) = summary.select(model=model)
-    value = cell.metrics[metric]
+    value = summary.cell(model=model).metrics[metric]
     return sum(value) / len(value) if isinstance(value, list) else float(value)
 
 
@@ -79,7 +76,7 @@ def draw(summary: Summary) -> Figure:
     """Draw first and last layer of each model, one row a model."""
     figure, panels = subplots(12, 7.2, len(NAMES), 2)
     for row, (model, name) in zip(panels, NAMES.items(), strict=True):
-        (cell,) = summary.select(model=model)
+        cell = summary.cell(model=model)
         last = cell.metrics["layers"] - 1
         for place, (axes, layer) in enumerate(zip(row, (0, last), strict=True)):
             samples = np.array(cell.metrics["violins"][place])
@@ -93,24 +90,15 @@ def draw(summary: Summary) -> Figure:
 
 def _panel(axes: Axes, samples: Any, control: Any) -> None:
     """One violin for each k over inputs, of log σ_k."""
+    from exactformer.spectra.drawing import label_powers, violins
+
     floor = _RESOLVED * samples.max()
-    places, parts = [], []
-    for number, values in enumerate(samples.T, start=1):
-        seen = values[values > floor]
-        if len(seen) > 1 and np.ptp(seen) > 0:
-            places.append(number)
-            parts.append(np.log10(seen))
-    bodies: Any = axes.violinplot(parts, places, widths=0.9, showextrema=False, points=50)
-    for body in bodies["bodies"]:
-        body.set(facecolor=BLUE, alpha=0.55, edgecolor="none")
+    violins(axes, samples, floor, points=50)
     k = np.arange(1, samples.shape[1] + 1)
     means, others = (np.where(v > floor, v, np.nan) for v in (samples.mean(axis=0), control))
     axes.plot(k, np.log10(means), ".", color=ORANGE, ms=4, label="mean over inputs")
     axes.plot(k, np.log10(others), "--", color=GREY, lw=1.2, label="control: weights drawn anew")
-    low, high = (int(f(v)) for f, v in zip((np.floor, np.ceil), axes.get_ylim(), strict=True))
-    ticks = range(low, high + 1, max(1, (high - low) // 5))
-    axes.set_yticks(list(ticks), [f"$10^{{{t}}}$" for t in ticks])
-    axes.set(xlabel="k", ylabel="σ$_k$ of the scores")
+    label_powers(axes)
 
 
 EXPERIMENT = Experiment(

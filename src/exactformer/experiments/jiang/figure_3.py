@@ -15,27 +15,35 @@ How much m_h matters depends on what else a model has, so there are several regi
 The last two are trained on fewer images, as they are, and for long.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import inf, nan
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import (
+from exactformer.core.words import plural
+from exactformer.experiments import (
+    Cell,
     Experiment,
     Metric,
     Quantity,
     Scale,
+    Summary,
     by_scale,
     rows,
 )
-from exactformer.experiments.engine.summary import Summary
 from exactformer.experiments.jiang.power_law import PowerLaw, fit_power_law
 from exactformer.experiments.jiang.vision import FULL
+from exactformer.figures.style import BLUE, GREY, ORANGE, subplots
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 DEEP, ONE_HEAD, BARE = "deep", "one head", "attention alone"
 REGIMES = (DEEP, ONE_HEAD, BARE)
-PRINTED = 0.27
+PUBLISHED = 0.27
 AGREEMENT = 1e-4
 B = "b of a·m_h^(−b) + c"
 
@@ -168,7 +176,7 @@ def quantities(scale: Scale) -> list[Quantity]:
     def of_cell(read: Callable[[Cell], Any]) -> Metric:
         return lambda cells: read(cells[0])
 
-    def is_printed(row: Mapping[str, Any]) -> bool:
+    def is_published(row: Mapping[str, Any]) -> bool:
         return (row["regime"], row["row"]) == (BARE, B)
 
     table = _table(_SIZES[scale]["sizes"])
@@ -176,15 +184,86 @@ def quantities(scale: Scale) -> list[Quantity]:
         "{regime}: {row}",
         {row: (of_cell(read), drift) for row, (read, drift) in table.items()},
         {"regime": REGIMES},
-        printed=lambda row: PRINTED if is_printed(row) else None,
+        published=lambda row: PUBLISHED if is_published(row) else None,
         place="figure 3(b)",
-        note=lambda row: "The paper set a = 1 and gave no interval." if is_printed(row) else "",
+        note=lambda row: "The paper set a = 1 and gave no interval." if is_published(row) else "",
     )
 
 
-def _cell(summary: Summary, regime: str) -> Cell:
-    (cell,) = summary.select(regime=regime)
-    return cell
+_FAINT = 1e-4
+"""Shares of σ₁ below this are not drawn."""
+
+
+def draw(summary: Summary) -> Figure:
+    """Draw one row for each regime: spectra on the left, training error on the right."""
+    figure, panels = subplots(10.5, 3.9 * len(REGIMES), len(REGIMES), 2, squeeze=False)
+    for regime, (left, right) in zip(REGIMES, panels, strict=True):
+        cell = summary.cell(regime=regime)
+        _spectra(left, cell)
+        _errors(right, cell)
+    return figure
+
+
+def _described(cell: Cell) -> str:
+    p = cell.parameters
+    heads = "one head" if p["heads"] == 1 else f"{p['heads']} heads"
+    rest = "with feed-forward" if p["hidden"] else "no feed-forward"
+    return f"{plural(p['layers'], 'layer')}, {heads}, {rest}"
+
+
+def _spectra(axes: Axes, cell: Cell) -> None:
+    import matplotlib
+    import numpy as np
+
+    sizes = cell.parameters["sizes"]
+    colours = matplotlib.colormaps["viridis"](np.linspace(0.92, 0.05, len(sizes)))
+    for m, colour, spectra in zip(sizes, colours, cell.metrics["spectra"], strict=True):
+        for place, values in enumerate(spectra):
+            share = np.array(values) / values[0]
+            share = np.where(share > _FAINT, share, np.nan)
+            label = f"{m}" if place == 0 else None
+            k = np.arange(1, len(values) + 1)
+            axes.plot(k, share, color=colour, lw=1.2, marker="." if m < 4 else None, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="k", ylabel="mean σ$_k$ / mean σ$_1$")
+    axes.set_title(
+        f"{cell.parameters['regime']}: spectra, first head of the last layer", fontsize=9
+    )
+    axes.legend(title="head size $m_h$", fontsize=8, title_fontsize=8, ncols=2, loc="lower left")
+
+
+def _errors(axes: Axes, cell: Cell) -> None:
+    import numpy as np
+
+    errors, found = curve(cell), law(cell)
+    sizes = np.array(list(errors), dtype=np.float64)
+    means = np.array([np.mean(values) for values in errors.values()])
+    for size, values in errors.items():
+        axes.plot([size] * len(values), values, "_", color=BLUE, ms=9, mew=1.2)
+    axes.plot(sizes, means, "o", color=BLUE, ms=4.5, label="mean of the seeds")
+    m = np.geomspace(sizes[0], sizes[-1])
+    if found.verdict == "flat":
+        label = "flat within the spread of seeds: no power law"
+        axes.axhline(float(np.mean(means)), color=GREY, ls="--", lw=1.2, label=label)
+    else:
+        low, high = found.interval
+        reach = f"{low:.2f} to {'∞' if np.isinf(high) else f'{high:.2f}'}"
+        name = {"bent": "misses the means", "rising": "rises"}.get(found.verdict, "power law")
+        label = f"{found.a:.2g}·$m_h^{{-{found.b:.2f}}}$ + {found.c:.3g}  (b: {reach}; {name})"
+        axes.plot(m, found(m), color=ORANGE, lw=1.5, label=label)
+        a, c = np.polyfit(sizes**-PUBLISHED, means, 1)
+        axes.plot(
+            m,
+            a * m**-PUBLISHED + c,
+            ":",
+            color=GREY,
+            lw=1.3,
+            label=f"b = {PUBLISHED}, as the paper's",
+        )
+    axes.set(xscale="log", xlabel="head size $m_h$", ylabel="training error (cross-entropy)")
+    axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
+    axes.minorticks_off()
+    axes.set_title(f"{cell.parameters['regime']}: {_described(cell)}", fontsize=9)
+    axes.legend(fontsize=8)
 
 
 EXPERIMENT = Experiment(
@@ -195,7 +274,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=quantities,
-    figure="exactformer.experiments.jiang.figure_3_drawing:head_size_figure",
+    figure=draw,
 )
 
 
@@ -204,8 +283,7 @@ EXPERIMENT = Experiment(
     ours=True,
 )
 def _(summary: Summary) -> bool:
-    frame = summary.frame
-    return bool(((frame["diverged"] == 0) & (frame["agreement"] <= AGREEMENT)).all())
+    return summary.every("", "diverged == 0 and agreement <= @AGREEMENT")
 
 
 @EXPERIMENT.states(
@@ -213,7 +291,7 @@ def _(summary: Summary) -> bool:
     "error than any with the largest head"
 )
 def _(summary: Summary) -> bool:
-    errors = list(curve(_cell(summary, BARE)).values())
+    errors = list(curve(summary.cell(regime=BARE)).values())
     return summary.scale is Scale.SMOKE or min(errors[0]) > max(errors[-1])
 
 
@@ -225,7 +303,9 @@ def _(summary: Summary) -> bool:
 def _(summary: Summary) -> bool:
     costs = {}
     for regime in (DEEP, BARE):
-        means = [sum(values) / len(values) for values in curve(_cell(summary, regime)).values()]
+        means = [
+            sum(values) / len(values) for values in curve(summary.cell(regime=regime)).values()
+        ]
         costs[regime] = means[0] - means[-1]
     return summary.scale is Scale.SMOKE or costs[BARE] > costs[DEEP]
 
@@ -238,5 +318,5 @@ def _(summary: Summary) -> bool:
     return summary.scale is Scale.SMOKE or all(
         sum(found[-1]) < sum(found[0])
         for regime in REGIMES
-        if (found := list(distances(_cell(summary, regime)).values()))
+        if (found := list(distances(summary.cell(regime=regime)).values()))
     )

@@ -3,13 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from exactformer.experiments.jiang.vision import (
-    FUSE,
-    configuration,
-    ensemble_of,
-    image_data,
-    recipe,
-)
+from exactformer.experiments.jiang.vision import configuration, ensemble_of, image_data, recipe
 from exactformer.experiments.models.vision import VisionTransformer, score, train_vision
 from exactformer.experiments.models.vision.model import normalised
 from exactformer.spectra import spectrum
@@ -24,7 +18,7 @@ def learn(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     data = image_data(parameters, device)
     ensemble = ensemble_of(members, device, exact=parameters.get("exact", False))
     how = recipe(parameters, seed=0)
-    fuse = FUSE and device.startswith("cuda")
+    fuse = device.startswith("cuda")  # compiles what lies between products
     history = train_vision(ensemble, data.train, data.train_labels, how, fuse=fuse, show=False)
     train = score(ensemble, data.train, data.train_labels)
     test = score(ensemble, data.test, data.test_labels)

@@ -7,15 +7,11 @@ what that costs: a mean squared error of order 1/λ.
 
 from math import log
 
-from exactformer.experiments.engine.cell import Metrics, Parameters
-from exactformer.experiments.engine.experiment import by_scale
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Metrics, Parameters, Summary, by_scale
 from exactformer.experiments.jiang.tasks import (
-    WITHIN_BOUNDS,
     Training,
-    at_least,
-    at_most,
     constructed,
+    limited,
     run_task,
     task_experiment,
 )
@@ -46,18 +42,16 @@ EXPERIMENT = task_experiment(
     pooled=False,
     run=run,
     statements=[
-        at_least(
-            "best_right",
-            by_scale(0.8, 0.9, 0.97),
+        limited(
             "the trained model's largest weight is on the nearest point for at least this share of u",
+            least=True,
+            best_right=by_scale(0.8, 0.9, 0.97),
         ),
-        at_most("best_mse", by_scale(2e-2, 5e-3, 1e-3), "its mean squared error is at most"),
-        at_most(
-            "best_composition_rms",
-            by_scale(0.2, 0.05, 0.02),
+        limited("its mean squared error is at most", best_mse=by_scale(2e-2, 5e-3, 1e-3)),
+        limited(
             "F̂∘f̂ is (u, v) ↦ v, to a root mean square of",
+            best_composition_rms=by_scale(0.2, 0.05, 0.02),
         ),
-        WITHIN_BOUNDS,
     ],
     figure="exactformer.experiments.jiang.tasks_drawing:nearest_point",
 )

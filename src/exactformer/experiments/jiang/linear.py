@@ -5,7 +5,7 @@ A relationship y = T x with x uniform on [0, 1]^τ comes in several *versions*:
     original        y(t) = Σ_s ρ(s) x(t − s)
     reordered       the first values of x exchanged with the last, y as before
     mixed ahead     x filtered by θ, (θ∗x)(t) = Σ θ(s) x(t + s), as section 6.2 prints it
-    mixed back      the same with x(t − s), for which proposition 6.3 and the printed row make sense
+    mixed back      the same with x(t − s), for which proposition 6.3 and the published row make sense
     … , both signs  θ drawn from [−1, 1] in place of [0, 1]; the paper only says "randomly generated"
 
 Every version is learnt by the transformer of equation (5) at the sizes of appendix C and by linear RNNs
@@ -23,9 +23,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, legend, subplots
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from exactformer.targets import LinearTarget
 
 ORIGINAL, REORDERED = "original", "reordered"
@@ -157,7 +161,6 @@ def linear_experiment(
     name: str,
     kernel: str,
     published: Published,
-    figure: str,
     errata: Mapping[tuple[str, str], str],
     **about: Any,
 ) -> Experiment:
@@ -173,7 +176,7 @@ def linear_experiment(
             f"{{model}}, {version}",
             version,
             {"model": learnt},
-            printed=lambda row, table=table: table[row["model"]][0],
+            published=lambda row, table=table: table[row["model"]][0],
             note=lambda row, table=table: table[row["model"]][1],
             place=about["source"].rpartition(", ")[2],
             better=lambda row: "lower" if row["model"] == TRANSFORMER else None,
@@ -189,7 +192,7 @@ def linear_experiment(
         cells=partial(cells, kernel=kernel),
         run=run,
         quantities=found,
-        figure=f"exactformer.experiments.jiang.linear_drawing:{figure}",
+        figure=draw,
         **about,
     )
 
@@ -207,3 +210,54 @@ def models_of(version: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _error(kind: str, version: str) -> Any:
     return lambda cells: cells[0].metrics[kind][version]
+
+
+_COLOURS = {TRANSFORMER: BLUE, RNN: ORANGE, PLAIN_RNN: "#e8b08f", TIMED_RNN: GREEN}
+_FLOORS: dict[str, dict[str, Any]] = {
+    VARYING: {"linestyle": "-", "color": INK, "linewidth": 1},
+    INVARIANT: {"linestyle": "--", "color": INK, "linewidth": 1},
+}
+_STAR: dict[str, Any] = {"color": GREY, "markersize": 11}
+_STEP = 0.19  # between models of one version
+
+
+def draw(summary: Summary) -> Figure:
+    """Draw a ring for every seed, a star for a published value, lines for floors."""
+    versions = VERSIONS[summary.cells[0].parameters["kernel"]]
+    figure, axes = subplots(2.6 + 1.5 * len(versions), 4.8)
+    for place, version in enumerate(versions):
+        _version(axes, summary, place, version)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(versions)), [v.replace(", ", ",\n") for v in versions])
+    axes.set_xlim(-0.5, len(versions) - 0.5)
+    axes.grid(axis="x", visible=False)
+    axes.set_ylabel("mean squared error on fresh sequences")
+    _legend(figure)
+    return figure
+
+
+def _version(axes: Axes, summary: Summary, place: int, version: str) -> None:
+    learnt, known = models_of(version)
+    for model in learnt:
+        x = place + (LEARNT.index(model) - 1.5) * _STEP
+        row = summary.row(label(model, version))
+        axes.plot([x] * len(row.values), row.values, "o", color=_COLOURS[model], fillstyle="none")
+        if row.published is not None:
+            axes.plot(x, row.published, "*", zorder=0, **_STAR)
+    for kind in known:
+        value = summary[label(kind, version)]
+        if kind in _FLOORS:
+            axes.plot([place - 0.42, place + 0.42], [value] * 2, **_FLOORS[kind])
+        elif kind == CONSTRUCTED:
+            axes.plot(place - 1.5 * _STEP, value, "x", color=BLUE)
+
+
+def _legend(figure: Figure) -> None:
+    ring = {"marker": "o", "fillstyle": "none", "linestyle": ""}
+    looks = {
+        **{model: {"color": colour, **ring} for model, colour in _COLOURS.items()},
+        CONSTRUCTED: {"marker": "x", "color": BLUE, "linestyle": ""},
+        **_FLOORS,
+        "print": {"marker": "*", "linestyle": "", **_STAR},
+    }
+    legend(figure, looks, ncols=2)

@@ -8,12 +8,7 @@ import torch
 from torch import Tensor
 
 from exactformer.couplings.linear_attention import linear_attention
-from exactformer.experiments.jiang.linear import (
-    PLAIN_RNN,
-    TEST_SEED,
-    TIMED_RNN,
-    TRANSFORMER,
-)
+from exactformer.experiments.jiang.linear import PLAIN_RNN, TEST_SEED, TIMED_RNN, TRANSFORMER
 from exactformer.learning.ensembles import (
     AttentionConfiguration,
     AttentionEnsemble,

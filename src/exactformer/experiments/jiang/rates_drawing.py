@@ -13,8 +13,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Summary
 from exactformer.experiments.jiang.rates import ALPHAS, TERMS
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
 

@@ -11,14 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
-from exactformer.experiments.engine.figure import subplots
-from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREY, INK, ORANGE
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary
+from exactformer.figures.style import BLUE, GREY, INK, ORANGE, subplots
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 RIGHT_NEEDED = 18
@@ -36,22 +32,20 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
     """One cell for every relationship; the series is left out at smoke scale."""
     from exactformer.experiments.jiang.relationships import HELD_OUT, THIN
 
-    if scale is Scale.SMOKE:
-        held_out = [
-            _cell("held out", name, min(HELD_OUT[name].count, QUICK_COUNT)) for name in QUICK
-        ]
-        return held_out + [
-            _cell("thin", name, min(THIN[name].count, QUICK_COUNT)) for name in QUICK_THIN
-        ]
-    return [
-        *(_cell("held out", name, one.count) for name, one in HELD_OUT.items()),
-        *(_cell("thin", name, one.count) for name, one in THIN.items()),
-        *({"part": "series", "name": name, "horizon": h} for name, h in SERIES.items()),
+    quick = scale is Scale.SMOKE
+    parts = (("held out", HELD_OUT, QUICK), ("thin", THIN, QUICK_THIN))
+    drawn: list[dict[str, Any]] = [
+        {
+            "part": part,
+            "name": name,
+            "count": min(known[name].count, QUICK_COUNT) if quick else known[name].count,
+            "seed": SEED,
+        }
+        for part, known, few in parts
+        for name in (few if quick else known)
     ]
-
-
-def _cell(part: str, name: str, count: int) -> dict[str, Any]:
-    return {"part": part, "name": name, "count": count, "seed": SEED}
+    series = [{"part": "series", "name": name, "horizon": h} for name, h in SERIES.items()]
+    return drawn if quick else drawn + series
 
 
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -124,13 +118,8 @@ def _first(metric: str) -> Any:
 def draw(summary: Summary) -> Figure:
     """Draw what each family leaves unexplained of every relationship, and the verdict."""
     figure, axes = subplots(10, 2 + 0.3 * len(summary.cells))
-    _rows(axes, summary.cells)
-    return figure
-
-
-def _rows(axes: Axes, cells: Sequence[Cell]) -> None:
     least, right = 1e-6, axes.get_yaxis_transform()
-    for row, cell in enumerate(cells):
+    for row, cell in enumerate(summary.cells):
         metrics = cell.metrics
         left = {f: max(1 - metrics[f"explained: {f}"][0], least) for f in ("transformer", "rnn")}
         axes.plot(list(left.values()), [row, row], color=GREY, lw=1)
@@ -141,11 +130,13 @@ def _rows(axes: Axes, cells: Sequence[Cell]) -> None:
         colour = {"transformer": BLUE, "rnn": ORANGE}.get(metrics["verdict"], INK)
         words = f"{mark}{metrics['verdict']} ({metrics['confidence']:.0%})"
         axes.text(1.02, row, words, color=colour, transform=right, va="center")
-    axes.set_yticks(range(len(cells)), [str(cell.parameters["name"]) for cell in cells])
+    names = [str(cell.parameters["name"]) for cell in summary.cells]
+    axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.set_xlabel("share of the held-out variance left unexplained")
     axes.legend(loc="lower left")
+    return figure
 
 
 EXPERIMENT = Experiment(

@@ -2,8 +2,8 @@
 
 Multi30k (29,000 pairs) and a small encoder-decoder stand for WMT14 (4.5 million) and the base
 model, CIFAR-10 from scratch for a pretrained ViT-B/16: those need other data, and days. BLEU
-differs from corpus to corpus, so scores are not to be held against print. What is compared is the
-share of the score that is kept, against a control that learns on for as long with nothing moved.
+differs from corpus to corpus, so scores are not held against the published ones. What is compared is
+the share of the score that is kept, against a control that learns on for as long with nothing moved.
 
 Beside these stand the weights before they learn on, and translators whose position table is moved
 along, which need to learn nothing. The contrast that section 6 argues for is an RNN. Proposition
@@ -12,13 +12,13 @@ fall under it. Both are measured: LSTMs that translate or classify, and models t
 at every place (:mod:`token_recall`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary
 from exactformer.experiments.jiang.table_1_sizes import (
     CAUSAL,
     LSTM,
@@ -28,6 +28,11 @@ from exactformer.experiments.jiang.table_1_sizes import (
     TRANSFORMER,
     TRANSLATORS,
 )
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, subplots
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ORIGINAL, AT_ONCE, MOVED, CONTROL, ALONG = (
     "original",
@@ -47,7 +52,7 @@ TITLES = {
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """Translators and namers by seed; vision transformers of all seeds are one cell."""
-    from exactformer.experiments.jiang.vision_moving import moving_parameters
+    from exactformer.experiments.jiang.moved_patches import moved_parameters
 
     seeds = range(SEEDS[scale])
     translators = [
@@ -59,7 +64,7 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
         for seed, model, order in product(seeds, NAMERS, ORDERS)
     ]
     readers = [{"task": "images", "model": LSTM, "seed": seed, **READERS[scale]} for seed in seeds]
-    vision = {"task": "images", "model": TRANSFORMER, **moving_parameters(scale)}
+    vision = {"task": "images", "model": TRANSFORMER, **moved_parameters(scale)}
     return [*translators, *namers, *readers, vision]
 
 
@@ -77,17 +82,17 @@ def run(parameters: Mapping[str, Any], device: str) -> Mapping[str, Any]:
         from exactformer.experiments.jiang.patches import learn_patches
 
         return learn_patches(parameters, device)
-    from exactformer.experiments.jiang.vision_moving import moving
+    from exactformer.experiments.jiang.moved_patches import moved_accuracies
 
     own = {name: value for name, value in parameters.items() if name not in ("task", "model")}
-    return moving(own, device)
+    return moved_accuracies(own, device)
 
 
 KEPT = "moved over original, both trained on"
 FIRST, OTHERS = "places first in the original", "other places"
 GUESS = f"naming, most frequent token, {FIRST}"
 SCORES = {"images": "accuracy", "translation": "BLEU"}
-PRINTED = {"images": (0.98, 0.96), "translation": (26.85, 25.91)}
+PUBLISHED = {"images": (0.98, 0.96), "translation": (26.85, 25.91)}
 _ELSEWHERE = {
     "images": "The paper has {:.2f}, for a pretrained ViT-B/16.",
     "translation": "The paper has {:.2f} BLEU, on WMT14: another corpus.",
@@ -117,12 +122,12 @@ def _kept(cells: Sequence[Cell]) -> list[float]:
 
 
 def quantities(_scale: Scale) -> Iterator[Quantity]:
-    """Yield the scores of every model, the share kept beside print, and who names what."""
+    """Yield the scores of every model, the share kept beside the published one, and who names what."""
     for task, model in product(SCORES, (TRANSFORMER, LSTM)):
         where = {"task": task, "model": model}
-        printed = dict(zip(ORDERS, PRINTED[task], strict=True)) if model == TRANSFORMER else {}
+        published = dict(zip(ORDERS, PUBLISHED[task], strict=True)) if model == TRANSFORMER else {}
         for row in (ORIGINAL, AT_ONCE, MOVED, CONTROL):
-            note = _ELSEWHERE[task].format(printed[row]) if row in printed else ""
+            note = _ELSEWHERE[task].format(published[row]) if row in published else ""
             yield Quantity(label(task, model, row), row, where, note=note, drift=0.05)
         if task == "translation" and model == TRANSFORMER:
             yield Quantity(label(task, model, ALONG), ALONG, where, drift=0.05)
@@ -130,8 +135,8 @@ def quantities(_scale: Scale) -> Iterator[Quantity]:
             label(task, model, KEPT),
             _kept,
             where,
-            printed=printed[MOVED] / printed[ORIGINAL] if printed else None,
-            place="Table 1" if printed else "",
+            published=published[MOVED] / published[ORIGINAL] if published else None,
+            place="Table 1" if published else "",
             better="higher",
             within=0.03,
             drift=0.05,
@@ -144,6 +149,63 @@ def quantities(_scale: Scale) -> Iterator[Quantity]:
     yield Quantity(GUESS, "guess", where, drift=0.1)
 
 
+_ROWS = {
+    ORIGINAL: "original",
+    AT_ONCE: "moved",
+    MOVED: "moved,\ntrained on",
+    CONTROL: "original,\ntrained on",
+}
+_MODELS = {TRANSFORMER: ("transformer", BLUE), LSTM: ("LSTM", ORANGE)}
+_NAMERS = {
+    TRANSFORMER: ("transformer", BLUE),
+    CAUSAL: ("transformer,\nlooks back", GREEN),
+    LSTM: ("LSTM", ORANGE),
+}
+
+
+def draw(summary: Summary) -> Figure:
+    """Draw accuracy and BLEU in both orders, and the share of tokens named at their place."""
+    figure, (images, translation, named) = subplots(13, 4, 1, 3)
+    _scores(images, summary, "images")
+    images.set(title="Images", ylabel="share of test images named rightly")
+    _scores(translation, summary, "translation")
+    translation.set(title="Translation", ylabel="BLEU")
+    _naming(named, summary)
+    for axes in (images, translation, named):
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+        axes.grid(axis="x", visible=False)
+    return figure
+
+
+def _scores(axes: Axes, summary: Summary, task: str) -> None:
+    for shift, (model, (name, colour)) in zip((-0.2, 0.2), _MODELS.items(), strict=True):
+        rows = [summary.row(label(task, model, row)) for row in _ROWS]
+        places = [place + shift for place in range(len(rows))]
+        axes.bar(places, [row.mean for row in rows], 0.36, color=colour, alpha=0.85, label=name)
+        for place, row in zip(places, rows, strict=True):
+            axes.plot([place] * len(row.values), row.values, "_", color=INK, markersize=8)
+    order = list(_ROWS)
+    places = [order.index(row) - 0.2 for row in ORDERS]
+    axes.plot(places, PUBLISHED[task], "D", color=GREY, markersize=6, label="print, other data")
+    axes.set_xticks(range(len(_ROWS)), list(_ROWS.values()))
+
+
+def _naming(axes: Axes, summary: Summary) -> None:
+    for shift, order, alpha in ((-0.2, ORIGINAL, 0.35), (0.2, MOVED, 0.9)):
+        rows = [summary.row(naming(model, order, FIRST)) for model in NAMERS]
+        axes.bar(
+            [place + shift for place in range(len(rows))],
+            [row.mean for row in rows],
+            0.36,
+            color=[colour for _, colour in _NAMERS.values()],
+            alpha=alpha,
+        )
+        axes.bar(0, 0, color=INK, alpha=alpha, label="original" if order == ORIGINAL else "moved")
+    axes.axhline(summary[GUESS], color=INK, lw=1, ls="--", label="most frequent token")
+    axes.set_xticks(range(len(NAMERS)), [name for name, _ in _NAMERS.values()])
+    axes.set(title="An answer at every place", ylabel="share right of the tokens that are moved")
+
+
 EXPERIMENT = Experiment(
     name="jiang-table-1",
     title="Order in time: images and translation, the first ten moved to the end",
@@ -153,7 +215,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     quantities=quantities,
-    figure="exactformer.experiments.jiang.table_1_drawing:draw",
+    figure=draw,
 )
 
 

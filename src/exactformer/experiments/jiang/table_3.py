@@ -1,12 +1,11 @@
 """Table 3 of Jiang & Li: a random kernel of length 32, by an RNN and a transformer.
 
 A filter of finite length is a shift register, so a linear RNN with 32 states has it without error. What
-the paper prints for the RNN, 5.58, is what a constant output leaves (y(t) is a sum of t + 1 terms, and
-its mean grows with t): its training did not begin to learn.
+is published for the RNN, 5.58, is what a constant output leaves (y(t) is a sum of t + 1 terms, and its
+mean grows with t): its training did not begin to learn.
 """
 
-from exactformer.experiments.engine.experiment import Scale
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Scale, Summary
 from exactformer.experiments.jiang.linear import (
     CONSTANT,
     CONSTRUCTED,
@@ -23,7 +22,7 @@ from exactformer.experiments.jiang.linear import (
     linear_experiment,
 )
 
-PRINTED = {
+PUBLISHED = {
     (PLAIN_RNN, ORIGINAL): (5.58, ""),
     (PLAIN_RNN, REORDERED): (5.24, ""),
     (TRANSFORMER, ORIGINAL): (5.43e-4, ""),
@@ -38,8 +37,7 @@ ERRATA = {(PLAIN_RNN, ORIGINAL): _CONSTANT, (PLAIN_RNN, REORDERED): _CONSTANT}
 EXPERIMENT = linear_experiment(
     "jiang-table-3",
     "random",
-    PRINTED,
-    "table_3",
+    PUBLISHED,
     ERRATA,
     title="Order in time: a random kernel",
     claim="A random kernel is no harder for a transformer when its inputs are reordered. The paper "

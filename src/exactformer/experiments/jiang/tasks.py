@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from exactformer.experiments import Experiment, Quantity, Scale, Statement, Summary, rows
 from exactformer.experiments.engine.cell import Cell, Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, Statement, rows
-from exactformer.experiments.engine.summary import Summary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,20 +66,25 @@ POOLED = {
 }
 
 
+SHARPNESS = (1.0, 2.0, 4.0, 8.0, 16.0)
+
+
 def task_experiment(
     name: str,
     *,
     task: Mapping[Scale, Mapping[str, Any]],
     training: Mapping[Scale, Training],
-    sharpness: Sequence[float],
+    statements: Sequence[Statement],
+    sharpness: Sequence[float] = SHARPNESS,
     pooled: bool = True,
     compared: Mapping[str, Mapping[str, Any]] | None = None,
     **about: Any,
 ) -> Experiment:
     """Return the experiment of one task: an ensemble of models, and the construction by sharpness.
 
-    ``pooled`` adds rows for tokens that several others count for. ``compared`` names ensembles that
-    learn the task with other options. ``about`` is the rest of the experiment.
+    ``statements`` are those about training; what holds of every construction follows them. ``pooled``
+    adds rows for tokens that several others count for. ``compared`` names ensembles that learn the
+    task with other options. ``about`` is the rest of the experiment.
     """
 
     def learnt(scale: Scale, **options: Any) -> dict[str, Any]:
@@ -117,7 +121,8 @@ def task_experiment(
             ),
         ]
 
-    return Experiment(name, cells=cells, quantities=quantities, **about)
+    stated = [*statements, WITHIN_BOUNDS, *([EXPONENTIAL] if sharpness is SHARPNESS else [])]
+    return Experiment(name, cells=cells, quantities=quantities, statements=stated, **about)
 
 
 def constructed(summary: Summary) -> list[Cell]:
@@ -125,23 +130,16 @@ def constructed(summary: Summary) -> list[Cell]:
     return sorted(summary.select(kind="constructed"), key=lambda cell: cell.parameters["sharpness"])
 
 
-def at_most(metric: str, limits: Mapping[Scale, float], text: str) -> Statement:
-    """State that a metric of the best trained model is at most a limit, by scale."""
-    return Statement(_with_limits(text, limits), lambda s: _trained(s)[metric] <= limits[s.scale])
+def limited(text: str, least: bool = False, **limit: Mapping[Scale, float]) -> Statement:
+    """State that a metric of the best trained model is at most, or at ``least``, a limit by scale."""
+    ((metric, limits),) = limit.items()
 
+    def within(summary: Summary) -> bool:
+        found, bound = summary.select(kind="trained")[0].metrics[metric], limits[summary.scale]
+        return bool(found >= bound if least else found <= bound)
 
-def at_least(metric: str, limits: Mapping[Scale, float], text: str) -> Statement:
-    """State that a metric of the best trained model is at least a limit, by scale."""
-    return Statement(_with_limits(text, limits), lambda s: _trained(s)[metric] >= limits[s.scale])
-
-
-def _with_limits(text: str, limits: Mapping[Scale, float]) -> str:
-    return f"{text}: {', '.join(f'{limits[scale]:g} ({scale})' for scale in Scale)}"
-
-
-def _trained(summary: Summary) -> Metrics:
-    """Return what came of the first ensemble."""
-    return summary.select(kind="trained")[0].metrics
+    words = ", ".join(f"{limits[scale]:g} ({scale})" for scale in Scale)
+    return Statement(f"{text}: {words}", within)
 
 
 WITHIN_BOUNDS = Statement(

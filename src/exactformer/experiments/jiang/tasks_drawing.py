@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 
-from exactformer.experiments.engine.cell import Metrics
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Metrics, Summary
 from exactformer.experiments.jiang.tasks import constructed
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PALE
 

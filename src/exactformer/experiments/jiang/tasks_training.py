@@ -5,6 +5,7 @@ that should have it; how much of its attention is in the wrong place, ½ Σ_s |�
 F̂ ∘ f̂ is from F ∘ f. The last is read off sequences of one token, whose attention is 1.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -132,31 +133,30 @@ def composition(
     used = task.attention(x).max(axis=-2) > 0
     tokens = task.encode(x)[used][: _ROWS * task.tau, None]
     at = task.values(x)[used][: len(tokens)]
-    return at, _asked(ensemble, tokens, task.output_dim)[:, :, 0]
+    found = _evaluated(ensemble, ensemble, tokens)
+    return at, found.reshape(*found.shape[:2], task.output_dim)
 
 
 def outputs(task: AttentionTask, ensemble: AttentionEnsemble, x: NDArray[Any]) -> NDArray[Any]:
     """Return every model's answers (M, B, τ, o)."""
-    return _asked(ensemble, task.encode(x), task.output_dim)
+    found = _evaluated(ensemble, ensemble, task.encode(x))
+    return found.reshape(*found.shape[:3], task.output_dim)
 
 
 def attention(task: AttentionTask, ensemble: AttentionEnsemble, x: NDArray[Any]) -> NDArray[Any]:
     """Return every model's attention (M, B, τ, τ)."""
-    with torch.no_grad():
-        parts = [ensemble.attention(part).cpu() for part in _parts(ensemble, task.encode(x))]
-    return torch.cat(parts, dim=1).double().numpy()
+    return _evaluated(ensemble.attention, ensemble, task.encode(x))
 
 
-def _asked(ensemble: AttentionEnsemble, tokens: NDArray[Any], output_dim: int) -> NDArray[Any]:
-    with torch.no_grad():
-        parts = [ensemble(part).cpu() for part in _parts(ensemble, tokens)]
-    found = torch.cat(parts, dim=1).double().numpy()
-    return np.asarray(found.reshape(*found.shape[:3], output_dim))
-
-
-def _parts(ensemble: AttentionEnsemble, tokens: NDArray[Any]) -> tuple[torch.Tensor, ...]:
-    weight = ensemble.query
-    return torch.split(torch.as_tensor(tokens, dtype=weight.dtype, device=weight.device), _ROWS)
+@torch.no_grad()
+def _evaluated(
+    function: Callable[[torch.Tensor], torch.Tensor],
+    ensemble: AttentionEnsemble,
+    tokens: NDArray[Any],
+) -> NDArray[Any]:
+    rows = torch.split(torch.as_tensor(tokens).to(ensemble.query), _ROWS)
+    found = torch.cat([function(part).cpu() for part in rows], dim=1)
+    return np.asarray(found.double().numpy())
 
 
 def _answers(task: AttentionTask, x: NDArray[Any]) -> NDArray[Any]:
@@ -166,10 +166,8 @@ def _answers(task: AttentionTask, x: NDArray[Any]) -> NDArray[Any]:
 
 def construct(task: AttentionTask, parameters: Parameters) -> dict[str, float]:
     """Measure the softmax of the task's own scores, with f and F exact: no training, no fitting."""
-    x, sharpness = (
-        task.sample(parameters["tests"], parameters["seed"] + TEST),
-        parameters["sharpness"],
-    )
+    x = task.sample(parameters["tests"], parameters["seed"] + TEST)
+    sharpness = parameters["sharpness"]
     weights = soft_attention(task, x, sharpness)
     away = np.linalg.norm(attend(task, x, weights) - task(x), axis=-1)
     bound = soft_error_bound(task, x, sharpness)

@@ -44,9 +44,6 @@ FULL: dict[Scale, dict[str, Any]] = by_scale(
 )
 """The model at its full head size, and how it is trained."""
 
-FUSE = True
-"""Whether a GPU compiles what lies between matrix products."""
-
 
 def full_size(scale: Scale) -> dict[str, Any]:
     """Return the parameters of the full-size model: those of its training and the number of seeds."""

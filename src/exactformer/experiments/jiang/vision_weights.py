@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any
 from exactformer.experiments.engine.cell import fingerprint
 from exactformer.experiments.engine.store import default_root, write_atomically
 from exactformer.experiments.engine.work import hardware
-from exactformer.experiments.jiang.vision import (
-    FUSE,
-    configuration,
-    ensemble_of,
-    image_data,
-    recipe,
-)
+from exactformer.experiments.jiang.vision import configuration, ensemble_of, image_data, recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,7 +69,7 @@ def train(
 
     data = image_data(parameters, device)
     ensemble = ensemble_of(configurations, device)
-    fuse = FUSE and device.startswith("cuda")
+    fuse = device.startswith("cuda")  # compiles what lies between products
     history = train_vision(
         ensemble, data.train, data.train_labels, recipe(parameters), fuse=fuse, show=False
     )

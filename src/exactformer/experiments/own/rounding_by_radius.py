@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
-from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, ORANGE
+from exactformer.experiments import Experiment, Scale, Summary, by_scale, rows
+from exactformer.figures.style import BLUE, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,4 +97,4 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("no observed error passes its certified bound")
 def _(summary: Summary) -> bool:
-    return bool((summary.frame["error"] <= summary.frame["bound"]).all())
+    return summary.every("", "error <= bound")

@@ -18,11 +18,9 @@ from collections.abc import Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
 from exactformer.experiments.real_data import MADE_UP, minilm, multi30k
-from exactformer.figures.style import BLUE, GREY, ORANGE
+from exactformer.figures.style import BLUE, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,7 +196,7 @@ def draw(summary: Summary) -> Figure:
 
 
 def _needed(axes: Axes, summary: Summary) -> None:
-    (cell,) = summary.select(what="spectra")
+    cell = summary.cell(what="spectra")
     layers, m = cell.metrics["layers"], cell.metrics["head_dim"]
     for share, colour, shift in (("99 %", BLUE, -0.12), ("99.9 %", ORANGE, 0.12)):
         values = cell.metrics[f"needed {share}"]
@@ -265,12 +263,12 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("predicted errors of scores are within 10 % of the measured")
 def _(summary: Summary) -> bool:
-    shrunk = summary.frame.query("what == 'shrink'")
-    return bool(((shrunk["predicted score error"] / shrunk["score error"] - 1).abs() <= 0.1).all())
+    near = "abs(`predicted score error` / `score error` - 1) <= 0.1"
+    return summary.every("what == 'shrink'", near)
 
 
 @EXPERIMENT.states("for 99 % the first layer needs more head than the last")
 def _(summary: Summary) -> bool:
-    (cell,) = summary.select(what="spectra")
+    cell = summary.cell(what="spectra")
     needed, heads = cell.metrics["needed 99 %"], cell.metrics["heads"] // cell.metrics["layers"]
     return bool(sum(needed[:heads]) > sum(needed[-heads:]))

@@ -17,11 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import factorial, pi
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
-from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE
+from exactformer.experiments import Cell, Experiment, Scale, Summary, by_scale, rows
+from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -128,8 +125,7 @@ def _curve(cell: Cell) -> dict[int, float]:
 
 def _ratios(summary: Summary, name: str, first: int, last: int) -> list[float]:
     """Return measured over known for the degrees in a range."""
-    (cell,) = summary.select(function=name)
-    metrics = cell.metrics
+    metrics = summary.cell(function=name).metrics
     rows = zip(metrics["degrees"], metrics["errors"], metrics["known"], strict=True)
     return [error / rate for degree, error, rate in rows if first <= degree <= last]
 
@@ -138,8 +134,7 @@ def draw(summary: Summary) -> Figure:
     """Draw error against degree, measured, known and compiled."""
     figure, panels = subplots(13, 4.3, 1, 3)
     for axes, name in zip(panels, DOMAINS, strict=True):
-        (cell,) = summary.select(function=name)
-        _panel(axes, name, cell)
+        _panel(axes, name, summary.cell(function=name))
     return figure
 
 
@@ -189,7 +184,7 @@ EXPERIMENT = Experiment(
             "{function}, degree 8",
             _error(8),
             {"function": [EXP]},
-            printed=known(EXP, 8),
+            published=known(EXP, 8),
             place="1 / (2ⁿ (n + 1)!)",
             within=0.1,
             ours=True,
@@ -198,7 +193,7 @@ EXPERIMENT = Experiment(
             "{function}, degree 64",
             _error(64),
             {"function": [KINK]},
-            printed=known(KINK, 64),
+            published=known(KINK, 64),
             place="2 / (π(n + 1))",
             within=0.02,
             ours=True,
@@ -220,15 +215,15 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("|x|: 2/(π(n+1)) within 2 %, above the best possible 0.2801/n", ours=True)
 def _(summary: Summary) -> bool:
-    (cell,) = summary.select(function=KINK)
-    above = all(error >= BERNSTEIN / n for n, error in _curve(cell).items())
+    curve = _curve(summary.cell(function=KINK))
+    above = all(error >= BERNSTEIN / n for n, error in curve.items())
     return above and all(abs(ratio - 1) <= 0.02 for ratio in _ratios(summary, KINK, 2, 512))
 
 
 @EXPERIMENT.states("sin 40x: no convergence, error above 0.1, up to n = 16", ours=True)
 def _(summary: Summary) -> bool:
-    (cell,) = summary.select(function=WAVE)
-    return all(error >= 0.1 for n, error in _curve(cell).items() if n <= 16)
+    curve = _curve(summary.cell(function=WAVE))
+    return all(error >= 0.1 for n, error in curve.items() if n <= 16)
 
 
 @EXPERIMENT.states("then between a fifth and all of 2 Σ_{k>n} |J_k(20)|, n = 24 … 42", ours=True)
@@ -238,8 +233,7 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("sin 40x: within 1e-12 at n = 46")
 def _(summary: Summary) -> bool:
-    (cell,) = summary.select(function=WAVE)
-    return _curve(cell)[46] <= 1e-12
+    return _curve(summary.cell(function=WAVE))[46] <= 1e-12
 
 
 @EXPERIMENT.states(

@@ -9,14 +9,19 @@ close it comes to a contextual mapping: how many tokens do not have a code of th
 The paper's own runs (BERT on a large corpus) are beyond one GPU; scale "paper" is the full run here.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Metrics, Parameters
-from exactformer.experiments.engine.experiment import Experiment, Scale, by_scale, rows
-from exactformer.experiments.engine.summary import Summary
+from exactformer.experiments import Experiment, Metrics, Parameters, Scale, Summary, by_scale, rows
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, list_down, subplots
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Kind of the lower and of the upper half of the layers.
 MODELS = {
@@ -103,6 +108,56 @@ ROWS = {
 }
 
 
+_COLOURS = dict(zip(MODELS, (BLUE, ORANGE, GREEN, INK, GREY), strict=True))
+_MARKERS = dict(zip(MODELS, "osD^v", strict=True))
+
+
+def draw(summary: Summary) -> Figure:
+    """Draw results above, a ring for every seed and a bar for the mean; layers below, by depth."""
+    figure, ((words, patches), below) = subplots(10.5, 6.4, 2, 2)
+    _results(words, summary, "words", "perplexity")
+    words.set(title="Masked words", xlabel="perplexity on the test split (lower is better)")
+    _results(patches, summary, "patches", "accuracy")
+    patches.set(title="Image patches", xlabel="share of test images named rightly")
+    for axes, task in zip(below, ("words", "patches"), strict=True):
+        _layers(axes, summary, task)
+    below[0].set_title("Layers, words in sentences")
+    below[1].set_title("Layers, patches when one is changed")
+    handles, labels = below[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(MODELS))
+    return figure
+
+
+def _results(axes: Axes, summary: Summary, task: str, metric: str) -> None:
+    import numpy as np
+
+    for place, (model, colour) in enumerate(_COLOURS.items()):
+        values = [float(c.metrics[metric]) for c in summary.select(task=task, model=model)]
+        axes.plot(values, [place] * len(values), "o", color=colour, fillstyle="none")
+        axes.plot(np.mean(values), place, "|", color=colour, markersize=16, markeredgewidth=2)
+    list_down(axes, list(MODELS))
+
+
+def _layers(axes: Axes, summary: Summary, task: str) -> None:
+    import numpy as np
+
+    for model, colour in _COLOURS.items():
+        shared = np.array([c.metrics["shared"] for c in summary.select(task=task, model=model)])
+        depth = np.arange(1, shared.shape[1] + 1)
+        axes.plot(
+            depth + 0.03 * (list(MODELS).index(model) - 2),  # lines at zero lie on each other
+            100 * shared.mean(axis=0),
+            marker=_MARKERS[model],
+            markersize=6,
+            fillstyle="none",
+            linewidth=1.2,
+            color=colour,
+            label=model,
+        )
+    axes.set_xticks(depth)
+    axes.set(xlabel="layer", ylabel="tokens without a code\nof their own (%)")
+
+
 def _words(summary: Summary, model: str, row: str) -> float:
     return summary[f"{TASKS['words']}, {model}, {row}"]
 
@@ -121,7 +176,7 @@ EXPERIMENT = Experiment(
         for quantity in rows("{task}, {model}, {row}", ROWS, {"task": TASKS, "model": list(MODELS)})
         if quantity.metric != "perplexity" or quantity.where["task"] == "words"
     ],
-    figure="exactformer.experiments.yun.alternatives_drawing:alternatives_figure",
+    figure=draw,
 )
 
 

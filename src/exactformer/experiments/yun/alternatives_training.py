@@ -2,8 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,8 @@ from torch.nn import functional
 from exactformer.experiments.models.mixing import MixingEncoder
 from exactformer.experiments.models.vision.model import normalised, patches_of
 from exactformer.experiments.yun.alternatives_models import PatchModel, WordModel
-from exactformer.experiments.yun.alternatives_tasks import (
-    MASK,
-    PAD,
-    UNKNOWN,
-    images,
-    words,
-)
+from exactformer.experiments.yun.alternatives_tasks import MASK, PAD, UNKNOWN, images, words
+from exactformer.learning.ensembles.training.train import product_precision
 from exactformer.learning.laws.trained.network import count_parameters
 from exactformer.probing import is_contextual_mapping
 
@@ -191,7 +185,7 @@ def _train(
     )
     losses = []
     model.train()
-    with _tensor_cores():
+    with product_precision("high"):  # while training; tests and probes are in full
         began = time.perf_counter()
         for _ in range(epochs):
             order = torch.randperm(count, device=device)
@@ -214,14 +208,3 @@ def _train(
         "seconds": seconds,
         "curve": curve,
     }
-
-
-@contextmanager
-def _tensor_cores() -> Iterator[None]:
-    """Let a GPU multiply in its reduced format while training; tests and probes are in full."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

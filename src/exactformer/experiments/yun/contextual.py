@@ -14,10 +14,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
-from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREEN, INK, ORANGE
+from exactformer.experiments import Experiment, Quantity, Scale, Summary, by_scale, rows
+from exactformer.figures.style import BLUE, GREEN, INK, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +134,7 @@ def draw(summary: Summary) -> "Figure":
     """Draw the codes of one grid stage by stage, and the separation of all."""
 
     _, n, N = DRAWN
-    (cell,) = summary.select(**_where(*DRAWN), form="compact")
+    cell = summary.cell(**_where(*DRAWN), form="compact")
     figure, panels = subplots(13, 4.2, 1, 4, gridspec_kw={"width_ratios": [1, 1, 1, 1.5]})
     titles = ("quantised", "after the selective shifts", "after the global shift")
     for axes, name, title in zip(panels, ("ids", "shifted", "keys"), titles, strict=False):
@@ -187,7 +185,7 @@ EXPERIMENT = Experiment(
                 f"t_{sign}/δ for (d, n, 1/δ) = {size}",
                 f"{end} key",
                 _where(*size) | {"form": "paper"},
-                printed=value,
+                published=value,
                 place="formula, by hand",
                 within=0.0,
                 ours=True,
@@ -205,17 +203,17 @@ EXPERIMENT = Experiment(
 
 @EXPERIMENT.states("no two codes that must differ are equal, on any grid in any form")
 def _(summary: Summary) -> bool:
-    return bool((summary.frame["collisions"] == 0).all())
+    return summary.every("", "collisions == 0")
 
 
 @EXPERIMENT.states("codes that must differ are at least a cell apart", ours=True)
 def _(summary: Summary) -> bool:
-    return bool((summary.frame["separation"] >= 1).all())
+    return summary.every("", "separation >= 1")
 
 
 @EXPERIMENT.states("the layers' codes are the formula's integers, every one", ours=True)
 def _(summary: Summary) -> bool:
-    return bool((summary.frame["wrong keys"].dropna() == 0).all())
+    return summary.every("form != 'four-layer'", "`wrong keys` == 0")
 
 
 @EXPERIMENT.states("smallest and largest key are t_l and t_r", ours=True)
@@ -230,5 +228,4 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("without the global shift, three tokens or more collide", ours=True)
 def _(summary: Summary) -> bool:
-    three = summary.frame.query("not positional and n > 2")
-    return bool((three[BEFORE].dropna() > 0).all())
+    return summary.every("not positional and n > 2 and form != 'four-layer'", f"`{BEFORE}` > 0")

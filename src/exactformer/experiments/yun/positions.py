@@ -16,11 +16,8 @@ from fractions import Fraction
 from math import log2, sqrt
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
-from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale, rows
+from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,7 +92,7 @@ def _quantities(scale: Scale) -> list[Quantity]:
         "d_2",
         {"map": ORDERED, "cells": SIDES[scale]},
         {"positional": True},
-        printed=lambda row: closed_form(row["map"], row["cells"]),
+        published=lambda row: closed_form(row["map"], row["cells"]),
         place="closed form",
         within=0.02,
         drift=0.01,
@@ -108,8 +105,7 @@ def draw(summary: Summary) -> Figure:
     figure, (rate, *pairs) = subplots(13, 4, 1, 4, gridspec_kw={"width_ratios": [1.5, 1, 1, 1]})
     _rates(rate, summary)
     for axes, name in zip(pairs, ORDERED, strict=True):
-        (cell,) = summary.select(map=name, positional=False)
-        _pair(axes, name, cell)
+        _pair(axes, name, summary.cell(map=name, positional=False))
     return figure
 
 

@@ -20,11 +20,9 @@ from itertools import product
 from math import log2, sqrt
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale
-from exactformer.experiments.engine.figure import curves, legend, subplots
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, by_scale
 from exactformer.experiments.engine.summary import Summary, frame_of
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, legend, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,7 +109,7 @@ def _quantities(scale: Scale) -> Iterator[Quantity]:
             f"{name}, {form}: d_2 at δ = 1/{finest}",
             "d_2",
             {**where, "cells": finest},
-            printed=exact,
+            published=exact,
             place="" if exact is None else "closed form",
             within=0.02,
             drift=0.01,
@@ -130,7 +128,15 @@ def draw(summary: Summary) -> "Figure":
     """Draw d_2 against δ for every map, measured and known."""
     figure, panels = subplots(13, 4, 1, len(MAPS), sharey=True)
     for axes, (name, frame) in zip(panels, summary.frame.groupby("map", sort=False), strict=True):
-        curves(axes, frame, "cells", "d_2", "form", _LOOKS, line="d_2 closed form", dotted="bound")
+        for form, look in _LOOKS.items():
+            mine = frame[frame["form"] == form].sort_values("cells")
+            axes.plot(mine["cells"], mine["d_2"], **look)
+            for column, style in (
+                ("d_2 closed form", {"lw": 1.0}),
+                ("bound", {"lw": 1.2, "ls": ":"}),
+            ):
+                if mine[column].notna().all():
+                    axes.plot(mine["cells"], mine[column], color=look["color"], **style)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.set_title(f"{name}, n = {MAPS[str(name)]}")

@@ -20,11 +20,8 @@ from itertools import product
 from math import comb, log2
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import legend, subplots
-from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale, rows
+from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, legend, subplots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,12 +56,8 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
         return predicted(d, n, cells, form)
     from exactformer.sequences.compile import compile_sequence
 
-    def map_without_zeros(x: Any) -> Any:
-        return x - 2
-
-    model = compile_sequence(
-        map_without_zeros, tokens=n, dim=d, delta=Fraction(1, cells), form=form
-    )
+    # Of a map without zeros every value is a weight.
+    model = compile_sequence(lambda x: x - 2, tokens=n, dim=d, delta=Fraction(1, cells), form=form)
     counts = model.blueprint.counts()
     return {
         "layers": float(counts.depth),
@@ -172,14 +165,14 @@ EXPERIMENT = Experiment(
                 f"layers, paper, (d, n, 1/δ) = {size}",
                 "layers",
                 size,
-                printed=layers,
+                published=layers,
                 within=0.002,
                 note="It counts d layers more than the lemmas add up to.",
             )
             for size, layers in KNOWN.items()
         ),
-        _row("value layers, paper, (2, 3, 8)", "values", (2, 3, 8), printed=1.25e5, within=0.01),
-        _row("value layers, paper, (8, 8, 4)", "values", (8, 8, 4), printed=7e34, within=0.05),
+        _row("value layers, paper, (2, 3, 8)", "values", (2, 3, 8), published=1.25e5, within=0.01),
+        _row("value layers, paper, (8, 8, 4)", "values", (8, 8, 4), published=7e34, within=0.05),
         *rows(
             "weights, {form}, ({d}, 2, 16)",
             "weights",
@@ -230,7 +223,7 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("the four-layer form has four layers at every size", ours=True)
 def _(summary: Summary) -> bool:
-    return bool((summary.frame.query("form == 'four-layer'")["layers"] == 4).all())
+    return summary.every("form == 'four-layer'", "layers == 4")
 
 
 @EXPERIMENT.states("weights grow as N^(dn) in every form, within 10 % of the exponent", ours=True)

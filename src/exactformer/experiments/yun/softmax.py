@@ -16,11 +16,8 @@ from fractions import Fraction
 from math import exp, log, log2, sqrt
 from typing import TYPE_CHECKING, Any
 
-from exactformer.experiments.engine.cell import Cell
-from exactformer.experiments.engine.experiment import Experiment, Quantity, Scale, by_scale, rows
-from exactformer.experiments.engine.figure import subplots
-from exactformer.experiments.engine.summary import Summary
-from exactformer.figures.style import BLUE, GREY, ORANGE
+from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale, rows
+from exactformer.figures.style import BLUE, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -187,7 +184,7 @@ EXPERIMENT = Experiment(
             "decay of the codes' error by λ/2",
             _rate,
             {"sweep": "sharpness"},
-            printed=1.0,
+            published=1.0,
             place="e^(−λδ²/2)",
             within=0.05,
             drift=0.01,
@@ -197,7 +194,7 @@ EXPERIMENT = Experiment(
             "decay of d_2 by k, in powers of 2",
             _ramp_rate,
             {"sweep": "ramp"},
-            printed=0.5,
+            published=0.5,
             place="2^(−k/2)",
             within=0.1,
             drift=0.05,
@@ -223,8 +220,7 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("well below it, by more than a cell", ours=True)
 def _(summary: Summary) -> bool:
-    early = summary.frame.query("sweep == 'sharpness' and half <= @THRESHOLD - 3")
-    return len(early) > 0 and bool((early["error"] > 1).all())
+    return summary.every("sweep == 'sharpness' and half <= @THRESHOLD - 3", "error > 1")
 
 
 @EXPERIMENT.states("never by more than certified", ours=True)
@@ -241,11 +237,9 @@ def _(summary: Summary) -> bool:
 
 @EXPERIMENT.states("and is at most what their share of the inputs can cost", ours=True)
 def _(summary: Summary) -> bool:
-    ramps = summary.frame.query("sweep == 'ramp'")
-    return bool((ramps["d_2"] <= ramps["bound"]).all())
+    return summary.every("sweep == 'ramp'", "d_2 <= bound")
 
 
 @EXPERIMENT.states("a tolerance asked for is met")
 def _(summary: Summary) -> bool:
-    met = summary.frame.query("sweep == 'tolerance'")
-    return bool((met["d_2"] + 3 * met["standard error"] <= met["tolerance"]).all())
+    return summary.every("sweep == 'tolerance'", "d_2 + 3 * `standard error` <= tolerance")

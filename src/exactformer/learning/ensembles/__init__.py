@@ -12,11 +12,7 @@ from exactformer.learning.ensembles.models.recurrent import (
     LinearRNNEnsemble,
 )
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
-from exactformer.learning.ensembles.training.train import (
-    EnsembleHistory,
-    EnsembleProgress,
-    train,
-)
+from exactformer.learning.ensembles.training.train import EnsembleHistory, EnsembleProgress, train
 
 __all__ = [
     "AttentionConfiguration",

@@ -117,8 +117,8 @@ def sequences(
         raise InputError(f"mask has shape {tuple(there.shape)}; the sequences need {shapes[0]}.")
     if not there.any(dim=1).all():
         raise InputError("mask leaves a sequence without a token; drop that sequence.")
-    found_x, found_y = (
-        _blanked(values, there, entries)
+    found_x, found_y = (  # 0 where no token is: NaN, times nothing, would still be NaN
+        values.masked_fill(~(there if entries == 1 else there.unsqueeze(-1)), 0.0)
         for values, entries in ((found_x, ensemble.input_dim), (found_y, ensemble.output_dim))
     )
     return Sequences(found_x, found_y, there, picked, x_shared, y_shared)
@@ -157,11 +157,6 @@ def parts(data: Sequences, rows: int, count: int) -> Iterator[tuple[Tensor, floa
     tokens = lengths if data.mask is None else [int(data.mask[piece].sum()) for piece in pieces]
     for piece, size in zip(pieces, tokens, strict=True):
         yield piece, size / sum(tokens)
-
-
-def _blanked(values: Tensor, there: Tensor, entries: int) -> Tensor:
-    """Return 0 for tokens that are not there: NaN, times nothing, would still be NaN."""
-    return values.masked_fill(~(there if entries == 1 else there.unsqueeze(-1)), 0.0)
 
 
 def _is_shared(values: Tensor, entries: int, name: str) -> bool:

@@ -140,7 +140,8 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         y = np.asarray(y, dtype=np.float64)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, rows)
         self._single = y.ndim == 1
-        self._names = self._column_names()
+        numbered = [f"x{i + 1}" for i in range(self.n_features_in_)]
+        self._names = [str(name) for name in getattr(self, "feature_names_in_", numbered)]
         sample = take_sample(rows, y.reshape(len(y), -1), weight, self._names)
         solved = self._solve(sample)
         self._laws: list[Law] = solved.laws
@@ -224,11 +225,8 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         return made[0] if self._single else made
 
     def _solve(self, sample: Sample) -> Solved:
-        directions, d, limit = (
-            self._given_directions(sample),
-            self.n_features_in_,
-            self.memory_limit,
-        )
+        d, limit = self.n_features_in_, self.memory_limit
+        directions = self._given_directions(sample)
         if self.solver == "sparse":
             return solve_sparse(sample, d, self.degree, self.significance, limit)
         if self.solver == "least-squares":
@@ -276,11 +274,6 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
                 raise InputError(f"directions={self.directions}: at least one is needed")
             return int(self.directions)
         return checked_directions(self.directions, self.n_features_in_)[:, sample.used]
-
-    def _column_names(self) -> list[str]:
-        if hasattr(self, "feature_names_in_"):
-            return [str(n) for n in self.feature_names_in_]
-        return [f"x{i + 1}" for i in range(self.n_features_in_)]
 
     def _record(self, X: NDArray[np.float64], sample: Sample, solved: Solved) -> None:
         fitted = np.column_stack([law.values(X) for law in self._laws])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from exactformer.figures.style import subplots
 from exactformer.learning.laws.dictionary.columns import Array
 
 _BINS = 13
@@ -29,10 +30,7 @@ def histogram(residual: Array) -> str:
 
 def figure(fitted: Array, residual: Array, target: str) -> Any:
     """Return a figure: residuals against fitted values, and their distribution."""
-    from matplotlib.figure import Figure
-
-    drawing = Figure(figsize=(9, 3.5), layout="constrained")
-    left, right = drawing.subplots(1, 2, width_ratios=(2, 1), sharey=True)
+    drawing, (left, right) = subplots(9, 3.5, 1, 2, width_ratios=(2, 1), sharey=True)
     shown = np.linspace(0, len(fitted) - 1, min(len(fitted), 5000)).astype(int)
     left.plot(fitted[shown], residual[shown], ".", markersize=2, alpha=0.5)
     left.axhline(0, color="black", linewidth=0.8)

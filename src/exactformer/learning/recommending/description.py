@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import isfinite
 
+from exactformer.core.words import plural
 from exactformer.learning.recommending.decision import FEWEST_SEQUENCES, Decision, Reason, Verdict
 from exactformer.learning.recommending.evidence import Evidence
 
@@ -69,14 +70,14 @@ def _because(reason: Reason, numbers: _Numbers, last_only: bool) -> str:
             "uncertain to count the states it takes."
         )
     if reason == "short memory":
-        return f"{same} {_count(states, 'state')}, which is cheap."
+        return f"{same} {plural(states, 'state')}, which is cheap."
     if reason == "far places":
         return (
-            f"{same} no fewer than {_count(states, 'state')}, while a head need look at "
-            f"{_count(lags, 'place')} only."
+            f"{same} no fewer than {plural(states, 'state')}, while a head need look at "
+            f"{plural(lags, 'place')} only."
         )
     return (
-        f"{same} {_count(states, 'state')}; a head would have to look at {_count(lags, 'place')}."
+        f"{same} {plural(states, 'state')}; a head would have to look at {plural(lags, 'place')}."
     )
 
 
@@ -129,7 +130,7 @@ def _coupling(numbers: _Numbers) -> str:
     exact = f" (exactly: {int(spectrum.value)})" if spectrum else ""
     return (
         f"Coupling: a head of size {size} does as well as the full score that was learnt, which has "
-        f"{_count(rank, 'singular value')} to speak of{exact}."
+        f"{plural(rank, 'singular value')} to speak of{exact}."
     )
 
 
@@ -155,7 +156,3 @@ def _points(one: Evidence) -> str:
 def _percent(share: float) -> str:
     digits = 1 if abs(share) < 0.995 or share > 1 else 2
     return f"{100 * share:.{digits}f} %".replace("-", "−").replace("100.00 %", "100 %")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

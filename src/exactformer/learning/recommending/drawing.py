@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from exactformer.figures.style import BLUE, GREY, INK, ORANGE, exactformer_style
+from exactformer.figures.style import BLUE, GREY, INK, ORANGE, exactformer_style, subplots
 from exactformer.learning.recommending.comparison import FAMILIES, RNN, TRANSFORMER
 from exactformer.learning.recommending.description import headline
 
@@ -24,11 +24,8 @@ _FEW_CHANNELS = 4
 
 def draw(recommendation: Recommendation) -> Figure:
     """Draw the three panels."""
-    from matplotlib.figure import Figure
-
     with exactformer_style():
-        figure = Figure(figsize=(13, 4), layout="constrained")
-        errors, memory, spectra = figure.subplots(1, 3, width_ratios=(1.3, 1, 1))
+        figure, (errors, memory, spectra) = subplots(13, 4, 1, 3, width_ratios=(1.3, 1, 1))
         _unexplained(errors, recommendation)
         _kernel(memory, recommendation)
         _spectra(spectra, recommendation)

@@ -109,7 +109,7 @@ class _Moments:
 
     def time_invariant(self) -> Array:
         """Sum the equations over time: Σ_t x(t−s) x(t−r)ᵀ κ(r) = Σ_t x(t−s) y(t)."""
-        normal, right = np.zeros_like(self.xx), np.zeros(self._lags)
+        normal, right = np.zeros_like(self.xx), np.zeros_like(self.xy[:, :, 0])
         for p, t in enumerate(self.ends):
             normal[: t + 1, :, : t + 1] += self.xx[t::-1, :, t::-1]
             right[: t + 1] += self.xy[t::-1, :, p]
@@ -143,11 +143,6 @@ class _Moments:
 
     def any(self) -> Array:
         return self._solve(self.xx, self.xy, self.yy, self.count)
-
-    @property
-    def _lags(self) -> tuple[int, int, int]:
-        length, d, _, k = self.xy.shape
-        return length, d, k
 
     def _own(self) -> tuple[Array, Array]:
         normal = sum(self.xx[t, :, t] for t in self.ends)

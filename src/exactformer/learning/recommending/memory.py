@@ -66,6 +66,7 @@ def memory(samples: Samples, folds: NDArray[np.int64], evidence: LinearEvidence)
     count = len(by_fold)
     about = np.square(by_fold - by_fold.mean(axis=0)).sum(axis=0)
     error = np.sqrt((count - 1) / count * about)
+    clear = _clear_part(kernel, error)
     doubt = float(np.square(error).sum() / max(np.square(kernel).sum(), _TINY))
     return Memory(
         kernel=kernel,
@@ -75,7 +76,7 @@ def memory(samples: Samples, folds: NDArray[np.int64], evidence: LinearEvidence)
         states=_states_needed(samples, folds, evidence),
         lags=lags_needed(kernel, min(max(_MISSED, doubt), 0.5)),
         doubt=doubt,
-        complexity=_complexity(kernel, error),
+        complexity=rnn_complexity(clear, ends=True).least if len(clear) else 0.0,
         hankel=np.asarray(
             np.linalg.svd(_hankel(_continued(kernel)), compute_uv=False), dtype=np.float64
         ),
@@ -178,11 +179,6 @@ def _majorant(kernel: Array) -> Array:
 
 def _size(kernel: Array) -> Array:
     return np.asarray(np.sqrt(np.square(kernel).sum(axis=(1, 2))))
-
-
-def _complexity(kernel: Array, error: Array) -> float:
-    clear = _clear_part(kernel, error)
-    return rnn_complexity(clear, ends=True).least if len(clear) else 0.0
 
 
 def _hankel(kernel: Array) -> Array:

@@ -10,6 +10,7 @@ from typing import Any
 from exactformer.algebra.printing import name_list
 from exactformer.core.certificate import Bound, Certificate, Claim
 from exactformer.core.formats import float_format
+from exactformer.core.words import plural
 from exactformer.errors import InputError, RoundingError
 from exactformer.polynomials.proof.literal_rounding import RoundingBound
 
@@ -114,7 +115,8 @@ class PolynomialCertificate(Certificate):
             f"Certificate on {self.domain}",
             f"  target      {shortened(self.target)}",
             f"  variables   {name_list(self.variables) or 'none'}",
-            f"  model       {self.construction}: {counted(self.tokens, self.depth)}",
+            f"  model       {self.construction}: {plural(self.tokens, 'token')}, "
+            f"{plural(self.depth, 'block')}",
         ]
         lines += [f"  {claim.name:<10}  {claim}" for claim in self.claims]
         lines += [f"  {name:<10}  {self.describe(name)}" for name in self.rounding]
@@ -165,12 +167,6 @@ _PLAIN = (
 def finite(value: float | None) -> float | None:
     """Return ``None`` for infinities, which JSON does not know."""
     return value if value is not None and math.isfinite(value) else None
-
-
-def counted(tokens: int, depth: int) -> str:
-    """Return the size of a transformer in words."""
-    blocks = "1 block" if depth == 1 else f"{depth:,} blocks"
-    return f"{'1 token' if tokens == 1 else f'{tokens:,} tokens'}, {blocks}"
 
 
 def shortened(text: str, width: int = 90) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.shrinking.attention import SmallHeadAttention
@@ -95,12 +95,9 @@ def _count(model: nn.Module) -> int:
 
 def _rows(model: nn.Module, layer: Layer, dims: Sequence[int]) -> int:
     """Return the weights and biases of queries and keys at given dimensions of the key heads."""
-
-    def of(matrix: Tensor, share: int) -> int:
-        return share * sum(dims) * matrix.shape[-1]
-
     queries, keys = layer.matrices(model)
-    return of(queries, layer.heads // layer.kv_heads) + of(keys, 1)
+    share = layer.heads // layer.kv_heads
+    return sum(dims) * (share * queries.shape[-1] + keys.shape[-1])
 
 
 def _scores_of(small: nn.Module, fitted: Fitted, form: Form) -> int:
@@ -111,5 +108,4 @@ def _scores_of(small: nn.Module, fitted: Fitted, form: Form) -> int:
 
 
 def _size(batch: Batch) -> int:
-    tensors = [*batch.args, *(batch.kwargs or {}).values()]
-    return next((len(t) for t in tensors if isinstance(t, torch.Tensor) and t.ndim), 1)
+    return next((len(t) for t in batch.values if isinstance(t, torch.Tensor) and t.ndim), 1)

@@ -256,7 +256,7 @@ def _evidence(found: Evidence) -> dict[str, Any]:
             {
                 "label": row.label,
                 "place": row.place,
-                "printed": row.printed,
+                "published": row.published,
                 "ours": _finite(row.mean),
                 "spread": _finite(row.spread),
                 "ratio": _finite(row.ratio),

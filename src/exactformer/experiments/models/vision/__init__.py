@@ -4,12 +4,7 @@ from exactformer.experiments.models.vision.configuration import VisionConfigurat
 from exactformer.experiments.models.vision.ensemble import VisionEnsemble
 from exactformer.experiments.models.vision.model import VisionTransformer
 from exactformer.experiments.models.vision.recipe import Recipe
-from exactformer.experiments.models.vision.training import (
-    Score,
-    VisionHistory,
-    score,
-    train_vision,
-)
+from exactformer.experiments.models.vision.training import Score, VisionHistory, score, train_vision
 
 __all__ = [
     "Recipe",

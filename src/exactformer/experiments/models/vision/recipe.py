@@ -86,7 +86,8 @@ def draw_pass(recipe: Recipe, images: int, layers: int, source: torch.Generator)
     rows = torch.randperm(images, generator=source)[: steps * batch].view(shape)
     shift = torch.randint(2 * recipe.margin + 1, (steps, 2, batch), generator=source)
     mirrored = torch.rand(shape, generator=source) < (0.5 if recipe.mirror else 0.0)
-    own, box = _mixing(steps, source) if recipe.mix else _no_mixing(steps)
+    none = torch.ones(steps, 1), torch.zeros(steps, 4)
+    own, box = _mixing(steps, source) if recipe.mix else none
     drop = torch.linspace(0, recipe.drop_path, layers)[:, None, None]
     stays = torch.rand(steps, layers, 2, batch, generator=source) >= drop
     return Pass(rows, shift - recipe.margin, mirrored, own, box, stays / (1 - drop))
@@ -121,10 +122,6 @@ def _mixing(steps: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
     edges = [(c + sign * half).clamp(0, 1) for c in centre for sign in (-1, 1)]
     box = torch.stack(edges, dim=1)
     return torch.where(whole, share, 1.0), torch.where(whole, 0.0, box)
-
-
-def _no_mixing(steps: int) -> tuple[Tensor, Tensor]:
-    return torch.ones(steps, 1), torch.zeros(steps, 4)
 
 
 def _inside(place: Tensor, side: int) -> Tensor:

@@ -6,10 +6,10 @@ import os
 
 import torch
 
+from exactformer.core.words import readable
 from exactformer.errors import SizeError
 from exactformer.learning.ensembles.models.base import Ensemble
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
-from exactformer.learning.sizes import readable
 
 _COPIES = 10  # weights, gradient, two moments, the best so far, and what a step needs in between
 _PIECE = 2**30

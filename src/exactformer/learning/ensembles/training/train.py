@@ -21,13 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from exactformer.errors import InputError
-from exactformer.learning.ensembles.data import (
-    RowOrder,
-    Sequences,
-    mean_losses,
-    parts,
-    sequences,
-)
+from exactformer.learning.ensembles.data import RowOrder, Sequences, mean_losses, parts, sequences
 from exactformer.learning.ensembles.models.base import Ensemble, generators
 from exactformer.learning.ensembles.training.adam import RowAdam
 from exactformer.learning.ensembles.training.capture import repeated
@@ -116,7 +110,7 @@ def train(
     rows = rows_that_fit(ensemble, protocol, data.tau, batch, memory_limit)
     total = protocol.steps + (protocol.finish_steps if protocol.finish else 0)
     with (
-        _precision(protocol.precision),
+        product_precision(protocol.precision),
         progress(f"{ensemble.models} models", total, unit="steps") as update,
     ):
         run = _Run(ensemble, data, held_out, protocol, rows)
@@ -261,7 +255,8 @@ class _Run:
 
 
 @contextmanager
-def _precision(name: str) -> Iterator[None]:
+def product_precision(name: str) -> Iterator[None]:
+    """Multiply float32 as such ("highest"), or let a GPU round factors ("high"), for a while."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(name)
     try:

@@ -17,7 +17,7 @@ from exactformer.learning.laws.dense.least_squares import (
     solve,
 )
 from exactformer.learning.laws.dictionary.columns import Array, fit_columns
-from exactformer.learning.laws.dictionary.streaming import residuals, square_norms
+from exactformer.learning.laws.dictionary.row_sums import residuals, square_norms
 from exactformer.learning.laws.dictionary.terms import (
     Exponents,
     Terms,
@@ -88,31 +88,19 @@ def solve_least_squares(
         check_size(count, 2 * gram_bytes(count), limit, what)
     check_size(count, count * _BYTES_A_TERM, limit, "a pass over the data")
     with one_blas_thread(count):
-        return _all_terms(sample, dimension, degree, directions, highest, formed)
-
-
-def _all_terms(
-    sample: Sample,
-    dimension: int,
-    degree: Degree,
-    directions: Array | None,
-    highest: int,
-    formed: bool,
-) -> Solved:
-    terms = _dictionary(sample, highest)
-    ranges = data_ranges(sample, dimension)
-    if not formed:
-        found = conjugate_gradients(terms, sample)
-        return Solved([*DenseLaw.each(found, terms, ranges)], highest)
-    gram, right = normal_equations(terms, sample)
-    if degree == "auto":
-        highest = choose_degree(terms, sample, gram, right)
-        lower = np.flatnonzero(terms.total <= highest)
-        gram, right = np.asfortranarray(gram[np.ix_(lower, lower)]), right[lower]
-        terms = build_terms(terms.columns, highest)
-    if directions is not None:
-        return Solved(_along(directions, terms, sample, gram, right, ranges), highest)
-    return Solved([*DenseLaw.each(solve(terms, sample, gram, right), terms, ranges)], highest)
+        terms, ranges = _dictionary(sample, highest), data_ranges(sample, dimension)
+        if not formed:
+            found = conjugate_gradients(terms, sample)
+            return Solved([*DenseLaw.each(found, terms, ranges)], highest)
+        gram, right = normal_equations(terms, sample)
+        if degree == "auto":
+            highest = choose_degree(terms, sample, gram, right)
+            lower = np.flatnonzero(terms.total <= highest)
+            gram, right = np.asfortranarray(gram[np.ix_(lower, lower)]), right[lower]
+            terms = build_terms(terms.columns, highest)
+        if directions is not None:
+            return Solved(_along(directions, terms, sample, gram, right, ranges), highest)
+        return Solved([*DenseLaw.each(solve(terms, sample, gram, right), terms, ranges)], highest)
 
 
 def best_degree(sample: Sample, degree: Degree) -> int:

@@ -16,9 +16,9 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.core.words import readable
 from exactformer.errors import SizeError
 from exactformer.learning.laws.dictionary.columns import Array, Columns
-from exactformer.learning.sizes import readable
 
 Exponents = tuple[int, ...]
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.dictionary.streaming import inner_products
+from exactformer.learning.laws.dictionary.row_sums import inner_products
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure, products
 from exactformer.learning.laws.sample import Sample
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
@@ -83,15 +83,16 @@ class Search:
 
     def _settled(self, active: list[int]) -> tuple[list[int], Fit]:
         """Fit, and remove terms that later ones have made insignificant; the constant stays."""
-        fit = fit_few([self.terms.exponents(j) for j in active], self.terms, self.sample, self.y)
+        fit = self._fit(active)
         start = ReducedFit.all(fit.coefficients, fit.inverse, fit.square)
         left = eliminate(start, self.threshold, protect=0)
         if len(left.kept) < len(active):
             active = [active[i] for i in left.kept]
-            fit = fit_few(
-                [self.terms.exponents(j) for j in active], self.terms, self.sample, self.y
-            )
+            fit = self._fit(active)
         return active, fit
+
+    def _fit(self, active: list[int]) -> Fit:
+        return fit_few([self.terms.exponents(j) for j in active], self.terms, self.sample, self.y)
 
     def _against(self, active: list[int], residual: Array) -> tuple[Array, Array]:
         """Return ⟨φ_j, r⟩ and ‖φ_j^⊥‖² for all terms."""

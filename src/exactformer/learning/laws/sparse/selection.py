@@ -51,7 +51,7 @@ class Selection:
 def select(
     terms: Terms, norms: Array, sample: Sample, output: int, significance: float
 ) -> Selection:
-    """Find the terms of one output; ``norms`` are those of :func:`streaming.square_norms`."""
+    """Find the terms of one output; ``norms`` are those of :func:`row_sums.square_norms`."""
     y = np.ascontiguousarray(sample.Y[:, output])
     level = significance / len(terms)
     # At least three observations per coefficient, so that the noise can be estimated.

@@ -105,31 +105,25 @@ def train(
     ``test`` is evaluated after every epoch. With ``checkpoint``, the run is saved at every report
     and goes on from the file if there is one. Divergence ends the run; the history records it.
     """
-    run = _Run(network, points, protocol, seed, test)
+    run, epochs = _Run(network, points, protocol, seed, test), protocol.epochs
+    every = max(1, epochs // max(1, reports))
     with one_torch_thread(run.products):
-        return _follow(run, checkpoint, report, max(1, protocol.epochs // max(1, reports)))
-
-
-def _follow(
-    run: _Run, checkpoint: Path | None, report: Callable[[Progress], None] | None, every: int
-) -> History:
-    if checkpoint is not None and checkpoint.exists():
-        run.load(checkpoint)
-    epochs = run.protocol.epochs
-    began, spent = time.perf_counter(), run.seconds
-    while run.epoch < epochs:
-        run.one_epoch()
-        if run.epoch % every and run.epoch < epochs:
-            continue
+        if checkpoint is not None and checkpoint.exists():
+            run.load(checkpoint)
+        began, spent = time.perf_counter(), run.seconds
+        while run.epoch < epochs:
+            run.one_epoch()
+            if run.epoch % every and run.epoch < epochs:
+                continue
+            run.synchronise()
+            run.seconds = spent + time.perf_counter() - began
+            if report is not None:
+                report(Progress(run.epoch, epochs, run.train[-1], run.seconds))
+            if checkpoint is not None:
+                run.save(checkpoint)
+            if run.diverged or run.settled():
+                break
         run.synchronise()
-        run.seconds = spent + time.perf_counter() - began
-        if report is not None:
-            report(Progress(run.epoch, epochs, run.train[-1], run.seconds))
-        if checkpoint is not None:
-            run.save(checkpoint)
-        if run.diverged or run.settled():
-            break
-    run.synchronise()
     return History(run.train, run.test, run.seconds, run.diverged)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exactformer.experiments.engine.experiment import Scale, by_scale
-from exactformer.experiments.jiang.vision import FUSE, full_size, image_data, recipe
+from exactformer.experiments.jiang.vision import full_size, image_data, recipe
 
 MOVED = by_scale(3, 10)
 _TUNING: dict[Scale, dict[str, Any]] = by_scale(
@@ -19,12 +19,12 @@ _TUNING: dict[Scale, dict[str, Any]] = by_scale(
 )
 
 
-def moving_parameters(scale: Scale) -> dict[str, Any]:
-    """Return the parameters of the one cell that :func:`moving` takes: all seeds together."""
+def moved_parameters(scale: Scale) -> dict[str, Any]:
+    """Return the parameters of the one cell that :func:`moved_accuracies` takes: all seeds together."""
     return {**full_size(scale), **_TUNING[scale], "moved": MOVED[scale], "seed": 0}
 
 
-def moving(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
+def moved_accuracies(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Return accuracies on test images, each a list with one value per seed.
 
     ``original`` as trained; ``moved at once`` without fine-tuning; ``moved`` with it; ``control``
@@ -46,7 +46,7 @@ def moving(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
         ensemble.set_weights(k, known[k % len(known)].weights)
     at_once = score(ensemble, data.test, data.test_labels)
     tuning = recipe(before, epochs=parameters["tune_epochs"], rate=parameters["tune_rate"], seed=1)
-    fuse = FUSE and device.startswith("cuda")
+    fuse = device.startswith("cuda")  # compiles what lies between products
     history = train_vision(ensemble, data.train, data.train_labels, tuning, fuse=fuse, show=False)
     tuned = score(ensemble, data.test, data.test_labels)
     count = len(known)
