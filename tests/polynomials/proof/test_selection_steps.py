@@ -114,13 +114,13 @@ def assert_equal(found: Any, wanted: list[Fraction]) -> None:
 
 
 def test_margins_are_those_of_the_lemma() -> None:
-    found = _margins(run_of(QUERIES, KEYS), Sizes(REACH), Angles(PAIRS))  # type: ignore[arg-type]
+    (found,) = _margins([run_of(QUERIES, KEYS)], Sizes(REACH), Angles(PAIRS))  # type: ignore[arg-type]
     assert_equal(found, stated())
 
 
 def test_rows_may_be_taken_in_any_number_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "_CHUNK", 2)
-    found = _margins(run_of(QUERIES, KEYS), Sizes(REACH), Angles(PAIRS))  # type: ignore[arg-type]
+    (found,) = _margins([run_of(QUERIES, KEYS)], Sizes(REACH), Angles(PAIRS))  # type: ignore[arg-type]
     assert_equal(found, stated())
 
 
@@ -131,7 +131,7 @@ def test_constants_are_taken_apart_where_half_their_spread_is_less(constant: Fra
     constants = (constant, constant, 0)
     keys = [{name: p(1), "s": p(c, 1)} for name, c in zip(POSITIONS, constants, strict=True)]
     sizes = Sizes([Fraction(1), Fraction(1), Fraction(3)])
-    found = _margins(run_of(queries, keys), sizes, Angles([[Fraction(1)] * 3] * 3))  # type: ignore[arg-type]
+    (found,) = _margins([run_of(queries, keys)], sizes, Angles([[Fraction(1)] * 3] * 3))  # type: ignore[arg-type]
     if constant >= 4:
         loss = [1 + constant + 3, 1 + constant + 3, 3 + constant + 1]
     else:
@@ -144,13 +144,13 @@ def test_slopes_of_sums_of_powers_are_not_their_sizes() -> None:
     queries = [{name: p(100), "s": p(0, 1, 1, Fraction(-4, 3))} for name in ("a", "b")]
     keys = [{name: p(1), "s": p(0, 1)} for name in ("a", "b")]
     half = [[Fraction(1, 2)] * 2] * 2
-    found = _margins(run_of(queries, keys), Sizes([Fraction(1)] * 2), Angles(half))  # type: ignore[arg-type]
+    (found,) = _margins([run_of(queries, keys)], Sizes([Fraction(1)] * 2), Angles(half))  # type: ignore[arg-type]
     assert_equal(found, [100 - Fraction(4, 3) - 1] * 2)
 
 
 def test_without_shared_rows_a_margin_is_the_score() -> None:
     queries, keys = [{"a": p(3)}, {"b": p(5)}], [{"a": p(1)}, {"b": p(1)}]
-    found = _margins(run_of(queries, keys), Sizes(REACH[:2]), Angles(PAIRS))  # type: ignore[arg-type]
+    (found,) = _margins([run_of(queries, keys)], Sizes(REACH[:2]), Angles(PAIRS))  # type: ignore[arg-type]
     assert found.tolist() == [below(Fraction(3)), below(Fraction(5))]
 
 
@@ -184,8 +184,8 @@ def test_the_spread_of_constants_is_rounded_up() -> None:
 def test_the_smallest_margin_of_every_head_must_be_positive(
     monkeypatch: pytest.MonkeyPatch, margins: list[list[float]], token: str | None
 ) -> None:
-    given = iter(map(np.array, margins))
-    monkeypatch.setattr(selection, "_margins", lambda *_: next(given))
+    given = [np.array(margin) for margin in margins]
+    monkeypatch.setattr(selection, "_margins", lambda *_: given)
     monkeypatch.setattr(selection, "_PairBounds", lambda run: None)
     block = SimpleNamespace(heads=margins)
     run: Any = SimpleNamespace(blocks=[block], sizes=None, blueprint=SimpleNamespace(domain="D"))
