@@ -63,28 +63,34 @@ def absolute_sum(polynomial: fmpq_poly, reach: Fraction) -> fmpq:
 def nearest_absolute_sum(polynomial: fmpq_poly, reach: Fraction) -> float:
     """Return the float64 nearest to :func:`absolute_sum`, which may have thousands of digits.
 
-    The polynomial is not constant, and the reach positive.
+    The polynomial is not constant, and the reach positive. Where the first digits leave a choice, all
+    of them decide.
+    """
+    low, high = map(to_float, _enclosure(polynomial, reach))
+    return low if low == high else to_float(absolute_sum(polynomial, reach))
+
+
+def _enclosure(polynomial: fmpq_poly, reach: Fraction) -> tuple[fmpq, fmpq]:
+    """Return bounds of the absolute sum that agree in about ``_DIGITS`` digits.
 
     Coefficients of p(reach·u) are cut off first. As no sum of absolute values grows on the way, what is
-    lost in all of them is what the result can be off by. Where that leaves a choice, all digits decide.
+    lost in all of them is what the result can be off by.
     """
     a, denominator = polynomial.numer().coeffs(), polynomial.denom()
     degree = len(a) - 1
-    logarithm = log2(reach.numerator) - log2(reach.denominator)
-    last = log2(abs(int(a[-1]))) - log2(int(denominator)) + degree * (logarithm - 1)
-    places = max(_DIGITS + degree.bit_length() - floor(last), 0)
+    # The last coefficient, a_m (r/2)^m, shows how small the sum may be.
+    steps = log2(reach.numerator) - log2(reach.denominator) - 1
+    last = log2(abs(int(a[-1]))) - log2(int(denominator)) + degree * steps
+    places = max(_DIGITS - floor(last), 0)
     longest = max(c.bit_length() for c in a) - denominator.bit_length() + 1
-    digits = -(-max(places + longest, 0) // _STEP) * _STEP
+    digits = -(-max(places + longest, places) // _STEP) * _STEP
     # |a_k| < 2^(digits − places): a_k·r^k is off by at most 2^−places, and by as much when cut off.
     divisor = denominator << (digits - places)
-    cut = [
-        c * power // divisor for c, power in zip(a, _powers(reach, digits, degree), strict=False)
-    ]
-    found, loss = sum(map(abs, _convert(cut)), fmpz(0)), fmpz(2 * (degree + 1)) << degree
-    low, high = (
-        to_float(fmpq(n, fmpz(1) << (places + degree))) for n in (found - loss, found + loss)
-    )
-    return low if low == high else to_float(absolute_sum(polynomial, reach))
+    powers = _powers(reach, digits, degree)
+    cut = [c * power // divisor for c, power in zip(a, powers, strict=True)]
+    found, loss = sum(map(abs, _convert(cut)), fmpz(0)), fmpz(2 * len(a)) << degree
+    unit = fmpz(1) << (places + degree)
+    return fmpq(found - loss, unit), fmpq(found + loss, unit)
 
 
 @lru_cache(maxsize=64)

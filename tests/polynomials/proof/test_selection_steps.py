@@ -118,6 +118,38 @@ def test_margins_are_those_of_the_lemma() -> None:
     assert_equal(found, stated())
 
 
+def test_tokens_with_equal_keys_are_met_at_their_nearest() -> None:
+    """Tokens 1, 2 and 4 have the same keys, tokens 3 and 5 keys of their own; angles differ."""
+    names = ("a", "b", "c", "d", "e")
+    row = {**{name: 10 + k for k, name in enumerate(names)}, "s": 0, "t": 1}
+    reach = [Fraction(r) for r in (2, 2, 3, 2, 2)]
+    keys = [p(1, 1), p(1, 1), p(1, 1), p(1, 1), p(1, 0, 1)]
+    queries = [p(0, k + 1) for k in range(5)]
+    angles = [[Fraction((3 * i + 5 * j) % 7 + 1, 8) for j in range(5)] for i in range(5)]
+    head = HeadRun(
+        [{row[x]: p(900), 0: q, 1: p(1)} for x, q in zip(names, queries, strict=True)],
+        [{row[x]: p(1), 0: k, 1: p(0, 1)} for x, k in zip(names, keys, strict=True)],
+        *([], [], []),
+    )
+    wanted = []
+    for i in range(5):
+        lost = []
+        for j in range(5):
+            power = 2 if j == 4 else 1
+            # The query of the second row is no polynomial through zero, so that angles do not count.
+            met = (i + 1) * reach[i] * reach[j] ** power * angles[i][j] + reach[j]
+            lost.append(met)
+        own = (i + 1) * reach[i] * reach[i] ** (2 if i == 4 else 1) + reach[i]
+        wanted.append(900 - own - max(lost[j] for j in range(5) if j != i))
+    for chunk in (512, 2, 1):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(selection, "_CHUNK", chunk)
+            (found,) = _margins([head], Sizes(reach), Angles(angles))  # type: ignore[arg-type]
+            twice = _margins([head, head], Sizes(reach), Angles(angles))  # type: ignore[arg-type]
+        assert_equal(found, wanted)
+        assert [margin.tolist() for margin in twice] == [found.tolist()] * 2
+
+
 def test_rows_may_be_taken_in_any_number_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "_CHUNK", 2)
     (found,) = _margins([run_of(QUERIES, KEYS)], Sizes(REACH), Angles(PAIRS))  # type: ignore[arg-type]

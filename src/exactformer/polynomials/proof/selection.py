@@ -52,7 +52,6 @@ class SelectionProof:
         return min(values, default=None)
 
 
-@np.errstate(all="ignore")
 def prove_selection(run: SymbolicRun) -> SelectionProof:
     """Bound every margin from below; raise where one is not positive."""
     found = iter(_margins([h for b in run.blocks for h in b.heads], run.sizes, _PairBounds(run)))
@@ -96,6 +95,7 @@ class _PairBounds:
         return ((1 + cosine) / 2).or_below(1.0)
 
 
+@np.errstate(all="ignore")
 def _margins(heads: Sequence[HeadRun], sizes: Sizes, pairs: _PairBounds) -> list[Array]:
     n = len(sizes.reach)
     if n == 1:
