@@ -36,6 +36,17 @@ def test_the_bound_is_the_sum_of_the_absolute_coefficients(
     assert to_fraction(bound) == sum(map(abs, coefficients), Fraction(0))
 
 
+def test_powers_in_chebyshev_polynomials_by_hand() -> None:
+    """2t² = T_0 + T_2, 4t³ = 3T_1 + T_3, 8t⁴ = 3T_0 + 4T_2 + T_4, 16t⁵ = 10T_1 + 5T_3 + T_5."""
+    expansions = ([1], [0, 1], [1, 0, 1], [0, 3, 0, 1], [3, 0, 4, 0, 1], [0, 10, 0, 5, 0, 1])
+    for s, expansion in enumerate(expansions):
+        power = [Fraction(int(k == s)) for k in range(s + 1)]
+        whole = [Fraction(c, 2 ** max(s - 1, 0)) for c in expansion]
+        assert from_powers(power) == whole
+        assert from_powers([*power, Fraction(0), Fraction(0)]) == [*whole, 0, 0]
+    assert from_powers([]) == []
+
+
 @given(st.lists(numbers, max_size=40))
 def test_conversions_are_inverse_to_each_other(coefficients: list[Fraction]) -> None:
     assert from_powers(to_powers(coefficients)) == coefficients

@@ -51,7 +51,7 @@ def test_columns_stand_in_the_order_of_their_first_dimension() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_folded_matrix_has_every_weight_where_its_token_meets_it(seed: int) -> None:
-    """Rows of a token read its own dimensions only, as in a head."""
+    """Rows of a token read its own dimensions, and those that nobody uses."""
     rng = random.Random(seed)
     inner = [rng.choice([ALL, 0, 1, 2]) for _ in range(7)]
     outer = [rng.choice([ALL, 0, 1, 2]) for _ in range(6)]
@@ -59,7 +59,7 @@ def test_a_folded_matrix_has_every_weight_where_its_token_meets_it(seed: int) ->
         (i, j): rng.choice(WEIGHTS)
         for i, row in enumerate(outer)
         for j, column in enumerate(inner)
-        if row in (ALL, column) and rng.random() < 0.6
+        if (row == ALL or column in (ALL, row)) and rng.random() < 0.6
     }
     rows, columns = Columns.of(outer), Columns.of(inner)
     folded = FoldedMatrix.of(Matrix.of(6, 7, entries), columns, rows, 3)
@@ -82,11 +82,14 @@ def test_a_folded_matrix_has_every_weight_where_its_token_meets_it(seed: int) ->
 
 def test_rows_of_one_length_stand_together_and_empty_ones_where_they_are_wanted() -> None:
     matrix = Matrix.of(5, 3, {(0, 0): 1, (1, 0): 2, (1, 2): 1, (3, 1): 1})
-    folded = FoldedMatrix.plain(matrix, [0, 4])
+    rows, columns = Columns.plain(5), Columns.plain(3)
+    folded = FoldedMatrix.of(matrix, columns, rows, 3, [0, 4])
     assert [line.rows.tolist() for line in folded.lines] == [[0, 3], [1], [4]]
     assert [line.columns.tolist() for line in folded.lines] == [[[0], [1]], [[0, 2]], [[]]]
     assert all(len(line.which) == 1 for line in folded.lines)
     assert folded.weights == (0, 1, 2)
+    plain = FoldedMatrix.plain(matrix, [0, 4])
+    assert [line.rows.tolist() for line in plain.lines] == [[0, 3], [1], [4]]
 
 
 def sparse(
@@ -156,7 +159,7 @@ def test_who_uses_a_dimension_is_read_from_the_weights() -> None:
     """Dimension 1 is token 0's, 2 token 1's; each of the others comes to be shared in its own way."""
     constant = {(0, 1): 1, (1, 2): 1, (0, 3): 1, (0, 4): 1, (1, 4): 1, (0, 5): 1, (0, 8): 1}
     value = {(6, 1): 1, (7, 6): 1, (3, 9): 1, (9, 4): 1, (10, 11): 1}
-    head = (3, {(0, 1): 1, (0, 2): 1, (1, 1): 3}, {(1, 7): 1, (2, 2): 1}, value)
+    head = (4, {(0, 1): 1, (0, 2): 1, (1, 1): 3}, {(1, 7): 1, (2, 2): 1}, value)
     layer = {"w1": {(0, 5): 1}, "w2": {(12, 0): 1}, "b2": {(13, 0): 1}}
     block = attention_block(14, [head], units=1, **layer)  # type: ignore[arg-type]
     blueprint = hand_made(
@@ -166,8 +169,11 @@ def test_who_uses_a_dimension_is_read_from_the_weights() -> None:
     alone = {1: 0, 2: 1, 6: 0, 7: 0}
     assert dict(enumerate(folding.columns.owner)) == {d: alone.get(d, ALL) for d in range(14)}
     ((folded,),) = folding.heads
-    assert folded.columns.owner == (ALL, 0, 1)
-    assert folding.layers[0].w1.columns == folding.columns.count == 13
+    assert folded.columns.owner == (ALL, 0, 1, ALL)
+    assert folding.columns.count == 13
+    assert folding.layers[0].w1.shape == (1, 13)
+    assert folding.layers[0].w2.shape == (13, 1)
+    assert folding.layers[0].b2.shape == (13, 1)
     place = folding.columns.place
     assert folding.layers[0].w1.entries == {(0, place[5]): 1}
     assert folding.layers[0].w2.entries == {(place[12], 0): 1}

@@ -186,6 +186,12 @@ def test_without_shared_rows_a_margin_is_the_score() -> None:
     assert found.tolist() == [below(Fraction(3)), below(Fraction(5))]
 
 
+def test_a_single_token_has_no_rival() -> None:
+    head = run_of([{"s": p(0, 1)}], [{"s": p(5, 3)}])
+    margins = _margins([head, head], Sizes(REACH[:1]), Angles(PAIRS))  # type: ignore[arg-type]
+    assert [margin.tolist() for margin in margins] == [[np.inf]] * 2
+
+
 def test_what_is_left_is_rounded_down() -> None:
     loss = 2.0**-60
     assert Fraction(_left(np.array([1.0]), Upper([loss]))[0]) <= 1 - Fraction(loss)

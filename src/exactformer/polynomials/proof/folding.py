@@ -53,13 +53,12 @@ class Columns:
         (0, 1, 1, 2, 3)
         """
         used: dict[int, int] = {}
-        first: dict[tuple[int, int], int] = {}
+        first: dict[tuple[bool, int], int] = {}
         place = []
-        for dimension, token in enumerate(owner):
-            rank = dimension if token == ALL else used.get(token, 0)
+        for token in owner:
+            rank = used.get(token, 0)
             used[token] = rank + 1
-            key = (0 if token == ALL else 1, rank)
-            place.append(first.setdefault(key, len(first)))
+            place.append(first.setdefault((token == ALL, rank), len(first)))
         return cls(tuple(place), tuple(owner), len(first))
 
     @property
@@ -106,7 +105,7 @@ class FoldedMatrix:
         also: Iterable[int] = (),
     ) -> FoldedMatrix:
         """Fold a matrix from columns ``inner`` to rows ``outer``."""
-        numbers = {(0, 1): 0}
+        numbers: dict[tuple[int, int], int] = {}
         weights = [Fraction(0)]
         entries: dict[int, dict[int, list[tuple[int, int]]]] = {}
         for i, j, value in matrix:
