@@ -1,14 +1,14 @@
 """Changes of the proofs for polynomials that change no verdict, each with the reason."""
 
 _BOUNDS = "polynomials/proof/literal_rounding.py"
-_SYMBOLIC = "polynomials/proof/symbolic.py"
-_ONE = "Multiplies by one, or adds zero, where the polynomial was kept as it is."
 _SOFTMAX = "polynomials/proof/softmax_symbolic.py"
 _SAME_TWICE = "Found again instead of being looked up: the same numbers."
 _ZERO = "Adds a zero."
 _SELECTION = "polynomials/proof/selection.py"
+_FOLDING = "polynomials/proof/folding.py"
+_SHARING = "polynomials/proof/sharing.py"
 _MAGNITUDES = "polynomials/proof/magnitudes.py"
-_POWERS = "entry[0] != 0 or sum((a != 0 for a in entry.coeffs())) > 1"
+_POWERS = "entry[0] == 0 and sum((a != 0 for a in entry.coeffs())) <= 1"
 _POWER = "The bound of a power is found the long way: the same rational, rounded once."
 _PUSHED = "A sum of upper bounds is pushed out further than this."
 
@@ -24,34 +24,33 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "_CHUNK",
         "512 → 511",
     ): "Rows are taken so many at a time, not otherwise.",
-    (_SELECTION, "_slopes", f"{_POWERS} → True"): _POWER,
+    (_SELECTION, "_margins", "cosines is None → True"): _SAME_TWICE,
+    (_SELECTION, "_margins", "key not in nearest → True"): _SAME_TWICE,
+    (_SELECTION, "_Rests.of", "id(entry) not in self._known → True"): _SAME_TWICE,
+    (_FOLDING, "Columns.of", "token == ALL → token != ALL"): "A label of two kinds of columns.",
     (
-        _SELECTION,
-        "_slopes",
-        "sum((a != 0 for a in entry.coeffs())) > 1 → sum((a != 0 for a in entry.coeffs())) >= 1",
+        _FOLDING,
+        "FoldedMatrix.plain",
+        "1 → 0",
+    ): "No weight of a plain matrix is one token's, so none is told how many there are.",
+    (_MAGNITUDES, "_slope", f"{_POWERS} → False"): _POWER,
+    (
+        _MAGNITUDES,
+        "_slope",
+        "sum((a != 0 for a in entry.coeffs())) <= 1 → sum((a != 0 for a in entry.coeffs())) < 1",
     ): _POWER,
-    (_SELECTION, "_slopes", "1 → 0"): _POWER,
+    (_MAGNITUDES, "_slope", "1 → 0"): _POWER,
     (_MAGNITUDES, "largest", "c != 0 → True"): _POWER,
     (_MAGNITUDES, "largest", "len(terms) == 1 → False"): _POWER,
-    (_MAGNITUDES, "Sizes._lookup", "key not in self._known → True"): _SAME_TWICE,
+    (_MAGNITUDES, "Sizes._find", "key not in self._known → True"): _SAME_TWICE,
     (_MAGNITUDES, "Sizes.tables", "key not in self._streams → True"): _SAME_TWICE,
     (_MAGNITUDES, "CoordinateSizes._sum", "above(size(j)) → abs(float(size(j)))"): _PUSHED,
     ("polynomials/proof/identity.py", "_output", "coefficient != 0 → True"): _ZERO,
-    (
-        _SYMBOLIC,
-        "run_symbolic",
-        "feature + to_fmpq(at_centre) if at_centre else feature → feature + to_fmpq(at_centre)",
-    ): _ONE,
-    (
-        _SYMBOLIC,
-        "_apply",
-        "entry if weight == 1 else entry * to_fmpq(weight) → entry * to_fmpq(weight)",
-    ): _ONE,
-    (_SYMBOLIC, "_apply", "1 → 0"): _ONE + " No matrix holds a zero.",
     (_SOFTMAX, "_run_block.project", "key not in projections → True"): _SAME_TWICE,
     (_SOFTMAX, "Ranges.of", "id(entry) not in known → True"): _SAME_TWICE,
-    (_SOFTMAX, "_Sharing.scaled", "weight == 1 → False"): "Multiplies by one.",
-    (_BOUNDS, "Analysis.weight", "value not in self.rounded → True"): _SAME_TWICE,
+    (_SHARING, "Sharing.scaled", "weight == 1 → False"): "Multiplies by one.",
+    (_SHARING, "Sharing._find", "key not in self._known → True"): _SAME_TWICE,
+    (_BOUNDS, "Analysis.weight", "key not in self.rounded → True"): _SAME_TWICE,
     (
         _BOUNDS,
         "_carried",

@@ -105,7 +105,19 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "polynomials/run/test_closed_form_module.py",
             _SEARCH,
         ),
-        "polynomials/proof/literal_rounding.py": (*_ROUNDING, *_SOFTMAX, _SEARCH),
+        "polynomials/proof/folding.py": ("polynomials/proof/test_folding.py", *_ROUNDING, _SEARCH),
+        "polynomials/proof/sharing.py": (
+            "polynomials/proof/test_softmax_symbolic.py",
+            "polynomials/proof/test_symbolic.py",
+            *_CERTIFICATES,
+            _SEARCH,
+        ),
+        "polynomials/proof/literal_rounding.py": (
+            *_ROUNDING,
+            "polynomials/proof/test_folding.py",
+            *_SOFTMAX,
+            _SEARCH,
+        ),
         "polynomials/proof/closed_form_rounding.py": (
             "polynomials/proof/test_closed_form_rounding.py",
             "polynomials/proof/test_worst_closed_form.py",

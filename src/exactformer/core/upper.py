@@ -177,9 +177,12 @@ def gamma(roundings: Upper | ArrayLike, unit: float) -> Upper:
 
 def above(value: Fraction) -> float:
     """Return a float64 at least |value|; zero only for zero."""
-    if value == 0:
-        return 0.0
-    return max(nextafter(abs(to_float(value)), inf), _SMALLEST)
+    return next_above(abs(to_float(value))) if value else 0.0
+
+
+def next_above(nearest: float) -> float:
+    """Return a float64 at least a positive number of which this is the nearest."""
+    return max(nextafter(nearest, inf), _SMALLEST)
 
 
 def float_above(value: Fraction) -> float:

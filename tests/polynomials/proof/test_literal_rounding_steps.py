@@ -20,6 +20,7 @@ from exactformer.core.layers import IDENTITY, RELU, PiecewiseLinear, Readout
 from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Upper, above, below
 from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.proof.folding import Columns, FoldedMatrix
 from exactformer.polynomials.proof.literal_rounding import (
     Analysis,
     Entries,
@@ -284,11 +285,12 @@ def test_a_margin_that_the_errors_of_scores_use_up_is_no_margin(name: str, token
     block = attention_block(4, [(3, query, key, {(0, 3): 1})])
     blueprint = hand_made({(0, 0): 1, (1, 0): 1}, 2, 1, 4, places, [block], {(0, 0): 1})
     run = run_symbolic(blueprint, Fraction(1))
-    steps, (head,) = Analysis(run, FORMATS[name]), blueprint.blocks[0].attention.heads
+    steps, ((head,),) = Analysis(run, FORMATS[name]), run.folding.heads
     stream, made = steps.embedding(), run.blocks[0].heads[0]
     own, other = steps.scores(
-        steps.entries(made.queries, steps.linear(head.query, stream)),
-        steps.entries(made.keys, steps.linear(head.key, stream)),
+        steps.entries(made.queries, steps.linear(head.query, stream), head.columns),
+        steps.entries(made.keys, steps.linear(head.key, stream), head.columns),
+        head.columns.private,
     )
     assert own.nonzero.all()
     assert other.nonzero.all()
@@ -388,7 +390,8 @@ def test_a_linear_map_errs_by_its_formula(seed: int) -> None:
                 own += PAPER.weighted(term, weight, exact, *masks)
                 absolute, count = absolute + term, count + (term > 0)
             wanted.append(own + PAPER.sum(count, absolute))
-        assert_above(steps.linear(matrix, stream, extra if given else None), wanted, CLOSE)
+        folded = FoldedMatrix.plain(matrix, given)
+        assert_above(steps.linear(folded, stream, extra if given else None), wanted, CLOSE)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -418,7 +421,7 @@ def test_scores_err_by_their_formula(seed: int) -> None:
                 across, met = across + both * top[r], met + (both * top[r] > 0)
         mine.append(own + PAPER.sum(count, absolute))
         others.append(other + PAPER.sum(met, across))
-    found = steps.scores(queries, keys)
+    found = steps.scores(queries, keys, np.zeros(rows, bool))
     assert_above(found[0], mine, CLOSE)
     assert_above(found[1], others, CLOSE)
 
@@ -535,16 +538,16 @@ def test_attention_errs_by_its_formula() -> None:
     """Each head adds score·value: errors of either, and of the product, and of the sum."""
     blueprint, stream = two_tokens()
     steps = Analysis(run_symbolic(blueprint, Fraction(1)), HALF)
-    block, layer = steps.run.blocks[0], blueprint.blocks[0].attention
+    block, (heads,) = steps.run.blocks[0], steps.folding.heads
     _, error, absolute = tables(stream)
     count = [[int(value > 0) for value in row] for row in absolute]
     units = 0
-    for head, made in zip(layer.heads, block.heads, strict=True):
-        queries = steps.entries(made.queries, steps.linear(head.query, stream))
-        keys = steps.entries(made.keys, steps.linear(head.key, stream))
+    for head, made in zip(heads, block.heads, strict=True):
+        queries = steps.entries(made.queries, steps.linear(head.query, stream), head.columns)
+        keys = steps.entries(made.keys, steps.linear(head.key, stream), head.columns)
         values = steps.entries(made.values, steps.linear(head.value, stream))
-        slips = fractions(steps.scores(queries, keys)[0])
-        scores = fractions(steps.run.sizes.table([{0: w} for w in made.weights], 1))
+        slips = fractions(steps.scores(queries, keys, head.columns.private)[0])
+        scores = fractions(steps.run.sizes.column(made.weights))
         _, wrong, seen = tables(values)
         for i, c in product(range(2), range(6)):
             slip, score, unit = slips[i], scores[i], bool(values.unit[i, c])
@@ -556,7 +559,7 @@ def test_attention_errs_by_its_formula() -> None:
             units += unit and term > 0
     assert units
     assert {0, 1, 2, 3} <= {m for row in count for m in row}
-    size = table(steps.run.sizes.table(block.attended, 6))
+    size = table(steps.run.sizes.table(block.attended, steps.folding.columns))
     wanted = [
         PAPER.summed(error[i][c], absolute[i][c], count[i][c], size[i][c])
         for i, c in product(range(2), range(6))
@@ -577,22 +580,23 @@ def test_a_layer_errs_by_its_formula(activation: PiecewiseLinear) -> None:
     wrong = rng.uniform(1, 2, (2, 6)) * 2.0**-9
     wrong[:, 3], wrong[0, 0] = 0, 0.25
     stream = steps.entries(made.attended, Upper(wrong))
-    raw = steps.linear(layer.w1, stream, layer.b1)
-    hidden = steps.entries(made.hidden, steps._activate(layer, made, raw))
+    inwards, outwards = FoldedMatrix.plain(layer.w1, layer.b1.by_row), FoldedMatrix.plain(layer.w2)
+    raw = steps.linear(inwards, stream, layer.b1)
+    hidden = steps.entries(made.hidden, steps._activate(layer, made, raw), Columns.plain(4))
     follows = steps._follows(layer, made, raw)
     if activation == RELU:
         assert follows.tolist() == [[False, True, True, False], [True, True, True, False]]
         assert not hidden.error.nonzero[:, 3].any()
         assert raw.nonzero[:, 3].all()
-    arising = table(steps.linear(layer.w1, stream.clean, layer.b1))
+    arising = table(steps.linear(inwards, stream.clean, layer.b1))
     passed = table(hidden.error)
     own = [[arising[i][j] if follows[i, j] else passed[i][j] for j in range(4)] for i in range(2)]
     given = Upper([[float(value) for value in row] for row in own])
     after = Entries(hidden.computed, given, hidden.unit, hidden.safe)
-    change = table(steps.linear(layer.w2, after))
+    change = table(steps.linear(outwards, after))
     error = table(_carried(layer, follows, stream.error))
     absolute, inner = tables(stream)[2], tables(hidden)[2]
-    size, wanted, counts = table(steps.run.sizes.table(made.output, 6)), [], set()
+    size, wanted, counts = table(steps.run.sizes.table(made.output, Columns.plain(6))), [], set()
     for i, c in product(range(2), range(6)):
         bias, rounded, _ = weight_of(steps, layer.b2[c, 0])
         terms = [Fraction(steps.weight(w)[0]) * inner[i][j] for j, w in layer.w2.by_row.get(c, [])]

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exactformer.core.domain import root_above
-from exactformer.polynomials.proof.magnitudes import Sizes, largest
-from exactformer.polynomials.proof.symbolic import value_range
+from exactformer.polynomials.proof.folding import Columns
+from exactformer.polynomials.proof.magnitudes import Sizes, largest, value_range
 
 
 def covers(bound: float, exact: Fraction) -> bool:
@@ -61,7 +61,7 @@ def test_monomials_have_exact_sizes() -> None:
 def test_entries_that_are_constants_are_known_as_such() -> None:
     texts = [[-2], [2, 1], [0, 1], [fmpq(1, 3)], [fmpq(10) ** 400]]
     entries = dict(enumerate(map(fmpq_poly, texts)))
-    _, constants = Sizes([Fraction(1)]).tables([entries], len(entries))
+    _, constants = Sizes([Fraction(1)]).tables([entries], Columns.plain(len(entries)))
     assert constants.tolist() == [[2, 0, 0, 0, 0]]
 
 

@@ -114,13 +114,45 @@ def assert_equal(found: Any, wanted: list[Fraction]) -> None:
 
 
 def test_margins_are_those_of_the_lemma() -> None:
-    found = _margins(run_of(QUERIES, KEYS), Sizes(REACH), Angles(PAIRS))  # type: ignore[arg-type]
+    (found,) = _margins([run_of(QUERIES, KEYS)], Sizes(REACH), Angles(PAIRS))  # type: ignore[arg-type]
     assert_equal(found, stated())
+
+
+def test_tokens_with_equal_keys_are_met_at_their_nearest() -> None:
+    """Tokens 1, 2 and 4 have the same keys, tokens 3 and 5 keys of their own; angles differ."""
+    names = ("a", "b", "c", "d", "e")
+    row = {**{name: 10 + k for k, name in enumerate(names)}, "s": 0, "t": 1}
+    reach = [Fraction(r) for r in (2, 2, 3, 2, 2)]
+    keys = [p(1, 1), p(1, 1), p(1, 1), p(1, 1), p(1, 0, 1)]
+    queries = [p(0, k + 1) for k in range(5)]
+    angles = [[Fraction((3 * i + 5 * j) % 7 + 1, 8) for j in range(5)] for i in range(5)]
+    head = HeadRun(
+        [{row[x]: p(900), 0: q, 1: p(1)} for x, q in zip(names, queries, strict=True)],
+        [{row[x]: p(1), 0: k, 1: p(0, 1)} for x, k in zip(names, keys, strict=True)],
+        *([], [], []),
+    )
+    wanted = []
+    for i in range(5):
+        lost = []
+        for j in range(5):
+            power = 2 if j == 4 else 1
+            # The query of the second row is no polynomial through zero, so that angles do not count.
+            met = (i + 1) * reach[i] * reach[j] ** power * angles[i][j] + reach[j]
+            lost.append(met)
+        own = (i + 1) * reach[i] * reach[i] ** (2 if i == 4 else 1) + reach[i]
+        wanted.append(900 - own - max(lost[j] for j in range(5) if j != i))
+    for chunk in (512, 2, 1):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(selection, "_CHUNK", chunk)
+            (found,) = _margins([head], Sizes(reach), Angles(angles))  # type: ignore[arg-type]
+            twice = _margins([head, head], Sizes(reach), Angles(angles))  # type: ignore[arg-type]
+        assert_equal(found, wanted)
+        assert [margin.tolist() for margin in twice] == [found.tolist()] * 2
 
 
 def test_rows_may_be_taken_in_any_number_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "_CHUNK", 2)
-    found = _margins(run_of(QUERIES, KEYS), Sizes(REACH), Angles(PAIRS))  # type: ignore[arg-type]
+    (found,) = _margins([run_of(QUERIES, KEYS)], Sizes(REACH), Angles(PAIRS))  # type: ignore[arg-type]
     assert_equal(found, stated())
 
 
@@ -131,7 +163,7 @@ def test_constants_are_taken_apart_where_half_their_spread_is_less(constant: Fra
     constants = (constant, constant, 0)
     keys = [{name: p(1), "s": p(c, 1)} for name, c in zip(POSITIONS, constants, strict=True)]
     sizes = Sizes([Fraction(1), Fraction(1), Fraction(3)])
-    found = _margins(run_of(queries, keys), sizes, Angles([[Fraction(1)] * 3] * 3))  # type: ignore[arg-type]
+    (found,) = _margins([run_of(queries, keys)], sizes, Angles([[Fraction(1)] * 3] * 3))  # type: ignore[arg-type]
     if constant >= 4:
         loss = [1 + constant + 3, 1 + constant + 3, 3 + constant + 1]
     else:
@@ -144,14 +176,20 @@ def test_slopes_of_sums_of_powers_are_not_their_sizes() -> None:
     queries = [{name: p(100), "s": p(0, 1, 1, Fraction(-4, 3))} for name in ("a", "b")]
     keys = [{name: p(1), "s": p(0, 1)} for name in ("a", "b")]
     half = [[Fraction(1, 2)] * 2] * 2
-    found = _margins(run_of(queries, keys), Sizes([Fraction(1)] * 2), Angles(half))  # type: ignore[arg-type]
+    (found,) = _margins([run_of(queries, keys)], Sizes([Fraction(1)] * 2), Angles(half))  # type: ignore[arg-type]
     assert_equal(found, [100 - Fraction(4, 3) - 1] * 2)
 
 
 def test_without_shared_rows_a_margin_is_the_score() -> None:
     queries, keys = [{"a": p(3)}, {"b": p(5)}], [{"a": p(1)}, {"b": p(1)}]
-    found = _margins(run_of(queries, keys), Sizes(REACH[:2]), Angles(PAIRS))  # type: ignore[arg-type]
+    (found,) = _margins([run_of(queries, keys)], Sizes(REACH[:2]), Angles(PAIRS))  # type: ignore[arg-type]
     assert found.tolist() == [below(Fraction(3)), below(Fraction(5))]
+
+
+def test_a_single_token_has_no_rival() -> None:
+    head = run_of([{"s": p(0, 1)}], [{"s": p(5, 3)}])
+    margins = _margins([head, head], Sizes(REACH[:1]), Angles(PAIRS))  # type: ignore[arg-type]
+    assert [margin.tolist() for margin in margins] == [[np.inf]] * 2
 
 
 def test_what_is_left_is_rounded_down() -> None:
@@ -184,8 +222,8 @@ def test_the_spread_of_constants_is_rounded_up() -> None:
 def test_the_smallest_margin_of_every_head_must_be_positive(
     monkeypatch: pytest.MonkeyPatch, margins: list[list[float]], token: str | None
 ) -> None:
-    given = iter(map(np.array, margins))
-    monkeypatch.setattr(selection, "_margins", lambda *_: next(given))
+    given = [np.array(margin) for margin in margins]
+    monkeypatch.setattr(selection, "_margins", lambda *_: given)
     monkeypatch.setattr(selection, "_PairBounds", lambda run: None)
     block = SimpleNamespace(heads=margins)
     run: Any = SimpleNamespace(blocks=[block], sizes=None, blueprint=SimpleNamespace(domain="D"))

@@ -223,8 +223,9 @@ def test_projections_inherit_errors_and_add_their_own(name: str) -> None:
     steps, stream = prepared(name)
     for h, head in enumerate(RUN.blueprint.blocks[0].attention.heads):
         tokens = BLOCK.heads[h].queries.tokens
-        found, arising = steps.projected(head.query, tokens, stream)
-        assert_above(arising, exact(steps.linear(head.query, stream.clean)), Fraction(0))
+        folded = RUN.folding.heads[0][h].query
+        found, arising = steps.projected(folded, tokens, stream)
+        assert_above(arising, exact(steps.linear(folded, stream.clean)), Fraction(0))
         wanted = exact(arising)
         for row, column, value in head.query:
             stored = Fraction(steps.weight(value)[0])
@@ -260,7 +261,7 @@ def test_a_logit_errs_by_its_products_and_their_sum(name: str) -> None:
 def test_logits_as_large_as_a_format_holds_are_refused(name: str) -> None:
     """Attended ones by their own sum; masked ones, which have no sum of their own, by all sums."""
     steps, stream = prepared(name)
-    head, matrices = BLOCK.heads[0], RUN.blueprint.blocks[0].attention.heads[0]
+    head, matrices = BLOCK.heads[0], RUN.folding.heads[0][0]
     queries, _ = steps.projected(matrices.query, head.queries.tokens, stream)
     keys, _ = steps.projected(matrices.key, head.keys.tokens, stream)
     none = Upper.zeros(queries.size.shape)
@@ -314,7 +315,7 @@ def test_leakage_is_the_weight_of_whatever_is_masked(
 ) -> None:
     run = made(masks)
     steps, stream = prepared(name, run)
-    head, matrices = run.shared[0].heads[1], run.blueprint.blocks[0].attention.heads[1]
+    head, matrices = run.shared[0].heads[1], run.folding.heads[0][1]
     queries, _ = steps.projected(matrices.query, head.queries.tokens, stream)
     keys, _ = steps.projected(matrices.key, head.keys.tokens, stream)
     with mp.workprec(3000):
@@ -334,7 +335,7 @@ def test_tokens_are_masked_by_eight_at_least(
 ) -> None:
     """A logit is taken upwards twice, by the noise and by the difference, and may then be −8."""
     steps, stream = prepared("float32")
-    head, matrices = BLOCK.heads[0], RUN.blueprint.blocks[0].attention.heads[0]
+    head, matrices = BLOCK.heads[0], RUN.folding.heads[0][0]
     queries, _ = steps.projected(matrices.query, head.queries.tokens, stream)
     none = Upper.zeros(queries.size.shape)
     still = replace(queries, size=none, error=none)
@@ -402,7 +403,7 @@ def test_interval_ends_move_outwards() -> None:
 def test_a_head_errs_as_its_formula_says(name: str) -> None:
     steps, stream = prepared(name)
     z = Upper(rng.uniform(0.5, 1, 4))
-    for h, matrices in enumerate(RUN.blueprint.blocks[0].attention.heads):
+    for h, matrices in enumerate(RUN.folding.heads[0]):
         head = BLOCK.heads[h]
         found = steps.head(matrices, head, z, stream, "here")
         queries, from_queries = steps.projected(matrices.query, head.queries.tokens, stream)
@@ -410,7 +411,7 @@ def test_a_head_errs_as_its_formula_says(name: str) -> None:
         mass = exact(steps.leaking(head, queries, keys, "here"))
         arising = exact(steps.linear(matrices.value, stream.clean))
         brought = np.full((3, 4, W), Fraction(0))
-        for row, column, value in matrices.value:
+        for row, column, value in RUN.blueprint.blocks[0].attention.heads[h].value:
             stored = Fraction(steps.weight(value)[0])
             brought[:, :, row] += stored * exact(stream.errors)[:, :, column]
         values = np.array([[v.get(d, Fraction(0)) for d in range(W)] for v in head.values])
@@ -451,7 +452,7 @@ def test_a_block_adds_up_what_its_products_and_heads_do(name: str) -> None:
     for factors in BLOCK.products:
         heads = [BLOCK.heads[h] for h in factors.heads]
         carried = steps.carried(factors, heads[0], stream)
-        reach = RUN.sizes.table([{0: p} for p in factors.differences], 1)[:, 0]
+        reach = RUN.sizes.column(factors.differences)[:, 0]
         z = reach + carried.sum(0)
         for i, p in enumerate(heads[0].partner):
             for d in range(W) if p != ALONE else ():
@@ -463,11 +464,11 @@ def test_a_block_adds_up_what_its_products_and_heads_do(name: str) -> None:
                 errors[:, i, d] += abs(seen.slope) * exact(carried)[:, i]
                 errors[0, i, d] += Fraction(float(seen.truncation(z)[i]))
         for h, head in zip(factors.heads, heads, strict=True):
-            matrices = RUN.blueprint.blocks[0].attention.heads[h]
+            matrices = RUN.folding.heads[0][h]
             noise = steps.head(matrices, head, z, stream, "here")
             errors, absolute = errors + exact(noise.errors), absolute + exact(noise.size)
             count += noise.size.nonzero
-    size = exact(RUN.sizes.table(BLOCK.output, W)) + errors.sum(0)
+    size = exact(RUN.sizes.table(BLOCK.output, RUN.folding.columns)) + errors.sum(0)
     none = Upper.zeros((4, W))
     bounds = (Upper(part.astype(float)) for part in (absolute, size))
     errors[2] += exact(steps._summed(none, next(bounds), count, next(bounds)))

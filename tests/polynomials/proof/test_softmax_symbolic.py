@@ -22,6 +22,7 @@ from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions.softmax import softmax
 from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
 from exactformer.polynomials.proof.identity import prove_identity
+from exactformer.polynomials.proof.sharing import Sharing
 from exactformer.polynomials.proof.softmax_symbolic import (
     ALONE,
     Projection,
@@ -31,7 +32,6 @@ from exactformer.polynomials.proof.softmax_symbolic import (
     _differences,
     _form,
     _live_dimensions,
-    _Sharing,
     _split,
     is_softmax,
     run_softmax,
@@ -261,14 +261,14 @@ def test_heads_of_one_product_share_with_the_same_tokens() -> None:
     (head,), (factors,) = run.shared[0].heads, run.shared[0].products
     other = replace(head, partner=np.array([2, ALONE, ALONE]))
     with pytest.raises(CertificationError, match="block 7: heads of one product share with diff"):
-        _differences(factors.form, [head, other], run.tokens, _Sharing(), 7)
+        _differences(factors.form, [head, other], run.tokens, Sharing(), 7)
 
 
 def test_the_product_is_the_form_of_a_token_and_how_its_partner_differs() -> None:
     """z = s_i[a] (s_i[c] − s_p[c]), zero for those alone; with the wrong scale it is refused."""
     run = run_softmax(sharing({}, {}), Ball(Fraction(1)))
     (head,) = run.shared[0].heads
-    t, shared = fmpq_poly([0, 1]), _Sharing()
+    t, shared = fmpq_poly([0, 1]), Sharing()
     own, partner, sink = run.tokens
     own, partner = own | {5: fmpq_poly([3])}, partner | {0: fmpq_poly([2]), 5: fmpq_poly([7])}
     sink = sink | {0: fmpq_poly([5])}
@@ -301,7 +301,7 @@ def test_an_answer_is_the_mean_of_two_values_moved_by_the_product() -> None:
     head = replace(head, values=values, scale=scale, focus=np.array([0, 0, 0]))
     t = fmpq_poly([0, 1])
     output: list[dict[int, fmpq_poly]] = [{4: t}, {}, {}]
-    _attend(head, [t, fmpq_poly([]), fmpq_poly([])], output, _Sharing())
+    _attend(head, [t, fmpq_poly([]), fmpq_poly([])], output, Sharing())
     assert output[0] == {
         2: fmpq_poly([4]),
         3: fmpq_poly([fmpq(7, 2), fmpq(-7, 8)]),
@@ -320,7 +320,7 @@ def test_constants_that_float64_holds_are_split_from_what_varies() -> None:
 
 
 def test_what_tokens_have_in_common_is_found_once() -> None:
-    shared, a, b = _Sharing(), fmpq_poly([1, 2]), fmpq_poly([3, 4])
+    shared, a, b = Sharing(), fmpq_poly([1, 2]), fmpq_poly([3, 4])
     for find in (shared.product, shared.added):
         assert find(a, b) is find(a, b)
     assert shared.product(a, b) == a * b

@@ -104,6 +104,8 @@ def _merged(
     a: Exponents, vectors: Iterator[tuple[Exponents, Direction]], denominator: int
 ) -> Polarised:
     s = sum(a)
+    if s in a:  # a power of one variable: what all its directions merge into
+        return {tuple(e // s for e in a): fmpq(1)}
     scale = fmpq(1, factorial(s) * denominator**s)
     weights: Polarised = {}
     for k, vector in vectors:

@@ -33,7 +33,7 @@ from exactformer.core.formats import FORMATS, FloatFormat
 from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Upper, above, gamma
 from exactformer.polynomials.proof.literal_rounding import OverflowsError, RoundingBound
-from exactformer.polynomials.proof.magnitudes import CoordinateSizes
+from exactformer.polynomials.proof.magnitudes import CoordinateSizes, alike
 from exactformer.polynomials.run.closed_form import Basis, FusedForm
 
 
@@ -146,17 +146,20 @@ def _feature_errors(form: FusedForm, domain: Domain, to: FloatFormat) -> Upper:
     rows, sizes = form.features.by_row, CoordinateSizes(domain, centred=True)
     wide = arithmetic_format(to)
     F, change = _tables(form.features, to)
-    columns = [[j for j, _ in rows.get(i, [])] for i in range(len(F))]
+    counts = [len(rows.get(i, ())) for i in range(len(F))]
 
     def totals(weights: Upper) -> Upper:
         """Bound Σ_j w_j |x_j − c_j| for every row."""
-        return Upper.stack(sizes.absolute(own, weights[i, own]) for i, own in enumerate(columns))
+        found = Upper.zeros(len(F))
+        for own, columns, _ in alike(form.features):
+            found[own] = sizes.absolute(columns, weights[own[:, None], columns])
+        return found
 
     products, moved = totals(F), totals(change)
     if form.centre:  # y = x − c errs by u·|y|, and by (1 + u)·|ĉ − c|
         shifted = (F * np.array([_rounded(c, to)[1] for c in form.centre])).sum(1)
         moved += wide.unit * (products + shifted) + shifted
-    noise = gamma([len(own) for own in columns], wide.unit) * (products + moved)
+    noise = gamma(counts, wide.unit) * (products + moved)
     # Underflow of F_ij·y_j costs tiny·(1 + |F_ij|), that of y_j and of a sum 3·tiny each (what F_ij
     # loses is in its change); later roundings at most double it.
     return moved + noise + 8 * wide.tiny * (1 + F).where(F.nonzero).sum(1)

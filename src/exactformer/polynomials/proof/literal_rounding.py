@@ -9,6 +9,8 @@ processors do: a product a·b then errs by at most tiny·(1 + |a| + |b|), a sum 
 For every entry of the stream two numbers are carried: ``size`` ≥ |exact value| on the domain (from the
 polynomials of :mod:`symbolic`) and ``error`` ≥ |computed − exact|, both of a type that rounds up. No
 sum may come near the largest number even in absolute terms, so that no order of summation overflows.
+Tables are folded (:mod:`exactformer.polynomials.proof.folding`): dimensions that no two tokens share
+stand in one column.
 """
 
 from __future__ import annotations
@@ -27,8 +29,10 @@ from exactformer.core.formats import FloatFormat
 from exactformer.core.layers import RELU, FeedForward, Readout
 from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Mask, Upper, above, below, gamma
-from exactformer.polynomials.proof.magnitudes import CoordinateSizes
-from exactformer.polynomials.proof.symbolic import BlockRun, SymbolicRun, Token, value_range
+from exactformer.polynomials.proof.folding import Columns, FoldedMatrix
+from exactformer.polynomials.proof.magnitudes import CoordinateSizes, alike
+from exactformer.polynomials.proof.sharing import Token
+from exactformer.polynomials.proof.symbolic import BlockRun, SymbolicRun
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,8 @@ class Analysis:
         self.limit = float(target.largest) / 2
         # Underflow of a product and of a sum, with room for what later roundings add to it.
         self.underflow, self.flush = 2 * target.tiny, 4 * target.tiny
-        self.width = run.blueprint.width
-        self.rounded: dict[Fraction, tuple[float, float, bool]] = {}
+        self.folding, self.width = run.folding, run.blueprint.width
+        self.rounded: dict[tuple[int, int], tuple[float, float, bool]] = {}
 
     def walk(self, margins: Sequence[Sequence[Array]]) -> RoundingBound:
         """Follow the stream from the input to the outputs."""
@@ -113,7 +117,7 @@ class Analysis:
         for b, block in enumerate(self.run.blocks):
             attended = self.attention(b, block, stream, margins[b])
             stream = self.feed_forward(b, block, attended)
-        outputs = self.run.blueprint.readouts
+        outputs = self.folding.readouts
         return RoundingBound.worst(self.readout(readout, stream) for readout in outputs)
 
     def gamma(self, roundings: Upper | ArrayLike) -> Upper:
@@ -127,24 +131,27 @@ class Analysis:
 
     def weight(self, value: Fraction) -> tuple[float, float, bool]:
         """Return |fl(w)|, |fl(w) − w| and whether products with fl(w) are exact, underflow apart."""
-        if value not in self.rounded:
+        key = value.numerator, value.denominator  # whose hashes are quick, unlike a Fraction's
+        if key not in self.rounded:
             nearest = self.format.round(value)
             if nearest is None:
                 raise OverflowsError(f"a weight is beyond {self.format.name}'s largest number")
             exact = _is_power_of_two(nearest)
             flushed = abs(nearest) < Fraction(self.tiny)  # it may be read as zero
             change = above(value if flushed else nearest - value)
-            self.rounded[value] = above(nearest), change, exact
-        return self.rounded[value]
+            self.rounded[key] = above(nearest), change, exact
+        return self.rounded[key]
 
     def weights(self, values: Iterable[Fraction], *shape: int) -> tuple[Upper, Upper, Mask]:
         """Return the same of many weights, as tables of a shape."""
         found = np.array([self.weight(value) for value in values], dtype=float).reshape(*shape, 3)
         return Upper(found[..., 0]), Upper(found[..., 1]), found[..., 2] > 0
 
-    def entries(self, tokens: Sequence[Token], error: Upper) -> Entries:
-        """Attach the sizes of exact values to errors."""
-        size, constant = self.run.sizes.tables(tokens, error.shape[1])
+    def entries(
+        self, tokens: Sequence[Token], error: Upper, columns: Columns | None = None
+    ) -> Entries:
+        """Attach the sizes of exact values to errors, by default in the columns of the stream."""
+        size, constant = self.run.sizes.tables(tokens, columns or self.folding.columns)
         self.fits(size + error)
         exact = ~error.nonzero
         unit = exact & (constant >= 1) & (np.frexp(constant)[0] == 0.5)
@@ -170,39 +177,34 @@ class Analysis:
 
     def embedding(self) -> Entries:
         """t = F·x − F·c, summed in any order; of x only its absolute size on the domain counts."""
-        embedding, tokens = self.run.blueprint.embedding, self.run.blueprint.tokens
-        error, count = Upper.zeros((tokens, self.width)), np.zeros(tokens)
+        embedding, columns = self.run.blueprint.embedding, self.folding.columns
+        tokens, feature = self.run.blueprint.tokens, columns.place[embedding.dimension]
+        error, count = Upper.zeros((tokens, columns.count)), np.zeros(tokens)
         own, absolute = Upper.zeros(tokens), Upper.zeros(tokens)
         for i, dimension, value in embedding.constant:
-            weight, error[i, dimension], _ = self.weight(value)
+            weight, error[i, columns.place[dimension]], _ = self.weight(value)
             if dimension == embedding.dimension:
                 absolute[i], count[i] = weight, weight > 0
         sizes = CoordinateSizes(self.run.domain)
-        for i, row in embedding.features.by_row.items():
-            columns = [j for j, _ in row]
-            weights, changes, exact = self.weights((value for _, value in row), len(row))
-            own[i] = sizes.absolute(columns, changes) + self.underflow * (1 + weights).sum()
-            absolute[i] += sizes.absolute(columns, weights)
-            count[i] += len(row) + (not exact.all())
+        for rows, coordinates, values in alike(embedding.features):
+            weights, changes, exact = self.weights(values, *coordinates.shape)
+            own[rows] = sizes.absolute(coordinates, changes) + self.underflow * (1 + weights).sum(1)
+            absolute[rows] = absolute[rows] + sizes.absolute(coordinates, weights)
+            count[rows] += coordinates.shape[1] + ~exact.all(axis=1)
         self.fits(absolute)
-        error[:, embedding.dimension] += own + self.sum_noise(count, absolute)
+        error[:, feature] += own + self.sum_noise(count, absolute)
         return self.entries(self.run.tokens, error)
 
-    def linear(self, matrix: Matrix, stream: Entries, extra: Matrix | None = None) -> Upper:
+    def linear(self, matrix: FoldedMatrix, stream: Entries, extra: Matrix | None = None) -> Upper:
         """Return the error of W·z (+ b) for every token, any order of summation."""
-        rows, error = dict(matrix.by_row), Upper.zeros((len(stream.size), matrix.rows))
+        error = Upper.zeros((len(stream.size), matrix.rows))
         biases, wrong = Upper.zeros(matrix.rows), Upper.zeros(matrix.rows)
         for i, _, value in () if extra is None else extra:
             biases[i], wrong[i], _ = self.weight(value)
-            rows.setdefault(i, [])
-        alike: dict[int, list[int]] = {}  # rows by the number of their entries
-        for r, row in rows.items():
-            alike.setdefault(len(row), []).append(r)
-        for length, members in alike.items():
-            entries = [entry for r in members for entry in rows[r]]
-            shape, bias = (len(members), length), biases[members]
-            weight, change, exact = self.weights((value for _, value in entries), *shape)
-            columns = np.array([c for c, _ in entries], dtype=int).reshape(shape)
+        weights, changes, powers = self.weights(matrix.weights, len(matrix.weights))
+        for line in matrix.lines:
+            weight, change = weights[line.which], changes[line.which]
+            exact, bias, columns = powers[line.which], biases[line.rows], line.columns
             product = stream.computed[:, columns] * weight
             unit, safe = stream.unit[:, columns], stream.safe[:, columns]
             noise = self.weighted_noise(product, weight, exact, unit, safe)
@@ -211,27 +213,26 @@ class Analysis:
             self.fits(absolute)
             count = product.nonzero.sum(axis=2) + bias.nonzero
             own = (carried + noise).sum(2) + self.sum_noise(count, absolute)
-            error[:, members] = own + wrong[members]
+            error[:, line.rows] = own + wrong[line.rows]
         return error
 
     def attention(
         self, b: int, block: BlockRun, stream: Entries, margins: Sequence[Array]
     ) -> Entries:
         """Return the stream after attention in which every token selects itself."""
-        layer = self.run.blueprint.blocks[b].attention
         error, absolute = stream.error, stream.computed
         count = absolute.nonzero.astype(int)
-        for head, run, margin in zip(layer.heads, block.heads, margins, strict=True):
-            queries = self.entries(run.queries, self.linear(head.query, stream))
-            keys = self.entries(run.keys, self.linear(head.key, stream))
+        for head, run, margin in zip(self.folding.heads[b], block.heads, margins, strict=True):
+            queries = self.entries(run.queries, self.linear(head.query, stream), head.columns)
+            keys = self.entries(run.keys, self.linear(head.key, stream), head.columns)
             values = self.entries(run.values, self.linear(head.value, stream))
-            own, other = self.scores(queries, keys)
+            own, other = self.scores(queries, keys, head.columns.private)
             if not np.all(own + other < margin):
                 raise OverflowsError(
                     f"block {b + 1}: in {self.format.name} rounding could change which token is "
                     f"selected (margin {float(margin.min()):.2g})"
                 )
-            score = self.run.sizes.table([{0: weight} for weight in run.weights], 1)
+            score = self.run.sizes.column(run.weights)
             slip = own[:, None]
             product = (score + slip) * values.computed
             operands = score + slip + values.computed
@@ -239,18 +240,21 @@ class Analysis:
             error = error + slip * values.computed + score * values.error + noise
             absolute = absolute + product
             count += product.nonzero
-        size = self.run.sizes.table(block.attended, self.width)
+        size = self.run.sizes.table(block.attended, self.folding.columns)
         return self.entries(block.attended, self._summed(error, absolute, count, size))
 
-    def scores(self, queries: Entries, keys: Entries) -> tuple[Upper, Upper]:
-        """Return the error of each token's score with itself, and of any with another token."""
+    def scores(self, queries: Entries, keys: Entries, private: Mask) -> tuple[Upper, Upper]:
+        """Return the error of each token's score with itself, and of any with another token.
+
+        ``private`` columns are another row for every token.
+        """
         product, operands = queries.computed * keys.computed, queries.computed + keys.computed
         exact, safe = queries.unit | keys.unit, queries.safe & keys.safe
         noise = self.product_noise(product, exact, operands, safe)
         carried = queries.error * keys.computed + queries.size * keys.error
         own = self._score(product, carried + noise)
         # Against another token only rows count that several tokens use.
-        shared = operands.nonzero.sum(axis=0) > 1
+        shared = ~private & (operands.nonzero.sum(axis=0) > 1)
         q, k = queries.columns(shared), keys.columns(shared)
         top, slip = k.computed.max(0), k.error.max(0)
         cross, never = q.computed * top, np.zeros(q.size.shape, bool)
@@ -272,14 +276,16 @@ class Analysis:
 
     def feed_forward(self, b: int, block: BlockRun, stream: Entries) -> Entries:
         """Return the stream after the feed-forward layer."""
-        layer = self.run.blueprint.blocks[b].feed_forward
-        raw = self.linear(layer.w1, stream, layer.b1)
-        hidden = self.entries(block.hidden, self._activate(layer, block, raw))
+        layer = self.folding.layers[b]
+        inwards, units = FoldedMatrix.plain(layer.w1, layer.b1.by_row), Columns.plain(layer.w1.rows)
+        raw = self.linear(inwards, stream, layer.b1)
+        hidden = self.entries(block.hidden, self._activate(layer, block, raw), units)
         # Units that follow their input carry its errors as a matrix would: z − 2z errs as −z does.
         follows = self._follows(layer, block, raw)
-        arising = self.linear(layer.w1, stream.clean, layer.b1)
+        arising = self.linear(inwards, stream.clean, layer.b1)
         own = arising.where(follows) + hidden.error.where(~follows)
-        change = self.linear(layer.w2, Entries(hidden.computed, own, hidden.unit, hidden.safe))
+        after = Entries(hidden.computed, own, hidden.unit, hidden.safe)
+        change = self.linear(FoldedMatrix.plain(layer.w2), after)
         error = _carried(layer, follows, stream.error) + change
         weights = Upper.zeros(layer.w2.shape)
         for i, j, value in layer.w2:
@@ -292,7 +298,7 @@ class Analysis:
             error[:, dimension] += wrong
             absolute[:, dimension] += bias
             count[:, dimension] += 1
-        size = self.run.sizes.table(block.output, self.width)
+        size = self.run.sizes.table(block.output, self.folding.columns)
         return self.entries(block.output, self._summed(error, absolute, count, size))
 
     def _activate(self, layer: FeedForward, block: BlockRun, error: Upper) -> Upper:
@@ -302,7 +308,7 @@ class Analysis:
         error = error.copy()
         for i, token in enumerate(block.raw):
             for unit, entry in token.items():
-                _, high = value_range(entry, self.run.sizes.reach[i])
+                _, high = self.run.sizes.range(i, entry)
                 if error[i, unit] < below(-high):
                     error[i, unit] = 0.0
         return error
@@ -314,7 +320,7 @@ class Analysis:
         follows = np.zeros(error.shape, dtype=bool)
         for i, token in enumerate(block.hidden):
             for unit, entry in token.items():
-                low, _ = value_range(entry, self.run.sizes.reach[i])
+                low, _ = self.run.sizes.range(i, entry)
                 follows[i, unit] = error[i, unit] < below(low)
         return follows
 
@@ -331,7 +337,7 @@ class Analysis:
         bias, wrong, _ = self.weight(readout.bias)
         self.fits(absolute + bias, "the result can come")
         terms = int(product.nonzero.sum())
-        tree = ceil(log2(shape[1])) + ceil(log2(shape[0]))
+        tree = ceil(log2(self.width)) + ceil(log2(shape[0]))
 
         def summed(additions: int, size: Upper) -> Upper:
             return self.gamma(additions) * size + terms * self.flush

@@ -19,19 +19,22 @@ and the first bound is the better one. Where k is smaller than k̃, a row is not
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from flint import fmpq_poly
+from numpy.typing import NDArray
 
 from exactformer.algebra.rational import to_float
 from exactformer.core.arrays import Array
 from exactformer.core.domain import Ball
-from exactformer.core.upper import Upper, above, below
+from exactformer.core.upper import Mask, Upper, above, below
 from exactformer.errors import SelectionError
-from exactformer.polynomials.proof.magnitudes import Sizes, slope_bound
-from exactformer.polynomials.proof.symbolic import HeadRun, SymbolicRun, Token, value_range
+from exactformer.polynomials.proof.magnitudes import Sizes
+from exactformer.polynomials.proof.sharing import Sharing, Token
+from exactformer.polynomials.proof.symbolic import HeadRun, SymbolicRun
 
 _CHUNK = 512
 
@@ -49,13 +52,12 @@ class SelectionProof:
         return min(values, default=None)
 
 
-@np.errstate(all="ignore")
 def prove_selection(run: SymbolicRun) -> SelectionProof:
     """Bound every margin from below; raise where one is not positive."""
-    pairs = _PairBounds(run)
+    found = iter(_margins([h for b in run.blocks for h in b.heads], run.sizes, _PairBounds(run)))
     margins = []
     for b, block in enumerate(run.blocks, start=1):
-        heads = [_margins(head, run.sizes, pairs) for head in block.heads]
+        heads = [next(found) for _ in block.heads]
         for h, margin in enumerate(heads, start=1):
             token = int(np.argmin(margin))  # the first that is not a number, if there is one
             if not margin[token] > 0:
@@ -93,59 +95,133 @@ class _PairBounds:
         return ((1 + cosine) / 2).or_below(1.0)
 
 
-def _margins(head: HeadRun, sizes: Sizes, pairs: _PairBounds) -> Array:
-    owner = _private_rows(head)
-    n = len(head.queries)
-    certain = np.array([_private_margin(head, owner, i, sizes.reach[i]) for i in range(n)])
-    shared = sorted(
-        {r for tokens in (head.queries, head.keys) for t in tokens for r in t} - set(owner)
-    )
+@np.errstate(all="ignore")
+def _margins(heads: Sequence[HeadRun], sizes: Sizes, pairs: _PairBounds) -> list[Array]:
+    n = len(sizes.reach)
     if n == 1:
-        return np.array([np.inf])
-    if not shared:
-        return certain
-    column = {r: c for c, r in enumerate(shared)}
-    queries = sizes.table([_restrict(t, column) for t in head.queries], len(shared))
-    whole = sizes.table([_restrict(t, column) for t in head.keys], len(shared))
-    varying = sizes.table([_restrict(_varying(t), column) for t in head.keys], len(shared))
-    spread = Upper([_constant_spread(head.keys, r) for r in shared])
-    split = varying.max(0).values + spread.values / 2 <= whole.max(0).values
-    varying, spread = varying.where(split) + whole.where(~split), spread.where(split)
-    own = (queries * (varying + spread)).sum(1)
-    slopes = (
-        _slopes([_restrict(t, column) for t in head.queries], queries, sizes),
-        _slopes([_restrict(_varying(t), column) for t in head.keys], varying, sizes),
-    )
-    result = np.empty(n)
+        return [np.array([np.inf]) for _ in heads]
+    losses = [_Losses.of(head, sizes) for head in heads]
+    margins = [loss.certain.copy() for loss in losses]
     for start in range(0, n, _CHUNK):
-        rows_here = slice(start, min(start + _CHUNK, n))
-        cosines = pairs.cosines(rows_here)
+        rows = slice(start, min(start + _CHUNK, n))
+        cosines: Upper | None = None
+        nearest: dict[bytes, Upper] = {}
+        for loss, margin in zip(losses, margins, strict=True):
+            if not loss.queries.shape[1]:
+                continue
+            if cosines is None:
+                cosines = pairs.cosines(rows)
+                cosines[np.arange(rows.stop - start), np.arange(start, rows.stop)] = 0
+            key = loss.group.tobytes()
+            if key not in nearest:
+                nearest[key] = _largest_by_group(cosines, loss.group)
+            margin[rows] = _left(margin[rows], loss.at(rows, nearest[key]))
+    return margins
+
+
+@dataclass(frozen=True)
+class _Losses:
+    """What the shared rows of a head can take from every token's margin.
+
+    Another token is met by its keys alone, so tokens with the same bounds of keys form a group.
+    """
+
+    certain: Array
+    """What the private rows give, from below."""
+    own: Upper
+    queries: Upper
+    """Tokens × shared rows, as are the slopes."""
+    query_slopes: Upper
+    varying: Upper
+    """Groups × shared rows, as are the slopes."""
+    key_slopes: Upper
+    split: Mask
+    """By shared row."""
+    group: NDArray[np.int64]
+    """By token; groups are numbered as they appear."""
+
+    @classmethod
+    def of(cls, head: HeadRun, sizes: Sizes) -> _Losses:
+        owner = _private_rows(head)
+        shared = sorted(
+            {r for tokens in (head.queries, head.keys) for t in tokens for r in t} - set(owner)
+        )
+        rests = _Rests()
+        queries = _table(head.queries, shared, sizes.size)
+        whole = _table(head.keys, shared, sizes.size)
+        varying = _table(head.keys, shared, lambda i, entry: sizes.size(i, rests.of(entry)))
+        spread = Upper([_constant_spread(head.keys, r) for r in shared])
+        split = varying.max(0).values + spread.values / 2 <= whole.max(0).values
+        varying, spread = varying.where(split) + whole.where(~split), spread.where(split)
+        steep = _table(head.keys, shared, lambda i, entry: sizes.slope(i, rests.of(entry)), varying)
+        group, first = _groups(np.hstack([varying.values, steep.values]))
+        return cls(
+            _private_margins(head, owner, sizes),
+            (queries * (varying + spread)).sum(1),
+            queries,
+            _table(head.queries, shared, sizes.slope, queries),
+            varying[first],
+            steep[first],
+            split,
+            group,
+        )
+
+    def at(self, rows: slice, cosines: Upper) -> Upper:
+        """Return the loss of some tokens, ``cosines`` being the largest with others of each group."""
         other = Upper.zeros(cosines.shape)
-        for c in range(len(shared)):
-            bound = queries[rows_here, c : c + 1] * varying[:, c]
-            if split[c]:
-                sloped = slopes[0][rows_here, c : c + 1] * slopes[1][:, c]
+        for c, split in enumerate(self.split):
+            bound = self.queries[rows, c : c + 1] * self.varying[:, c]
+            if split:
+                sloped = self.query_slopes[rows, c : c + 1] * self.key_slopes[:, c]
                 bound = bound.or_below(sloped * cosines)
             other = other + bound
-        chunk = np.arange(rows_here.start, rows_here.stop)
-        other[chunk - start, chunk] = 0
-        result[rows_here] = _left(certain[rows_here], own[rows_here] + other.max(1))
-    return result
+        return self.own[rows] + other.where(cosines.nonzero).max(1)
+
+
+def _largest_by_group(cosines: Upper, group: NDArray[np.int64]) -> Upper:
+    """Return the largest of every group of columns; zero where a token is alone in its group."""
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(group.max() + 1))
+    return Upper(np.maximum.reduceat(cosines.values[:, order], starts, axis=1))
+
+
+def _groups(table: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the group of every row, equal rows together, and the first row of every group."""
+    known: dict[bytes, int] = {}
+    group = np.array([known.setdefault(row.tobytes(), len(known)) for row in table])
+    return group, np.unique(group, return_index=True)[1]
+
+
+def _table(
+    tokens: Sequence[Token],
+    rows: Sequence[int],
+    bound: Callable[[int, fmpq_poly], float | None],
+    otherwise: Upper | None = None,
+) -> Upper:
+    """Return bounds of some rows, tokens × rows; where there is none, those given or zero."""
+    table = Upper.zeros((len(tokens), len(rows))) if otherwise is None else otherwise.copy()
+    for i, token in enumerate(tokens):
+        for c, row in enumerate(rows):
+            if row in token and (found := bound(i, token[row])) is not None:
+                table[i, c] = found
+    return table
+
+
+class _Rests:
+    """Entries without their constants, each found once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[fmpq_poly, fmpq_poly]] = {}
+
+    def of(self, entry: fmpq_poly) -> fmpq_poly:
+        if id(entry) not in self._known:
+            self._known[id(entry)] = entry - entry[0], entry
+        return self._known[id(entry)][0]
 
 
 def _left(margin: Array, loss: Upper) -> Array:
     """Return what a loss leaves of a margin at least."""
     return np.nextafter(margin - loss.values, -np.inf)
-
-
-def _slopes(tokens: list[Token], largest: Upper, sizes: Sizes) -> Upper:
-    """Return the slope bounds of every entry, tokens × columns; those of powers are their sizes."""
-    result = largest.copy()
-    for i, token in enumerate(tokens):
-        for column, entry in token.items():
-            if entry[0] != 0 or sum(a != 0 for a in entry.coeffs()) > 1:
-                result[i, column] = slope_bound(entry, sizes.reach[i])
-    return result
 
 
 def _private_rows(head: HeadRun) -> dict[int, int]:
@@ -158,20 +234,13 @@ def _private_rows(head: HeadRun) -> dict[int, int]:
     return {row: next(iter(tokens)) for row, tokens in users.items() if len(tokens) == 1}
 
 
-def _private_margin(head: HeadRun, owner: dict[int, int], i: int, reach: Fraction) -> float:
-    own = fmpq_poly([])
-    for row, query in head.queries[i].items():
-        if row in head.keys[i] and row in owner:
-            own += query * head.keys[i][row]
-    return below(value_range(own, reach)[0])
-
-
-def _restrict(token: Token, column: dict[int, int]) -> Token:
-    return {column[row]: entry for row, entry in token.items() if row in column}
-
-
-def _varying(token: Token) -> Token:
-    return {row: entry - entry[0] for row, entry in token.items()}
+def _private_margins(head: HeadRun, owner: dict[int, int], sizes: Sizes) -> Array:
+    """Return what the rows of its own give every token at least."""
+    shared, margins = Sharing(), []
+    for i, (query, key) in enumerate(zip(head.queries, head.keys, strict=True)):
+        own = {row: entry for row, entry in query.items() if row in owner}
+        margins.append(below(sizes.range(i, shared.dot(own, key))[0]))
+    return np.array(margins)
 
 
 def _constant_spread(keys: list[Token], row: int) -> float:

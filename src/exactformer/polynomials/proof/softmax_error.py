@@ -30,10 +30,11 @@ from flint import fmpq_poly
 from numpy.typing import NDArray
 
 from exactformer.core.formats import EXP_ULPS, FloatFormat
-from exactformer.core.layers import Head, Readout
-from exactformer.core.matrix import Matrix
+from exactformer.core.layers import Readout
 from exactformer.core.upper import Upper, above
+from exactformer.polynomials.proof.folding import Columns, FoldedHead, FoldedMatrix
 from exactformer.polynomials.proof.literal_rounding import Analysis, Entries, OverflowsError
+from exactformer.polynomials.proof.sharing import Token
 from exactformer.polynomials.proof.softmax_symbolic import (
     ALONE,
     NEAR,
@@ -46,7 +47,6 @@ from exactformer.polynomials.proof.softmax_symbolic import (
     lowered,
     raised,
 )
-from exactformer.polynomials.proof.symbolic import Token
 
 _Indices = NDArray[np.int64]
 T = TypeVar("T", float, Upper)
@@ -208,11 +208,11 @@ class _SharedAttention(Analysis):
                     errors[:, rows, dimension] += Upper.of(combination.slope) * carried[:, rows]
                     errors[_TRUNCATION, rows, dimension] += combination.truncation(z[rows])
             for h in product.heads:
-                matrices = self.run.blueprint.blocks[b].attention.heads[h]
+                matrices = self.folding.heads[b][h]
                 noise = self.head(matrices, block.heads[h], z, stream, f"block {b + 1}")
                 errors, absolute = errors + noise.errors, absolute + noise.size
                 count += noise.size.nonzero
-        size = self.run.sizes.table(block.output, self.width) + errors.sum(0)
+        size = self.run.sizes.table(block.output, self.folding.columns) + errors.sum(0)
         errors[_ROUNDING] += self._summed(Upper.zeros(size.shape), absolute, count, size)
         return _Stream(self.entries(block.output, errors.sum(0)), errors)
 
@@ -244,7 +244,7 @@ class _SharedAttention(Analysis):
         return found
 
     def head(
-        self, matrices: Head, head: SoftmaxHead, z: Upper, stream: _Stream, place: str
+        self, matrices: FoldedHead, head: SoftmaxHead, z: Upper, stream: _Stream, place: str
     ) -> _HeadNoise:
         """Bound what one head adds beyond its exact answer, z apart, which is carried separately.
 
@@ -283,12 +283,12 @@ class _SharedAttention(Analysis):
         return _HeadNoise(inherited + own, answer + leakage + rounding)
 
     def projected(
-        self, matrix: Matrix, tokens: Sequence[Token], stream: _Stream
+        self, matrix: FoldedMatrix, tokens: Sequence[Token], stream: _Stream
     ) -> tuple[Entries, Upper]:
         """Return queries or keys with all their errors, and the part that arises on the way there."""
         arising = self.linear(matrix, stream.clean)
         brought = stream.entries.error @ self._absolute(matrix)
-        return self.entries(tokens, brought + arising), arising
+        return self.entries(tokens, brought + arising, Columns.plain(matrix.rows)), arising
 
     def logit_noise(
         self, queries: Entries, from_queries: Upper, keys: Entries, from_keys: Upper, j: _Indices
@@ -347,15 +347,16 @@ class _SharedAttention(Analysis):
         truncation, leakage, rounding = parts.values.tolist()
         return ErrorBound(truncation, leakage, rounding, more, summed.reason)
 
-    def _absolute(self, matrix: Matrix) -> Upper:
-        """Return the transposed matrix of |fl(w)|."""
-        weights = Upper.zeros((matrix.columns, matrix.rows))
-        for row, column, value in matrix:
-            weights[column, row] = self.weight(value)[0]
-        return weights
+    def _absolute(self, matrix: FoldedMatrix) -> Upper:
+        """Return the transposed matrix of |fl(w)|, over the dimensions of the stream."""
+        absolute = Upper.zeros((self.width, matrix.rows))
+        weights = self.weights(matrix.weights, len(matrix.weights))[0]
+        for line in matrix.lines:
+            absolute[line.columns, line.rows[:, None]] = weights[line.which[0]]
+        return absolute
 
     def _sizes(self, polynomials: Sequence[fmpq_poly]) -> Upper:
-        return self.run.sizes.table([{0: p} for p in polynomials], 1)[:, 0]
+        return self.run.sizes.column(polynomials)[:, 0]
 
     def _values(
         self, head: SoftmaxHead, first: _Indices, second: _Indices

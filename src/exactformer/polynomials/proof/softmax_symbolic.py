@@ -14,9 +14,10 @@ of z beyond the first cancel where Σ_m v_m ε_m^(2j+1) = 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from flint import fmpq, fmpq_poly
@@ -30,8 +31,10 @@ from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Upper, gamma
 from exactformer.errors import CertificationError
 from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.proof.folding import Folding
 from exactformer.polynomials.proof.magnitudes import Sizes
-from exactformer.polynomials.proof.symbolic import SymbolicRun, Token, check_shapes, dot, read
+from exactformer.polynomials.proof.sharing import Sharing, Token
+from exactformer.polynomials.proof.symbolic import SymbolicRun, check_shapes, read
 
 NEAR = 16.0
 """Logits within this of the largest count as attended; the rest is leakage."""
@@ -94,6 +97,11 @@ class SoftmaxRun(SymbolicRun):
 
     shared: list[SoftmaxBlock]
 
+    @cached_property
+    def folding(self) -> Folding:
+        """The blueprint as it is: tokens meet others' values, and no dimension is theirs alone."""
+        return Folding.plain(self.blueprint)
+
 
 def is_softmax(blueprint: Blueprint) -> bool:
     """Whether some block selects by softmax."""
@@ -107,7 +115,7 @@ def run_softmax(blueprint: Blueprint, domain: Domain) -> SoftmaxRun:
     features = blueprint.embedding.features
     rows = [features.by_row.get(i, []) for i in range(features.rows)]
     sizes = Sizes([domain.reach(row) for row in rows])
-    shared = _Sharing()
+    shared = Sharing()
     stream: list[Token] = [{} for _ in rows]
     for i, dimension, value in blueprint.embedding.constant:
         stream[i][dimension] = shared.constant(value)
@@ -134,7 +142,7 @@ def _live_dimensions(blueprint: Blueprint) -> set[int]:
 
 
 def _run_block(
-    block: Block, stream: list[Token], live: set[int], sizes: Sizes, shared: _Sharing, b: int
+    block: Block, stream: list[Token], live: set[int], sizes: Sizes, shared: Sharing, b: int
 ) -> SoftmaxBlock:
     _check_layers(block, b)
     projections: dict[tuple[object, ...], Projection] = {}
@@ -240,7 +248,7 @@ def _attended(low: Array, high: Array, place: str) -> tuple[NDArray[np.int64], N
 
 
 def _differences(
-    form: Form, heads: Sequence[SoftmaxHead], stream: list[Token], shared: _Sharing, b: int
+    form: Form, heads: Sequence[SoftmaxHead], stream: list[Token], shared: Sharing, b: int
 ) -> list[fmpq_poly]:
     """Return z of every token, having checked that ε·z is how far its two logits are apart."""
     zero = fmpq_poly([])
@@ -257,7 +265,9 @@ def _differences(
                     z = shared.added(z, shared.scaled(shared.product(own[a], token[c]), sign))
         for head in heads if p != ALONE else ():
             query, keys = head.queries.tokens[i], head.keys.tokens
-            if dot(query, keys[i]) - dot(query, keys[p]) != (z or zero) * to_fmpq(head.scale):
+            if shared.dot(query, keys[i]) - shared.dot(query, keys[p]) != (z or zero) * to_fmpq(
+                head.scale
+            ):
                 raise CertificationError(
                     f"block {b}: the mask of token {i + 1} adds to the logits it shares"
                 )
@@ -266,7 +276,7 @@ def _differences(
 
 
 def _attend(
-    head: SoftmaxHead, differences: list[fmpq_poly], output: list[Token], shared: _Sharing
+    head: SoftmaxHead, differences: list[fmpq_poly], output: list[Token], shared: Sharing
 ) -> None:
     """Add what a head returns, σ(ℓ) replaced by 1/2 + ℓ/4."""
     zero = Fraction(0)
@@ -278,50 +288,6 @@ def _attend(
             linear = shared.scaled(differences[i], (here - there) * head.scale / 4)
             for entry in (linear, shared.constant((here + there) / 2)):
                 token[dimension] = shared.added(token.get(dimension), entry)
-
-
-class _Sharing:
-    """Arithmetic on entries that many tokens have in common: a result is found once, one object."""
-
-    def __init__(self) -> None:
-        # Keyed by identity, which is quick; the entries are kept with the result, so it stays theirs.
-        self._known: dict[tuple[object, ...], tuple[fmpq_poly, ...]] = {}
-
-    def constant(self, value: Fraction) -> fmpq_poly:
-        key = value.numerator, value.denominator  # whose hashes are quick, unlike a Fraction's
-        return self._find(key, (), lambda: fmpq_poly([to_fmpq(value)]))
-
-    def scaled(self, entry: fmpq_poly, weight: Fraction) -> fmpq_poly:
-        if weight == 1:
-            return entry
-        key = id(entry), weight.numerator, weight.denominator
-        return self._find(key, (entry,), lambda: entry * to_fmpq(weight))
-
-    def product(self, a: fmpq_poly, b: fmpq_poly) -> fmpq_poly:
-        return self._find(("·", id(a), id(b)), (a, b), lambda: a * b)
-
-    def added(self, a: fmpq_poly | None, b: fmpq_poly) -> fmpq_poly:
-        if a is None:
-            return b
-        return self._find(("+", id(a), id(b)), (a, b), lambda: a + b)
-
-    def applied(self, matrix: Matrix, token: Token) -> Token:
-        """Return W·z."""
-        result: Token = {}
-        for row, column, weight in matrix:
-            if column in token:
-                result[row] = self.added(result.get(row), self.scaled(token[column], weight))
-        return result
-
-    def _find(
-        self,
-        key: tuple[object, ...],
-        entries: tuple[fmpq_poly, ...],
-        find: Callable[[], fmpq_poly],
-    ) -> fmpq_poly:
-        if key not in self._known:
-            self._known[key] = (find(), *entries)
-        return self._known[key][0]
 
 
 @dataclass(frozen=True)

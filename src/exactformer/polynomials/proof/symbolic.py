@@ -12,20 +12,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
-from flint import fmpq, fmpq_poly
+from flint import fmpq_poly
 
-from exactformer.algebra.chebyshev import absolute_sum
-from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
+from exactformer.algebra.rational import to_float, to_fmpq
 from exactformer.core.domain import Domain, as_domain
 from exactformer.core.layers import ACTIVATIONS, RELU, BiasedHead, FeedForward, Head, Rule
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
 from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.proof.folding import Folding
 from exactformer.polynomials.proof.magnitudes import Sizes
-
-Token = dict[int, fmpq_poly]
-"""The dimensions of a token that are not identically zero."""
+from exactformer.polynomials.proof.sharing import Sharing, Token
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,11 @@ class SymbolicRun:
     readouts: list[list[fmpq_poly]]
     """For every output the P_i with output = b + Σ_i P_i(F_i·(x − c))."""
 
+    @cached_property
+    def folding(self) -> Folding:
+        """The blueprint over columns in which dimensions of single tokens stand together."""
+        return Folding.of(self.blueprint)
+
 
 def run_symbolic(blueprint: Blueprint, domain: Domain | Fraction) -> SymbolicRun:
     """Run ``blueprint`` on polynomials, each token selecting itself, over a domain."""
@@ -69,25 +73,26 @@ def run_symbolic(blueprint: Blueprint, domain: Domain | Fraction) -> SymbolicRun
     domain = as_domain(domain)
     features = blueprint.embedding.features
     rows = [features.by_row.get(i, []) for i in range(features.rows)]
-    reach = [domain.reach(row) for row in rows]
+    sizes, shared = Sizes([domain.reach(row) for row in rows]), Sharing()
     tokens: list[Token] = [{} for _ in rows]
     for i, dimension, value in blueprint.embedding.constant:
-        tokens[i][dimension] = fmpq_poly([to_fmpq(value)])
-    feature = fmpq_poly([0, 1])
+        tokens[i][dimension] = shared.constant(value)
+    feature, place = fmpq_poly([0, 1]), blueprint.embedding.dimension
     for token, row in zip(tokens, rows, strict=True):
         at_centre = sum((value * domain.offset(j) for j, value in row), Fraction(0))
-        moved = feature + to_fmpq(at_centre) if at_centre else feature
-        _add(token, blueprint.embedding.dimension, moved)
+        moved = feature + to_fmpq(at_centre)
+        token[place] = shared.same(token[place] + moved if place in token else moved)
     blocks: list[BlockRun] = []
     stream = tokens
     for b, block in enumerate(blueprint.blocks, start=1):
         rule = block.attention.selection.rule
-        heads = [_run_head(head, rule, stream, b) for head in block.attention.heads]
-        attended = _attend(heads, stream)
-        blocks.append(_run_feed_forward(block.feed_forward, heads, attended, reach, b))
+        heads = [_run_head(head, rule, stream, shared, b) for head in block.attention.heads]
+        attended = _attend(heads, stream, shared)
+        layer = block.feed_forward
+        blocks.append(_run_feed_forward(layer, heads, attended, sizes, shared, b))
         stream = blocks[-1].output
     readouts = [read(readout.beta, stream) for readout in blueprint.readouts]
-    return SymbolicRun(blueprint, domain, Sizes(reach), tokens, blocks, readouts)
+    return SymbolicRun(blueprint, domain, sizes, tokens, blocks, readouts)
 
 
 def read(beta: Matrix, stream: list[Token]) -> list[fmpq_poly]:
@@ -141,32 +146,25 @@ def check_shapes(blueprint: Blueprint) -> None:
         )
 
 
-def value_range(polynomial: fmpq_poly, reach: Fraction) -> tuple[Fraction, Fraction]:
-    """Return bounds of a polynomial on |t| ≤ reach: its constant, give or take the rest."""
-    constant = to_fraction(fmpq(polynomial[0]))
-    rest = to_fraction(absolute_sum(polynomial - polynomial[0], reach))
-    return constant - rest, constant + rest
-
-
-def _run_head(head: Head, rule: Rule, stream: list[Token], block: int) -> HeadRun:
+def _run_head(head: Head, rule: Rule, stream: list[Token], shared: Sharing, block: int) -> HeadRun:
     if rule is Rule.SOFTMAX:
         raise CertificationError(
             f"block {block} selects by softmax, which is no polynomial; there is no zero error to prove"
         )
-    queries = [_apply(head.query, token) for token in stream]
-    keys = [_apply(head.key, token) for token in stream]
-    values = [_apply(head.value, token) for token in stream]
-    scores = [dot(query, key) for query, key in zip(queries, keys, strict=True)]
-    weights = scores if rule is Rule.ONE_HOT_MAX else [fmpq_poly([1]) for _ in scores]
+    queries = [shared.applied(head.query, token) for token in stream]
+    keys = [shared.applied(head.key, token) for token in stream]
+    values = [shared.applied(head.value, token) for token in stream]
+    scores = [shared.dot(query, key) for query, key in zip(queries, keys, strict=True)]
+    one = shared.constant(Fraction(1))
+    weights = scores if rule is Rule.ONE_HOT_MAX else [one for _ in scores]
     return HeadRun(queries, keys, values, scores, weights)
 
 
-def _attend(heads: list[HeadRun], stream: list[Token]) -> list[Token]:
+def _attend(heads: list[HeadRun], stream: list[Token], shared: Sharing) -> list[Token]:
     attended = [dict(token) for token in stream]
     for head in heads:
         for token, weight, value in zip(attended, head.weights, head.values, strict=True):
-            for dimension, entry in value.items():
-                _add(token, dimension, weight * entry)
+            shared.add(token, {d: shared.product(weight, entry) for d, entry in value.items()})
     return attended
 
 
@@ -174,62 +172,40 @@ def _run_feed_forward(
     layer: FeedForward,
     heads: list[HeadRun],
     attended: list[Token],
-    reach: list[Fraction],
+    sizes: Sizes,
+    shared: Sharing,
     block: int,
 ) -> BlockRun:
-    b1 = {i: fmpq_poly([to_fmpq(v)]) for i, _, v in layer.b1}
-    b2 = {i: fmpq_poly([to_fmpq(v)]) for i, _, v in layer.b2}
+    b1 = {i: shared.constant(v) for i, _, v in layer.b1}
+    b2 = {i: shared.constant(v) for i, _, v in layer.b2}
     raw, hidden, output = [], [], []
     for i, token in enumerate(attended):
-        before = _apply(layer.w1, token)
-        for unit, bias in b1.items():
-            _add(before, unit, bias)
+        before = shared.applied(layer.w1, token)
+        shared.add(before, b1)
         after = before
         if layer.activation == RELU:
             after = {
                 unit: entry
                 for unit, entry in before.items()
-                if _is_positive(entry, reach[i], f"block {block}, token {i + 1}, unit {unit + 1}")
+                if _is_positive(sizes.range(i, entry), block, i, unit)
             }
         result = dict(token)
-        for change in (_apply(layer.w2, after), b2):
-            for dimension, entry in change.items():
-                _add(result, dimension, entry)
+        shared.add(result, shared.applied(layer.w2, after))
+        shared.add(result, b2)
         raw.append(before)
         hidden.append(after)
         output.append(result)
     return BlockRun(heads, attended, raw, hidden, output)
 
 
-def _is_positive(entry: fmpq_poly, reach: Fraction, place: str) -> bool:
-    low, high = value_range(entry, reach)
+def _is_positive(range: tuple[Fraction, Fraction], block: int, token: int, unit: int) -> bool:
+    low, high = range
     if low >= 0:
         return True
     if high <= 0:
         return False
     raise CertificationError(
-        f"{place}: what enters the ReLU ranges over [{to_float(low):.3g}, {to_float(high):.3g}] and "
-        "changes sign on the domain, so the model is not shown to be a polynomial there"
+        f"block {block}, token {token + 1}, unit {unit + 1}: what enters the ReLU ranges over "
+        f"[{to_float(low):.3g}, {to_float(high):.3g}] and changes sign on the domain, so the model "
+        "is not shown to be a polynomial there"
     )
-
-
-def _apply(matrix: Matrix, token: Token) -> Token:
-    result: Token = {}
-    columns = matrix.by_column
-    for dimension, entry in token.items():
-        for row, weight in columns.get(dimension, ()):
-            _add(result, row, entry if weight == 1 else entry * to_fmpq(weight))
-    return result
-
-
-def dot(query: Token, key: Token) -> fmpq_poly:
-    """Return ⟨q, k⟩."""
-    total = fmpq_poly([])
-    for row, entry in query.items():
-        if row in key:
-            total += entry * key[row]
-    return total
-
-
-def _add(token: Token, dimension: int, entry: fmpq_poly) -> None:
-    token[dimension] = token[dimension] + entry if dimension in token else entry
