@@ -55,17 +55,15 @@ def ridge_forms(
         return [assemble(polynomial, own, family, q) for polynomial, own in pairs]
 
     narrow = directions in ("auto", "fewest")
-    tailored = None
+    fewest = fewest_ridges(polynomials, lattice, check) if narrow else None
     if directions == "tailored" or (narrow and polarisation_cost(polynomials) <= MAX_POLARISATION):
-        tailored = tailored_ridges(polynomials, lattice if narrow else None)
-    if narrow:
-        width = lattice if tailored is None else len(tailored[0])
-        if (fewest := fewest_ridges(polynomials, width, check)) is not None:
-            check(len(fewest[0]))
-            return forms(fewest, "fewest")
-    if tailored is not None:
-        check(len(tailored[0]))
-        return forms(tailored, "tailored")
+        widest = None if not narrow else lattice if fewest is None else len(fewest[0])
+        if (tailored := tailored_ridges(polynomials, widest)) is not None:
+            check(len(tailored[0]))
+            return forms(tailored, "tailored")
+    if fewest is not None:
+        check(len(fewest[0]))
+        return forms(fewest, "fewest")
     check(2 * lattice if directions == "spread" else lattice)
     if directions == "spread":
         return forms([spread_ridges(p, q) for p in polynomials], "spread")

@@ -46,9 +46,9 @@ Blocks = list[tuple[list[int], list[fmpq_mpoly]]]
 
 
 def fewest_ridges(
-    polynomials: Sequence[Polynomial], narrower_than: int, check: Callable[[int], None]
+    polynomials: Sequence[Polynomial], widest: int, check: Callable[[int], None]
 ) -> list[Ridges] | None:
-    """Write polynomials as ridges along fewer common directions than given; ``None`` if none are found.
+    """Write polynomials as ridges along few common directions; ``None`` where more than ``widest`` remain.
 
     ``check`` is told the number of directions before lattice coefficients are computed.
     """
@@ -60,7 +60,7 @@ def fewest_ridges(
     else:
         forms, inner = smaller
     k = len(forms)
-    if k >= narrower_than:
+    if k > widest:
         return None
     blocks = _blocks(inner, k)
     found = [_search(own, len(block)) for block, own in blocks]
@@ -69,20 +69,18 @@ def fewest_ridges(
         for (block, own), directions in zip(blocks, found, strict=True)
     ]
     structured = smaller is not None or any(own is not None for own in found)
-    if not structured and sum(widths) >= narrower_than:
+    if not structured and sum(widths) >= widest:
         return None
     ridges: list[dict[Direction, dict[int, fmpq]]] = [{} for _ in polynomials]
     for (block, own), directions in zip(blocks, found, strict=True):
         parts = _block_ridges(own, len(block), directions, check)
-        if parts is None:
-            return None
         for total, part in zip(ridges, parts, strict=True):
             for v, powers in part.items():
                 total[_embedded(v, block, k)] = dict(powers)
-        if len(ridges[0]) >= narrower_than:
+        if len(ridges[0]) > widest:
             return None
     _add_linear(inner, k, ridges)
-    if len(ridges[0]) >= narrower_than:
+    if len(ridges[0]) > widest:
         return None
     return [_lifted(own, forms) for own in ridges]
 
@@ -127,7 +125,7 @@ def _search(polynomials: list[fmpq_mpoly], k: int) -> list[Direction] | None:
     if q > _MAX_DEGREE:
         return None
     if k == 2 and q > 2:
-        return binary_directions(polynomials, q)
+        return binary_directions(polynomials)
     directions: list[Direction] = []
     for s in range(q, 1, -1):
         forms = [homogeneous(polynomial, s, k) for polynomial in polynomials]
@@ -137,8 +135,6 @@ def _search(polynomials: list[fmpq_mpoly], k: int) -> list[Direction] | None:
         if more is None:
             return None
         directions = list(dict.fromkeys([*directions, *more]))
-        if fitted_powers(forms, s, directions) is None:
-            return None
     return directions
 
 
@@ -147,7 +143,7 @@ def _powers(forms: list[fmpq_mpoly], s: int, k: int) -> list[Direction] | None:
     rng = Random(3)
     total = ring(k).from_dict({})
     for form in forms:
-        total += form * (rng.randint(1, 99) if len(forms) > 1 else 1)
+        total += form * (rng.randint(1, 10**5) if len(forms) > 1 else 1)
     table = {tuple(int(e) for e in a): fmpq(c) for a, c in total.to_dict().items()}
     if not table:
         return None
@@ -191,18 +187,28 @@ def _block_ridges(
     k: int,
     directions: list[Direction] | None,
     check: Callable[[int], None],
-) -> list[Ridges] | None:
+) -> list[Ridges]:
     """Return the ridges of one block: along what was found, or the narrower general family."""
     q, names = _degree(polynomials), [f"x{j}" for j in range(k)]
+    along = None if directions is None else _along(polynomials, k, q, directions)
     own = [Polynomial(names, polynomial) for polynomial in polynomials]
-    widest = lattice_width(k, q) if directions is None else len(directions)
+    widest = lattice_width(k, q) if along is None else len(along[0])
     if polarisation_cost(own) <= MAX_POLARISATION:
         if (tailored := tailored_ridges(own, widest)) is not None:
             return tailored
-    if directions is None:
-        check(widest)
-        return [lattice_ridges(polynomial, q) for polynomial in own]
-    ridges: list[dict[Direction, dict[int, fmpq]]] = [{v: {} for v in directions} for _ in own]
+    if along is not None:
+        return along
+    check(widest)
+    return [lattice_ridges(polynomial, q) for polynomial in own]
+
+
+def _along(
+    polynomials: list[fmpq_mpoly], k: int, q: int, directions: list[Direction]
+) -> list[Ridges] | None:
+    """Return the ridges along given directions, if the polynomials are sums of such."""
+    ridges: list[dict[Direction, dict[int, fmpq]]] = [
+        {v: {} for v in directions} for _ in polynomials
+    ]
     for s in range(2, q + 1):
         forms = [homogeneous(polynomial, s, k) for polynomial in polynomials]
         columns = fitted_powers(forms, s, directions)

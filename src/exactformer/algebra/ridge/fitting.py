@@ -19,6 +19,9 @@ from exactformer.algebra.ridge.form import Direction, norm_bound
 from exactformer.algebra.ridge.vectors import pivots, transposed
 from exactformer.algebra.ring import ring
 
+_MORE = 8
+"""Points more than unknowns, some of which may be unlucky."""
+
 
 def homogeneous(polynomial: fmpq_mpoly, degree: int, dimension: int) -> fmpq_mpoly:
     """Return the part of exactly this degree."""
@@ -35,7 +38,7 @@ def fitted_powers(
     if not directions:
         return None
     d = len(directions[0])
-    points = _points(min(len(directions), comb(d - 1 + s, s)) + 2, d)
+    points = _points(min(len(directions), comb(d - 1 + s, s)) + _MORE, d)
     sizes = [to_fmpq(norm_bound(v)) ** s for v in directions]
     table = [
         [
@@ -67,4 +70,4 @@ def fitted_powers(
 
 def _points(count: int, dimension: int) -> list[list[int]]:
     rng = Random(1)
-    return [[rng.randint(-9, 9) for _ in range(dimension)] for _ in range(count)]
+    return [[rng.randint(-99, 99) for _ in range(dimension)] for _ in range(count)]

@@ -41,7 +41,7 @@ def pencil_directions(form: Mapping[Exponents, fmpq], dimension: int) -> list[Di
         return None
     slices = _slices(form, dimension, a, s)
     rng = Random(0)
-    w, u = ([rng.randint(1, 99) for _ in range(dimension)] for _ in range(2))
+    w, u = ([rng.randint(1, 10**5) for _ in range(dimension)] for _ in range(2))
     general = _combined(slices, w)
     columns = pivots(general)
     rows = pivots(transposed([[row[j] for j in columns] for row in general]))
@@ -80,9 +80,7 @@ def _splits(general: fmpq_mat, other: fmpq_mat) -> bool:
     """Whether the eigenvalues are different and in the field, modulo a prime: a quick no to most."""
     left, right = (reduced(matrix.tolist()) for matrix in (other, general))
     characteristic = (left * right.inv()).charpoly()
-    return all(
-        factor.degree() == 1 and power == 1 for factor, power in characteristic.factor()[1]
-    )
+    return all(factor.degree() == 1 and power == 1 for factor, power in characteristic.factor()[1])
 
 
 def _eigenvectors(matrix: fmpq_mat) -> list[tuple[int, list[fmpq]]]:
@@ -132,7 +130,10 @@ def common_squares(matrices: list[fmpq_mat]) -> list[Direction] | None:
     """Return directions in which several quadratic forms are sums of squares together, if general."""
     rng = Random(2)
     first, second = (
-        sum((m * rng.randint(1, 99) for m in matrices[1:]), start=matrices[0] * rng.randint(1, 99))
+        sum(
+            (m * rng.randint(1, 10**5) for m in matrices[1:]),
+            start=matrices[0] * rng.randint(1, 10**5),
+        )
         for _ in range(2)
     )
     own = pivots(first.tolist())

@@ -7,7 +7,8 @@ r > s or some form g of degree r, with g(α, β) = 0 for all of them, annihilate
 
 The same g must do so for every degree and every component, so its coefficients solve one linear system.
 What is needed is a solution whose roots are rational and different. A space of solutions of dimension e
-has one with e − 1 roots of our choice; in degree r = q that leaves one root, which is rational as well.
+has one with e − 1 roots of our choice; for r = q that leaves one root, which is rational as well. Roots
+are chosen evenly spread, which keeps coefficients small: q + 1 such directions serve every polynomial.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ from exactformer.algebra.ridge.vectors import kernel, pivots, primitive
 _TRIES = 12
 """Choices of free roots for one number of directions."""
 
+_CLOSE = 0.25
+"""Two directions may be as close as this part of an even spacing."""
+
 _BEYOND = 3
 """Numbers of directions tried from the least that has any solution."""
 
-_MAX_DEGREE = 100
+_MAX_DEGREE, _MAX_FORCED, _MAX_EVEN = 100, 8, 40
+"""Degrees up to which structure, a forced root, and q + 1 even directions are tried: work grows with them."""
 
 
-def binary_directions(polynomials: Sequence[fmpq_mpoly], widest: int) -> list[Direction] | None:
+def binary_directions(polynomials: Sequence[fmpq_mpoly]) -> list[Direction] | None:
     """Return directions along which all homogeneous parts are sums of powers, or ``None``."""
     sequences = list(_sequences(polynomials))
     q = max((len(a) - 1 for a in sequences), default=0)
@@ -42,12 +47,14 @@ def binary_directions(polynomials: Sequence[fmpq_mpoly], widest: int) -> list[Di
         return len(pivots(_conditions(sequences, r))) <= r
 
     least = bisect_left(range(q + 1), True, lo=1, key=solvable)
-    for r in sorted({*range(least, least + _BEYOND), q}):
-        if least <= r <= min(q, widest):
-            for g in islice(_solutions(_conditions(sequences, r), r), _TRIES):
-                if (found := _roots(g)) is not None:
-                    return found
-    return None
+    tried = {*range(least, min(least + _BEYOND, q)), *([q] if q <= _MAX_FORCED else [])}
+    for r in sorted(tried):
+        solutions = islice(_solutions(_conditions(sequences, r), r), _TRIES)
+        found = [roots for g in solutions if (roots := _roots(g)) is not None]
+        best = max(found, key=_smallest_angle, default=None)
+        if best is not None and (len(found) == 1 or _smallest_angle(best) > _CLOSE * pi / r):
+            return best
+    return _evenly_spread(q + 1) if q <= _MAX_EVEN else None
 
 
 def _sequences(polynomials: Sequence[fmpq_mpoly]) -> Iterator[list[fmpq]]:
@@ -89,6 +96,20 @@ def _roots(g: list[fmpq]) -> list[Direction] | None:
             return None
         directions.append(primitive([fmpq(1), -fmpq(factor[0]) / fmpq(factor[1])]))
     return sorted(directions, reverse=True) if len(directions) == r else None
+
+
+def _smallest_angle(directions: list[Direction]) -> float:
+    angles = sorted(atan2(b, a) % pi for a, b in directions)
+    return (
+        min(
+            (
+                (after - before) % pi
+                for before, after in zip(angles, angles[1:] + angles[:1], strict=True)
+            ),
+            default=pi,
+        )
+        or pi
+    )
 
 
 def _evenly_spread(count: int) -> list[Direction]:
