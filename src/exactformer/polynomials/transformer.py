@@ -1,7 +1,8 @@
 """The module that runs a blueprint, and the places of its entries in the blueprint's words.
 
 A blueprint runs by its matrices, or in closed form. Once the identity is proven, a closed form may be
-evaluated by the terms of the polynomial, where that is quicker and its rounding within the same bound.
+evaluated by the terms of the polynomial: where their certified error is much smaller, or no larger and
+they are quicker.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from exactformer.polynomials.proof.certify import SLACK, Proof
 from exactformer.polynomials.proof.monomial_rounding import expanded_bound
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.proof.symbolic import run_symbolic
-from exactformer.polynomials.run.closed_form import Basis, FusedForm, fuse
+from exactformer.polynomials.run.closed_form import FusedForm, fuse
 from exactformer.polynomials.run.closed_form_module import FusedTransformer
 from exactformer.polynomials.run.literal import LiteralTransformer
 from exactformer.polynomials.run.monomial_plan import MATMUL_DISCOUNT, Expansion, expand
 from exactformer.polynomials.run.softmax import SoftmaxTransformer, softmax_weights
 
 _MAX_TERMS = 20_000
+_MUCH = 4
+"""Slower terms are evaluated where their certified error is smaller by this factor."""
 
 Transformer = FusedTransformer | LiteralTransformer | SoftmaxTransformer
 
@@ -37,7 +40,7 @@ def transformer(
     if proof is None:
         return FusedTransformer(closed_form(blueprint), dtype)
     form = proof.form or closed_form(blueprint)
-    return FusedTransformer(form, dtype, _proven_expansion(blueprint, form, proof, dtype))
+    return FusedTransformer(form, dtype, *_evaluation(blueprint, form, proof, dtype))
 
 
 def closed_form(blueprint: Blueprint) -> FusedForm:
@@ -45,24 +48,26 @@ def closed_form(blueprint: Blueprint) -> FusedForm:
     return fuse(run_symbolic(blueprint, blueprint.domain))
 
 
-def _proven_expansion(
+def _evaluation(
     blueprint: Blueprint, form: FusedForm, proof: Proof, dtype: torch.dtype
-) -> Expansion | None:
-    """Return the quicker expansion of the proven polynomial, if its rounding is within the bound.
+) -> tuple[Expansion | None, float | None]:
+    """Return the expansion of the proven polynomial that is evaluated in memory, with its bound.
 
-    Chebyshev polynomials are there because powers are not accurate enough; they stay.
+    ``None`` stands for the tokens: they have a smaller bound, or nearly the same and less work.
     """
     certificate, number_format = proof.certificate, float_format(dtype)
     bound = certificate.fused[number_format.name].executed
-    if bound is None or form.basis is not Basis.POWER or certificate.terms > _MAX_TERMS:
-        return None
+    if bound is None or not 1 < certificate.terms <= _MAX_TERMS or certificate.tokens == 1:
+        return None, None
     target = proof.target or Target.coerce(certificate.target, blueprint.variables)
     d, domain = target.dimension, blueprint.domain.enlarged(SLACK)
     centre = [domain.offset(j) for j in range(d)]
     plan = expand([p.composed(centre, [1] * d).terms() for p in target], d, centre)
-    if plan is None or plan.cost > _cost(form):
-        return None
-    return plan if expanded_bound(plan, domain, number_format) <= bound else None
+    if plan is None:
+        return None, None
+    quicker = plan.cost <= _cost(form)
+    by_terms = expanded_bound(plan, domain, number_format)
+    return (plan, by_terms) if by_terms * (1 if quicker else _MUCH) <= bound else (None, None)
 
 
 def _cost(form: FusedForm) -> float:

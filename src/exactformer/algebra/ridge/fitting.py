@@ -1,21 +1,22 @@
 """Exact coefficients of polynomials along given directions, if there are any.
 
 A form of degree s along r directions has r unknown coefficients: they are found from its values at as
-many points and verified by multiplying out. Where powers are dependent, the coefficients of least norm
-are taken, each power scaled to size one on the unit ball.
+many points and verified by multiplying out. Where powers are dependent, those most unlike each other are
+used, which keeps coefficients small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import comb
+from operator import mul
 from random import Random
 
+import numpy as np
 from flint import fmpq, fmpq_mat, fmpq_mpoly
 
-from exactformer.algebra.rational import to_fmpq
 from exactformer.algebra.ridge.essential import linear
-from exactformer.algebra.ridge.form import Direction, norm_bound
+from exactformer.algebra.ridge.form import Direction
 from exactformer.algebra.ridge.vectors import pivots, transposed
 from exactformer.algebra.ring import ring
 
@@ -39,33 +40,49 @@ def fitted_powers(
         return None
     d = len(directions[0])
     points = _points(min(len(directions), comb(d - 1 + s, s)) + _MORE, d)
-    sizes = [to_fmpq(norm_bound(v)) ** s for v in directions]
-    table = [
-        [
-            fmpq(sum(a * b for a, b in zip(v, p, strict=True))) ** s / size
-            for v, size in zip(directions, sizes, strict=True)
-        ]
-        for p in points
-    ]
-    rows = pivots(transposed(table))
-    chosen = fmpq_mat([table[i] for i in rows])
+    table = [[fmpq(sum(map(mul, v, p))) ** s for v in directions] for p in points]
+    columns = _well_spread(directions, s, len(pivots(table)))
+    rows = pivots(transposed([[row[j] for j in columns] for row in table]))
+    if len(rows) < len(columns):
+        columns = pivots(table)
+        rows = pivots(transposed([[row[j] for j in columns] for row in table]))
+    chosen = fmpq_mat([[table[i][j] for j in columns] for i in rows])
     values = fmpq_mat([[fmpq(form(*points[i])) for form in forms] for i in rows])
-    if len(rows) == len(directions):
-        solution = chosen.solve(values)
-    else:
-        solution = chosen.transpose() * (chosen * chosen.transpose()).solve(values)
-    powers = [linear([fmpq(c) for c in v]) ** s for v in directions]
-    columns = []
+    solution = chosen.solve(values)
+    powers = [linear([fmpq(c) for c in directions[j]]) ** s for j in columns]
+    fitted = []
     for k, form in enumerate(forms):
-        beta = [fmpq(solution[i, k]) / size for i, size in enumerate(sizes)]
-        total = ring(d).from_dict({})
-        for power, c in zip(powers, beta, strict=True):
-            if c != 0:
-                total += power * c
+        beta, total = [fmpq(0)] * len(directions), ring(d).from_dict({})
+        for i, j in enumerate(columns):
+            if (c := fmpq(solution[i, k])) != 0:
+                beta[j] = c
+                total += powers[i] * c
         if total != form:
             return None
-        columns.append(beta)
-    return columns
+        fitted.append(beta)
+    return fitted
+
+
+def _well_spread(directions: Sequence[Direction], s: int, count: int) -> list[int]:
+    """Return as many directions with the powers most unlike each other: pivots of their Gram matrix.
+
+    The inner product of (v·x)^s and (w·x)^s, as forms, is (v·w)^s.
+    """
+    if count == len(directions):
+        return list(range(count))
+    # Longer integers than floats have are shortened first.
+    unit = [np.array([c / max(map(abs, v)) for c in v]) for v in directions]
+    vectors = np.array([v / np.linalg.norm(v) for v in unit])
+    left = (vectors @ vectors.T) ** s
+    chosen: list[int] = []
+    for _ in range(count):
+        diagonal = np.diag(left).copy()
+        diagonal[chosen] = -np.inf
+        best = int(diagonal.argmax())
+        chosen.append(best)
+        if diagonal[best] > 0:
+            left = left - np.outer(left[:, best], left[best]) / diagonal[best]
+    return sorted(chosen)
 
 
 def _points(count: int, dimension: int) -> list[list[int]]:

@@ -2,8 +2,8 @@
 
 The formula is written here in plain torch, which can be traced, batched, exported and
 differentiated. Values alone come quicker from the same arithmetic in blocks that stay in the cache
-(CPU) or in registers (GPU); their gradient is the formula's, a few points at a time. Where the proven
-polynomial is quicker by its terms, and no less accurate, the CPU evaluates these
+(CPU) or in registers (GPU); their gradient is the formula's, a few points at a time. Where an expansion
+of the proven polynomial is given, the CPU evaluates its terms
 (:mod:`exactformer.polynomials.run.monomial_plan`), as long as the weights are the proven ones.
 
 Weights and values are in the module's format. So is the arithmetic, but never below float32: in the
@@ -31,7 +31,6 @@ from exactformer.polynomials.run.monomial_plan import Expansion
 from exactformer.polynomials.run.monomial_run import Expanded
 
 _ENTRIES = 2**20  # tokens times points of which a gradient keeps every step
-_MANY = 64  # points from which the terms of an expansion are quicker than tokens
 
 
 class FusedTransformer(nn.Module):
@@ -45,8 +44,10 @@ class FusedTransformer(nn.Module):
         form: FusedForm,
         dtype: torch.dtype = torch.float64,
         expansion: Expansion | None = None,
+        terms_bound: float | None = None,
     ) -> None:
         super().__init__()
+        self.terms_bound = terms_bound
         self.basis, self.vector = form.basis, form.vector
         self.register_parameter("centre", None)
         self._proven = fused_weights(form, dtype)
@@ -55,6 +56,16 @@ class FusedTransformer(nn.Module):
         wide = torch.promote_types(dtype, torch.float32)
         self._expanded = None if expansion is None else Expanded(expansion, wide)
 
+    @property
+    def evaluates_terms(self) -> bool:
+        """Whether points in memory are evaluated by terms, while the weights are the proven ones."""
+        here = self.features
+        return (
+            self._expanded is not None
+            and here.device.type == "cpu"
+            and here.dtype == self._proven["features"].dtype
+        )
+
     features: Tensor
     centre: Tensor | None
     coefficients: Tensor
@@ -62,25 +73,22 @@ class FusedTransformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Evaluate at points in the module's format or a narrower one."""
-        if self._expanded is not None and self._needs_values_only(x):
-            values = self._expanded(x, self.features.dtype)
-            return values.T if self.vector else values[0]
-        run = _Evaluation.apply if is_plain(x) else formula
+        weights = (self.centre, self.features, self.coefficients, self.bias)
         with full_precision(x.device):
-            values = run(x, self.centre, self.features, self.coefficients, self.bias, self.basis)
+            values: Tensor
+            if is_plain(x):
+                terms = self._terms(x)
+                values = _Evaluation.apply(x, *weights, self.basis, terms)  # type: ignore[no-untyped-call]
+            else:
+                values = formula(x, *weights, self.basis)
         return values.T if self.vector else values[0]
 
-    def _needs_values_only(self, x: Tensor) -> bool:
-        """Whether values of the proven weights are all that is wanted, at enough points."""
-        return (
-            is_plain(x)
-            and len(x) >= _MANY
-            and x.device.type == "cpu"
-            and not (
-                torch.is_grad_enabled() and any(t.requires_grad for t in (x, *self.parameters()))
-            )
-            and all(_same(getattr(self, name), own) for name, own in self._proven.items())
-        )
+    def _terms(self, x: Tensor) -> Expanded | None:
+        """Return what evaluates terms in place of tokens, where the weights are the proven ones."""
+        if self._expanded is None or x.device.type != "cpu" or not len(x):
+            return None
+        same = all(_same(getattr(self, name), own) for name, own in self._proven.items())
+        return self._expanded if same else None
 
 
 def formula(
@@ -150,9 +158,12 @@ class _Evaluation(torch.autograd.Function):
         coefficients: Tensor,
         bias: Tensor,
         basis: Basis,
+        terms: Expanded | None = None,
     ) -> Tensor:
         ctx.basis = basis
         ctx.save_for_backward(x, centre, features, coefficients, bias)
+        if terms is not None:
+            return terms(x, features.dtype)
         return _evaluate(x, centre, features, coefficients, bias, basis)
 
     @staticmethod
@@ -179,6 +190,7 @@ class _Evaluation(torch.autograd.Function):
         return (
             torch.cat(by_point) if by_point else None,
             *(next(left) if needed[k] else None for k in range(4)),
+            None,
             None,
         )
 
