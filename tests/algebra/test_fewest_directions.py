@@ -48,7 +48,7 @@ def power_sum(directions, coefficients, names):
     return total
 
 
-@pytest.mark.parametrize("d, q", [(2, 60), (6, 8), (10, 5), (3, 1)])
+@pytest.mark.parametrize(("d", "q"), [(2, 60), (6, 8), (10, 5), (3, 1)])
 def test_a_power_of_a_linear_form_takes_one_direction(d, q):
     names = [f"x{i}" for i in range(d)]
     assert widths(linear(range(1, d + 1), names) ** q) == 1
@@ -140,7 +140,7 @@ def test_components_share_the_powers_of_all():
     assert {form.width for form in forms} == {3}
 
 
-@pytest.mark.parametrize("n, width", [(4, 5), (5, 6), (6, 7), (8, 9)])
+@pytest.mark.parametrize(("n", "width"), [(4, 5), (5, 6), (6, 7), (8, 9)])
 def test_the_third_elementary_symmetric_polynomial_takes_one_more_than_variables(n, width):
     names = [f"x{i}" for i in range(n)]
     terms = {
@@ -153,7 +153,7 @@ def test_the_third_elementary_symmetric_polynomial_takes_one_more_than_variables
 
 
 @pytest.mark.parametrize(
-    "text, width",
+    ("text", "width"),
     [
         ("(x^2 + y^2)^3", 4),
         ("x y", 2),

@@ -1,8 +1,9 @@
 """The verdict on a compiled model: whether its certified error is acceptable, and how it was chosen.
 
 A model is refused if its certified error exceeds the tolerance; without one, a thousandth of max|Q|, or
-64 units of roundoff of its format where these are more. The refusal names what would meet the limit, by
-the same estimates that the choice was made by.
+64 units of roundoff of its format where these are more. A softmax model, whose error is its headline,
+is refused by a tolerance only. The refusal names what would meet the limit, by the same estimates that
+the choice was made by.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from exactformer.core.domain import Domain
 from exactformer.core.formats import FORMATS, FloatFormat, float_format
 from exactformer.errors import RoundingError
 from exactformer.polynomials.construction_choice import DEFAULTS, Candidate
+from exactformer.polynomials.constructions import APPROXIMATIONS
 from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
 
@@ -52,7 +54,7 @@ def accepted(model: PolynomialModel, task: Task, looked_at: Sequence[Candidate])
     if limit is None:
         unit = float_format(task.dtype).unit
         limit = max(RELATIVE, _ROUNDINGS * unit) * scale
-        if not task.target.degree or not scale:
+        if task.construction in APPROXIMATIONS or not task.target.degree or not scale:
             return model
     if error > limit:
         raise RoundingError(_refusal(certificate, task, looked_at, error, limit))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -130,8 +131,9 @@ def _build(task: Task) -> tuple[Blueprint, list[Candidate]]:
         return local_forms(target, domain, family, task.dtype, task.memory_limit)
 
     if task.construction in APPROXIMATIONS:
-        own = forms(task.directions)
-        return best_softmax_blueprint(own, domain, target, number_format, task.tolerance), []
+        own, tolerance = forms(task.directions), task.tolerance
+        least = None if tolerance == inf else tolerance  # any error: then the least
+        return best_softmax_blueprint(own, domain, target, number_format, least), []
     constructions = (task.construction,) if task.construction else DEFAULTS
     scale = largest_value(target, domain)
     found = candidates(forms, domain, constructions, task.directions, number_format, scale)

@@ -4,9 +4,9 @@ Candidates are ranked by the leading order of what a fused module's certificate 
 
     Σ_i Σ_s |c_is| (s·E_i + (2s + a)·u),      E_i ≈ (d + 2)·u,
 
-with |t_i| ≤ 1, weights c_is of powers or Chebyshev polynomials, and a additions; what is chosen is judged
-by the certified bound, not by this estimate. The narrowest directions come first. Others are looked at
-where these cost more than half of a format's digits, or where terms cancel much.
+with |t_i| ≤ 1, weights c_is of powers or Chebyshev polynomials, and a additions; what is chosen is
+judged by the certified bound, not by this estimate. The narrowest directions come first. Others are
+looked at where these cost more than half of a format's digits, or where terms cancel much.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Essential variables: the fewest linear forms that polynomials are functions of.
 
-∂_v P = 0 for every v in a space N exactly if P depends on the linear forms that vanish on N alone. These
-are spanned by the gradients of P: by the rows (coefficient of x^a in ∂_1 P, …, in ∂_d P), one for every
-monomial. In echelon form L of that span each form owns a variable, and P(x) = p(Lx) where p is P with the
-other variables set to zero.
+∂_v P = 0 for every v in a space N exactly if P depends on the linear forms that vanish on N alone.
+These are spanned by the gradients of P: by the rows (coefficient of x^a in ∂_1 P, …, in ∂_d P), one for
+every monomial. In echelon form L of that span each form owns a variable, and P(x) = p(Lx) where p is P
+with the other variables set to zero.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ def ridge_forms(
 
     ``lattice`` needs n_q = C(d−1+q, q) directions whatever the polynomial; ``tailored`` only those
     its monomials ask for; ``fewest`` those that its structure asks for, where one is found;
-    ``spread`` has 2·n_q, for accuracy in low precision; ``auto`` takes the narrowest of fewest, tailored
-    and lattice. ``check_width`` is told the number of directions before the costly part, and may refuse
-    it by raising.
+    ``spread`` has 2·n_q, for accuracy in low precision; ``auto`` takes the narrowest of fewest,
+    tailored and lattice. ``check_width`` is told the number of directions before the costly part, and
+    may refuse it by raising.
     """
     check = check_width or _accept
     if directions not in FAMILIES:

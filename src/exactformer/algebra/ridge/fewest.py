@@ -1,12 +1,12 @@
 """The fewest directions that can be found exactly, by what a polynomial is.
 
-1. A polynomial that depends on k linear forms alone is written in k variables; a power of one linear form
-   has one direction (:mod:`~exactformer.algebra.ridge.essential`).
+1. A polynomial that depends on k linear forms alone is written in k variables; a power of one linear
+   form has one direction (:mod:`~exactformer.algebra.ridge.essential`).
 2. Variables that meet in no term belong to separate blocks, whose directions add up.
 3. In a block, degree by degree from the highest: what is along directions already found needs no more;
    else a sum of few powers (:mod:`~exactformer.algebra.ridge.pencil`; in two variables
-   :mod:`~exactformer.algebra.ridge.sylvester`, all degrees at once), an elementary symmetric polynomial,
-   or for degree two the squares of LDLᵀ (:mod:`~exactformer.algebra.ridge.quadratic`).
+   :mod:`~exactformer.algebra.ridge.sylvester`, all degrees at once), an elementary symmetric
+   polynomial, or for degree two the squares of LDLᵀ (:mod:`~exactformer.algebra.ridge.quadratic`).
    A block without such a structure takes the narrower of tailored and lattice directions.
 4. Linear terms take one more direction only if they lie outside the span of all others.
 
@@ -48,7 +48,7 @@ Blocks = list[tuple[list[int], list[fmpq_mpoly]]]
 def fewest_ridges(
     polynomials: Sequence[Polynomial], widest: int, check: Callable[[int], None]
 ) -> list[Ridges] | None:
-    """Write polynomials as ridges along few common directions; ``None`` where more than ``widest`` remain.
+    """Write polynomials as ridges along at most ``widest`` common directions; ``None`` if not found.
 
     ``check`` is told the number of directions before lattice coefficients are computed.
     """
@@ -154,7 +154,7 @@ def _powers(forms: list[fmpq_mpoly], s: int, k: int) -> list[Direction] | None:
 
 
 def _signs(k: int, s: int) -> list[Direction] | None:
-    """Return (±1, …, ±1) with at most s/2 minus signs: an elementary symmetric polynomial needs these."""
+    """Return (±1, …, ±1) with at most s/2 minus signs, for an elementary symmetric polynomial."""
     if sum(comb(k, i) for i in range(s // 2 + 1)) > _MAX_SIGNS:
         return None
     minus = (set(own) for i in range(s // 2 + 1) for own in combinations(range(k), i))
@@ -165,9 +165,9 @@ def _signs(k: int, s: int) -> list[Direction] | None:
 def _squares(forms: list[fmpq_mpoly], k: int, used: list[Direction]) -> list[Direction]:
     """Return directions of quadratic forms, all at once where they are diagonal together."""
     matrices = [_matrix(form, k) for form in forms if len(form)]
-    if len(matrices) > 1 and (found := common_squares(matrices)) is not None:
-        if fitted_powers(forms, 2, found) is not None:
-            return found
+    found = common_squares(matrices) if len(matrices) > 1 else None
+    if found is not None and fitted_powers(forms, 2, found) is not None:
+        return found
     directions = list(used)
     for matrix in matrices:
         directions = list(dict.fromkeys([*directions, *square_directions(matrix, directions)]))
@@ -193,9 +193,9 @@ def _block_ridges(
     along = None if directions is None else _along(polynomials, k, q, directions)
     own = [Polynomial(names, polynomial) for polynomial in polynomials]
     widest = lattice_width(k, q) if along is None else len(along[0])
-    if polarisation_cost(own) <= MAX_POLARISATION:
-        if (tailored := tailored_ridges(own, widest)) is not None:
-            return tailored
+    affordable = polarisation_cost(own) <= MAX_POLARISATION
+    if affordable and (tailored := tailored_ridges(own, widest)) is not None:
+        return tailored
     if along is not None:
         return along
     check(widest)
@@ -229,9 +229,8 @@ def _add_linear(
     directions = list(ridges[0])
     rows = [[fmpq(c) for c in v] for v in directions]
     wanted = [list(_row(form, k)) for form in forms if len(form)]
-    for place in pivots(transposed([*rows, *wanted])):
-        if place >= len(rows):
-            directions.append(primitive(wanted[place - len(rows)]))
+    places = pivots(transposed([*rows, *wanted]))
+    directions += [primitive(wanted[p - len(rows)]) for p in places if p >= len(rows)]
     columns = fitted_powers(forms, 1, directions)
     assert columns is not None  # the directions span the linear terms
     for own, beta in zip(ridges, columns, strict=True):

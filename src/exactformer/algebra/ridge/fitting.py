@@ -1,8 +1,8 @@
 """Exact coefficients of polynomials along given directions, if there are any.
 
 A form of degree s along r directions has r unknown coefficients: they are found from its values at as
-many points and verified by multiplying out. Where powers are dependent, those most unlike each other are
-used, which keeps coefficients small.
+many points and verified by multiplying out. Where powers are dependent, those most unlike each other
+are used, which keeps coefficients small.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def homogeneous(polynomial: fmpq_mpoly, degree: int, dimension: int) -> fmpq_mpo
 def fitted_powers(
     forms: Sequence[fmpq_mpoly], s: int, directions: Sequence[Direction]
 ) -> list[list[fmpq]] | None:
-    """Return β with Σ_i β_ki (v_i·x)^s equal to the k-th form of degree s; ``None`` if there is none."""
+    """Return β with Σ_i β_ki (v_i·x)^s equal to the k-th form of degree s; ``None`` if none is."""
     if not any(len(form) for form in forms):
         return [[fmpq(0)] * len(directions) for _ in forms]
     if not directions:

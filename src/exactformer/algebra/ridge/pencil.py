@@ -1,7 +1,7 @@
 """Sums of few powers, found as the eigenvectors of a pencil of catalecticant matrices.
 
-Let F = Σ_j β_j (ξ_j·x)^s with coefficients a_γ·s!/γ!, so that a_γ = Σ_j β_j ξ_j^γ. With a + b = s − 1 the
-matrices H_i[α, β] = a_(α+β+e_i), |α| = a, |β| = b, are
+Let F = Σ_j β_j (ξ_j·x)^s with coefficients a_γ·s!/γ!, so that a_γ = Σ_j β_j ξ_j^γ. With a + b = s − 1
+the matrices H_i[α, β] = a_(α+β+e_i), |α| = a, |β| = b, are
 
     H_i = V_a D_i V_bᵀ,     D_i = diag(β_j ξ_ji),   columns of V_a: all monomials of degree a at ξ_j.
 
@@ -10,8 +10,9 @@ r of its rows and columns
 
     H_i H_w⁻¹ = V_a (D_i D_w⁻¹) V_a⁻¹:
 
-common eigenvectors, one for each power, whose eigenvalues ξ_ji / (w·ξ_j) are the direction. Everything is
-rational if the directions are. For a = b = 1 this finds up to d powers, for a = b = 2 up to d(d + 1)/2.
+common eigenvectors, one for each power, whose eigenvalues ξ_ji / (w·ξ_j) are the direction. Everything
+is rational if the directions are. For a = b = 1 this finds up to d powers, for a = b = 2 up to d(d +
+1)/2.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def pencil_directions(form: Mapping[Exponents, fmpq], dimension: int) -> list[Di
     """Return the directions of a form of degree 3 or more, or ``None`` where it has no such few."""
     s = sum(next(iter(form)))
     a = (s - 1) // 2
-    if _entries(dimension, a, s - 1 - a) > _MAX_ENTRIES:
+    if dimension * catalecticant_entries(dimension, a, s - 1 - a) > _MAX_ENTRIES:
         return None
     slices = _slices(form, dimension, a, s)
     rng = Random(0)
@@ -100,7 +101,10 @@ def _eigenvectors(matrix: fmpq_mat) -> list[tuple[int, list[fmpq]]]:
 
 def _combined(slices: list[Matrix], weights: list[int]) -> Matrix:
     return [
-        [sum((w * c for w, c in zip(weights, cell, strict=True)), fmpq(0)) for cell in zip(*rows)]
+        [
+            sum((w * c for w, c in zip(weights, cell, strict=True)), fmpq(0))
+            for cell in zip(*rows, strict=True)
+        ]
         for rows in zip(*slices, strict=True)
     ]
 
@@ -122,8 +126,9 @@ def _plus(*exponents: Exponents) -> Exponents:
     return tuple(map(sum, zip(*exponents, strict=True)))
 
 
-def _entries(dimension: int, a: int, b: int) -> int:
-    return dimension * comb(dimension - 1 + a, a) * comb(dimension - 1 + b, b)
+def catalecticant_entries(dimension: int, a: int, b: int) -> int:
+    """Return the number of entries of the matrix of orders a and b."""
+    return comb(dimension - 1 + a, a) * comb(dimension - 1 + b, b)
 
 
 def common_squares(matrices: list[fmpq_mat]) -> list[Direction] | None:

@@ -1,9 +1,10 @@
 """Quadratic forms as sums of as many squares as their rank: LDLᵀ over the rationals.
 
 Each step takes a vector v with vᵀAv ≠ 0 and the direction a = Av: A − aaᵀ/vᵀAv has a rank less by one.
-With unit vectors v this is Lagrange's completion of squares, whose numbers are small but may cancel. With
-v near the eigenvectors of what is left, directions are nearly orthogonal and nothing cancels. A direction
-a that is to be used anyway saves another: v is then a solution of Av = a, if there is one with aᵀv ≠ 0.
+With unit vectors v this is Lagrange's completion of squares, whose numbers are small but may cancel.
+With v near the eigenvectors of what is left, directions are nearly orthogonal and nothing cancels. A
+direction a that is to be used anyway saves another: v is then a solution of Av = a, if there is one
+with aᵀv ≠ 0.
 """
 
 from __future__ import annotations

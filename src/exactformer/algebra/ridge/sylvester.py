@@ -1,7 +1,7 @@
 """Sylvester's algorithm: the fewest rational directions of polynomials in two variables.
 
-A form Σ_i C(s, i) a_i x^(s−i) y^i is a sum of s-th powers of r different linear forms α x + β y exactly if
-r > s or some form g of degree r, with g(α, β) = 0 for all of them, annihilates it:
+A form Σ_i C(s, i) a_i x^(s−i) y^i is a sum of s-th powers of r different linear forms α x + β y exactly
+if r > s or some form g of degree r, with g(α, β) = 0 for all of them, annihilates it:
 
     Σ_j g_j a_(t+j) = 0,        t = 0, …, s − r.
 
@@ -33,7 +33,7 @@ _BEYOND = 3
 """Numbers of directions tried from the least that has any solution."""
 
 _MAX_DEGREE, _MAX_FORCED, _MAX_EVEN = 100, 8, 40
-"""Degrees up to which structure, a forced root, and q + 1 even directions are tried: work grows with them."""
+"""Degrees up to which structure, a forced root, and q + 1 even directions are tried."""
 
 
 def binary_directions(polynomials: Sequence[fmpq_mpoly]) -> list[Direction] | None:

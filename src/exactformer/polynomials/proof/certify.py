@@ -112,9 +112,11 @@ def largest_value(target: Target, domain: Domain, form: FusedForm | None = None)
         for u in _sample(domain, d, form)
     ]
     points.append(centre)
-    for j in range(min(d, _AXES)):
-        for sign in (1, -1):
-            points.append([c + sign * extents[j] * (i == j) for i, c in enumerate(centre)])
+    points += [
+        [c + sign * extents[j] * (i == j) for i, c in enumerate(centre)]
+        for j in range(min(d, _AXES))
+        for sign in (1, -1)
+    ]
     few = max(2, _MAX_TERMS // (1 + sum(map(len, target))))  # of many terms
     largest = max(abs(polynomial.at(point)) for polynomial in target for point in points[:few])
     most = float(np.finfo(np.float64).max)
