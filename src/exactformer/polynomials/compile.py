@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +136,7 @@ def _build(task: Task) -> tuple[Blueprint, list[Candidate]]:
         least = None if tolerance == inf else tolerance  # any error: then the least
         return best_softmax_blueprint(own, domain, target, number_format, least), []
     constructions = (task.construction,) if task.construction else DEFAULTS
-    scale = largest_value(target, domain)
+    scale = partial(largest_value, target, domain)
     found = candidates(forms, domain, constructions, task.directions, number_format, scale)
     return construct(found[0].construction, found[0].forms, domain, target), found
 

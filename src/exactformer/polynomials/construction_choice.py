@@ -68,8 +68,8 @@ class Candidate:
         )
 
     def __str__(self) -> str:
-        family = self.forms[0].family
-        return f"{self.construction}, {self.tokens:,} tokens along {family} directions"
+        family, tokens = self.forms[0].family, f"{self.tokens:,} token{'s' * (self.tokens > 1)}"
+        return f"{self.construction}, {tokens} along {family} directions"
 
 
 def candidates(
@@ -78,13 +78,15 @@ def candidates(
     constructions: Sequence[str],
     directions: str,
     number_format: FloatFormat,
-    scale: float,
+    largest: Callable[[], float],
 ) -> list[Candidate]:
     """Return what was looked at, the choice first.
 
-    ``forms`` makes ridge forms along a family of directions; ``scale`` is what errors compare with.
+    ``forms`` makes ridge forms along a family of directions, ``largest`` is what errors compare with;
+    it is called after forms have been found to fit.
     """
     first = Candidate(constructions[0], forms(directions), domain)
+    scale = largest()
     half_of_the_digits = scale / sqrt(number_format.unit)
     looked_at = [first]
     penalty = {id(first): 1.0}

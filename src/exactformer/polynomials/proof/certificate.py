@@ -104,8 +104,7 @@ class PolynomialCertificate(Certificate):
             key: {name: asdict(bound) for name, bound in getattr(self, key).items()}
             for key in _BOUNDS
         }
-        extra = {"variables": list(self.variables), "zero_error": True, "choice": self.choice}
-        return {**plain, **extra, **bounds}
+        return {**plain, "variables": list(self.variables), "zero_error": True, **bounds}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PolynomialCertificate:
@@ -116,8 +115,7 @@ class PolynomialCertificate(Certificate):
                 for key in _BOUNDS
             }
             plain = {k: data[k] for k in _PLAIN}
-            choice = str(data.get("choice", ""))
-            return cls(variables=tuple(data["variables"]), choice=choice, **bounds, **plain)
+            return cls(variables=tuple(data["variables"]), **bounds, **plain)
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is not a certificate: {error}") from None
 
@@ -177,6 +175,7 @@ _PLAIN = (
     "terms",
     "scale",
     "blueprint_digest",
+    "choice",
 )
 
 
