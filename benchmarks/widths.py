@@ -16,9 +16,9 @@ from benchmarks.cases import F2, Case
 from benchmarks.tables import write
 
 NOTE = (
-    "Tokens by default, before (the narrower of tailored and lattice directions), and at least: the"
-    " largest rank of a catalecticant matrix, the number of essential variables, or the real Waring rank"
-    " where it is known. Errors are certified ones over max|Q| in float64, on the unit ball."
+    "Tokens by default, before (the narrower of tailored and lattice directions), and at least: the "
+    "largest rank of a catalecticant matrix, the number of essential variables, or the real Waring "
+    "rank where it is known. Errors are certified ones over max|Q| in float64, on the unit ball."
 )
 
 

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from exactformer.algebra import Polynomial, Target
 from exactformer.algebra.ridge import ridge_form, ridge_forms
+from exactformer.algebra.ridge.essential import essential
+from exactformer.algebra.ridge.essential import linear as linear_form
+from exactformer.algebra.ridge.lower_bound import least_width
+from exactformer.algebra.ring import ring
 from exactformer.errors import SizeError
+from tests.cases.polynomials import polynomials
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 SMALL = st.integers(-5, 5)
@@ -191,6 +196,28 @@ def test_the_width_is_checked_before_coefficients_are_computed():
     with pytest.raises(SizeError, match="too wide"):
         ridge_form(Polynomial.parse("x y z + w^2"), check_width=refuse)
     assert seen[-1] == 5
+
+
+@settings(max_examples=30)
+@given(polynomials(max_width=40))
+def test_no_width_is_below_the_lower_bound(p):
+    assert least_width([p]) <= ridge_form(p).width
+
+
+@pytest.mark.parametrize(
+    ("text", "least"), [("x^2 y^2", 3), ("x^9", 1), ("x y z", 3), ("x + y", 1)]
+)
+def test_lower_bounds_of_known_polynomials(text, least):
+    assert least_width([Polynomial.parse(text)]) == least
+
+
+def test_polynomials_depend_on_their_essential_variables_alone():
+    target = Target.coerce(["(x + 2 y)^3 - (y + z - w)^2", "(x + 2 y) (y + z - w)"])
+    forms, inner = essential([p.flint for p in target], 4)
+    assert len(forms) == 2
+    for polynomial, own in zip(target, inner, strict=True):
+        assert own.compose(*map(linear_form, forms), ctx=ring(4)) == polynomial.flint
+    assert essential([Polynomial.parse("x^2 + x y").flint], 2) is None
 
 
 def independent(rows):

@@ -50,8 +50,8 @@ def essential(
     ]
     lines = [linear(form) for form in forms]
     for polynomial, own in zip(polynomials, kept, strict=True):
-        if (own.compose(*lines, ctx=ring(dimension)) if lines else own) != polynomial:
-            return None
+        if lines and own.compose(*lines, ctx=ring(dimension)) != polynomial:
+            return None  # an unlucky prime; without lines all derivatives vanish
     return forms, kept
 
 
