@@ -65,8 +65,8 @@ def accepted(model: PolynomialModel, task: Task, looked_at: Sequence[Candidate])
 
 def _in_words(certificate: PolynomialCertificate, looked_at: Sequence[Candidate]) -> str:
     chosen, *rejected = looked_at
-    way = "by tokens" if certificate.by_terms is None else "by terms"
-    text = f"{chosen}, evaluated {way} in {certificate.dtype}"
+    terms = "" if certificate.by_terms is None else f", evaluated by terms in {certificate.dtype}"
+    text = f"{chosen}{terms}"
     unit = FORMATS[certificate.dtype].unit
     others = [f"{other} (about {_relative(other, unit, certificate.scale)})" for other in rejected]
     if certificate.by_terms is not None:

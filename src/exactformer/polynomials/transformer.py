@@ -24,7 +24,7 @@ from exactformer.polynomials.run.softmax import SoftmaxTransformer, softmax_weig
 
 _MAX_TERMS = 20_000
 _MUCH = 4
-"""Slower terms are evaluated where their certified error is smaller by this factor."""
+"""Terms are evaluated whatever they cost where their certified error is smaller by this factor."""
 
 Transformer = FusedTransformer | LiteralTransformer | SoftmaxTransformer
 
@@ -51,9 +51,9 @@ def closed_form(blueprint: Blueprint) -> FusedForm:
 def _evaluation(
     blueprint: Blueprint, form: FusedForm, proof: Proof, dtype: torch.dtype
 ) -> tuple[Expansion | None, float | None]:
-    """Return the expansion of the proven polynomial that is evaluated in memory, with its bound.
+    """Return the expansion of the proven polynomial that is evaluated in memory, and its bound.
 
-    ``None`` stands for the tokens: they have a smaller bound, or nearly the same and less work.
+    No expansion: the tokens are evaluated. No bound: that of the tokens holds, and is not much larger.
     """
     certificate, number_format = proof.certificate, float_format(dtype)
     bound = certificate.fused[number_format.name].executed
@@ -65,9 +65,11 @@ def _evaluation(
     plan = expand([p.composed(centre, [1] * d).terms() for p in target], d, centre)
     if plan is None:
         return None, None
-    quicker = plan.cost <= _cost(form)
     by_terms = expanded_bound(plan, domain, number_format)
-    return (plan, by_terms) if by_terms * (1 if quicker else _MUCH) <= bound else (None, None)
+    if by_terms * _MUCH <= bound:
+        return plan, by_terms
+    quicker = by_terms <= bound and plan.cost <= _cost(form)
+    return plan if quicker else None, None
 
 
 def _cost(form: FusedForm) -> float:
