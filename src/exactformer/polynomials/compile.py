@@ -64,8 +64,8 @@ def compile(
         radius: the ball ‖x‖ ≤ radius on which the model is certified, taken exactly; 1 by default.
         domain: in place of the ball a box, ``[(lower, upper), …]``, one interval per variable.
         variables: the order of the coordinates; may name unused ones. Natural order by default.
-        construction: ``"scaled"`` or ``"chebyshev"`` by default, whichever has the smaller certified
-            error (the latter for functions); ``"doubling"`` for ⌈log₂ q⌉ blocks; ``"softmax"`` for
+        construction: ``"scaled"`` by default, or ``"chebyshev"`` where powers cost more than half of
+            the digits (and for functions); ``"doubling"`` for ⌈log₂ q⌉ blocks; ``"softmax"`` for
             ordinary attention, within a certified error of the target; ``"paper"`` for the matrices of
             Theorem 3.5 as printed.
         directions: ``"auto"``, ``"fewest"``, ``"lattice"``, ``"spread"`` or ``"tailored"`` (Lemma 3.3).
