@@ -11,6 +11,7 @@ from benchmarks import (
     scaling,
     spectra,
     studio,
+    widths,
 )
 
 parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -25,3 +26,4 @@ learning.run(sizes=[(2, 2, 10_000)] if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
 studio.run(quick)
+widths.run(quick)

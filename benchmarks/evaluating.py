@@ -66,7 +66,7 @@ def times(
 
 def errors(case: Case, dtype: str, ways: dict[str, Evaluate]) -> list[Row]:
     """Compare all ways with exact arithmetic; relative to the largest |Q| met on the ball."""
-    certificate = compiled(case).certificate
+    certificate = compiled(case, dtype).certificate
     points = case.points(EXACT_POINTS, dtype)
     exact = [case.target.at(point.tolist()) for point in points]
     rows = []
@@ -76,7 +76,7 @@ def errors(case: Case, dtype: str, ways: dict[str, Evaluate]) -> list[Row]:
         error = max(abs(type(q)(value) - q) for value, q in computed)
         row = {"case": case.label, "dtype": dtype, "way": name, "points": few}
         rows.append({**row, "error": float(error) / certificate.scale})
-    bound = certificate.bound(dtype, "fused") / certificate.scale
+    bound = certificate.bound() / certificate.scale
     return [*rows, {"case": case.label, "dtype": dtype, "way": "certified bound", "error": bound}]
 
 

@@ -32,11 +32,13 @@ class UnavailableError(Exception):
 
 
 @cache
-def compiled(case: Case) -> Any:
-    """Return the compiled model of a case: certified once, whatever runs it."""
+def compiled(case: Case, dtype: str = "float64") -> Any:
+    """Return the model of a case as it is compiled by default: certified once, whatever runs it."""
+    import torch
+
     import exactformer as ef
 
-    return ef.compile(case.target, radius=case.radius)
+    return ef.compile(case.target, radius=case.radius, dtype=getattr(torch, dtype))
 
 
 def exactformer(case: Case, dtype: str, executor: str = "fused") -> Evaluate:
@@ -46,7 +48,7 @@ def exactformer(case: Case, dtype: str, executor: str = "fused") -> Evaluate:
     from exactformer.polynomials.model import PolynomialModel
     from exactformer.polynomials.proof.certify import Proof
 
-    proven = compiled(case)
+    proven = compiled(case, dtype)
     model = PolynomialModel(
         proven.blueprint, Proof(proven.certificate), getattr(torch, dtype), executor=executor
     )

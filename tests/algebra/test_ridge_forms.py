@@ -53,7 +53,7 @@ def test_widths(p: Polynomial) -> None:
     assert ridge_form(p, "lattice").width == n_q
     twice = 2 if p.degree and p.dimension > 1 else 1  # on a line all directions are parallel
     assert ridge_form(p, "spread").width == twice * n_q
-    assert ridge_form(p, "auto").width == min(n_q, ridge_form(p, "tailored").width)
+    assert ridge_form(p, "auto").width <= min(n_q, ridge_form(p, "tailored").width)
 
 
 @pytest.mark.slow

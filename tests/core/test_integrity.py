@@ -48,7 +48,7 @@ def coupling(**options: Any) -> ef.CouplingModel:
 
 FAMILIES: dict[str, Callable[[], ProvenModule]] = {
     "fused": polynomial,
-    "expanded": lambda: ef.compile("(a + b + c + d + e)^5", radius=2),
+    "expanded": lambda: ef.compile("(a + b + c + d + e)^5", radius=2, directions="lattice"),
     "literal": lambda: polynomial(executor="literal"),
     "softmax": lambda: polynomial(construction="softmax"),
     "sequence": sequence,
@@ -294,7 +294,8 @@ def test_a_parametrisation_is_noticed(tmp_path: Path) -> None:
 
 
 def test_what_a_fused_module_keeps_beside_its_weights_counts(tmp_path: Path) -> None:
-    model, other = FAMILIES["expanded"](), ef.compile("(a + b - c + d + e)^5", radius=2)
+    model = FAMILIES["expanded"]()
+    other = ef.compile("(a + b - c + d + e)^5", radius=2, directions="lattice")
     assert isinstance(model, ef.PolynomialModel)
     transformer = model.transformer
     assert isinstance(transformer, FusedTransformer)

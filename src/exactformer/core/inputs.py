@@ -110,8 +110,6 @@ def _read(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Tensor
     try:
         if not hasattr(x, "__array__"):
             array = np.asarray(x, dtype=np.float64)
-            if array.shape == (0,):
-                raise ValueError("the list is empty")
             return torch.as_tensor(array, device=device).to(dtype)
         array = np.asarray(x)
         # Torch takes neither negative strides nor, without a warning, what cannot be written to.

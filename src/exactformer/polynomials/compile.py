@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from math import inf
 from typing import Any
 
 import torch
@@ -16,14 +18,16 @@ from exactformer.core.formats import float_format
 from exactformer.core.given_domain import exact_domain, function_domain
 from exactformer.core.options import MEMORY_LIMIT, choose
 from exactformer.errors import InputError
+from exactformer.polynomials.acceptance import Task, accepted
 from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.construction_choice import DEFAULTS, Candidate, candidates
 from exactformer.polynomials.constructions import APPROXIMATIONS, CONSTRUCTIONS, construct
 from exactformer.polynomials.extrapolation_choice import best_softmax_blueprint
 from exactformer.polynomials.functions.compile import approximate
 from exactformer.polynomials.functions.sympy_function import given_target
 from exactformer.polynomials.model import PolynomialModel, proven_model
 from exactformer.polynomials.proof.certificate import EXECUTORS
-from exactformer.polynomials.proof.certify import prove
+from exactformer.polynomials.proof.certify import largest_value, prove
 from exactformer.polynomials.sizes import check_size
 from exactformer.progress import waiting
 
@@ -59,16 +63,18 @@ def compile(
         domain: in place of the ball a box, ``[(lower, upper), …]``, one interval per variable.
         variables: the order of the coordinates, which ``model.variables`` has; may name unused ones.
             Natural order by default.
-        construction: ``"scaled"`` (default for polynomials); ``"doubling"`` for ⌈log₂ q⌉ blocks;
-            ``"chebyshev"`` for high degree (default for functions); ``"softmax"`` for ordinary
-            attention, within a certified error of the target; ``"paper"`` for the matrices of
+        construction: ``"scaled"`` by default, or ``"chebyshev"`` where powers cost more than half of
+            the digits (and for functions); ``"doubling"`` for ⌈log₂ q⌉ blocks; ``"softmax"`` for
+            ordinary attention, within a certified error of the target; ``"paper"`` for the matrices of
             Theorem 3.5 as printed.
-        directions: ``"auto"``, ``"lattice"``, ``"spread"`` or ``"tailored"`` (Lemma 3.3).
+        directions: ``"auto"``, ``"fewest"``, ``"lattice"``, ``"spread"`` or ``"tailored"`` (Lemma 3.3).
+            ``"auto"`` takes the fewest that keep half of the format's digits, or the most accurate.
         dtype: the float format of the module; its rounding bound must be finite.
         device: where the module lives.
         executor: ``"fused"`` (default) evaluates the proven closed form, ``"literal"`` every matrix.
         outside: what to do with points outside: ``"raise"``, ``"nan"`` or ``"allow"``.
-        tolerance: the largest error accepted. For a polynomial a certified one; ``"softmax"`` takes
+        tolerance: the largest error accepted. For a polynomial a certified one, by default a
+            thousandth of max|Q| (more in half formats); ``inf`` accepts any. ``"softmax"`` takes
             the fewest heads that meet it, and without it as many as make the error least.
             For a function it is needed, and measured.
         memory_limit: refuse models whose dense weights need more bytes than this.
@@ -88,10 +94,11 @@ def compile(
         given = approximate(polynomials, box, tolerance, names, executor, dtype, memory_limit)
         return proven_model(given[0], prove(*given), dtype, device, executor, outside)
     where = exact_domain(radius, domain, polynomials.variables)
-    forms = local_forms(polynomials, where, directions, dtype, memory_limit)
-    blueprint = _build(construction or "scaled", forms, where, polynomials, dtype, tolerance)
+    task = Task(polynomials, where, construction, directions, dtype, tolerance, memory_limit)
+    blueprint, looked_at = _build(task)
     proof = prove(blueprint, polynomials)
-    return proven_model(blueprint, proof, dtype, device, executor, outside, tolerance)
+    model = proven_model(blueprint, proof, dtype, device, executor, outside)
+    return accepted(model, task, looked_at)
 
 
 def local_forms(
@@ -116,18 +123,21 @@ def local_forms(
     return ridge_forms([p.composed(centre, units) for p in target], directions, fits)
 
 
-def _build(
-    construction: str,
-    forms: Sequence[RidgeForm],
-    domain: Domain,
-    target: Target,
-    dtype: torch.dtype,
-    tolerance: float | None,
-) -> Blueprint:
-    """Return the blueprint by a construction; softmax takes the best extrapolation for the format."""
-    if construction in APPROXIMATIONS:
-        return best_softmax_blueprint(forms, domain, target, float_format(dtype), tolerance)
-    return construct(construction, forms, domain, target)
+def _build(task: Task) -> tuple[Blueprint, list[Candidate]]:
+    """Return the blueprint and what it was chosen from; softmax takes the best extrapolation."""
+    target, domain, number_format = task.target, task.domain, float_format(task.dtype)
+
+    def forms(family: str) -> list[RidgeForm]:
+        return local_forms(target, domain, family, task.dtype, task.memory_limit)
+
+    if task.construction in APPROXIMATIONS:
+        own, tolerance = forms(task.directions), task.tolerance
+        least = None if tolerance == inf else tolerance  # any error: then the least
+        return best_softmax_blueprint(own, domain, target, number_format, least), []
+    constructions = (task.construction,) if task.construction else DEFAULTS
+    scale = partial(largest_value, target, domain)
+    found = candidates(forms, domain, constructions, task.directions, number_format, scale)
+    return construct(found[0].construction, found[0].forms, domain, target), found
 
 
 def _check_options(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 from pathlib import Path
@@ -18,6 +19,7 @@ from exactformer.algebra.printing import name_list
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.core.certificate import Measured
 from exactformer.core.domain import Ball, Domain
+from exactformer.core.formats import float_format
 from exactformer.core.inputs import (
     as_tensor,
     by_name,
@@ -32,7 +34,7 @@ from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.precision import check_products, full_precision
 from exactformer.core.words import plural
-from exactformer.errors import ExecutionError, InputError, OutsideDomainError, RoundingError
+from exactformer.errors import ExecutionError, InputError, OutsideDomainError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import save_blueprint
 from exactformer.polynomials.functions.report import Approximation
@@ -98,6 +100,29 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         self._edge = _edge(blueprint.domain, self._surface)
         self.transformer = transformer(blueprint, executor, dtype, proof)
         self._seal(proof.certificate)
+
+    @property
+    def certificate(self) -> PolynomialCertificate:
+        """What is known of the model, in its number format and as it is run, where it is.
+
+        Raises:
+            WeightMismatchError: if the module is no longer the one that was proven.
+        """
+        self.check_unchanged()
+        return self._stated()
+
+    def _stated(self) -> PolynomialCertificate:
+        """Return the certificate about this format, executor and device, without a look at weights."""
+        module, by_terms = self.transformer, None
+        if isinstance(module, FusedTransformer) and module.evaluates_terms:
+            by_terms = module.terms_bound
+        about = self._certificate.about(float_format(self.dtype).name, self.executor)
+        return replace(about, by_terms=by_terms)
+
+    def _note_choice(self, choice: str) -> None:
+        """Keep the words about how the model was chosen with its certificate; they prove nothing."""
+        statement = replace(self._certificate, choice=choice)
+        vars(self)["_record"] = replace(self._record, statement=statement)
 
     @property
     def target(self) -> str:
@@ -315,6 +340,8 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         expected = self.transformer.features
         dtype = expected.dtype
         x = by_name(x, self.blueprint.variables)
+        if isinstance(x, list | tuple) and not x and self.variables:
+            raise InputError("points must be numbers: the list is empty")
         points = with_coordinates(as_tensor(x, dtype, expected.device, "points"), self.variables)
         if self.executor == "fused" and not narrows(points.dtype, dtype):
             return points  # read as they are: a narrower format is exact in the wider one
@@ -406,19 +433,14 @@ def proven_model(
     device: torch.device | str | None = None,
     executor: str | None = None,
     outside: str = "raise",
-    tolerance: float | None = None,
 ) -> PolynomialModel:
     """Return the model of a proven blueprint.
 
     Raises:
-        RoundingError: if the format admits no bound, or one above the tolerance.
+        RoundingError: if the format admits no bound.
     """
     model = PolynomialModel(blueprint, proof, dtype, outside, executor)
-    bound = proof.certificate.bound(dtype, model.executor)
-    if tolerance is not None and bound > tolerance:
-        raise RoundingError(
-            f"tolerance={tolerance:g} is not met: the certified error in {dtype} is {bound:.3g}"
-        )
+    proof.certificate.bound(dtype, model.executor)
     return model if device is None else model.to(device)
 
 

@@ -1,7 +1,8 @@
 """The module that runs a blueprint, and the places of its entries in the blueprint's words.
 
 A blueprint runs by its matrices, or in closed form. Once the identity is proven, a closed form may be
-evaluated by the terms of the polynomial, where that is quicker and its rounding within the same bound.
+evaluated by the terms of the polynomial: where their certified error is much smaller, or no larger and
+they are quicker.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from exactformer.polynomials.proof.monomial_rounding import expanded_bound
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 from exactformer.polynomials.proof.symbolic import run_symbolic
 from exactformer.polynomials.run import compiled_run
-from exactformer.polynomials.run.closed_form import Basis, FusedForm, fuse
+from exactformer.polynomials.run.closed_form import FusedForm, fuse
 from exactformer.polynomials.run.closed_form_module import FusedTransformer
 from exactformer.polynomials.run.horner_plan import Scheme, scheme
 from exactformer.polynomials.run.literal import LiteralTransformer
@@ -25,6 +26,8 @@ from exactformer.polynomials.run.monomial_plan import MATMUL_DISCOUNT, Expansion
 from exactformer.polynomials.run.softmax import SoftmaxTransformer, softmax_weights
 
 _MAX_TERMS = 20_000
+_MUCH = 4
+"""Terms are evaluated whatever they cost where their certified error is smaller by this factor."""
 
 Transformer = FusedTransformer | LiteralTransformer | SoftmaxTransformer
 
@@ -40,7 +43,7 @@ def transformer(
     if proof is None:
         return FusedTransformer(closed_form(blueprint), dtype)
     form = proof.form or closed_form(blueprint)
-    return FusedTransformer(form, dtype, _proven_terms(blueprint, form, proof, dtype))
+    return FusedTransformer(form, dtype, *_evaluation(blueprint, form, proof, dtype))
 
 
 def closed_form(blueprint: Blueprint) -> FusedForm:
@@ -48,17 +51,17 @@ def closed_form(blueprint: Blueprint) -> FusedForm:
     return fuse(run_symbolic(blueprint, blueprint.domain))
 
 
-def _proven_terms(
+def _evaluation(
     blueprint: Blueprint, form: FusedForm, proof: Proof, dtype: torch.dtype
-) -> Expansion | Scheme | None:
-    """Return the quicker plan for the proven polynomial's terms, if its rounding is within the bound.
+) -> tuple[Expansion | Scheme | None, float | None]:
+    """Return the plan for terms of the proven polynomial that are evaluated in memory, and its bound.
 
-    Chebyshev polynomials are there because powers are not accurate enough; they stay.
+    No plan: the tokens are evaluated. No bound: that of the tokens holds, and is not much larger.
     """
     certificate, number_format = proof.certificate, float_format(dtype)
     bound = certificate.fused[number_format.name].executed
-    if bound is None or form.basis is not Basis.POWER or certificate.terms > _MAX_TERMS:
-        return None
+    if bound is None or not 1 < certificate.terms <= _MAX_TERMS or certificate.tokens == 1:
+        return None, None
     target = proof.target or Target.coerce(certificate.target, blueprint.variables)
     d, domain = target.dimension, blueprint.domain.enlarged(SLACK)
     centre = [domain.offset(j) for j in range(d)]
@@ -68,10 +71,16 @@ def _proven_terms(
         plan, discount = scheme(terms, d, centre), 1
     else:
         plan, discount = expand(terms, d, centre), MATMUL_DISCOUNT
-    if plan is None or plan.cost > _cost(form, discount):
-        return None
-    rounding = scheme_bound if isinstance(plan, Scheme) else expanded_bound
-    return plan if rounding(plan, domain, number_format) <= bound else None  # type: ignore[arg-type]
+    if plan is None:
+        return None, None
+    if isinstance(plan, Scheme):
+        by_terms = scheme_bound(plan, domain, number_format)
+    else:
+        by_terms = expanded_bound(plan, domain, number_format)
+    if by_terms * _MUCH <= bound:
+        return plan, by_terms
+    quicker = by_terms <= bound and plan.cost <= _cost(form, discount)
+    return plan if quicker else None, None
 
 
 def _cost(form: FusedForm, discount: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from exactformer.algebra.polynomial import Polynomial
+from exactformer.algebra.ridge.fewest import fewest_ridges
 from exactformer.algebra.ridge.form import RidgeForm, Ridges, assemble
 from exactformer.algebra.ridge.lattice import lattice_ridges, lattice_width
 from exactformer.algebra.ridge.spread import spread_ridges
@@ -17,7 +18,7 @@ from exactformer.errors import InputError, SizeError
 
 MAX_WIDTH = 50_000
 
-FAMILIES = ("auto", "lattice", "spread", "tailored")
+FAMILIES = ("auto", "fewest", "lattice", "spread", "tailored")
 
 
 def ridge_form(
@@ -37,9 +38,10 @@ def ridge_forms(
     """Write polynomials in the same variables as ridge forms along common directions.
 
     ``lattice`` needs n_q = C(d−1+q, q) directions whatever the polynomial; ``tailored`` only those
-    its monomials ask for; ``spread`` has 2·n_q, for accuracy in low precision; ``auto`` takes the
-    narrower of tailored and lattice. ``check_width`` is told the number of directions before the
-    costly part, and may refuse it by raising.
+    its monomials ask for; ``fewest`` those that its structure asks for, where one is found;
+    ``spread`` has 2·n_q, for accuracy in low precision; ``auto`` takes the narrowest of fewest,
+    tailored and lattice. ``check_width`` is told the number of directions before the costly part, and
+    may refuse it by raising.
     """
     check = check_width or _accept
     if directions not in FAMILIES:
@@ -52,13 +54,16 @@ def ridge_forms(
         pairs = zip(polynomials, ridges, strict=True)
         return [assemble(polynomial, own, family, q) for polynomial, own in pairs]
 
-    if directions == "tailored" or (
-        directions == "auto" and polarisation_cost(polynomials) <= MAX_POLARISATION
-    ):
-        ridges = tailored_ridges(polynomials, lattice if directions == "auto" else None)
-        if ridges is not None:
-            check(len(ridges[0]))
-            return forms(ridges, "tailored")
+    narrow = directions in ("auto", "fewest")
+    fewest = fewest_ridges(polynomials, lattice, check) if narrow else None
+    if directions == "tailored" or (narrow and polarisation_cost(polynomials) <= MAX_POLARISATION):
+        widest = None if not narrow else lattice if fewest is None else len(fewest[0])
+        if (tailored := tailored_ridges(polynomials, widest)) is not None:
+            check(len(tailored[0]))
+            return forms(tailored, "tailored")
+    if fewest is not None:
+        check(len(fewest[0]))
+        return forms(fewest, "fewest")
     check(2 * lattice if directions == "spread" else lattice)
     if directions == "spread":
         return forms([spread_ridges(p, q) for p in polynomials], "spread")

@@ -59,8 +59,8 @@ def polarisation_cost(polynomials: Sequence[Polynomial]) -> int:
 
 def _monomials(polynomials: Sequence[Polynomial]) -> list[Exponents]:
     """Return the monomials present anywhere, the constant left out."""
-    present = {a: None for p in polynomials for a in p.terms() if sum(a)}
-    return list(present)
+    present = {tuple(map(int, a)) for p in polynomials for a in p.flint.monoms()}
+    return [a for a in present if any(a)]
 
 
 Choice = Callable[[Exponents, set[Direction]], Polarised]

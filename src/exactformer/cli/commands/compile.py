@@ -60,7 +60,9 @@ def compile(
             "(ordinary attention, near the target), or paper for Theorem 3.5 as printed."
         ),
     ] = "scaled",
-    directions: Annotated[str, typer.Option(help="auto, lattice, spread or tailored.")] = "auto",
+    directions: Annotated[
+        str, typer.Option(help="auto, fewest, lattice, spread or tailored.")
+    ] = "auto",
     dtype: Dtype = "float64",
     executor: Executor = None,
     tolerance: Annotated[

@@ -14,8 +14,10 @@ that climbed from the worst of those; all are relative to max |Q|.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, by_scale, rows
@@ -76,18 +78,32 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, float]:
     from exactformer.polynomials.compile import compile
     from exactformer.polynomials.model import PolynomialModel
     from exactformer.polynomials.proof.certify import Proof
+    from exactformer.polynomials.transformer import transformer
 
     radius, dtype = Fraction(parameters["radius"]), getattr(torch, parameters["format"])
     polynomial = target(parameters["target"], parameters["degree"], radius)
-    model = compile(polynomial, radius, construction=parameters["construction"], dtype=dtype)
-    certificate, measured = model.certificate, {"depth": float(model.blueprint.depth)}
+    few = parameters["target"] == "oscillating" or parameters["degree"] == 2
+    model = compile(
+        polynomial,
+        radius,
+        construction=parameters["construction"],
+        directions="tailored" if few else "lattice",
+        dtype=dtype,
+        tolerance=inf,
+    )
+    # Bounds are those of the tokens, which hold however a fused model is evaluated.
+    certificate = replace(model.certificate, by_terms=None)
+    measured = {"depth": float(model.blueprint.depth)}
     for executor in certificate.executors:
         try:
             bound = certificate.bound(dtype, executor)
         except RoundingError:
             continue
         proof = Proof(certificate)
-        twin = PolynomialModel(model.blueprint, proof, dtype, executor=executor).to(device)
+        twin = PolynomialModel(model.blueprint, proof, dtype, executor=executor)
+        if parameters["construction"] == "chebyshev":  # by tokens, not by terms
+            twin.transformer = transformer(model.blueprint, executor, dtype)
+        twin = twin.to(device)
         error = _largest_error(twin, polynomial, parameters)
         measured[executor] = error / certificate.scale
         measured[f"{executor} bound"] = bound / certificate.scale

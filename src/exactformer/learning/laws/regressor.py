@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 _SOLVERS = ("sparse", "least-squares", "sgd")
-_FAMILIES = ("auto", "lattice", "spread", "tailored")
+_FAMILIES = ("auto", "fewest", "lattice", "spread", "tailored")
 
 
 class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -47,7 +47,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         Total degree of the dictionary. "auto" takes the highest with no more terms than
         observations (at most 4000 terms and degree 8) for ``solver="sparse"``, where surplus terms
         cost nothing but a stricter test, and the best by leave-one-out error for the others.
-    directions : "auto", "lattice", "spread", "tailored", int or array (n, d)
+    directions : "auto", "fewest", "lattice", "spread", "tailored", int or array (n, d)
         Words choose the directions of the compiled model. A number or an array gives the directions
         themselves: those along which ``"least-squares"`` takes powers, those from which ``"sgd"``
         starts ("auto": C(d+q+1, q) random unit vectors, as in the paper).

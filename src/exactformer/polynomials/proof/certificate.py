@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from exactformer.algebra.printing import name_list
@@ -26,6 +26,7 @@ class PolynomialCertificate(Certificate):
     * identity: in exact arithmetic the output *is* the target, ``terms`` coefficients compared;
     * rounding: in a float format the fused module is off by at most ``fused[format]``, the literal
       one, which carries out every matrix, by at most ``rounding[format]``, in every output.
+      A model that evaluates terms in memory is off by at most ``by_terms`` there.
     """
 
     target: str
@@ -40,7 +41,11 @@ class PolynomialCertificate(Certificate):
     rounding: Mapping[str, RoundingBound]
     fused: Mapping[str, RoundingBound]
     scale: float
-    """The largest |Q| met on a sample of the domain: what the rounding bounds compare with."""
+    """The largest |Q| of exact values at some points: a lower bound of max|Q| on the domain."""
+    by_terms: float | None = field(default=None, compare=False)
+    """The bound of a model that evaluates the proven polynomial's terms, in its own format."""
+    choice: str = field(default="", compare=False)
+    """How directions, construction and evaluation were chosen, and what was rejected; no claim."""
 
     @property
     def zero_error(self) -> bool:
@@ -73,8 +78,14 @@ class PolynomialCertificate(Certificate):
             RoundingError: where there is none.
         """
         self.check_executor(executor)
-        entries = self.rounding if executor == "literal" else self.fused
-        entry = entries[float_format(dtype).name]
+        name = float_format(dtype).name
+        if (
+            self.by_terms is not None
+            and (name, executor) == (self.dtype, "fused")
+            and not any_order
+        ):
+            return self.by_terms
+        entry = (self.rounding if executor == "literal" else self.fused)[name]
         value = entry.any_order if any_order else entry.executed
         if value is None:
             raise RoundingError(f"there is no bound for {executor} in {dtype}: {entry.reason}")
@@ -120,6 +131,8 @@ class PolynomialCertificate(Certificate):
         ]
         lines += [f"  {claim.name:<10}  {claim}" for claim in self.claims]
         lines += [f"  {name:<10}  {self.describe(name)}" for name in self.rounding]
+        if self.choice:
+            lines.append(f"  {'choice':<10}  {self.choice}")
         return "\n".join(lines)
 
     @property
@@ -136,9 +149,14 @@ class PolynomialCertificate(Certificate):
         fused, literal = self.fused[name].executed, self.rounding[name].executed
         if fused is None:
             return f"no guarantee: {self.fused[name].reason}"
-        relative = f" ({fused / self.scale:.1e} of max|Q|)" if self.scale else ""
         other = "no bound" if literal is None else f"≤ {literal:.3g}"
-        return f"|computed − exact| ≤ {fused:.3g}{relative}; literal {other}"
+        if self.by_terms is not None and name == self.dtype:
+            other = f"tokens ≤ {fused:.3g}, literal {other}"
+            fused = self.by_terms
+        else:
+            other = f"literal {other}"
+        relative = f" ({fused / self.scale:.1e} of max|Q|)" if self.scale else ""
+        return f"|computed − exact| ≤ {fused:.3g}{relative}; {other}"
 
     def _agreement(self) -> str:
         if self.terms > 1:
@@ -161,6 +179,7 @@ _PLAIN = (
     "terms",
     "scale",
     "blueprint_digest",
+    "choice",
 )
 
 

@@ -27,6 +27,9 @@ from exactformer.polynomials.run.closed_form import FusedForm, fuse
 SLACK = 1 + Fraction(1, 2**32)
 """Proofs cover a domain larger by this factor, so that x may be tested for it in floats."""
 
+_SAMPLES, _EXACT, _AXES, _MAX_TERMS = 256, 8, 32, 200_000
+_INSIDE = 1 - 2.0**-40  # rounding leaves such points in the domain
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -66,7 +69,7 @@ def prove(blueprint: Blueprint, target: Target | Polynomial) -> Proof:
         terms=terms,
         rounding={f.name: rounding_bound(run, selection.margins, f) for f in FORMATS.values()},
         fused={f.name: fused_bound(form, run.sizes.reach, run.domain, f) for f in FORMATS.values()},
-        scale=_largest_value(form, blueprint.domain),
+        scale=largest_value(target, blueprint.domain, form),
         blueprint_digest=digest(blueprint),
     )
     return Proof(certificate, form, target)
@@ -89,26 +92,51 @@ def _prove_softmax(blueprint: Blueprint, target: Target) -> Proof:
         terms=terms,
         rounding={n: RoundingBound(e.total, e.any_order, e.reason) for n, e in errors.items()},
         fused={},
-        scale=_largest_value(form, blueprint.domain),
+        scale=largest_value(target, blueprint.domain, form),
         blueprint_digest=digest(blueprint),
         errors=errors,
     )
     return Proof(certificate, form, target)
 
 
-def _largest_value(form: FusedForm, domain: Domain, samples: int = 256) -> float:
-    """Return the largest |Q| met over points of the surface: axes, and random ones, always the same.
+def largest_value(target: Target, domain: Domain, form: FusedForm | None = None) -> float:
+    """Return a lower bound of max|Q| on a domain: the largest exact |Q| at some of its points.
 
-    What leaves float64 counts as its largest number, which JSON can hold.
+    These are the centre, the ends of the axes, and the points of a sample where a closed form, run in
+    floats, has its largest values. A number beyond float64 counts as its largest.
     """
-    d = form.features.columns
-    rng = np.random.default_rng(0)
-    points = np.vstack([np.eye(d), -np.eye(d), rng.normal(size=(samples, d))])
-    if d:
-        order = np.inf if isinstance(domain, Box) else 2
-        points /= np.linalg.norm(points, ord=order, axis=1, keepdims=True)
-    points *= np.array([to_float(domain.extent(j)) for j in range(d)])
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = np.abs(form.at_offsets(points))
+    d = target.dimension
+    centre, extents = [domain.offset(j) for j in range(d)], [domain.extent(j) for j in range(d)]
+    points = [
+        [c + e * Fraction(x) for c, e, x in zip(centre, extents, u, strict=True)]
+        for u in _sample(domain, d, form)
+    ]
+    points.append(centre)
+    points += [
+        [c + sign * extents[j] * (i == j) for i, c in enumerate(centre)]
+        for j in range(min(d, _AXES))
+        for sign in (1, -1)
+    ]
+    few = max(2, _MAX_TERMS // (1 + sum(map(len, target))))  # of many terms
+    largest = max(abs(polynomial.at(point)) for polynomial in target for point in points[:few])
     most = float(np.finfo(np.float64).max)
-    return float(np.nan_to_num(values, nan=most, posinf=most).max())
+    nearest = min(to_float(largest), most)
+    return nearest if nearest <= largest else float(np.nextafter(nearest, 0.0))
+
+
+def _sample(domain: Domain, d: int, form: FusedForm | None) -> list[list[float]]:
+    """Return points u of the unit ball or box, always the same: the most promising ones."""
+    if not d:
+        return []
+    rng = np.random.default_rng(0)
+    order = np.inf if isinstance(domain, Box) else 2
+    points = rng.normal(size=(_SAMPLES, d))
+    points *= _INSIDE / np.linalg.norm(points, ord=order, axis=1, keepdims=True)
+    if form is None:
+        return points[:_EXACT].tolist()  # type: ignore[no-any-return]
+    extents = np.array([to_float(domain.extent(j)) for j in range(d)])
+    points = np.vstack([points, points[:_EXACT] / 2])
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.abs(form.at_offsets(points * extents)).max(axis=1)
+    best = np.argsort(-np.nan_to_num(values, nan=np.inf), kind="stable")
+    return points[best[:_EXACT]].tolist()  # type: ignore[no-any-return]

@@ -3,8 +3,8 @@
 The formula is written here in plain torch, which can be traced, batched, exported and
 differentiated. Values alone come quicker from the same arithmetic in blocks that stay in the cache
 (CPU) or in registers (GPU), compiled where numba or Triton is installed; their gradient is the
-formula's, a few points at a time. Where the proven polynomial is quicker by its terms, and no less
-accurate, the CPU evaluates these (:mod:`exactformer.polynomials.run.horner_plan`, or without numba
+formula's, a few points at a time. Where a plan for the terms of the proven polynomial is given, the CPU
+evaluates these (:mod:`exactformer.polynomials.run.horner_plan`, or without numba
 :mod:`exactformer.polynomials.run.monomial_plan`), as long as the weights are the proven ones.
 
 Weights and values are in the module's format. So is the arithmetic, but never below float32: in the
@@ -13,7 +13,7 @@ half formats products and sums are taken in float32, and the value is rounded on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 from importlib.util import find_spec
@@ -35,7 +35,6 @@ from exactformer.polynomials.run.monomial_plan import Expansion
 from exactformer.polynomials.run.monomial_run import Expanded
 
 _ENTRIES = 2**20  # tokens times points of which a gradient keeps every step
-_MANY = 64  # points from which the terms of an expansion are quicker than tokens
 _PLAIN = (Tensor, nn.Parameter)
 
 
@@ -50,8 +49,10 @@ class FusedTransformer(nn.Module):
         form: FusedForm,
         dtype: torch.dtype = torch.float64,
         expansion: Expansion | Scheme | None = None,
+        terms_bound: float | None = None,
     ) -> None:
         super().__init__()
+        self.terms_bound = terms_bound
         self.basis, self.vector = form.basis, form.vector
         self.register_parameter("centre", None)
         self._proven = fused_weights(form, dtype)
@@ -64,6 +65,16 @@ class FusedTransformer(nn.Module):
         elif expansion is not None:
             self._expanded = CompiledTerms(expansion, wide)
 
+    @property
+    def evaluates_terms(self) -> bool:
+        """Whether points in memory are evaluated by terms, while the weights are the proven ones."""
+        here = self.features
+        return (
+            self._expanded is not None
+            and here.device.type == "cpu"
+            and here.dtype == self._proven["features"].dtype
+        )
+
     features: Tensor
     centre: Tensor | None
     coefficients: Tensor
@@ -75,9 +86,13 @@ class FusedTransformer(nn.Module):
         quick = self.values(x) if plain else None
         if quick is not None:
             return quick
-        run = _Evaluation.apply if plain else formula
+        weights = (self.centre, self.features, self.coefficients, self.bias)
         with full_precision(x.device):
-            values = run(x, self.centre, self.features, self.coefficients, self.bias, self.basis)
+            values: Tensor
+            if plain:
+                values = _Evaluation.apply(x, *weights, self.basis, self._terms(x))  # type: ignore[no-untyped-call]
+            else:
+                values = formula(x, *weights, self.basis)
         return values.T if self.vector else values[0]
 
     def values(self, x: Tensor, surface: Surface | None = None) -> Tensor | None:
@@ -90,24 +105,29 @@ class FusedTransformer(nn.Module):
         features, coefficients, bias = own.get("features"), own.get("coefficients"), own.get("bias")
         if features is None or coefficients is None or bias is None or "centre" not in own:
             return None
-        centre, basis, terms, dtype = own["centre"], self.basis, self._expanded, features.dtype
+        centre, dtype = own["centre"], features.dtype
         weights = (features, coefficients, bias, *(() if centre is None else (centre,)))
         if not (_are_values(x, *weights) and x.numel() and coefficients.numel()):
             return None
-        if compiled_run.kernels() is not None:
-            if isinstance(terms, CompiledTerms) and compiled_run.same(weights, self._proven):
-                values = terms(x, dtype, surface)
-            else:
-                values = compiled_run.tokens(
-                    x, centre, features, coefficients, bias, basis, dtype, surface
-                )
-        elif isinstance(terms, Expanded) and surface is None and len(x) >= _MANY:
-            known = self._proven.values()
-            proven = len(weights) == len(known) and all(map(_same, weights, known))
-            values = terms(x, dtype).reshape(-1) if proven else None
+        terms = self._expanded
+        if terms is not None and _are_proven(weights, self._proven):
+            values = terms(x, dtype, surface)
+        elif compiled_run.kernels() is not None:
+            values = compiled_run.tokens(
+                x, centre, features, coefficients, bias, self.basis, dtype, surface
+            )
         else:
             return None
-        return values.view(-1, len(x)).T if self.vector and values is not None else values
+        if values is None:
+            return None
+        return values.view(-1, len(x)).T if self.vector else values.view(-1)
+
+    def _terms(self, x: Tensor) -> Expanded | CompiledTerms | None:
+        """Return what evaluates terms in place of tokens, where the weights are the proven ones."""
+        if self._expanded is None or x.device.type != "cpu" or not len(x):
+            return None
+        same = all(_same(getattr(self, name), own) for name, own in self._proven.items())
+        return self._expanded if same else None
 
 
 def formula(
@@ -177,9 +197,14 @@ class _Evaluation(torch.autograd.Function):
         coefficients: Tensor,
         bias: Tensor,
         basis: Basis,
+        terms: Expanded | CompiledTerms | None = None,
     ) -> Tensor:
         ctx.basis = basis
         ctx.save_for_backward(x, centre, features, coefficients, bias)
+        if terms is not None:
+            values = terms(x, features.dtype)
+            assert values is not None  # nothing was tested
+            return values.view(len(bias), -1)
         return _evaluate(x, centre, features, coefficients, bias, basis)
 
     @staticmethod
@@ -206,6 +231,7 @@ class _Evaluation(torch.autograd.Function):
         return (
             torch.cat(by_point) if by_point else None,
             *(next(left) if needed[k] else None for k in range(4)),
+            None,
             None,
         )
 
@@ -235,6 +261,13 @@ def _evaluate(
         return torch.cat([formula(p, centre, *weights, basis) for p in pieces], dim=1)
     centre = None if centre is None else centre.to(wide)
     return quick(x, centre, features.to(wide), coefficients.to(wide), bias.to(wide), basis, dtype)
+
+
+def _are_proven(weights: tuple[Tensor, ...], known: Mapping[str, Tensor]) -> bool:
+    """Whether weights in memory are the known ones, in their order, to the last bit."""
+    if compiled_run.kernels() is not None and all(w.is_contiguous() for w in weights):
+        return compiled_run.same(weights, known)
+    return len(weights) == len(known) and all(map(_same, weights, known.values()))
 
 
 def _are_values(*tensors: Tensor) -> bool:

@@ -65,7 +65,7 @@ class CompiledTerms:
     """Points ``(N, d)`` to values ``(m, N)`` by a scheme; weights are the exact ones, rounded once."""
 
     def __init__(self, scheme: Scheme, dtype: torch.dtype) -> None:
-        self.dtype, self.outputs = dtype, scheme.outputs
+        self.scheme, self.dtype, self.outputs = scheme, dtype, scheme.outputs
         self.rows, self.cost = scheme.rows, scheme.cost
         self.block = _block(scheme.dimension + scheme.rows, dtype)
         self.centre = _rounded(scheme.centre, dtype)
@@ -89,11 +89,14 @@ class CompiledTerms:
         """Evaluate points of the weights' format or a narrower one; round to ``dtype``.
 
         Values are one output after the other, in one row. None is returned unless all points are
-        clearly inside the surface.
+        clearly inside the surface. Where the kernels cannot be had after all, torch takes the steps.
         """
+        points = x if x.dtype is self.dtype else x.to(self.dtype)
+        if kernels() is None:
+            return None if surface is not None else self._stepwise(points).to(dtype)
         values = _run(
             kernels().terms,
-            x if x.dtype is self.dtype else x.to(self.dtype),
+            points,
             self.outputs,
             self.cost,
             surface,
@@ -106,6 +109,40 @@ class CompiledTerms:
             self.weights,
         )
         return values if values is None or self.dtype is dtype else values.to(dtype)
+
+    def _stepwise(self, x: Tensor) -> Tensor:
+        """Take the steps one by one, in the same order: every product and sum is rounded by itself."""
+        y = (x - torch.from_numpy(self.centre) if len(self.centre) else x).T
+        rows: dict[int, Tensor] = {}
+        values = x.new_empty((self.outputs, len(x)))
+        first = 0
+        for step, constant in zip(self.scheme.steps, self.constants.tolist(), strict=True):
+            last = first + len(step.leaves)
+            weights = self.weights[first:last].tolist()
+            leaves = [(weight, y[j]) for weight, (j, _) in zip(weights, step.leaves, strict=True)]
+            first, level = last, step.level
+            match step.action:
+                case Action.BEGIN:
+                    rows[level] = _added(torch.full_like(y[0], constant), leaves)
+                case Action.CHAIN:
+                    for weight in weights:
+                        rows[level] = weight + y[step.variable] * rows[level]
+                case Action.LEAVES:
+                    rows[level] = _added(rows[level], leaves)
+                case Action.FOLD:
+                    rows[level] = rows[level] + y[step.variable] * rows[level + 1]
+                case Action.ADD:
+                    other = _added(torch.full_like(y[0], constant), leaves)
+                    rows[level] = rows[level] + y[step.variable] * other
+                case Action.OUT:
+                    values[step.variable] = rows[level]
+        return values.view(-1)
+
+
+def _added(total: Tensor, leaves: Sequence[tuple[float, Tensor]]) -> Tensor:
+    for weight, coordinate in leaves:
+        total = total + weight * coordinate
+    return total
 
 
 def tokens(

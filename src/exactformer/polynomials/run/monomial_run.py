@@ -17,6 +17,7 @@ from exactformer.core.matrix import Matrix
 from exactformer.core.weights import dense
 from exactformer.polynomials.run.closed_form import SHORT
 from exactformer.polynomials.run.closed_form_cpu import one_thread
+from exactformer.polynomials.run.compiled_run import Surface
 from exactformer.polynomials.run.monomial_plan import Expansion
 
 _BYTES, _FEWEST, _MOST = 2**23, 128, 2**14  # of a block's monomials; points of a block
@@ -39,8 +40,15 @@ class Expanded:
             self.centre = dense(column, dtype, lambda i, j: "the domain's centre").numpy()
 
     @torch.no_grad()
-    def __call__(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """Evaluate in the weights' format at points of it or a narrower one; round to ``dtype``."""
+    def __call__(
+        self, x: Tensor, dtype: torch.dtype, surface: Surface | None = None
+    ) -> Tensor | None:
+        """Evaluate in the weights' format at points of it or a narrower one; round to ``dtype``.
+
+        None is returned where a surface is to be tested as well.
+        """
+        if surface is not None:
+            return None
         rows = len(self.plan.monomials)
         size = min(_MOST, max(_FEWEST, _BYTES // (rows * self.dtype.itemsize)))
         values = torch.empty((self.outputs, len(x)), dtype=dtype)

@@ -24,7 +24,7 @@ PARSE_WORK = 200_000
 MEMORY = 32 * 2**20
 """Bytes of dense weights."""
 CONSTRUCTIONS = ("scaled", "paper", "doubling", "chebyshev", "softmax")
-DIRECTIONS = ("auto", "lattice", "spread", "tailored")
+DIRECTIONS = ("auto", "fewest", "lattice", "spread", "tailored")
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 KEPT_MODELS = 8
 

@@ -1,0 +1,133 @@
+"""What ``compile`` chooses and refuses, by certified error."""
+
+from fractions import Fraction
+from math import inf
+
+import pytest
+import sympy
+import torch
+
+import exactformer as ef
+from exactformer.algebra import Polynomial, Target
+from exactformer.core.domain import Ball, Box
+from exactformer.errors import RoundingError
+from exactformer.polynomials.acceptance import RELATIVE
+from exactformer.polynomials.proof.certify import largest_value
+
+x = sympy.symbols("x")
+T60 = sympy.chebyshevt(60, x)
+
+
+def dense(d: int, q: int) -> Polynomial:
+    names = [f"x{i}" for i in range(d)]
+    terms = {(): 0} if d == 0 else {}
+    stack = [()]
+    for _ in range(d):
+        stack = [(*a, e) for a in stack for e in range(q + 1 - sum(a))]
+    terms = {a: 1 + sum((3 + 2 * i) * e for i, e in enumerate(a)) % 97 for a in stack}
+    return Polynomial.from_terms(terms, names)
+
+
+def largest_error(model: ef.PolynomialModel, polynomial: Polynomial, points: torch.Tensor) -> float:
+    exact = [polynomial.at(point) for point in points.double().tolist()]
+    values = model(points).detach().double().tolist()
+    return float(max(abs(Fraction(v) - e) for v, e in zip(values, exact, strict=True)))
+
+
+def points_of(d: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+    drawn = torch.randn(count, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    radii = torch.linspace(0.1, 0.999, count, dtype=torch.float64)[:, None]
+    return (drawn / drawn.norm(dim=1, keepdim=True) * radii).to(dtype)
+
+
+def test_a_chebyshev_polynomial_is_accurate_by_default():
+    model = ef.compile(T60)
+    exact = Polynomial.coerce(T60).at([0.999])
+    assert model.blueprint.construction == "chebyshev"
+    assert abs(Fraction(float(model([0.999]))) - exact) < 1e-13
+    assert model.certificate.bound() < 1e-11
+
+
+def test_powers_are_refused_where_they_lose_all_digits_and_the_way_out_is_named():
+    with pytest.raises(RoundingError, match=r"max\|Q\|") as refusal:
+        ef.compile(T60, construction="scaled")
+    assert "construction='chebyshev' would meet it" in str(refusal.value)
+    assert "tolerance=" in str(refusal.value)
+
+
+def test_a_tolerance_that_is_not_met_names_what_would_meet_it():
+    with pytest.raises(RoundingError, match=r"tolerance=1e-06 is not met") as refusal:
+        ef.compile(T60, construction="scaled", tolerance=1e-6)
+    assert "construction='chebyshev'" in str(refusal.value)
+    with pytest.raises(RoundingError, match=r"dtype=torch\.float64 would meet it"):
+        ef.compile("x^5 - x", dtype=torch.float32, tolerance=1e-9)
+
+
+def test_a_tolerance_accepts_what_is_refused_unasked():
+    model = ef.compile(T60, construction="scaled", tolerance=inf)
+    assert model.certificate.bound() > 1e6
+    assert model.blueprint.construction == "scaled"
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("d", "q"), [(2, 20), (4, 8), (10, 3)])
+def test_dense_polynomials_are_evaluated_to_the_format(d, q, dtype):
+    """For one point and for many, and with a gradient: as accurate as a sum of terms can be."""
+    polynomial = dense(d, q)
+    model = ef.compile(polynomial, dtype=dtype)
+    certificate, unit = model.certificate, torch.finfo(dtype).eps
+    bound = certificate.bound()
+    assert bound < 300 * unit * certificate.scale
+    points = points_of(d, 40, dtype)
+    for given in (points, points[:1], points.clone().requires_grad_()):
+        error = largest_error(model, polynomial, given)
+        assert error <= bound
+        assert error < 4 * unit * certificate.scale
+
+
+def test_the_bound_by_tokens_is_stated_for_what_does_not_evaluate_terms():
+    model = ef.compile(dense(4, 8))
+    certificate = model.certificate
+    assert certificate.by_terms is not None
+    assert certificate.bound(any_order=True) > certificate.bound("float64", "fused")
+    assert ef.certify(model).bound("float64", "fused") > certificate.bound()
+    assert "tokens ≤" in certificate.describe("float64")
+    assert certificate.bound("float32", "fused") == ef.certify(model).bound("float32", "fused")
+
+
+def test_half_of_the_digits_are_kept_along_twice_as_many_directions_only_where_needed():
+    polynomial = dense(4, 8)
+    assert ef.compile(polynomial).certificate.tokens == 165
+    narrow = ef.compile(polynomial, dtype=torch.float32)
+    assert narrow.certificate.tokens == 330
+    assert narrow.certificate.fused["float32"].executed < 1e-4 * narrow.certificate.scale
+
+
+def test_the_choice_and_what_was_rejected_are_in_words_and_not_a_claim():
+    certificate = ef.compile(T60).certificate
+    assert "chebyshev, 1 token along" in certificate.choice
+    assert "rejected: scaled" in certificate.choice
+    assert certificate.choice in str(certificate)
+    data = certificate.to_dict()
+    assert data["choice"] == certificate.choice
+    assert type(certificate).from_dict(data).choice == certificate.choice
+    assert {claim.name for claim in certificate.claims} == {"selection", "identity"}
+
+
+def test_a_choice_in_words_changes_no_certificate():
+    model = ef.compile("x^2 + y^2")
+    assert ef.certify(model) == model.certificate
+    assert ef.certify(model).choice == ""
+
+
+@pytest.mark.parametrize("domain", [Ball(Fraction(2)), Box.of([(Fraction(-1), Fraction(3))] * 2)])
+def test_the_scale_is_a_value_of_the_polynomial_on_the_domain(domain):
+    target = Target.coerce("x^2 y - 3 y + 1")
+    scale = largest_value(target, domain)
+    corner = 3 * 9 - 9 + 1 if isinstance(domain, Box) else 20
+    assert 5 < scale <= corner
+
+
+def test_half_formats_are_held_to_their_own_roundoff():
+    model = ef.compile("x^3 + x y", dtype=torch.bfloat16)
+    assert model.certificate.bound() > RELATIVE * model.certificate.scale
