@@ -10,7 +10,7 @@ the same root are never taken for independent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -323,11 +323,16 @@ class Analysis:
 
         Rows are queries, columns are keys.
         """
+        yield from self._blocks(lambda cells: self._on(selector, cells))
+
+    def _blocks(
+        self, on: Callable[[slice], tuple[Flags, Flags]]
+    ) -> Iterator[tuple[slice, Flags, Flags]]:
         n = self.max_length
         for m in (n,) if self.causal else range(1, n + 1):
             start = 0 if self.causal else m * (m - 1) // 2
             cells = slice(start, start + m)
-            may, must = self._on(selector, cells)
+            may, must = on(cells)
             if self.causal:
                 before = np.tri(m, dtype=bool)
                 may, must = may & before, must & before
@@ -343,7 +348,9 @@ class Analysis:
             if isinstance(node, AndNode):
                 return first[0] & second[0], first[1] & second[1]
             return first[0] | second[0], first[1] | second[1]
-        literal = Literal(selector, False)
+        return self._literal_on(Literal(selector, False), cells)
+
+    def _literal_on(self, literal: Literal, cells: slice) -> tuple[Flags, Flags]:
         k, q = self.roots(literal)
         may, must, own_may, own_must = self._status(literal)
         keys, queries = self.known[k].cells[cells], self.known[q].cells[cells]
@@ -354,21 +361,41 @@ class Analysis:
             np.fill_diagonal(found[1], own_must[keys])
         return found
 
+    def _term_on(self, literals: Sequence[Literal], cells: slice) -> tuple[Flags, Flags]:
+        parts = [self._literal_on(literal, cells) for literal in literals]
+        may, must = zip(*parts, strict=True)
+        return np.logical_and.reduce(may), np.logical_and.reduce(must)
+
     def widths(self, selector: int) -> tuple[Integers, Integers]:
         """Return bounds, for every cell, of how many positions are selected."""
         key = ("widths", selector)
         if key not in self._memory:
-            self._memory[key] = self._widths(selector)
+            terms = self.terms(selector)
+            if len(terms) == 1:
+                self._memory[key] = self._conjunction_widths(terms[0])
+            else:
+                self._memory[key] = self._counted(lambda cells: self._on(selector, cells))
         found: tuple[Integers, Integers] = self._memory[key]
         return found
 
-    def _widths(self, selector: int) -> tuple[Integers, Integers]:
+    def term_widths(self, selector: int, term: int) -> list[int]:
+        """Return how many positions one term of a selector may select, in any cell."""
+        key = ("term widths", selector, term)
+        if key not in self._memory:
+            self._memory[key] = self._conjunction_widths(self.terms(selector)[term])
+        low, high = self._memory[key]
+        return list(range(int(low.min()), int(high.max()) + 1))
+
+    def _counted(self, on: Callable[[slice], tuple[Flags, Flags]]) -> tuple[Integers, Integers]:
         low = np.zeros(len(self.positions), np.int64)
         high = low.copy()
-        for cells, may, must in self.blocks(selector):
+        for cells, may, must in self._blocks(on):
             low[cells], high[cells] = must.sum(1), may.sum(1)
-        literals = self.conjunction(selector)
-        if literals and int(high.max()) > 1 and self._is_injective_key(literals):
+        return low, high
+
+    def _conjunction_widths(self, literals: Sequence[Literal]) -> tuple[Integers, Integers]:
+        low, high = self._counted(lambda cells: self._term_on(literals, cells))
+        if int(high.max()) > 1 and self._is_injective_key(literals):
             most = np.ones(len(self.positions))
             for literal in literals:
                 _, q = self.roots(literal)
@@ -377,7 +404,7 @@ class Analysis:
                 by_set = np.where(sets, count[None, :], 0).max(1)
                 most = most * by_set[self.known[q].cells]
             high = np.minimum(high, most.astype(np.int64))
-        if literals and len(literals) == 1 and not self.causal:
+        if len(literals) == 1 and not self.causal:
             self._bijection(literals[0], low, high)
         return low, np.maximum(low, high)
 
@@ -389,7 +416,7 @@ class Analysis:
         count = accepts.sum(0)[self.known[node.queries].image]
         return np.asarray(count, dtype=np.int64)
 
-    def _is_injective_key(self, literals: list[Literal]) -> bool:
+    def _is_injective_key(self, literals: Sequence[Literal]) -> bool:
         keys = []
         for literal in literals:
             node = self.selectors[literal.select]

@@ -108,10 +108,18 @@ class _Tabulation:
             tuple(analysis.nodes),
             tuple(analysis.selectors),
             output,
-            rasp.is_numerical(expression),
+            self._is_number(expression, output),
             tuple(analysis.names),
             tuple(self.selector_names),
         )
+
+    def _is_number(self, expression: rasp.SOp, output: int) -> bool:
+        """Whether the output is a number: where it was said, and for means unless it was said."""
+        if "encoding" in expression.annotations:
+            return rasp.is_numerical(expression)
+        node, universe = self.analysis.nodes[output], self.analysis.universe(output)
+        mean = isinstance(node, AggregateNode) and not self.analysis.is_uniform(output)
+        return (mean or isinstance(node, LinearNode)) and len(universe) > 1 and None not in universe
 
     def number(self, value: Value) -> int:
         """Return the number of a value."""
