@@ -129,6 +129,10 @@ class Analysis:
         self.known.append(known)
         return len(self.nodes) - 1
 
+    def value(self, number: int) -> Value:
+        """Return a value that tables name, by its number."""
+        return self._values[number]
+
     def universe(self, node: int) -> tuple[Value, ...]:
         """All values of a node, in order."""
         return self.known[node].universe
@@ -195,6 +199,21 @@ class Analysis:
             else:
                 found[a, b] = self._output(node, name, x, y)
         return found
+
+    def table(self, number: int) -> Integers:
+        """Return the places of a pair's or a linear map's values, −1 where parts never meet."""
+        key = ("table", number)
+        if key not in self._memory:
+            node = self.nodes[number]
+            assert isinstance(node, PairNode | LinearNode)
+            sizes = [len(self.universe(part)) for part in (node.first, node.second)]
+            place = {value: k for k, value in enumerate(self.universe(number))}
+            found = np.full(sizes, -1, np.int64)
+            for (a, b), value in self.outputs_of_pairs(node, self.names[number]).items():
+                found[a, b] = place[value]
+            self._memory[key] = found
+        table: Integers = self._memory[key]
+        return table
 
     def joint(self, first: int, second: int) -> Flags:
         """Return which pairs of values two nodes can have at one position."""
