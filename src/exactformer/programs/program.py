@@ -243,3 +243,54 @@ class _Rows:
 def combined(node: LinearNode, x: Value, y: Value) -> Value:
     """Return a·x + b·y."""
     return None if x is None or y is None else canonical(node.a * x + node.b * y)
+
+
+DEEPEST = 200
+"""Levels of a selector."""
+
+
+def check_program(program: Program) -> None:
+    """Raise unless everything in a program refers to what comes before it.
+
+    Raises:
+        InputError: with what is wrong.
+    """
+    if len(program.numbers) < len(program.values) or len(set(program.tokens)) < len(program.tokens):
+        raise InputError("a program has a value twice")
+    counts = len(program.nodes), len(program.selectors)
+    if (len(program.names), len(program.selector_names)) != counts or not counts[0]:
+        raise InputError("a program does not have one name for each of its parts")
+    if not program.output < counts[0] or not program.tokens or program.max_length < 1:
+        raise InputError("a program has no output, no tokens or no length")
+    depth: list[int] = []
+    for number, selector in enumerate(program.selectors):
+        inner = [getattr(selector, f) for f in ("first", "second", "inner") if hasattr(selector, f)]
+        if any(not part < number for part in inner):
+            raise InputError(f"selector {number} refers to one that does not come before it")
+        depth.append(1 + max((depth[part] for part in inner), default=0))
+        if depth[-1] > DEEPEST:
+            raise InputError(f"selectors are nested {depth[-1]} deep; the limit is {DEEPEST}")
+        if isinstance(selector, SelectNode) and selector.comparison not in ("", *COMPARISONS):
+            raise InputError(f"{selector.comparison[:40]!r} is not a comparison")
+    for number, node in enumerate(program.nodes):
+        for part in ("first", "second", "inner", "values"):
+            if hasattr(node, part) and not getattr(node, part) < number:
+                raise InputError(f"node {number} refers to one that does not come before it")
+        if hasattr(node, "selector"):
+            _check_selector(program, node.selector, number)
+        for part in ("default", "value"):
+            if hasattr(node, part) and not getattr(node, part) < len(program.values):
+                raise InputError(f"node {number} names a value that is not there")
+
+
+def _check_selector(program: Program, selector: int, node: int) -> None:
+    if not selector < len(program.selectors):
+        raise InputError(f"node {node} names a selector that is not there")
+    found = program.selectors[selector]
+    if isinstance(found, SelectNode):
+        if not (found.keys < node and found.queries < node):
+            raise InputError(f"a selector of node {node} refers to one that does not come before it")
+        return
+    for part in ("first", "second", "inner"):
+        if hasattr(found, part):
+            _check_selector(program, getattr(found, part), node)

@@ -49,8 +49,6 @@ class Scores:
     """β₁: at most."""
     own: float
     """By how much the beginning token prefers itself."""
-    size: float
-    """The largest score, in absolute value."""
 
 
 Proven = tuple[int, Array, Array]
@@ -96,7 +94,7 @@ class _Written:
 
     def _scores(self, literals: Sequence[Literal], queries: Reading, keys: Reading) -> Scores:
         accepted = self._accepted(literals)
-        rounding, size = self._score_rounding(queries, keys)
+        rounding = self._score_rounding(queries, keys)
         spread, gap, own = rounding, np.inf, 0.0
         beginning: dict[tuple[Root, ...], tuple[Array, Array]] = {}
         roots = {part.root for part in keys.parts} | {key for _, key in accepted}
@@ -118,7 +116,7 @@ class _Written:
         low = sum(float((centre - away).min()) for centre, away in beginning.values())
         high = sum(float((centre + away).max()) for centre, away in beginning.values())
         return Scores(
-            float(up(np.float64(spread))), gap, low - rounding, high + rounding, own, size
+            float(up(np.float64(spread))), gap, low - rounding, high + rounding, own
         )
 
     def _tables(
@@ -216,8 +214,8 @@ class _Written:
             others += float((scores + away).max())
         return float(itself[0, 0] - error[0, 0]) - others
 
-    def _score_rounding(self, queries: Reading, keys: Reading) -> tuple[float, float]:
-        """Return what rounding can change in a score, and how large one can be."""
+    def _score_rounding(self, queries: Reading, keys: Reading) -> float:
+        """Return what rounding can change in a score."""
         arithmetic = self.arithmetic
         sizes, bits, exact = [], [], True
         for side in (queries, keys):
@@ -235,13 +233,13 @@ class _Written:
         score = float(up(np.dot(sizes[0], sizes[1]) + np.float64(0)))
         used = (sizes[0] > 0) & (sizes[1] > 0)
         if not used.any():
-            return 0.0, score
+            return 0.0
         together = (bits[0] + bits[1])[used].min()
         if exact and bool(arithmetic.is_exact(np.array(score), np.array(together, np.int64))):
-            return 0.0, score
+            return 0.0
         roundings = int(queries.terms.max()) + int(keys.terms.max()) + len(used) + 3
         underflow = roundings * arithmetic.tiny * (1 + float(sizes[0].sum() + sizes[1].sum()))
-        return float(up(arithmetic.gamma(roundings) * score + underflow)), score
+        return float(up(arithmetic.gamma(roundings) * score + underflow))
 
     # Values
 
@@ -336,17 +334,17 @@ class _Written:
                 )
             return np.zeros(len(widths))
         leak = (self.tokens - widths) / (widths + 1)
-        leak = leak * np.exp(min(-scores.gap + scores.spread + spread, 700.0)) * self._slack(scores)
+        leak = leak * self._leak(scores.gap - scores.spread - spread)
         return up(np.expm1(min(2 * spread, 700.0)) * (1 + leak) + leak)
 
-    def _slack(self, scores: Scores) -> float:
-        """Return a factor for exponentials of large negative numbers, which err more."""
+    def _leak(self, room: float) -> float:
+        """Return the most that a key whose score is lower by ``room`` weighs, next to one that is not.
+
+        The exponential of x errs by a factor, and 4u·|x| in x: no more than if the room were smaller.
+        """
         if self.arithmetic.format is None:
-            return 1 + 2.0**-20
-        away = float(self.arithmetic.gamma(np.float64(16 * scores.size + 64)))
-        if not away < 0.5:
-            raise self._refusal(f"scores of size {scores.size:.3g} are too large for {self.arithmetic.name}")
-        return 2.0
+            return float(np.exp(min(-room, 700.0))) * (1 + 2.0**-20)
+        return 2 * float(np.exp(min(-room * (1 - 8 * self.arithmetic.format.unit), 700.0)))
 
     def _kept(self, reading: Reading, scores: Scores, lost: Array, bits: Array) -> tuple[Array, Array] | None:
         """Return what the beginning token gets, which attends itself, and radii."""
@@ -357,7 +355,7 @@ class _Written:
         own = reading.beginning
         radius = own.radius[0] + lost
         if not self.hard:
-            mass = self.tokens * np.exp(min(-scores.own, 700.0)) * self._slack(scores)
+            mass = self.tokens * self._leak(scores.own)
             radius = radius + self._range(reading) * mass
         size = np.abs(own.centre[0]) + own.radius[0] + lost
         return own.centre[0], radius + self._mixing(size, bits, one_value=True)
@@ -450,7 +448,7 @@ class _Written:
         away = np.abs(reading.beginning.centre[0] - wanted[0]) + reading.beginning.radius[0]
         if self.hard:
             return np.asarray(away)
-        mass = self.tokens * np.exp(min(-room, 700.0)) * self._slack(scores)
+        mass = self.tokens * self._leak(room)
         return np.asarray(away + stray * mass)
 
     def _selecting(self, scores: Scores, uniform: bool, may_be_empty: bool) -> float:
@@ -466,8 +464,7 @@ class _Written:
                     "drop some"
                 )
             return 0.0
-        mass = (self.tokens - 1) * np.exp(min(-scores.gap + 2 * scores.spread, 700.0))
-        mass = (mass + np.exp(min(-below, 700.0))) * self._slack(scores)
+        mass = (self.tokens - 1) * self._leak(scores.gap - 2 * scores.spread) + self._leak(below)
         return float(up(mass + (0.0 if uniform else np.tanh(scores.spread / 2))))
 
     def _compared(
