@@ -42,7 +42,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
     returns what is read out, ``(…, n, values)``: 1 for the value, 0 for the others, or one number.
     """
 
-    FIXED = ("blueprint", "program", "executor", "values")
+    FIXED = ("blueprint", "program", "executor")
     OUTSIDE = ("raise", "nan")
     blueprint: ProgramBlueprint
 
@@ -60,8 +60,6 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         choose("executor", executor, EXECUTORS)
         self.outside = outside
         self.blueprint, self.program, self.executor = blueprint, program, executor
-        self.values: tuple[Value, ...] = certificate.proof.analysis.universe(program.output)
-        """The values of the output, in the order of the directions that are read out."""
         self.network = ProgramStack(blueprint, dtype)
         self._seal(certificate)
 
@@ -74,6 +72,11 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
     def vocabulary(self) -> tuple[Value, ...]:
         """The tokens, by number."""
         return self.program.tokens
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The values of the output, in the order of the directions that are read out."""
+        return self._certificate.proof.analysis.universe(self.program.output)
 
     @property
     def max_length(self) -> int:
