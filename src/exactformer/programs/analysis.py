@@ -513,6 +513,8 @@ class Analysis:
         free = sorted(bases - set(tied))
         if not any(self.injective((base,)) for base in free):
             return False
+        if (separate := self._separate(node.selector, tied)) is not None:
+            return separate
         sizes = {base: len(self.universe(base)) for base in bases}
         queries = int(np.prod([sizes[b] for b in free], dtype=float))
         keys = int(np.prod([sizes[b] for b in bases], dtype=float))
@@ -525,6 +527,35 @@ class Analysis:
             self._is_chain(node.selector, place, tuples, start, queries, free)
             for start in range(0, keys, queries)
         )
+
+    def _separate(self, selector: int, tied: list[int]) -> bool | None:
+        """Whether a conjunction orders positions by one root alone; None where it is not that simple.
+
+        Literals of tied roots accept the same keys from both positions, and must accept the two
+        positions themselves. The others must compare one root with itself.
+        """
+        literals = self.conjunction(selector)
+        if literals is None:
+            return None
+        nested: dict[int, Flags] = {}
+        for literal in literals:
+            k, q = self.roots(literal)
+            accepts = self.accepted(literal).T
+            if k != q:
+                return None
+            if k in tied:
+                if not np.diagonal(accepts).all():
+                    return None
+                continue
+            nested[k] = nested[k] & accepts if k in nested else accepts
+        if self.causal:
+            k = next(at for at, n in enumerate(self.nodes) if isinstance(n, IndicesNode))
+            before = np.tri(self.max_length, dtype=bool)
+            nested[k] = nested[k] & before if k in nested else before
+        if len(nested) != 1:
+            return None
+        ((root, rows),) = nested.items()
+        return self.injective((root,)) and _is_strict_chain(rows)
 
     def _determines(self, node: int, base: int) -> bool:
         known = self.known[node]
@@ -742,6 +773,21 @@ def disjoint(selectors: Sequence[SelectorNode], selector: int) -> list[list[Lite
         return kept
 
     return union(selector, False)
+
+
+def _is_strict_chain(rows: Flags) -> bool:
+    """Whether rows of a square table are nested, the larger of two with the place of one of them.
+
+    It must have the place of one of the two that the smaller has not.
+    """
+    order = np.argsort(rows.sum(1), kind="stable")
+    sorted_rows = rows[order]
+    if (sorted_rows[:-1] & ~sorted_rows[1:]).any():
+        return False
+    here = sorted_rows[:, order]
+    itself = np.diagonal(here)
+    strict = (here.T & ~itself[:, None]) | (itself[None, :] & ~here)
+    return bool((strict | ~np.triu(np.ones(strict.shape, bool), 1)).all())
 
 
 def _merged(sets: Flags, cells: Integers) -> tuple[Flags, Integers]:

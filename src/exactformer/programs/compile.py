@@ -13,14 +13,13 @@ from exactformer.core.formats import float_format
 from exactformer.core.layers import Rule
 from exactformer.core.options import choose
 from exactformer.errors import CertificationError, InputError
-from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.constructions import construct
 from exactformer.programs.language import SOp
 from exactformer.programs.model import ProgramModel
 from exactformer.programs.program import Program
 from exactformer.programs.proof.certificate import certify_program
-from exactformer.programs.tabulation import tabulate
+from exactformer.programs.tabulation import tabulated
 from exactformer.programs.values import Value
 
 REALISATIONS = {"hard": Rule.HARD_MAX, "softmax": Rule.SOFTMAX}
@@ -73,11 +72,9 @@ def compile_program(
     ['a', 'c', 'b', 'a']
     """
     choose("realisation", realisation, tuple(REALISATIONS))
-    program = tabulate(expression, vocabulary, max_length, bool(causal))
-    rate = _sharpness(sharpness, realisation, dtype)
-    blueprint = construct(
-        program, Analysis.of(program), REALISATIONS[realisation], rate, bool(beginning)
-    )
+    rule, rate = REALISATIONS[realisation], _sharpness(sharpness, realisation, dtype)
+    program, analysis = tabulated(expression, vocabulary, max_length, bool(causal))
+    blueprint = construct(program, analysis, rule, rate, bool(beginning))
     return prove(blueprint, program, executor, dtype, device, outside)
 
 

@@ -45,7 +45,14 @@ _EXAMPLES = 20_000
 def tabulate(
     expression: rasp.SOp, vocabulary: Iterable[Value], max_length: int, causal: bool = False
 ) -> Program:
-    """Return an expression as a program of tables, for all inputs up to a length.
+    """Return an expression as a program of tables; see :func:`tabulated`."""
+    return tabulated(expression, vocabulary, max_length, causal)[0]
+
+
+def tabulated(
+    expression: rasp.SOp, vocabulary: Iterable[Value], max_length: int, causal: bool = False
+) -> tuple[Program, Analysis]:
+    """Return an expression as a program of tables, for all inputs up to a length, and its analysis.
 
     Raises:
         InputError: where the expression has no value on some input, with the input where one is found.
@@ -60,7 +67,8 @@ def tabulate(
     if not 1 <= max_length <= LONGEST:
         raise InputError(f"max_length={max_length} must lie between 1 and {LONGEST}")
     try:
-        return _Tabulation(tokens, max_length, causal).program(expression)
+        tabulation = _Tabulation(tokens, max_length, causal)
+        return tabulation.program(expression), tabulation.analysis
     except AmbiguityError as error:
         raise AmbiguityError(f"{error}{_example(expression, tokens, max_length, causal)}") from None
 
