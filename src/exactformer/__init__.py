@@ -9,6 +9,7 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from exactformer.core.registration import register_when_imported
 from exactformer.errors import ExactformerError
 from exactformer.version import __version__ as __version__
 
@@ -116,6 +117,9 @@ __all__ = [
 _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theory"}
 
 _RENAMED = {"CompiledModel": "ef.PolynomialModel", "measure_sequence_error": "model.measure"}
+
+for _table, _ours in (("configuration_auto", "stock_config"), ("modeling_auto", "stock_model")):
+    register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.programs.{_ours}")
 
 
 def __getattr__(name: str) -> Any:

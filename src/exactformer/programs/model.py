@@ -20,10 +20,11 @@ from exactformer.core.layers import Rule
 from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.options import choose
 from exactformer.core.precision import check_products, full_precision
-from exactformer.errors import ExecutionError, InputError, OutsideDomainError
+from exactformer.errors import ExecutionError, InputError, OutsideDomainError, needs
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.circuit import Circuit, circuit_of
 from exactformer.programs.files import save_program
+from exactformer.programs.lens import bridge
 from exactformer.programs.program import Program
 from exactformer.programs.proof.certificate import EXECUTORS, ProgramCertificate
 from exactformer.programs.run.exact import run_program
@@ -199,6 +200,38 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         if self._inside(ids[None]) is not None:
             raise self._outside_error(ids)
         return run_program(self.blueprint, ids.tolist())
+
+    def stock_ids(self, x: Any) -> Tensor:
+        """Return tokens by number as stock models take them, ``(batch, rows)``: the beginning included.
+
+        Sequences of a batch are equally long.
+        """
+        ids = self._ids(x)
+        rows = ids if ids.dim() == 2 else ids[None]
+        if self._inside(rows) is not None or bool((rows == PADDING).any()):
+            raise self._outside_error(rows[0])
+        first = rows.new_full((len(rows), int(self.blueprint.beginning)), len(self.vocabulary))
+        return torch.cat([first, rows], dim=1)
+
+    def to_transformer_lens(self) -> Any:
+        """Return the model as a ``TransformerBridge``, which takes :meth:`stock_ids`.
+
+        Its logits are within the certified error of the program's values; its rows include the
+        beginning token's.
+        """
+        self.check_unchanged()
+        return bridge(self)
+
+    def to_hugging_face(self) -> Any:
+        """Return the model as a ``PreTrainedModel`` with a label for every token.
+
+        It takes tokens by number without a beginning token. ``save_pretrained`` writes it, and after
+        ``import exactformer`` ``AutoModelForTokenClassification`` reads it, without a proof.
+        """
+        self.check_unchanged()
+        with needs("models", "to_hugging_face"):
+            from exactformer.programs.stock_model import stock_model
+        return stock_model(self)
 
     def measure(self, target: Any = None, *, samples: int = 2048, seed: int = 0) -> Measured:
         """Measure how far outputs are from the program's, by default its own, on random inputs.
