@@ -46,7 +46,7 @@ wheel: $(VENV)/.core
 
 # Whether each extra can be installed by itself.
 extras: wheel
-	for extra in fast cluster onnx models studio postgres parquet reproduce; do .wheel/empty/bin/pip install --quiet --dry-run \
+	for extra in fast cluster interpretability onnx models studio postgres parquet reproduce; do .wheel/empty/bin/pip install --quiet --dry-run \
 		--disable-pip-version-check --constraint constraints.txt "$$(echo .wheel/*.whl)[$$extra]" || exit 1; done
 
 # Pictures of every page of the studio, for its guide; NAMES="home map" takes some of them.

@@ -19,6 +19,8 @@ from exactformer.core.matrix import Matrix
 from exactformer.couplings.proof.bound import bound_coupling
 from exactformer.errors import ExactformerError
 from exactformer.polynomials.proof.certify import certify_blueprint
+from exactformer.programs.library import make_reverse
+from exactformer.programs.proof.certificate import certify_program
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.proof.certify import certify_sequence, certify_softened
 from exactformer.targets import sine_family
@@ -63,6 +65,12 @@ def coupling() -> Subject:
     return Subject(blueprint, lambda other: bound_coupling(other, target, found))
 
 
+def program() -> Subject:
+    model = ef.compile_program(make_reverse(), vocabulary="ab", max_length=3, realisation="softmax")
+    target = model.program
+    return Subject(model.blueprint, lambda blueprint: certify_program(blueprint, target))
+
+
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "paper": lambda: polynomial("x^2 y + 1/3", radius=1, construction="paper"),
     "scaled": lambda: polynomial("x^2 + 3 x y", radius=2),
@@ -74,6 +82,7 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "four-layer": lambda: sequence("four-layer"),
     "softened": softened,
     "coupling": coupling,
+    "program": program,
 }
 
 

@@ -20,6 +20,7 @@ LAYERS = [
     "sequences",
     "theory",
     "couplings",
+    "programs",
     "targets",
     "probing",
     "figures",
@@ -62,7 +63,7 @@ def test_modules_import_only_downwards(path: Path) -> None:
             assert name.split(".")[1] in allowed, f"{path} imports {name}"
 
 
-FAMILIES = ("polynomials", "sequences", "couplings")
+FAMILIES = ("polynomials", "sequences", "couplings", "programs")
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -9,6 +9,7 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from exactformer.core.registration import register_when_imported
 from exactformer.errors import ExactformerError
 from exactformer.version import __version__ as __version__
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from exactformer.polynomials.compile import compile
     from exactformer.polynomials.model import PolynomialModel
     from exactformer.probing import check_equivariance, is_contextual_mapping
+    from exactformer.programs import language as rasp
+    from exactformer.programs.compile import compile_program
+    from exactformer.programs.model import ProgramModel
     from exactformer.sequences.blueprint import SequenceBlueprint
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
@@ -47,6 +51,7 @@ _HOMES = {
     "Polynomial": "algebra",
     "PolynomialAttentionRegressor": "learning.laws.regressor",
     "PolynomialModel": "polynomials.model",
+    "ProgramModel": "programs.model",
     "Recommendation": "learning.recommending",
     "RidgeForm": "algebra.ridge",
     "SequenceBlueprint": "sequences.blueprint",
@@ -56,6 +61,7 @@ _HOMES = {
     "check_equivariance": "probing",
     "compile": "polynomials.compile",
     "compile_coupling": "couplings.compile",
+    "compile_program": "programs.compile",
     "compile_sequence": "sequences.compile",
     "is_contextual_mapping": "probing",
     "load": "core.loading",
@@ -80,6 +86,7 @@ __all__ = [
     "Polynomial",
     "PolynomialAttentionRegressor",
     "PolynomialModel",
+    "ProgramModel",
     "Recommendation",
     "RidgeForm",
     "SequenceBlueprint",
@@ -89,10 +96,12 @@ __all__ = [
     "check_equivariance",
     "compile",
     "compile_coupling",
+    "compile_program",
     "compile_sequence",
     "is_contextual_mapping",
     "load",
     "load_shrunk",
+    "rasp",
     "recommend_architecture",
     "reproduce",
     "ridge_form",
@@ -104,15 +113,18 @@ __all__ = [
 ]
 
 
-# Packages that are part of the public face: ef.targets.Coupling, ef.theory.pod.
-_PACKAGES = ("targets", "theory")
+# Modules that are part of the public face: ef.targets.Coupling, ef.theory.pod, ef.rasp.Select.
+_PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theory"}
 
 _RENAMED = {"CompiledModel": "ef.PolynomialModel", "measure_sequence_error": "model.measure"}
+
+for _table, _ours in (("configuration_auto", "stock_config"), ("modeling_auto", "stock_model")):
+    register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.programs.{_ours}")
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
-        return import_module(f"exactformer.{name}")
+        return import_module(f"exactformer.{_PACKAGES[name]}")
     if name in _RENAMED:
         raise AttributeError(f"ef.{name} is now {_RENAMED[name]}")
     if name not in _HOMES:

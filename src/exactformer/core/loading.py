@@ -15,38 +15,49 @@ if TYPE_CHECKING:
     from exactformer.core.certificate import Certificate
     from exactformer.couplings.model import CouplingModel
     from exactformer.polynomials.model import PolynomialModel
+    from exactformer.programs.model import ProgramModel
     from exactformer.sequences.model import SequenceModel
 
-_KINDS = {"polynomial": "polynomials", "sequence": "sequences", "coupling": "couplings"}
+    AnyModel = PolynomialModel | SequenceModel | CouplingModel | ProgramModel
+
+_KINDS = {
+    "polynomial": "polynomials",
+    "sequence": "sequences",
+    "coupling": "couplings",
+    "program": "programs",
+}
 """By the kind of a file: its family. Any other is refused by the reader of polynomials."""
 _LOADERS = {
     "polynomials": ("check", "load"),
     "sequences": ("compile", "load_sequence_model"),
     "couplings": ("check", "load_coupling_model"),
+    "programs": ("check", "load_program_model"),
 }
 _CERTIFIERS = {
     "polynomials": ("check", "certify"),
     "sequences": ("check", "certify_sequence_model"),
     "couplings": ("check", "certify_coupling"),
+    "programs": ("check", "certify_program_model"),
 }
 
 
-def load(path: str | Path, **options: Any) -> PolynomialModel | SequenceModel | CouplingModel:
+def load(path: str | Path, **options: Any) -> AnyModel:
     """Load a saved model.
 
-    Models of polynomials and of sequence maps are proven anew, against the polynomial or the table
-    that their file names. The file of a coupling holds no functions: its bound is the one that the
+    Models of polynomials, of sequence maps and of programs are proven anew, against the polynomial or
+    the tables that their file names. The file of a coupling holds no functions: its bound is the one that the
     file states, checked against the weights as far as these determine it, and marked so
     (kind *stated*). Give the functions, ``target=``, to have it computed anew.
 
     Options of polynomials are ``dtype``, ``device``, ``executor``, ``outside`` and ``memory_limit``;
     those of sequence maps ``device``, ``executor``, ``outside`` and ``memory_limit``; those of
-    couplings ``target``, ``dtype``, ``device``, ``executor`` and ``memory_limit``.
+    couplings ``target``, ``dtype``, ``device``, ``executor`` and ``memory_limit``; those of programs
+    ``dtype``, ``device``, ``executor``, ``outside`` and ``memory_limit``.
 
     Raises:
         ExactformerError: if the file is not a model, would not fit, or cannot be proven.
     """
-    model: PolynomialModel | SequenceModel | CouplingModel
+    model: AnyModel
     model = _function(_LOADERS, family_of(path))(path, **options)
     return model
 
@@ -55,7 +66,7 @@ def certify(source: Any, target: Any = None, **options: Any) -> Certificate:
     """Prove a model or a saved file of any family from scratch; raise if it does not hold.
 
     Nothing that the model or the file says of itself is believed. Without ``target`` it is proven
-    against the one that it names: a polynomial, or the table of a sequence map. The file of a coupling
+    against the one that it names: a polynomial, or the tables of a sequence map or a program. The file of a coupling
     holds no functions; without them its bound is *stated by the file*, as far as the weights allow.
 
     Args:

@@ -151,7 +151,7 @@ class PolynomialCertificate(Certificate):
             return f"no guarantee: {self.fused[name].reason}"
         other = "no bound" if literal is None else f"≤ {literal:.3g}"
         if self.by_terms is not None and name == self.dtype:
-            other = f"tokens ≤ {fused:.3g}, literal {other}"
+            other = f"traced, exported or on a GPU ≤ {fused:.3g}; literal {other}"
             fused = self.by_terms
         else:
             other = f"literal {other}"

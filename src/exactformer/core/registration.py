@@ -1,0 +1,49 @@
+"""Our models in the tables of transformers, as soon as transformers has tables.
+
+``import exactformer`` must stay quick and transformers is large, so nothing is imported here: each
+entry is made when transformers imports the module of its table, or at once where it has already.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+
+
+class _WhenImported(MetaPathFinder):
+    """Imports one module of ours right after one of theirs, and calls its ``register``."""
+
+    def __init__(self, theirs: str, ours: str) -> None:
+        self.theirs, self.ours = theirs, ours
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find nothing; for their module, return its own spec with our call behind it."""
+        if name != self.theirs:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        load = spec.loader.exec_module
+
+        def load_and_register(module: ModuleType) -> None:
+            load(module)
+            import_module(self.ours).register()
+
+        spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
+        return spec
+
+
+def register_when_imported(theirs: str, ours: str) -> None:
+    """Call ``register()`` of our module once their module has been imported."""
+    if theirs in sys.modules:
+        import_module(ours).register()
+    else:
+        sys.meta_path.insert(0, _WhenImported(theirs, ours))

@@ -1,0 +1,1 @@
+"""RASP programs into transformers."""

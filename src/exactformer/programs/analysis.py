@@ -1,0 +1,842 @@
+"""The values that nodes of a program can take, and what is known of how they differ.
+
+For every node and every *cell*, a length and a position (in causal programs a position alone, since
+nothing depends on what comes later), a finite set holds every value that the node takes there on any
+input. Sets are sound: they may hold more values than occur, never fewer. Equal sets are kept once.
+
+A node that is a function of one other node takes its sets from that one, its *root*; so two functions of
+the same root are never taken for independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from math import lcm
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exactformer.errors import CertificationError, InputError, SizeError
+from exactformer.programs.language import COMPARISONS
+from exactformer.programs.program import (
+    AggregateNode,
+    AndNode,
+    ConstantNode,
+    IndicesNode,
+    LinearNode,
+    MapNode,
+    Node,
+    NotNode,
+    OrNode,
+    PairNode,
+    Program,
+    SelectNode,
+    SelectorNode,
+    TokensNode,
+    WidthNode,
+    combined,
+)
+from exactformer.programs.values import Value, in_order, is_number
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+MOST_VALUES = 20_000
+"""Values that one node may take."""
+MOST_SUMS = 2_000_000
+"""Sums of selected numbers, with their counts, that are followed for one mean."""
+MOST_PAIRS = 60_000_000
+"""Pairs of a key and a query that are compared for one selector."""
+MOST_TERMS = 64
+"""Conjunctions that a selector may be a disjoint union of."""
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A select, or its negation."""
+
+    select: int
+    negated: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What is known of one node."""
+
+    universe: tuple[Value, ...]
+    """All values anywhere, in order."""
+    root: int
+    """The node that it is a function of; itself where there is none."""
+    image: Integers
+    """For every value of the root, the place of the node's value in the universe."""
+    sets: Flags
+    """(sets, values): the different sets that occur."""
+    cells: Integers
+    """For every cell, the number of its set."""
+
+
+class Analysis:
+    """What is known of the nodes of a program, added one by one."""
+
+    def __init__(self, vocabulary: Sequence[Value], max_length: int, causal: bool) -> None:
+        self.vocabulary, self.max_length, self.causal = tuple(vocabulary), max_length, causal
+        self.nodes: list[Node] = []
+        self.names: list[str] = []
+        self.selectors: list[SelectorNode] = []
+        self.known: list[Knowledge] = []
+        self._values: tuple[Value, ...] = ()
+        self._numbers: dict[Value, int] = {}
+        self._memory: dict[tuple[Any, ...], Any] = {}
+        if causal:
+            self.positions = np.arange(max_length)
+            self.lengths = np.full(max_length, max_length)
+        else:
+            sizes = range(1, max_length + 1)
+            self.positions = np.concatenate([np.arange(m) for m in sizes])
+            self.lengths = np.concatenate([np.full(m, m) for m in sizes])
+
+    @classmethod
+    def of(cls, program: Program) -> Analysis:
+        """Analyse all nodes of a program; raise where a table lacks a value that can occur."""
+        found = cls(program.tokens, program.max_length, program.causal)
+        found.name_values(program.values)
+        found.selectors = list(program.selectors)
+        for node, name in zip(program.nodes, program.names, strict=True):
+            found.add(node, name)
+        return found
+
+    def name_values(self, values: Sequence[Value]) -> None:
+        """Take these for the values that tables name by number."""
+        self._values = tuple(values)
+        self._numbers = {value: number for number, value in enumerate(values)}
+
+    # Nodes
+
+    def add(self, node: Node, name: str) -> int:
+        """Analyse one more node and return its number."""
+        known = self._knowledge(node, name)
+        if len(known.universe) > MOST_VALUES:
+            raise SizeError(
+                f"{name} can take {len(known.universe):,} values; the limit is {MOST_VALUES:,}. Use a "
+                "smaller max_length or vocabulary, or fewer means of means"
+            )
+        self.nodes.append(node)
+        self.names.append(name)
+        self.known.append(known)
+        return len(self.nodes) - 1
+
+    def value(self, number: int) -> Value:
+        """Return a value that tables name, by its number."""
+        return self._values[number]
+
+    def universe(self, node: int) -> tuple[Value, ...]:
+        """All values of a node, in order."""
+        return self.known[node].universe
+
+    def _knowledge(self, node: Node, name: str) -> Knowledge:
+        if isinstance(node, TokensNode):
+            return self._own(in_order(self.vocabulary), None)
+        if isinstance(node, IndicesNode):
+            return self._own(list(range(self.max_length)), self.positions)
+        if isinstance(node, ConstantNode):
+            return self._own([self._values[node.value]], None)
+        if isinstance(node, MapNode):
+            inner = self.known[node.inner]
+            outputs = [self._output(node, name, x, None) for x in inner.universe]
+            return self._function(inner, [outputs[k] for k in inner.image])
+        if isinstance(node, PairNode | LinearNode):
+            return self._pair(node, name)
+        if isinstance(node, WidthNode):
+            low, high = self.widths(node.selector)
+            return self._ranges(low, high)
+        return self._aggregate(node, name)
+
+    def _own(self, universe: list[Value], places: Integers | None) -> Knowledge:
+        """A node that is its own root, with one value per cell or all of them in all."""
+        size = len(universe)
+        sets = np.ones((1, size), bool) if places is None else np.eye(size, dtype=bool)
+        cells = np.zeros(len(self.positions), np.int64) if places is None else places
+        return self._rooted(universe, sets, cells)
+
+    def _rooted(self, universe: Sequence[Value], sets: Flags, cells: Integers) -> Knowledge:
+        sets, cells = _merged(sets, cells)
+        image = np.arange(len(universe))
+        return Knowledge(tuple(universe), len(self.nodes), image, sets, cells)
+
+    def _function(self, inner: Knowledge, outputs: list[Value]) -> Knowledge:
+        """A function of a node, given its value for every value of the node's root."""
+        root = self.known[inner.root]
+        universe = in_order(outputs)
+        place = {value: k for k, value in enumerate(universe)}
+        image = np.array([place[value] for value in outputs], dtype=np.int64)
+        sets = np.zeros((len(root.sets), len(universe)), bool)
+        for k, at in enumerate(image):
+            sets[:, at] |= root.sets[:, k]
+        sets, cells = _merged(sets, root.cells)
+        return Knowledge(tuple(universe), inner.root, image, sets, cells)
+
+    def _output(self, node: MapNode | PairNode, name: str, x: Value, y: Value | None) -> Value:
+        row = self._numbers.get(x, -1)
+        column = 0 if isinstance(node, MapNode) else self._numbers.get(y, -1)
+        entry = node.table[row, column]
+        if not entry or not 1 <= entry <= len(self._values) or entry.denominator != 1:
+            at = repr(x) if isinstance(node, MapNode) else f"{x!r}, {y!r}"
+            raise CertificationError(f"the table of {name} has no value at {at}, which can occur")
+        return self._values[int(entry) - 1]
+
+    def outputs_of_pairs(self, node: PairNode | LinearNode, name: str) -> dict[tuple[int, int], Value]:
+        """Return the value of a node for every pair of places that can occur together."""
+        first, second = self.known[node.first], self.known[node.second]
+        found = {}
+        for a, b in np.argwhere(self.joint(node.first, node.second)).tolist():
+            x, y = first.universe[a], second.universe[b]
+            if isinstance(node, LinearNode):
+                found[a, b] = combined(node, x, y)
+            else:
+                found[a, b] = self._output(node, name, x, y)
+        return found
+
+    def table(self, number: int) -> Integers:
+        """Return the places of a pair's or a linear map's values, −1 where parts never meet."""
+        key = ("table", number)
+        if key not in self._memory:
+            node = self.nodes[number]
+            assert isinstance(node, PairNode | LinearNode)
+            sizes = [len(self.universe(part)) for part in (node.first, node.second)]
+            place = {value: k for k, value in enumerate(self.universe(number))}
+            found = np.full(sizes, -1, np.int64)
+            for (a, b), value in self.outputs_of_pairs(node, self.names[number]).items():
+                found[a, b] = place[value]
+            self._memory[key] = found
+        table: Integers = self._memory[key]
+        return table
+
+    def joint(self, first: int, second: int) -> Flags:
+        """Return which pairs of values two nodes can have at one position."""
+        a, b = self.known[first], self.known[second]
+        found = np.zeros((len(a.universe), len(b.universe)), bool)
+        if a.root == b.root:
+            found[a.image, b.image] = True
+            return found
+        together = np.zeros((len(a.sets), len(b.sets)), np.float32)
+        together[a.cells, b.cells] = 1
+        wide = a.sets.T.astype(np.float32) @ together
+        return np.asarray((wide > 0).astype(np.float32) @ b.sets.astype(np.float32) > 0)
+
+    def _pair(self, node: PairNode | LinearNode, name: str) -> Knowledge:
+        a, b = self.known[node.first], self.known[node.second]
+        if isinstance(node, LinearNode):
+            for part in (a, b):
+                if strange := [v for v in part.universe if v is not None and not is_number(v)]:
+                    raise InputError(f"{name} is a linear map of numbers, not of {strange[0]!r}")
+        outputs = self.outputs_of_pairs(node, name)
+        if a.root == b.root:
+            pairs = zip(a.image.tolist(), b.image.tolist(), strict=True)
+            return self._function(a, [outputs[pair] for pair in pairs])
+        universe = in_order(outputs.values())
+        place = {value: k for k, value in enumerate(universe)}
+        table = np.full((len(a.universe), len(b.universe)), -1, np.int64)
+        for (x, y), value in outputs.items():
+            table[x, y] = place[value]
+        codes = a.cells * len(b.sets) + b.cells
+        different, cells = np.unique(codes, return_inverse=True)
+        sets = np.zeros((len(different), len(universe)), bool)
+        for k, code in enumerate(different.tolist()):
+            rows, columns = a.sets[code // len(b.sets)], b.sets[code % len(b.sets)]
+            sets[k, table[np.ix_(rows, columns)].ravel()] = True
+        return self._rooted(universe, sets, cells)
+
+    def _ranges(self, low: Integers, high: Integers) -> Knowledge:
+        """A whole number between bounds in every cell."""
+        first, last = int(low.min()), int(high.max())
+        codes = low * (last + 1) + high
+        different, cells = np.unique(codes, return_inverse=True)
+        numbers = np.arange(first, last + 1)
+        bottom, top = different // (last + 1), different % (last + 1)
+        sets = (numbers >= bottom[:, None]) & (numbers <= top[:, None])
+        return self._rooted(numbers.tolist(), sets, cells)
+
+    # Selectors
+
+    def predicate(self, select: int) -> Flags:
+        """Return (keys' values, queries' values): which pairs a select accepts."""
+        key = ("predicate", select)
+        if key not in self._memory:
+            self._memory[key] = self._predicate(select)
+        found: Flags = self._memory[key]
+        return found
+
+    def _predicate(self, select: int) -> Flags:
+        node = self.selectors[select]
+        assert isinstance(node, SelectNode)
+        keys, queries = self.universe(node.keys), self.universe(node.queries)
+        if len(keys) * len(queries) > MOST_PAIRS:
+            raise SizeError(
+                f"a selector compares {len(keys):,} keys with {len(queries):,} queries; the limit is "
+                f"{MOST_PAIRS:,} pairs"
+            )
+        if node.comparison:
+            return compared(node.comparison, keys, queries)
+        rows = [self._numbers.get(k, -1) for k in keys]
+        columns = [self._numbers.get(q, -1) for q in queries]
+        size = len(self._values) + 1
+        table = np.zeros((size, size), bool)
+        if node.table.entries:
+            places = np.array(list(node.table.entries))
+            table[places[:, 0], places[:, 1]] = True
+        listed: Flags = table[np.ix_(rows, columns)]
+        if -1 in rows or -1 in columns:
+            raise CertificationError("a table of a selector lacks a value that can occur")
+        return listed != node.inverted
+
+    def accepted(self, literal: Literal) -> Flags:
+        """Return (values of the keys' root, values of the queries' root): what a literal accepts."""
+        node = self.selectors[literal.select]
+        assert isinstance(node, SelectNode)
+        keys, queries = self.known[node.keys], self.known[node.queries]
+        return self.predicate(literal.select)[np.ix_(keys.image, queries.image)] != literal.negated
+
+    def roots(self, literal: Literal) -> tuple[int, int]:
+        """Return the roots of a literal's keys and queries."""
+        node = self.selectors[literal.select]
+        assert isinstance(node, SelectNode)
+        return self.known[node.keys].root, self.known[node.queries].root
+
+    def terms(self, selector: int) -> list[list[Literal]]:
+        """Return conjunctions of literals of which a selector is the disjoint union."""
+        key = ("terms", selector)
+        if key not in self._memory:
+            self._memory[key] = disjoint(self.selectors, selector)
+        found: list[list[Literal]] = self._memory[key]
+        return found
+
+    def conjunction(self, selector: int) -> list[Literal] | None:
+        """Return the literals of a selector that is a conjunction, else None."""
+        terms = self.terms(selector)
+        return terms[0] if len(terms) == 1 else None
+
+    def _status(self, literal: Literal) -> tuple[Flags, Flags, Flags, Flags]:
+        """Return whether a literal may and must hold: by sets of key and query, and on the diagonal."""
+        key = ("status", literal)
+        if key not in self._memory:
+            k, q = self.roots(literal)
+            accepts, keys, queries = self.accepted(literal), self.known[k], self.known[q]
+            size = keys.sets.sum(1)[:, None] * queries.sets.sum(1)[None, :]
+            count = keys.sets.astype(float) @ accepts.astype(float) @ queries.sets.T.astype(float)
+            may, must = count > 0, count == size
+            if k == q:
+                own = np.diagonal(accepts)
+                here = (keys.sets & own).any(1), ~(keys.sets & ~own).any(1)
+            else:
+                here = (np.zeros(0, bool), np.zeros(0, bool))
+            self._memory[key] = (may, must, *here)
+        found: tuple[Flags, Flags, Flags, Flags] = self._memory[key]
+        return found
+
+    def blocks(self, selector: int) -> Iterator[tuple[slice, Flags, Flags]]:
+        """Yield, for the cells of every length, which positions may and must be selected.
+
+        Rows are queries, columns are keys.
+        """
+        yield from self._blocks(lambda cells: self._on(selector, cells))
+
+    def _blocks(
+        self, on: Callable[[slice], tuple[Flags, Flags]]
+    ) -> Iterator[tuple[slice, Flags, Flags]]:
+        n = self.max_length
+        for m in (n,) if self.causal else range(1, n + 1):
+            start = 0 if self.causal else m * (m - 1) // 2
+            cells = slice(start, start + m)
+            may, must = on(cells)
+            if self.causal:
+                before = np.tri(m, dtype=bool)
+                may, must = may & before, must & before
+            yield cells, may, must
+
+    def _on(self, selector: int, cells: slice) -> tuple[Flags, Flags]:
+        node = self.selectors[selector]
+        if isinstance(node, NotNode):
+            may, must = self._on(node.inner, cells)
+            return ~must, ~may
+        if isinstance(node, AndNode | OrNode):
+            first, second = self._on(node.first, cells), self._on(node.second, cells)
+            if isinstance(node, AndNode):
+                return first[0] & second[0], first[1] & second[1]
+            return first[0] | second[0], first[1] | second[1]
+        return self._literal_on(Literal(selector, False), cells)
+
+    def _literal_on(self, literal: Literal, cells: slice) -> tuple[Flags, Flags]:
+        k, q = self.roots(literal)
+        may, must, own_may, own_must = self._status(literal)
+        keys, queries = self.known[k].cells[cells], self.known[q].cells[cells]
+        here = np.ix_(keys, queries)
+        found = may[here].T.copy(), must[here].T.copy()
+        if k == q:
+            np.fill_diagonal(found[0], own_may[keys])
+            np.fill_diagonal(found[1], own_must[keys])
+        return found
+
+    def _term_on(self, literals: Sequence[Literal], cells: slice) -> tuple[Flags, Flags]:
+        parts = [self._literal_on(literal, cells) for literal in literals]
+        may, must = zip(*parts, strict=True)
+        return np.logical_and.reduce(may), np.logical_and.reduce(must)
+
+    def widths(self, selector: int) -> tuple[Integers, Integers]:
+        """Return bounds, for every cell, of how many positions are selected."""
+        key = ("widths", selector)
+        if key not in self._memory:
+            terms = self.terms(selector)
+            if len(terms) == 1:
+                self._memory[key] = self._conjunction_widths(terms[0])
+            else:
+                self._memory[key] = self._counted(lambda cells: self._on(selector, cells))
+        found: tuple[Integers, Integers] = self._memory[key]
+        return found
+
+    def term_widths(self, selector: int, term: int) -> list[int]:
+        """Return how many positions one term of a selector may select, in any cell."""
+        key = ("term widths", selector, term)
+        if key not in self._memory:
+            self._memory[key] = self._conjunction_widths(self.terms(selector)[term])
+        low, high = self._memory[key]
+        return list(range(int(low.min()), int(high.max()) + 1))
+
+    def _counted(self, on: Callable[[slice], tuple[Flags, Flags]]) -> tuple[Integers, Integers]:
+        low = np.zeros(len(self.positions), np.int64)
+        high = low.copy()
+        for cells, may, must in self._blocks(on):
+            low[cells], high[cells] = must.sum(1), may.sum(1)
+        return low, high
+
+    def _conjunction_widths(self, literals: Sequence[Literal]) -> tuple[Integers, Integers]:
+        low, high = self._counted(lambda cells: self._term_on(literals, cells))
+        if int(high.max()) > 1 and self._is_injective_key(literals):
+            most = np.ones(len(self.positions))
+            for literal in literals:
+                _, q = self.roots(literal)
+                count = self._distinct_keys(literal)
+                sets = self.known[q].sets
+                by_set = np.where(sets, count[None, :], 0).max(1)
+                most = most * by_set[self.known[q].cells]
+            high = np.minimum(high, most.astype(np.int64))
+        if len(literals) == 1 and not self.causal:
+            self._bijection(literals[0], low, high)
+        return low, np.maximum(low, high)
+
+    def _distinct_keys(self, literal: Literal) -> Integers:
+        """Return, for every value of the queries' root, how many values of the key it accepts."""
+        node = self.selectors[literal.select]
+        assert isinstance(node, SelectNode)
+        accepts = self.predicate(literal.select) != literal.negated
+        count = accepts.sum(0)[self.known[node.queries].image]
+        return np.asarray(count, dtype=np.int64)
+
+    def _is_injective_key(self, literals: Sequence[Literal]) -> bool:
+        keys = []
+        for literal in literals:
+            node = self.selectors[literal.select]
+            assert isinstance(node, SelectNode)
+            keys.append(node.keys)
+        return self.injective(tuple(dict.fromkeys(keys)))
+
+    def _bijection(self, literal: Literal, low: Integers, high: Integers) -> None:
+        """Narrow the widths where the keys of every input of a length are all values there are.
+
+        Different positions have different keys; if at a length as many values as positions are
+        possible, each occurs exactly once, and a query selects as many positions as it accepts values.
+        """
+        node = self.selectors[literal.select]
+        assert isinstance(node, SelectNode)
+        if not self.injective((node.keys,)):
+            return
+        keys, queries = self.known[node.keys], self.known[node.queries]
+        accepts = self.predicate(literal.select) != literal.negated
+        for m in range(1, self.max_length + 1):
+            cells = slice(m * (m - 1) // 2, m * (m + 1) // 2)
+            occurring = keys.sets[np.unique(keys.cells[cells])].any(0)
+            if occurring.sum() != m:
+                continue
+            count = accepts[occurring].sum(0)
+            sets = queries.sets[queries.cells[cells]]
+            low[cells] = np.maximum(low[cells], np.where(sets, count, m).min(1))
+            high[cells] = np.minimum(high[cells], np.where(sets, count, 0).max(1))
+
+    # How values differ between positions
+
+    def injective(self, nodes: tuple[int, ...]) -> bool:
+        """Whether any two positions of an input differ in one of the nodes' values."""
+        key = ("injective", nodes)
+        if key not in self._memory:
+            self._memory[key] = False  # what a definition by itself would have to be
+            self._memory[key] = any(map(self._is_injective, nodes)) or any(
+                self._is_rank(node, tuple(o for o in nodes if o != node)) for node in nodes
+            )
+        return bool(self._memory[key])
+
+    def _is_injective(self, number: int) -> bool:
+        known, node = self.known[number], self.nodes[number]
+        if known.root != number:
+            return len(np.unique(known.image)) == len(known.image) and self.injective((known.root,))
+        if isinstance(node, IndicesNode):
+            return True
+        if isinstance(node, PairNode | LinearNode):
+            outputs = self.outputs_of_pairs(node, self.names[number])
+            for side, part in enumerate((node.first, node.second)):
+                if not self.injective((part,)):
+                    continue
+                seen: dict[Value, int] = {}
+                if all(seen.setdefault(v, pair[side]) == pair[side] for pair, v in outputs.items()):
+                    return True
+        return False
+
+    def _is_rank(self, number: int, others: tuple[int, ...]) -> bool:
+        """Whether a width orders the positions on which the other nodes agree.
+
+        What two such positions select is nested, and the larger selection has one of the two that the
+        smaller has not. Then the widths differ.
+        """
+        node = self.nodes[number]
+        if not isinstance(node, WidthNode):
+            return False
+        selects = selects_of(self.selectors, node.selector)
+        bases = {root for select in selects for root in self.roots(Literal(select, False))}
+        if self.causal:
+            indices = next((k for k, n in enumerate(self.nodes) if isinstance(n, IndicesNode)), None)
+            if indices is None:
+                return False
+            bases.add(indices)
+        tied = sorted(base for base in bases if any(self._determines(o, base) for o in others))
+        free = sorted(bases - set(tied))
+        if not any(self.injective((base,)) for base in free):
+            return False
+        if (separate := self._separate(node.selector, tied)) is not None:
+            return separate
+        sizes = {base: len(self.universe(base)) for base in bases}
+        queries = int(np.prod([sizes[b] for b in free], dtype=float))
+        keys = int(np.prod([sizes[b] for b in bases], dtype=float))
+        if queries * keys > MOST_PAIRS or keys > 2**20:
+            return False
+        order = [*tied, *free]
+        tuples = np.stack([axis.ravel() for axis in np.indices([sizes[b] for b in order])], axis=1)
+        place = {base: k for k, base in enumerate(order)}
+        return all(
+            self._is_chain(node.selector, place, tuples, start, queries, free)
+            for start in range(0, keys, queries)
+        )
+
+    def _separate(self, selector: int, tied: list[int]) -> bool | None:
+        """Whether a conjunction orders positions by one root alone; None where it is not that simple.
+
+        Literals of tied roots accept the same keys from both positions, and must accept the two
+        positions themselves. The others must compare one root with itself.
+        """
+        literals = self.conjunction(selector)
+        if literals is None:
+            return None
+        nested: dict[int, Flags] = {}
+        for literal in literals:
+            k, q = self.roots(literal)
+            accepts = self.accepted(literal).T
+            if k != q:
+                return None
+            if k in tied:
+                if not np.diagonal(accepts).all():
+                    return None
+                continue
+            nested[k] = nested[k] & accepts if k in nested else accepts
+        if self.causal:
+            k = next(at for at, n in enumerate(self.nodes) if isinstance(n, IndicesNode))
+            before = np.tri(self.max_length, dtype=bool)
+            nested[k] = nested[k] & before if k in nested else before
+        if len(nested) != 1:
+            return None
+        ((root, rows),) = nested.items()
+        return self.injective((root,)) and _is_strict_chain(rows)
+
+    def _determines(self, node: int, base: int) -> bool:
+        known = self.known[node]
+        return known.root == base and len(np.unique(known.image)) == len(known.image)
+
+    def _is_chain(
+        self,
+        selector: int,
+        place: dict[int, int],
+        tuples: Integers,
+        start: int,
+        size: int,
+        free: list[int],
+    ) -> bool:
+        """Whether selections of the queries that agree on the tied nodes are strictly nested."""
+        own = tuples[start : start + size]
+        rows = self._accepts(selector, place, tuples, own).T  # queries × keys
+        if self.causal:
+            at = place[next(k for k, n in enumerate(self.nodes) if isinstance(n, IndicesNode))]
+            rows = rows & (tuples[None, :, at] <= own[:, None, at])
+        order = np.argsort(rows.sum(1), kind="stable")
+        rows, own = rows[order], own[order]
+        if any((rows[k] & ~rows[k + 1]).any() for k in range(len(rows) - 1)):
+            return False
+        here = rows[:, start : start + size][:, order]  # queries × the queries' own keys
+        itself = np.diagonal(here)
+        # For a before b: b selects a and a does not, or b selects b and a does not.
+        strict = (here.T & ~itself[:, None]) | (itself[None, :] & ~here)
+        injective = [place[base] for base in free if self.injective((base,))]
+        same = np.zeros(strict.shape, bool)
+        for at in injective:
+            same |= own[:, None, at] == own[None, :, at]
+        later = np.triu(np.ones(strict.shape, bool), 1)
+        return bool((strict | same | ~later).all())
+
+    def _accepts(
+        self, selector: int, place: dict[int, int], keys: Integers, queries: Integers
+    ) -> Flags:
+        """Return (keys, queries): what a selector accepts, given tuples of values of the roots."""
+        node = self.selectors[selector]
+        if isinstance(node, NotNode):
+            return ~self._accepts(node.inner, place, keys, queries)
+        if isinstance(node, AndNode | OrNode):
+            first = self._accepts(node.first, place, keys, queries)
+            second = self._accepts(node.second, place, keys, queries)
+            return first & second if isinstance(node, AndNode) else first | second
+        literal = Literal(selector, False)
+        k, q = self.roots(literal)
+        return self.accepted(literal)[np.ix_(keys[:, place[k]], queries[:, place[q]])]
+
+    # Aggregates
+
+    def is_uniform(self, number: int) -> bool:
+        """Whether all positions that an aggregate selects have the same value, on every input."""
+        node = self.nodes[number]
+        assert isinstance(node, AggregateNode)
+        return self._uniform(node)
+
+    def _uniform(self, node: AggregateNode) -> bool:
+        key = ("uniform", node.selector, node.values)
+        if key not in self._memory:
+            values = self.known[node.values]
+            found = len(values.universe) == 1 or int(self.widths(node.selector)[1].max()) <= 1
+            literals = self.conjunction(node.selector) or []
+            self._memory[key] = found or any(self._fixes(lit, values) for lit in literals)
+        return bool(self._memory[key])
+
+    def _fixes(self, literal: Literal, values: Knowledge) -> bool:
+        """Whether every query accepts keys with one value only, the value being a function of them."""
+        k, _ = self.roots(literal)
+        if k != values.root:
+            return False
+        accepts = self.accepted(literal)
+        met = np.zeros((len(values.universe), accepts.shape[1]), bool)
+        for at, row in zip(values.image, accepts, strict=True):
+            met[at] |= row
+        return bool((met.sum(0) <= 1).all())
+
+    def may_be_empty(self, number: int) -> bool:
+        """Whether an aggregate may find nothing selected."""
+        node = self.nodes[number]
+        assert isinstance(node, AggregateNode)
+        return int(self.widths(node.selector)[0].min()) == 0
+
+    def _aggregate(self, node: AggregateNode, name: str) -> Knowledge:
+        if self._uniform(node):
+            return self._moved(node)
+        values = self.known[node.values]
+        if strange := [v for v in values.universe if not is_number(v)]:
+            raise AmbiguityError(
+                f"{name} cannot be shown to select one position, or equal values, and "
+                f"{strange[0]!r} has no mean"
+            )
+        return self._mean(node, name)
+
+    def _moved(self, node: AggregateNode) -> Knowledge:
+        values, (low, _) = self.known[node.values], self.widths(node.selector)
+        default = self._values[node.default]
+        universe = list(values.universe)
+        if int(low.min()) == 0 and default not in universe:
+            universe = in_order([*universe, default])
+        at = [universe.index(v) for v in values.universe]
+        sets = np.zeros((len(self.positions), len(universe)), bool)
+        weights = values.sets.astype(np.float32)
+        for cells, may, _ in self.blocks(node.selector):
+            found = may.astype(np.float32) @ weights[values.cells[cells]] > 0
+            block = np.zeros((found.shape[0], len(universe)), bool)
+            block[:, at] = found
+            sets[cells] = block
+        if int(low.min()) == 0:
+            sets[low == 0, universe.index(default)] = True
+        kept = sets.any(0)
+        return self._rooted(
+            [v for v, k in zip(universe, kept, strict=True) if k],
+            sets[:, kept],
+            np.arange(len(self.positions)),
+        )
+
+    def _mean(self, node: AggregateNode, name: str) -> Knowledge:
+        values, (low, high) = self.known[node.values], self.widths(node.selector)
+        numbers = [Fraction(v) for v in values.universe]
+        scale = lcm(*(v.denominator for v in numbers))
+        whole = [int(v * scale) for v in numbers]
+        members = [[whole[k] for k in np.flatnonzero(row)] for row in values.sets]
+        count = len(members)
+        which = np.zeros((len(self.positions), 2 * count + 2), np.int64)
+        one_hot = np.eye(count, dtype=np.int64)
+        for cells, may, must in self.blocks(node.selector):
+            of = one_hot[values.cells[cells]]
+            which[cells, :count] = must.astype(np.int64) @ of
+            which[cells, count : 2 * count] = (may & ~must).astype(np.int64) @ of
+        which[:, -2], which[:, -1] = low, high
+        different, back = np.unique(which, axis=0, return_inverse=True)
+        default = self._values[node.default]
+        found = []
+        for row in different.tolist():
+            means = _means(members, row, scale, name)
+            found.append(means | {default} if row[-2] == 0 else means)
+        universe = in_order(value for means in found for value in means)
+        place = {value: k for k, value in enumerate(universe)}
+        sets = np.zeros((len(found), len(universe)), bool)
+        for k, means in enumerate(found):
+            sets[k, [place[value] for value in means]] = True
+        return self._rooted(universe, sets, back.ravel())
+
+
+class AmbiguityError(InputError):
+    """An aggregate would have to average things that have no mean."""
+
+
+def compared(comparison: str, keys: Sequence[Value], queries: Sequence[Value]) -> Flags:
+    """Return (keys, queries): which pairs a comparison holds of."""
+    if comparison in ("True", "False"):
+        return np.full((len(keys), len(queries)), comparison == "True")
+    order: dict[Value, int]
+    if comparison in ("==", "!="):
+        order = {v: k for k, v in enumerate(dict.fromkeys([*keys, *queries]))}
+    else:
+        both = [*keys, *queries]
+        if not (all(map(is_number, both)) or all(isinstance(v, str) for v in both)):
+            strange = next(
+                (a, b) for a in keys for b in queries if not is_number(a) or not is_number(b)
+            )
+            raise InputError(
+                f"{strange[0]!r} {comparison} {strange[1]!r} has no meaning, and the program may "
+                "compare them; give the expression a default, or select with == or !="
+            )
+        order = {v: k for k, v in enumerate(sorted(set(both)))}
+    a = np.array([order[v] for v in keys])[:, None]
+    b = np.array([order[v] for v in queries])[None, :]
+    return np.asarray(COMPARISONS[comparison](a, b))
+
+
+def selects_of(selectors: Sequence[SelectorNode], selector: int) -> list[int]:
+    """Return the selects that a selector is made of, each once."""
+    node = selectors[selector]
+    if isinstance(node, SelectNode):
+        return [selector]
+    if isinstance(node, NotNode):
+        return selects_of(selectors, node.inner)
+    parts = [selects_of(selectors, part) for part in (node.first, node.second)]
+    return list(dict.fromkeys([*parts[0], *parts[1]]))
+
+
+def disjoint(selectors: Sequence[SelectorNode], selector: int) -> list[list[Literal]]:
+    """Return conjunctions of literals of which a selector is the disjoint union.
+
+    ``a or b`` is ``a``, and ``b`` without ``a``. A conjunction of a literal and its negation is left
+    out; the empty list is a selector that selects nothing.
+    """
+
+    def union(number: int, negated: bool) -> list[list[Literal]]:
+        node = selectors[number]
+        if isinstance(node, SelectNode):
+            return [[Literal(number, negated)]]
+        if isinstance(node, NotNode):
+            return union(node.inner, not negated)
+        if isinstance(node, AndNode) != negated:
+            return product(union(node.first, negated), union(node.second, negated))
+        without = product(union(node.first, not negated), union(node.second, negated))
+        return union(node.first, negated) + without
+
+    def product(first: list[list[Literal]], second: list[list[Literal]]) -> list[list[Literal]]:
+        both = [list(dict.fromkeys([*a, *b])) for a in first for b in second]
+        kept = [
+            term
+            for term in both
+            if not any(Literal(lit.select, not lit.negated) in term for lit in term)
+        ]
+        if len(kept) > MOST_TERMS:
+            raise SizeError(
+                f"a selector is a disjoint union of {len(kept)} or more conjunctions; the limit is "
+                f"{MOST_TERMS}"
+            )
+        return kept
+
+    return union(selector, False)
+
+
+def _is_strict_chain(rows: Flags) -> bool:
+    """Whether rows of a square table are nested, the larger of two with the place of one of them.
+
+    It must have the place of one of the two that the smaller has not.
+    """
+    order = np.argsort(rows.sum(1), kind="stable")
+    sorted_rows = rows[order]
+    if (sorted_rows[:-1] & ~sorted_rows[1:]).any():
+        return False
+    here = sorted_rows[:, order]
+    itself = np.diagonal(here)
+    strict = (here.T & ~itself[:, None]) | (itself[None, :] & ~here)
+    return bool((strict | ~np.triu(np.ones(strict.shape, bool), 1)).all())
+
+
+def _merged(sets: Flags, cells: Integers) -> tuple[Flags, Integers]:
+    """Return the different sets, and the cells' numbers of them."""
+    used, cells = np.unique(cells, return_inverse=True)
+    sets = sets[used]
+    _, first, back = np.unique(
+        np.packbits(sets, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    return sets[first], back.ravel()[cells.ravel()]
+
+
+def _means(members: list[list[int]], row: list[int], scale: int, name: str) -> set[Value]:
+    """Return every mean of numbers of which some are selected for certain and some perhaps.
+
+    For every count of selected numbers, the sums are the bits of an integer, above the least sum.
+    """
+    count, low, high = len(members), max(row[-2], 1), row[-1]
+    chosen = [members[k] for k in range(count) if row[k] or row[count + k]]
+    if not chosen or high == 0:
+        return set()
+    least = min(map(min, chosen))
+    sums = {0: 1}
+    for k in range(count):
+        shifts = [v - least for v in members[k]]
+        for turn in range(row[k] + row[count + k]):
+            grown: dict[int, int] = {} if turn < row[k] else dict(sums)
+            for c, bits in sums.items():
+                if c < high:
+                    more = reduce(lambda a, b: a | b, (bits << s for s in shifts))
+                    grown[c + 1] = grown.get(c + 1, 0) | more
+            sums = grown
+        if sum(bits.bit_count() for bits in sums.values()) > MOST_SUMS:
+            raise SizeError(
+                f"{name}: more than {MOST_SUMS:,} different sums of selected numbers; use a smaller "
+                "max_length, or average numbers with fewer different values"
+            )
+    found: set[Value] = set()
+    for c, bits in sums.items():
+        if c < low:
+            continue
+        at = 0
+        while bits:
+            step = (bits & -bits).bit_length() - 1
+            at, bits = at + step, bits >> step
+            mean = Fraction(at + c * least, c * scale)
+            found.add(int(mean) if mean.denominator == 1 else mean)
+            bits &= ~1
+    return found
+
+
+__all__ = ["AmbiguityError", "Analysis", "Knowledge", "Literal", "compared", "disjoint", "selects_of"]

@@ -1,0 +1,115 @@
+"""``load`` and ``certify`` for programs: proven anew, against their own tables or another program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from exactformer.core.integrity import check_against_blueprint
+from exactformer.core.options import FLOAT, MEMORY_LIMIT
+from exactformer.errors import CertificationError, InputError, SizeError
+from exactformer.programs.blueprint import ProgramBlueprint
+from exactformer.programs.compile import prove
+from exactformer.programs.files import load_program
+from exactformer.programs.language import SOp
+from exactformer.programs.model import ProgramModel
+from exactformer.programs.program import Program
+from exactformer.programs.proof.certificate import ProgramCertificate, certify_program
+from exactformer.programs.tabulation import tabulate
+
+MOST_COMPARED = 20_000
+"""Inputs on which two programs that are written differently are compared."""
+
+
+def load_program_model(
+    path: str | Path,
+    *,
+    executor: str | None = None,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str | None = None,
+    outside: str = "raise",
+    memory_limit: int = MEMORY_LIMIT,
+) -> ProgramModel:
+    """Load a saved model, proving it anew against the program in its file."""
+    blueprint, program = load_program(path)
+    check_stored_size(blueprint, memory_limit)
+    return prove(blueprint, program, executor, dtype, device, outside)
+
+
+def certify_program_model(
+    source: ProgramModel | str | Path, target: Any = None, *, memory_limit: int = MEMORY_LIMIT
+) -> ProgramCertificate:
+    """Prove a model, or the file of one, from its weights alone.
+
+    Args:
+        source: a model, first compared with what its blueprint builds; or the path of a file.
+        target: an expression of :mod:`exactformer.rasp`; by default the tables it was saved with.
+        memory_limit: bytes that the model may take.
+
+    Raises:
+        ExactformerError: if the weights do not compute the target, or anything cannot be proven.
+    """
+    dtype: object = "float64"
+    if isinstance(source, ProgramModel):
+        check_against_blueprint(source)
+        blueprint, program, dtype = source.blueprint, source.program, source.dtype
+    else:
+        blueprint, program = load_program(source)
+    check_stored_size(blueprint, memory_limit)
+    certificate = certify_program(blueprint, program, dtype)
+    if target is not None:
+        check_same(program, target)
+    return certificate
+
+
+def check_same(program: Program, target: Any) -> None:
+    """Raise unless an expression, or a tabulated program, is the same as a program.
+
+    It is where both have the same tables, or agree on every input and there are few.
+    """
+    if isinstance(target, SOp):
+        other = tabulate(target, program.tokens, program.max_length, program.causal)
+    elif isinstance(target, Program):
+        other = target
+    else:
+        raise InputError(f"a program is an expression of exactformer.rasp, not {type(target)}")
+    if _nameless(other) == _nameless(program):
+        return
+    if other.tokens != program.tokens or other.max_length != program.max_length:
+        raise CertificationError("the model's program has another vocabulary or another max_length")
+    sizes = [len(program.tokens) ** m for m in range(1, min(program.max_length, 40) + 1)]
+    if program.max_length > 40 or sum(sizes) > MOST_COMPARED:
+        raise CertificationError(
+            "the model was made for a program that is written differently, and there are too many "
+            f"inputs to compare them on ({sum(sizes):,}; the limit is {MOST_COMPARED:,}); write the "
+            "program as it was compiled"
+        )
+    for m in range(1, program.max_length + 1):
+        for xs in product(program.tokens, repeat=m):
+            if (found := program(xs)) != (wanted := other(xs)):
+                raise CertificationError(
+                    f"on {list(xs)} the model's program gives {found}, the target {wanted}"
+                )
+
+
+def check_stored_size(blueprint: ProgramBlueprint, memory_limit: int) -> None:
+    """Refuse a model whose dense weights would not fit."""
+    matrices = [blueprint.tokens, blueprint.positions, blueprint.readout]
+    for layer in blueprint.layers:
+        matrices += [layer.feed_forward.w1, layer.feed_forward.w2]
+        for head in layer.heads:
+            matrices += [head.query, head.key, head.value, head.output]
+    size = sum(FLOAT * m.rows * m.columns for m in matrices)
+    if size > memory_limit:
+        raise SizeError(
+            f"the weights take {size / 2**30:,.1f} GiB; the limit is {memory_limit / 2**30:.1f} GiB. If "
+            "this is your own model, raise memory_limit="
+        )
+
+
+def _nameless(program: Program) -> Program:
+    return replace(program, names=(), selector_names=())

@@ -1,0 +1,134 @@
+"""Arithmetic of a proof, and arithmetic that it is about.
+
+Tables of a proof are float64. A product of two of them is exact where all entries are multiples of powers
+of two and no partial sum has more than 53 bits; otherwise an error bound comes with it. Bounds are sums of
+non-negative numbers, of fewer than 2³⁰ terms, whose rounding :func:`up` covers.
+
+What a proof is about is exact arithmetic, or that of a floating-point format with unit u: results are
+rounded to nearest, sums taken in any order, zeros add nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from exactformer.algebra.rational import to_float
+from exactformer.core.formats import EXP_ULPS, FloatFormat
+from exactformer.core.matrix import Matrix
+from exactformer.errors import RoundingError
+
+Array = NDArray[np.float64]
+Exponents = NDArray[np.int64]
+
+NEVER = 1 << 20
+"""The exponent of the lowest bit of zero."""
+UNKNOWN = -(1 << 20)
+"""That of a number of which only an interval around zero is known."""
+_UP = 1 + 2.0**-20
+_UNIT = 2.0**-53
+LARGEST = 2.0**500
+"""No weight or code of a proof is larger: products of two stay finite."""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Exact arithmetic, or that of a format."""
+
+    format: FloatFormat | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return "exact arithmetic" if self.format is None else self.format.name
+
+    def gamma(self, roundings: float | Array) -> Array:
+        """Return γ_k = ku/(1 − ku): what k roundings can lose of a number; 0 in exact arithmetic."""
+        k = np.asarray(roundings, dtype=np.float64)
+        if self.format is None:
+            return np.zeros_like(k)
+        ku = k * self.format.unit
+        return np.where(ku < 0.5, up(ku / (1 - np.minimum(ku, 0.5))), np.inf)
+
+    @property
+    def tiny(self) -> float:
+        """What an underflow can cost."""
+        return 0.0 if self.format is None else self.format.tiny
+
+    @property
+    def exponential(self) -> int:
+        """Roundings that the error of one exponential is worth."""
+        return 0 if self.format is None else 2 * EXP_ULPS[self.format.name]
+
+    def is_exact(self, bound: Array, lowest: Exponents) -> NDArray[np.bool_]:
+        """Return where sums of multiples of 2^lowest, whose sizes add up to a bound, are exact."""
+        if self.format is None:
+            return np.ones(np.broadcast(bound, lowest).shape, bool)
+        reach = np.clip(lowest + self.format.precision, -1000, 1000)
+        fits = (bound <= 2.0 ** reach.astype(np.float64)) & (lowest > UNKNOWN // 2)
+        small = (lowest < self.format.low) & (lowest < NEVER // 2)
+        return np.asarray(fits & ~small & (bound < 2.0**self.format.high))
+
+    def weights(self, matrix: Matrix) -> tuple[Array, Array]:
+        """Return a matrix as the model has it, and how far the entries are from that.
+
+        A model in a format has rounded weights, and the float64 here are just these.
+        """
+        values = np.zeros(matrix.shape)
+        errors = np.zeros(matrix.shape)
+        known: dict[Fraction, tuple[float, float]] = {}
+        for i, j, value in matrix:
+            if value not in known:
+                known[value] = self._weight(value)
+            values[i, j], errors[i, j] = known[value]
+        return values, errors
+
+    def _weight(self, value: Fraction) -> tuple[float, float]:
+        if self.format is None:
+            nearest = to_float(value)
+        else:
+            rounded = self.format.round(value)
+            if rounded is None:
+                raise RoundingError(f"a weight is beyond {self.format.name}")
+            nearest = float(rounded)
+        if abs(nearest) > LARGEST:
+            raise RoundingError(f"a weight of size {abs(nearest):.3g} is beyond {LARGEST:.3g}")
+        exact = self.format is not None or Fraction(nearest) == value
+        return nearest, 0.0 if exact else abs(nearest) * 2 * _UNIT + 5e-324
+
+
+def up(bound: Array) -> Array:
+    """Return a bound that covers the rounding of what it was computed from."""
+    return np.asarray(bound) * _UP
+
+
+def centres(matrix: Matrix) -> tuple[Array, Array]:
+    """Return a matrix in float64, and how far each entry can be from that."""
+    return Arithmetic().weights(matrix)
+
+
+def lowest_bits(array: Array) -> Exponents:
+    """Return the exponent of the lowest bit of every number.
+
+    >>> lowest_bits(np.array([1.5, 4.0, 0.0])).tolist() == [-1, 2, NEVER]
+    True
+    """
+    mantissa, exponent = np.frexp(array)
+    whole = (np.abs(mantissa) * 2.0**53).astype(np.int64)
+    lowest = np.log2((whole & -whole).astype(np.float64), where=whole > 0, out=np.zeros(whole.shape))
+    return np.where(whole > 0, exponent.astype(np.int64) - 53 + lowest.astype(np.int64), NEVER)
+
+
+def times(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return a product of matrices, and how far each entry can be from it."""
+    found = a @ b
+    sizes = np.abs(a) @ np.abs(b)
+    if not a.size or not b.size:
+        return found, np.zeros(found.shape)
+    lowest = int(lowest_bits(a).min()) + int(lowest_bits(b).min())
+    if lowest > -1000 and float(sizes.max()) <= 2.0 ** min(lowest + 53, 1000):
+        return found, np.zeros(found.shape)
+    return found, up(sizes * (a.shape[-1] + 2) * _UNIT) + 1e-300

@@ -1,0 +1,144 @@
+"""The certificate of a program: what is proven of its model, for every input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from exactformer.core.certificate import Bound, Certificate, Claim
+from exactformer.core.formats import float_format
+from exactformer.core.layers import Rule
+from exactformer.core.options import choose
+from exactformer.programs.analysis import Analysis
+from exactformer.programs.blueprint import ProgramBlueprint
+from exactformer.programs.files import program_digest
+from exactformer.programs.program import Program
+from exactformer.programs.proof.induction import Outcome, prove_program
+
+EXECUTORS = ("literal",)
+NORM = "sup |output − ideal output|, every input, position and direction"
+
+
+class Proof:
+    """A blueprint and a program, proven in one arithmetic after another."""
+
+    def __init__(self, blueprint: ProgramBlueprint, program: Program) -> None:
+        self.blueprint, self.program = blueprint, program
+        self.analysis = Analysis.of(program)
+        self._outcomes: dict[str | None, Outcome] = {}
+
+    def outcome(self, dtype: object = None) -> Outcome:
+        """Return what is proven in a format, or in exact arithmetic; raise where nothing is."""
+        target = None if dtype is None else float_format(dtype)
+        name = None if target is None else target.name
+        if name not in self._outcomes:
+            self._outcomes[name] = prove_program(
+                self.blueprint, self.program, self.analysis, target
+            )
+        return self._outcomes[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramCertificate(Certificate):
+    """For every input, the decoded output of the model is the program's."""
+
+    proof: Proof = field(repr=False, compare=False)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What is proven, in exact arithmetic and in the certificate's format."""
+        program, exact = self.proof.program, self.proof.outcome()
+        rounded = self.proof.outcome(self.dtype)
+        values = len(self.proof.analysis.universe(program.output))
+        return (
+            Claim(
+                "program",
+                f"for every input of 1 to {program.max_length} tokens of {len(program.tokens)}, the "
+                f"decoded output is the program's, one of {values} values at every position",
+            ),
+            Claim(
+                "selection",
+                "hard maxima select exactly the selected positions"
+                if self.zero_error
+                else f"softmax leaves outputs within {exact.error:.3g} of the ideal ones",
+            ),
+            Claim(
+                "rounding",
+                f"in {self.dtype} outputs are within {rounded.error:.3g} of the ideal ones, and right "
+                f"as long as they are within {rounded.limit:.3g}",
+            ),
+        )
+
+    @property
+    def tokens(self) -> int:
+        """The most tokens of an input."""
+        return self.proof.program.max_length
+
+    @property
+    def depth(self) -> int:
+        """Layers of attention and ReLUs."""
+        return len(self.proof.blueprint.layers)
+
+    @property
+    def zero_error(self) -> bool:
+        """Whether decoded outputs are right in exact arithmetic with no approximation at all."""
+        return self.proof.blueprint.selection.rule is Rule.HARD_MAX and self.proof.outcome().limit > 0
+
+    def bound(self, dtype: object = None, executor: str | None = None) -> Bound:
+        """Return how far an output can be from the ideal one: a one for the value, or the number.
+
+        Raises:
+            CertificationError: with the expression at which the proof fails in that format.
+        """
+        if executor is not None:
+            choose("executor", executor, EXECUTORS)
+        total, exact = self.proof.outcome(dtype or self.dtype).error, self.proof.outcome().error
+        total = max(total, exact)
+        name = "selection" if self.zero_error else "softmax"
+        return Bound(total, {name: exact, "rounding": total - exact}, NORM)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        program, rounded = self.proof.program, self.proof.outcome(self.dtype)
+        return {
+            "tokens": program.max_length,
+            "vocabulary": len(program.vocabulary),
+            "values": len(self.proof.analysis.universe(program.output)),
+            "causal": program.causal,
+            "zero_error": self.zero_error,
+            "kind": str(self.kind),
+            "claims": [{**vars(claim), "kind": str(claim.kind)} for claim in self.claims],
+            "bound": self.bound().to_dict(),
+            "limit": rounded.limit,
+            "registers": [[name, error] for name, error in rounded.registers],
+            "sizes": self.proof.blueprint.sizes,
+            "dtype": self.dtype,
+            "executor": self.executor,
+            "blueprint_digest": self.blueprint_digest,
+        }
+
+    def __str__(self) -> str:
+        program = self.proof.program
+        lines = [
+            f"Certificate of {program.names[program.output]} on up to {program.max_length} tokens",
+            *(f"  {claim.name:<10}  {claim}" for claim in self.claims),
+            *(f"  {line}" for line in str(self.bound()).splitlines()),
+        ]
+        return "\n".join(lines)
+
+
+def certify_program(
+    blueprint: ProgramBlueprint, program: Program, dtype: object = "float64"
+) -> ProgramCertificate:
+    """Prove a blueprint against a program, from weights and tables alone.
+
+    Raises:
+        CertificationError: with the expression at which the proof fails.
+    """
+    proof = Proof(blueprint, program)
+    proof.outcome()
+    proof.outcome(dtype)
+    digest = program_digest(blueprint, program)
+    return ProgramCertificate(
+        proof=proof, blueprint_digest=digest, dtype=float_format(dtype).name
+    )

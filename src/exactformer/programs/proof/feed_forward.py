@@ -1,0 +1,236 @@
+"""Registers that ReLUs write.
+
+In every case of the values that a register's units read, a unit is on, off, or, within the error of what
+it reads, undecided. Units that are on make an affine function of what was read. Where its coefficients
+cancel, so do the errors: a ramp that is passed is exactly 1, whatever the error of the number below it.
+
+In a float format, a sum of multiples of 2^e that stays below 2^(e + p) is exact in any order; a float in
+an interval away from zero is a multiple of the spacing at its lower end. Where both hold for what a unit
+reads, its value has no rounding error, and an affine function that is constant is that constant, to the
+last bit. Elsewhere the sum is charged γ_k of its terms' sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from exactformer.core.layers import RELU, FeedForward
+from exactformer.errors import CertificationError
+from exactformer.programs.analysis import Flags, Integers
+from exactformer.programs.proof.arithmetic import (
+    NEVER,
+    UNKNOWN,
+    Arithmetic,
+    Array,
+    Exponents,
+    lowest_bits,
+    times,
+    up,
+)
+from exactformer.programs.proof.cases import cases_of
+from exactformer.programs.proof.state import Held, Root, State
+
+
+def prove_feed_forward(state: State, layer: FeedForward, registers: Sequence[int]) -> None:
+    """Prove what registers hold that a layer writes; they are noted in the state."""
+    if layer.activation != RELU or layer.successive is not None:
+        raise CertificationError("a feed-forward layer of a program has ReLUs, in one layer")
+    if layer.b2.entries:
+        raise CertificationError("a feed-forward layer adds a constant to the stream")
+    weights = [state.arithmetic.weights(matrix) for matrix in (layer.w1, layer.b1, layer.w2)]
+    proven = [_Register(state, number, *weights).prove() for number in registers]
+    for number, (centre, radius) in zip(registers, proven, strict=True):
+        state.hold(number, centre, radius)
+
+
+class _Register:
+    """One register, and the units that write to it."""
+
+    def __init__(
+        self,
+        state: State,
+        number: int,
+        w1: tuple[Array, Array],
+        b1: tuple[Array, Array],
+        w2: tuple[Array, Array],
+    ) -> None:
+        self.state, self.number = state, number
+        self.register = state.blueprint.registers[number]
+        self.directions = np.array(self.register.directions, dtype=np.int64)
+        units = np.flatnonzero((w2[0][self.directions] != 0).any(0))
+        self.w1, self.e1 = w1[0][units], w1[1][units]
+        self.b1, self.eb = b1[0][units, 0], b1[1][units, 0]
+        self.w2, self.e2 = (m[np.ix_(self.directions, units)] for m in w2)
+        self.read = np.flatnonzero((self.w1 != 0).any(0))
+        self.w1, self.e1 = self.w1[:, self.read], self.e1[:, self.read]
+
+    def prove(self) -> tuple[Array, Array]:
+        """Return the codes that the register holds, and radii."""
+        state = self.state
+        held = self._held()
+        roots = list(dict.fromkeys(h.root for h in held))
+        cases = cases_of(state, roots, self.register.node, self.register.term)
+        rows = cases.target
+        x, radius = self._inputs(held, cases.columns, len(cases))
+        centre, error = state.claimed(self.number)
+        if state.blueprint.beginning:
+            x = np.vstack([x, self._at_beginning(held)[0]])
+            radius = np.vstack([radius, self._at_beginning(held)[1]])
+            rows = np.append(rows, len(centre) - 1)
+        found = np.zeros(centre.shape)
+        lowest = _spacing(state.arithmetic, x, radius)
+        for at in range(len(self.directions)):
+            away = self._direction(at, x, radius, lowest, centre[rows, at], error[rows, at])
+            np.maximum.at(found[:, at], rows, away)
+        return centre, found
+
+    def _held(self) -> list[Held]:
+        found: list[Held] = []
+        for direction in self.read.tolist():
+            number = self.state.register_at(direction)
+            if number is None or number not in self.state.held:
+                raise CertificationError(
+                    f"{self.state.name(self.number)} reads direction {direction}, of which nothing is "
+                    "known"
+                )
+            if (held := self.state.held[number]) not in found:
+                found.append(held)
+        return found
+
+    def _inputs(self, held: list[Held], columns: dict[Root, Integers], cases: int) -> tuple[Array, Array]:
+        place = {direction: k for k, direction in enumerate(self.read.tolist())}
+        x, radius = np.zeros((cases, len(self.read))), np.zeros((cases, len(self.read)))
+        for h in held:
+            values = columns[h.root] if h.root is not None else np.zeros(cases, np.int64)
+            at = [k for k, d in enumerate(h.directions.tolist()) if d in place]
+            to = [place[d] for d in h.directions[at].tolist()]
+            rows = h.image[values]
+            x[:, to], radius[:, to] = h.centre[np.ix_(rows, at)], h.radius[np.ix_(rows, at)]
+        return x, radius
+
+    def _at_beginning(self, held: list[Held]) -> tuple[Array, Array]:
+        last = [Held(h.number, None, np.array([-1]), h.directions, h.centre, h.radius, "") for h in held]
+        return self._inputs(last, {}, 1)
+
+    def _direction(
+        self, at: int, x: Array, radius: Array, lowest: Exponents, centre: Array, error: Array
+    ) -> Array:
+        """Return, for every case, how far one direction can be from its code."""
+        arithmetic = self.state.arithmetic
+        units = np.flatnonzero(self.w2[at])
+        w1, b1, w2 = self.w1[units], self.b1[units], self.w2[at, units]
+        e1, eb, e2 = self.e1[units], self.eb[units], self.e2[at, units]
+        sizes = np.abs(x) + radius
+        ones = np.ones((len(x), 1))
+        before, loss = times(np.hstack([x, ones]), np.hstack([w1, b1[:, None]]).T)
+        total = sizes @ np.abs(w1).T + np.abs(b1)
+        wrong = up(loss + radius @ np.abs(w1).T + sizes @ e1.T + eb)
+        exact, bits = self._exactness(w1, b1, sizes, lowest, up(total), np.abs(before) + wrong)
+        terms = (w1 != 0).sum(1)
+        rounding = up(arithmetic.gamma(terms + 2) * total) + (terms + 2) * arithmetic.tiny
+        rounding = np.where(exact, 0.0, rounding)
+        away = up(wrong + rounding)
+        on, off = before - away >= 0, before + away <= 0
+        doubtful = ~on & ~off
+        result, value = _affine(on, x, radius, sizes, w1, b1, w2, e1, eb, e2, centre)
+        result += (np.abs(w2) * np.where(on, rounding, 0.0)).sum(1)
+        result += (np.abs(w2) * np.where(doubtful, np.maximum(before, 0) + away, 0.0)).sum(1)
+        if arithmetic.format is not None:
+            height = (np.abs(w2) * np.where(on, np.abs(before) + away, 0.0)).sum(1)
+            own = np.where(on, np.where(exact, bits, UNKNOWN) + lowest_bits(w2), NEVER)
+            two = (on.sum(1) <= 2) & _are_powers(w2).all()
+            bound = np.where(two, np.minimum(height, value), height)
+            fine = arithmetic.is_exact(up(bound), own.min(1, initial=NEVER)) & ~doubtful.any(1)
+            lost = arithmetic.gamma(len(units) + 1) * height + (len(units) + 1) * arithmetic.tiny
+            result += np.where(fine, 0.0, lost)
+        return up(result + error)
+
+    def _exactness(
+        self,
+        w1: Array,
+        b1: Array,
+        sizes: Array,
+        lowest: Exponents,
+        total: Array,
+        size: Array,
+    ) -> tuple[Flags, Exponents]:
+        """Return where units are exact functions of the floats that they read, and their lowest bits.
+
+        One number times a power of two, and a bias: the only rounding is that of the sum, and it is
+        exact where the sum is small enough, however large its terms are.
+        """
+        arithmetic = self.state.arithmetic
+        if arithmetic.format is None:
+            return np.ones(total.shape, bool), np.zeros(total.shape, np.int64)
+        bits = np.empty(total.shape, np.int64)
+        bias, bound = lowest_bits(b1), total.copy()
+        for unit, row in enumerate(w1):
+            read = np.flatnonzero(row)
+            own = lowest[:, read] + lowest_bits(row[read])
+            bits[:, unit] = np.minimum(own.min(1, initial=NEVER), bias[unit])
+            if _are_powers(row[read]).all():
+                few = (sizes[:, read] > 0).sum(1) <= 1
+                bound[few, unit] = np.minimum(bound[few, unit], size[few, unit])
+        return arithmetic.is_exact(up(bound), bits), bits
+
+
+def _are_powers(numbers: Array) -> Flags:
+    """Return which numbers are powers of two, or their negatives."""
+    return np.asarray(np.abs(np.frexp(numbers)[0]) == 0.5)
+
+
+def _affine(
+    on: Flags,
+    x: Array,
+    radius: Array,
+    sizes: Array,
+    w1: Array,
+    b1: Array,
+    w2: Array,
+    e1: Array,
+    eb: Array,
+    e2: Array,
+    centre: Array,
+) -> tuple[Array, Array]:
+    """Return how far what the units that are on make of the input is from a code, without rounding.
+
+    Also return a bound of its size.
+    """
+    result, size = np.zeros(len(x)), np.zeros(len(x))
+    _, first, back = np.unique(
+        np.packbits(on, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    order = np.argsort(back.ravel(), kind="stable")
+    edges = np.searchsorted(back.ravel()[order], np.arange(len(first) + 1))
+    for k, case in enumerate(first):
+        rows = order[edges[k] : edges[k + 1]]
+        chosen = np.flatnonzero(on[case])
+        weights, changes = w2[None, chosen], e2[None, chosen]
+        both = np.hstack([w1[chosen], b1[chosen, None]])
+        errors = np.hstack([e1[chosen], eb[chosen, None]])
+        slope, loss = times(weights, both)
+        slope_error = loss + np.abs(weights) @ errors + changes @ (np.abs(both) + errors)
+        ones = np.ones((len(rows), 1))
+        read = np.flatnonzero(slope[0, :-1])  # what cancels is not rounded either
+        here = np.hstack([x[np.ix_(rows, read)], ones, centre[rows, None]])
+        factors = np.concatenate([slope[0, read], slope[0, -1:], [-1.0]])
+        value, loss = times(here, factors[:, None])
+        away = np.abs(value[:, 0]) + loss[:, 0]
+        away += radius[rows] @ np.abs(slope[0, :-1])
+        away += np.hstack([sizes[rows], ones]) @ slope_error[0]
+        result[rows] = up(away)
+        size[rows] = up(np.abs(centre[rows]) + result[rows])
+    return result, size
+
+
+def _spacing(arithmetic: Arithmetic, x: Array, radius: Array) -> Exponents:
+    """Return exponents of which the actual floats are multiples: those of codes, or of the spacing."""
+    if arithmetic.format is None:
+        return np.zeros(x.shape, np.int64)
+    least = np.nextafter(np.abs(x) - up(radius), 0.0)
+    known = least >= 2.0**arithmetic.format.low
+    _, exponent = np.frexp(np.where(known, least, 1.0))
+    spacing = np.where(known, exponent.astype(np.int64) - arithmetic.format.precision, UNKNOWN)
+    return np.where(radius > 0, spacing, lowest_bits(x))

@@ -1,0 +1,225 @@
+"""What is proven of a stream so far: the registers, each with the codes it holds and how exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from exactformer.core.matrix import Matrix
+from exactformer.errors import CertificationError
+from exactformer.programs.analysis import Analysis, Integers
+from exactformer.programs.blueprint import ProgramBlueprint, Register
+from exactformer.programs.program import WidthNode
+from exactformer.programs.proof.arithmetic import (
+    NEVER,
+    UNKNOWN,
+    Arithmetic,
+    Array,
+    centres,
+    lowest_bits,
+    times,
+    up,
+)
+
+Root = tuple[int, int | None] | None
+"""What a register's code is a function of: a node, one term of a width, or, None, nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A register and what is proven of it: every value's code, within a radius."""
+
+    number: int
+    root: Root
+    image: Integers
+    """For every value of the root, the row of its code."""
+    directions: Integers
+    centre: Array
+    """(rows, directions): a row per value; where there is a beginning token, its row is the last."""
+    radius: Array
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What a matrix reads of the registers of one root: a row per value of the root."""
+
+    root: Root
+    centre: Array
+    radius: Array
+    size: Array
+    """Bounds of what is added up, in absolute value, for rounding."""
+    lowest: Integers
+    """Exponents of the lowest bits that take part, one per row of the matrix."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a matrix reads off the stream: by root, and at the beginning token."""
+
+    parts: tuple[Read, ...]
+    beginning: Read | None
+    terms: Integers
+    """How many entries each row of the matrix has."""
+
+    def part(self, root: Root) -> Read | None:
+        """Return what is read of a root, if anything."""
+        return next((part for part in self.parts if part.root == root), None)
+
+
+class State:
+    """Registers of a blueprint: when they are written, and, once that is proven, what they hold."""
+
+    def __init__(
+        self, blueprint: ProgramBlueprint, analysis: Analysis, arithmetic: Arithmetic
+    ) -> None:
+        self.blueprint, self.analysis, self.arithmetic = blueprint, analysis, arithmetic
+        self.held: dict[int, Held] = {}
+        self._owner: dict[int, tuple[int, int]] = {}
+        for number, register in enumerate(blueprint.registers):
+            self._check(register)
+            for at, direction in enumerate(register.directions):
+                if direction in self._owner:
+                    raise CertificationError(
+                        f"direction {direction} belongs to two registers, {self.name(number)} and "
+                        f"{self.name(self._owner[direction][0])}"
+                    )
+                self._owner[direction] = (number, at)
+
+    def name(self, number: int) -> str:
+        """Return what a register holds, in words."""
+        register = self.blueprint.registers[number]
+        return "a constant" if register.node is None else self.analysis.names[register.node]
+
+    def name_of(self, node: int) -> str:
+        """Return what a node is called."""
+        return self.analysis.names[node]
+
+    def register_at(self, direction: int) -> int | None:
+        """Return the register that a direction belongs to."""
+        owner = self._owner.get(direction)
+        return None if owner is None else owner[0]
+
+    def root(self, register: Register) -> Root:
+        """Return what the code of a register is a function of."""
+        if register.node is None:
+            return None
+        node = self.analysis.nodes[register.node]
+        if register.term is not None and isinstance(node, WidthNode):
+            single = len(self.analysis.terms(node.selector)) == 1
+            return (register.node, None if single else register.term)
+        return (self.analysis.known[register.node].root, None)
+
+    def values(self, root: Root) -> int:
+        """Return how many values a root has."""
+        if root is None:
+            return 1
+        number, term = root
+        if term is None:
+            return len(self.analysis.universe(number))
+        node = self.analysis.nodes[number]
+        assert isinstance(node, WidthNode)
+        return len(self.analysis.term_widths(node.selector, term))
+
+    def image(self, register: Register) -> Integers:
+        """Return, for every value of the root, the row of the register's codes."""
+        root = self.root(register)
+        if register.node is None or root is None or register.term is not None:
+            return np.arange(self.values(root))
+        return self.analysis.known[register.node].image
+
+    def claimed(self, number: int) -> tuple[Array, Array]:
+        """Return the codes that a register is meant to hold."""
+        return centres(self.blueprint.registers[number].codes)
+
+    def hold(self, number: int, centre: Array, radius: Array) -> None:
+        """Note what is proven of a register."""
+        register = self.blueprint.registers[number]
+        if not np.isfinite(radius).all():
+            raise CertificationError(
+                f"{self.name(number)}: no bound holds in {self.arithmetic.name}"
+            )
+        self.held[number] = Held(
+            number,
+            self.root(register),
+            self.image(register),
+            np.array(register.directions, dtype=np.int64),
+            centre,
+            up(radius),
+            self.name(number),
+        )
+
+    def read(self, matrix: Matrix, rows: Iterable[int] | None = None) -> Reading:
+        """Return what rows of a matrix read of registers that are proven; others raise."""
+        wanted = range(matrix.rows) if rows is None else list(rows)
+        weights, errors = self.arithmetic.weights(matrix)
+        return self.read_weights(weights[wanted], errors[wanted])
+
+    def read_weights(self, weights: Array, errors: Array) -> Reading:
+        """Return what a dense matrix reads, whose entries are known up to errors."""
+        groups: dict[Root, list[Held]] = {}
+        for direction in np.flatnonzero((weights != 0).any(0)).tolist():
+            number = self.register_at(direction)
+            if number is None or number not in self.held:
+                name = "no register" if number is None else f"{self.name(number)}, not written yet"
+                raise CertificationError(f"direction {direction} is read and holds {name}")
+            held = self.held[number]
+            known = groups.setdefault(held.root, [])
+            if held not in known:
+                known.append(held)
+        parts = tuple(self._read(root, held, weights, errors) for root, held in groups.items())
+        everything = [held for group in groups.values() for held in group]
+        beginning = None
+        if self.blueprint.beginning:
+            beginning = self._read_rows(None, everything, weights, errors, at_beginning=True)
+        terms = (weights != 0).sum(1)
+        return Reading(parts, beginning, terms)
+
+    def _read(self, root: Root, held: list[Held], weights: Array, errors: Array) -> Read:
+        return self._read_rows(root, held, weights, errors, at_beginning=False)
+
+    def _read_rows(
+        self, root: Root, held: list[Held], weights: Array, errors: Array, at_beginning: bool
+    ) -> Read:
+        rows = 1 if at_beginning else self.values(root)
+        shape = (rows, len(weights))
+        centre, radius, size = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        lowest = np.full(len(weights), NEVER)
+        for register in held:
+            image = np.array([-1]) if at_beginning else register.image
+            own, error = register.centre[image], register.radius[image]
+            used, wrong = weights[:, register.directions], errors[:, register.directions]
+            found, loss = times(own, used.T)
+            sizes = np.abs(used).T
+            centre = centre + found
+            radius = radius + loss + error @ sizes + (np.abs(own) + error) @ wrong.T
+            size = size + (np.abs(own) + error) @ sizes
+            bits = np.where(error > 0, UNKNOWN, lowest_bits(own)).min(0)
+            both = np.where(used != 0, lowest_bits(used) + bits[None, :], NEVER)
+            lowest = np.minimum(lowest, both.min(1, initial=NEVER))
+        return Read(root, centre, up(radius), up(size), lowest)
+
+    def _check(self, register: Register) -> None:
+        rows = self.values(self._named(register)) + self.blueprint.beginning
+        if register.codes.shape != (rows, len(register.directions)):
+            raise CertificationError(
+                f"a register has codes of shape {register.codes.shape}, not "
+                f"{(rows, len(register.directions))}"
+            )
+
+    def _named(self, register: Register) -> Root:
+        """Return what the rows of a register's codes are the values of."""
+        if register.node is None:
+            return None
+        if not register.node < len(self.analysis.nodes):
+            raise CertificationError(f"a register names node {register.node}, which is not there")
+        node = self.analysis.nodes[register.node]
+        if register.term is None:
+            return (register.node, None)
+        if not isinstance(node, WidthNode) or register.term >= len(
+            self.analysis.terms(node.selector)
+        ):
+            raise CertificationError(f"a register names term {register.term} of a node without it")
+        return (register.node, register.term)
