@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import lcm
 
 import numpy as np
 
@@ -319,15 +320,19 @@ class _Plan:
         """Return indicators of a node, from a number: bits [z > t] where its value changes."""
         universe = self.analysis.universe(number) if universe is None else universe
         name = name or self._name(number)
-        order = sorted(zip(points, outputs, strict=True))
+        # Whole weights: with a power of two for a slope, ReLUs of codes have no rounding error.
+        scale = lcm(*(w.denominator for w in reading.weights[0].values()))
+        order = sorted((scale * z, out) for z, out in zip(points, outputs, strict=True))
         changes = [
             (low, high, out)
             for (low, before), (high, out) in zip(order, order[1:], strict=False)
             if before != out
         ]
         time = reading.time + 2 - reading.time % 2
-        places = self.stream.directions(f"{name}: above {float(low):.4g}" for low, _, _ in changes)
-        z = reading.weights[0]
+        places = self.stream.directions(
+            f"{name}: above {float(low / scale):.4g}" for low, _, _ in changes
+        )
+        z = scaled(reading.weights[0], scale)
         for place, (low, high, _) in zip(places, changes, strict=True):
             slope, offset = _ramp(low, high)
             for shift, sign in ((0, 1), (1, -1)):
@@ -346,21 +351,20 @@ class _Plan:
             table = [codes[out] for out in range(len(universe))]
             self.stream.register(number, term, places, table)
         else:
-            self._register_stretches(number, places, order, changes)
+            self._register_stretches(number, places, [high / scale for _, high, _ in changes])
         return Reading(tuple(weights), time)
 
     def _register_stretches(
         self,
         number: int,
         places: Sequence[int],
-        order: Sequence[tuple[Fraction, int]],
-        changes: Sequence[tuple[Fraction, Fraction, int]],
+        starts: Sequence[Fraction],
     ) -> None:
         """Note bits of a function that takes a value on several stretches: they code the root."""
         root = self.analysis.known[number].root
         values = [Fraction(v) for v in self.analysis.universe(root)]
         codes = [
-            {place: Fraction(1) for place, change in zip(places, changes, strict=True) if v >= change[1]}
+            {place: Fraction(1) for place, start in zip(places, starts, strict=True) if v >= start}
             for v in values
         ]
         self.stream.register(root, None, places, codes)

@@ -200,7 +200,12 @@ class _Written:
         if not some.any() or not gap > 0:
             raise self._refusal("its head does not score selected positions above all others")
         if not some.all():
-            middle = np.where(some, middle, other + (gap if np.isfinite(gap) else 1.0))
+            # Where a query accepts nothing, any level above all keys will do: that of other queries.
+            level = np.maximum(middle[some].max(), other + (gap if np.isfinite(gap) else 0.0))
+            middle = np.where(some, middle, level)
+            gap = min(gap, float((level - other)[~some].min()))
+            if not gap > 0:
+                raise self._refusal("its head does not score selected positions above all others")
         return middle, float(away.max()), gap
 
     def _prefers_itself(self, query: Read, keys: Reading) -> float:
