@@ -29,8 +29,10 @@ class Reading:
 
     weights: tuple[Weights, ...]
     time: int
-    rough: bool = False
-    """Whether they come straight from an attention head, and are right up to a small error only."""
+    rough: tuple[int, ...] = ()
+    """Directions that are right up to a small error only: straight from a head, or from several means."""
+    moved: bool = False
+    """Whether they come straight from a head."""
 
 
 @dataclass
