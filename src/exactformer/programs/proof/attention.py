@@ -96,11 +96,16 @@ class _Written:
         accepted = self._accepted(literals)
         rounding = self._score_rounding(queries, keys)
         spread, gap, own = rounding, np.inf, 0.0
+        refused = {query: ~accepts[:, 0] for (query, key), accepts in accepted.items() if key is None}
         beginning: dict[tuple[Root, ...], tuple[Array, Array]] = {}
         roots = {part.root for part in keys.parts} | {key for _, key in accepted}
         for key in sorted(roots, key=repr):
             for over, table, error, accepts in self._tables(key, accepted, queries, keys):
-                top, away, room = self._levels(table, error, accepts)
+                never = refused.get(over[0]) if len(over) == 1 else None
+                if key is None:  # alike for all keys: nothing is told apart
+                    top, away, room = table[:, 0], float(error.max()), np.inf
+                else:
+                    top, away, room = self._levels(table, error, accepts, never)
                 spread, gap = spread + away, min(gap, room)
                 known, loss = beginning.get(over, (np.zeros(len(top)), np.zeros(len(top))))
                 beginning[over] = known - top, loss + 2.0**-50 * (np.abs(top) + np.abs(known)) * (
@@ -113,11 +118,29 @@ class _Written:
                 known, loss = beginning.get(over, (np.zeros(len(found)), np.zeros(len(found))))
                 beginning[over] = known + found[:, 0], loss + error[:, 0]
             own = self._prefers_itself(queries.beginning, keys) - 2 * rounding
-        low = sum(float((centre - away).min()) for centre, away in beginning.values())
-        high = sum(float((centre + away).max()) for centre, away in beginning.values())
+        low = high = 0.0
+        for over, (centre, away) in beginning.items():
+            if len(over) == 1 and over[0] in refused:
+                centre, room = self._refusing(centre, away, refused[over[0]])
+                gap = min(gap, room)
+            low, high = low + float((centre - away).min()), high + float((centre + away).max())
+        if any((query,) not in beginning for query in refused):
+            raise self._refusal("its head does not score selected positions above all others")
         return Scores(
             float(up(np.float64(spread))), gap, low - rounding, high + rounding, own
         )
+
+    def _refusing(self, centre: Array, away: Array, refused: Flags) -> tuple[Array, float]:
+        """Return the beginning token's scores with those of queries that select nothing as for others.
+
+        For such a query no key is selected, and how far keys are below may be counted from anywhere.
+        """
+        others = ~refused
+        usual = float(centre[others].max()) if others.any() else 0.0
+        room = float((centre - away - usual)[refused].min()) if refused.any() else np.inf
+        if not room > 0:
+            raise self._refusal("a query that selects nothing scores some key too high")
+        return np.where(refused, usual, centre), room
 
     def _tables(
         self, key: Root, accepted: Mapping[tuple[Root, Root], Flags], queries: Reading, keys: Reading
@@ -141,7 +164,7 @@ class _Written:
             for root, found in tables:
                 yield (root,), *found
             return
-        if key is None:  # the same for all keys: nothing to be told apart
+        if key is None:
             yield (), *alike
             for root, found in tables:
                 yield (root,), *found
@@ -167,6 +190,10 @@ class _Written:
                 continue
             key, query = self.analysis.roots(literal)
             pair = self._root(query), self._root(key)
+            if (accepts == accepts[:, :1]).all():
+                pair, accepts = (pair[0], None), accepts[:, :1]
+            elif (accepts == accepts[:1]).all():
+                pair, accepts = (None, pair[1]), accepts[:1]
             found[pair] = found[pair] & accepts if pair in found else accepts
         return found
 
@@ -185,9 +212,19 @@ class _Written:
         return found, up(error + query.radius @ (np.abs(key.centre) + key.radius).T)
 
     def _levels(
-        self, table: Array, error: Array, accepted: Flags
+        self, table: Array, error: Array, accepted: Flags, never: Flags | None
     ) -> tuple[Array, float, float]:
-        """Return the score that accepted pairs share, per query; how far they are from it; the gap."""
+        """Return the score that accepted pairs share, per query; how far they are from it; the gap.
+
+        Queries that select nothing for another reason have the largest score of any key.
+        """
+        if never is not None and never.any():
+            if never.all():
+                return (table + error).max(1), 0.0, np.inf
+            top, away, gap = self._levels(table[~never], error[~never], accepted[~never], None)
+            levels = (table + error).max(1)
+            levels[~never] = top
+            return levels, away, gap
         high = np.where(accepted, table + error, -np.inf).max(1)
         low = np.where(accepted, table - error, np.inf).min(1)
         other = np.where(accepted, -np.inf, table + error).max(1)
