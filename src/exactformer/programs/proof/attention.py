@@ -257,31 +257,58 @@ class _Written:
         return float(itself[0, 0] - error[0, 0]) - others
 
     def _score_rounding(self, queries: Reading, keys: Reading) -> float:
-        """Return what rounding can change in a score."""
+        """Return what rounding can change in a score.
+
+        Each row of query and key is a sum of its own, and a score is the sum of their products. Where
+        all of these are exact, nothing is lost.
+        """
         arithmetic = self.arithmetic
-        sizes, bits, exact = [], [], True
+        if arithmetic.format is None:
+            return 0.0
+        lost, largest, lowest = [], [], []
         for side in (queries, keys):
-            parts = [*side.parts, *([side.beginning] if side.beginning else [])]
-            rows = len(side.terms)
-            total = np.zeros(rows)
-            for part in side.parts:
-                total = total + part.size.max(0)
-            if side.beginning is not None:
-                total = np.maximum(total, side.beginning.size.max(0))
-            lowest = np.min([part.lowest for part in parts], axis=0) if parts else np.zeros(rows)
-            sizes.append(up(total))
-            bits.append(lowest)
-            exact = exact and bool(arithmetic.is_exact(sizes[-1], lowest.astype(np.int64)).all())
-        score = float(up(np.dot(sizes[0], sizes[1]) + np.float64(0)))
-        used = (sizes[0] > 0) & (sizes[1] > 0)
-        if not used.any():
+            total, reach = self._sizes(side)
+            bits = np.min([part.lowest for part in self._parts(side)], axis=0, initial=1 << 20)
+            exact = arithmetic.is_exact(total, bits)
+            rounding = arithmetic.gamma(side.terms + 2.0) * total + side.terms * arithmetic.tiny
+            lost.append(np.where(exact, 0.0, up(rounding)))
+            largest.append(reach)
+            lowest.append(bits)
+        products = self._products(queries, keys)
+        used = (largest[0] > 0) & (largest[1] > 0)
+        exact = not lost[0].any() and not lost[1].any()
+        together = (lowest[0] + lowest[1])[used].min(initial=1 << 20)
+        if exact and bool(arithmetic.is_exact(np.array(products), np.array(together, np.int64))):
             return 0.0
-        together = (bits[0] + bits[1])[used].min()
-        if exact and bool(arithmetic.is_exact(np.array(score), np.array(together, np.int64))):
-            return 0.0
-        roundings = int(queries.terms.max()) + int(keys.terms.max()) + len(used) + 3
-        underflow = roundings * arithmetic.tiny * (1 + float(sizes[0].sum() + sizes[1].sum()))
-        return float(up(arithmetic.gamma(roundings) * score + underflow))
+        rows = lost[0] @ (largest[1] + lost[1]) + largest[0] @ lost[1]
+        terms = float(used.sum()) + 2
+        dot = arithmetic.gamma(terms) * (products + rows) + terms * arithmetic.tiny
+        return float(up(rows + dot))
+
+    def _sizes(self, side: Reading) -> tuple[Array, Array]:
+        """Return, for each row, bounds of what is added up for it, and of the sum."""
+        total, reach = np.zeros(len(side.terms)), np.zeros(len(side.terms))
+        for part in side.parts:
+            total = total + part.size.max(0)
+            reach = reach + (np.abs(part.centre) + part.radius).max(0)
+        if side.beginning is not None:
+            own = side.beginning
+            total = np.maximum(total, own.size.max(0))
+            reach = np.maximum(reach, (np.abs(own.centre) + own.radius).max(0))
+        return up(total), up(reach)
+
+    def _products(self, queries: Reading, keys: Reading) -> float:
+        """Return a bound of the sizes of the products that make up a score, added up."""
+
+        def sizes(part: Read) -> Array:
+            return np.abs(part.centre) + part.radius
+
+        total = 0.0
+        rows = [*queries.parts, *([queries.beginning] if queries.beginning else [])]
+        for query in rows:
+            for key in [*keys.parts, *([keys.beginning] if keys.beginning else [])]:
+                total += float((sizes(query) @ sizes(key).T).max(initial=0.0))
+        return float(up(np.float64(total)))
 
     # Values
 
