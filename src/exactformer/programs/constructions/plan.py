@@ -19,6 +19,7 @@ with more room where a code comes straight from a head.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -361,33 +362,18 @@ class _Plan:
         edges = [self._one, *({place: Fraction(1)} for place in places), {}]
         stretches = [order[0][1], *(out for _, _, out in changes)]
         weights: list[Weights] = [{} for _ in universe]
-        codes: dict[int, Weights] = {}
         for k, out in enumerate(stretches):
             weights[out] = added(weights[out], edges[k], scaled(edges[k + 1], -1))
-            codes.setdefault(out, {place: Fraction(1) for place in places[:k]})
         if len(set(stretches)) == len(stretches):
-            table = [codes[out] for out in range(len(universe))]
-            self.stream.register(number, term, places, table)
-        else:
-            self._register_stretches(number, places, [high / scale for _, high, _ in changes])
+            level = {out: k for k, out in enumerate(stretches)}
+            self.stream.register_levels(number, term, places, [level[k] for k in range(len(universe))])
+        else:  # a value on several stretches: the bits code the root
+            root, starts = self.analysis.known[number].root, [high / scale for _, high, _ in changes]
+            levels = [bisect_right(starts, v) for v in map(Fraction, self.analysis.universe(root))]
+            self.stream.register_levels(root, None, places, levels)
         means = sum(d in self._means for d in z)
         loose = means > 1 or (means == 1 and (len(z) > 2 or order[0][0] < 0))
         return Reading(tuple(weights), time, tuple(places) if loose else ())
-
-    def _register_stretches(
-        self,
-        number: int,
-        places: Sequence[int],
-        starts: Sequence[Fraction],
-    ) -> None:
-        """Note bits of a function that takes a value on several stretches: they code the root."""
-        root = self.analysis.known[number].root
-        values = [Fraction(v) for v in self.analysis.universe(root)]
-        codes = [
-            {place: Fraction(1) for place, start in zip(places, starts, strict=True) if v >= start}
-            for v in values
-        ]
-        self.stream.register(root, None, places, codes)
 
     def _pair(self, number: int, node: PairNode | LinearNode) -> Reading:
         analysis = self.analysis
@@ -459,6 +445,7 @@ class _Plan:
     def _cleaned(self, number: int, reading: Reading) -> Reading:
         """Return a code once more, exact: relu(2x − 1/2) − relu(2x − 3/2) is 0 or 1."""
         stream, time = self.stream, reading.time + 2 - reading.time % 2
+        bos = stream.bos if stream.beginning else None
         register = next(r for r in stream.registers if r.directions == reading.rough)
         places = stream.directions(f"{stream.names[d]}, exact" for d in reading.rough)
         new = dict(zip(reading.rough, places, strict=True))
@@ -466,16 +453,12 @@ class _Plan:
             weights = stream.zeroed({old: Fraction(1)})
             for bias, sign in ((-_HALF, 1), (-3 * _HALF, -1)):
                 stream.unit(time, scaled(weights, 2), bias, {place: Fraction(sign)})
-        rows = register.codes.rows - stream.beginning
-        codes: list[Weights] = [
-            {places[at]: v for at, v in register.codes.by_row.get(k, ())} for k in range(rows)
-        ]
-        assert register.node is not None
-        stream.register(register.node, register.term, places, codes)
+        rows = register.steps.rows - stream.beginning
+        steps = {place: v for place, v in register.steps.entries.items() if place[0] < rows}
+        stream.register_steps(register.node, register.term, places, rows, steps)
         found = []
         for weights in reading.weights:
-            kept = {new.get(d, d): v for d, v in weights.items() if stream.beginning is False or d != stream.bos}
-            found.append(stream.zeroed(kept))
+            found.append(stream.zeroed({new.get(d, d): v for d, v in weights.items() if d != bos}))
         return Reading(tuple(found), time)
 
 
