@@ -1,11 +1,12 @@
 """The values that nodes of a program can take, and what is known of how they differ.
 
 For every node and every *cell*, a length and a position (in causal programs a position alone, since
-nothing depends on what comes later), a finite set holds every value that the node takes there on any
-input. Sets are sound: they may hold more values than occur, never fewer. Equal sets are kept once.
+nothing depends on what comes later), a finite set holds every value that the node takes there on
+any input. Sets are sound: they may hold more values than occur, never fewer. Equal sets are kept
+once.
 
-A node that is a function of one other node takes its sets from that one, its *root*; so two functions of
-the same root are never taken for independent.
+A node that is a function of one other node takes its sets from that one, its *root*; so two
+functions of the same root are never taken for independent.
 """
 
 from __future__ import annotations
@@ -188,7 +189,9 @@ class Analysis:
             raise CertificationError(f"the table of {name} has no value at {at}, which can occur")
         return self._values[int(entry) - 1]
 
-    def outputs_of_pairs(self, node: PairNode | LinearNode, name: str) -> dict[tuple[int, int], Value]:
+    def outputs_of_pairs(
+        self, node: PairNode | LinearNode, name: str
+    ) -> dict[tuple[int, int], Value]:
         """Return the value of a node for every pair of places that can occur together."""
         first, second = self.known[node.first], self.known[node.second]
         found = {}
@@ -291,14 +294,15 @@ class Analysis:
         listed: Flags = table[np.ix_(rows, columns)]
         if -1 in rows or -1 in columns:
             raise CertificationError("a table of a selector lacks a value that can occur")
-        return listed != node.inverted
+        return np.asarray(listed != node.inverted)
 
     def accepted(self, literal: Literal) -> Flags:
         """Return (values of the keys' root, values of the queries' root): what a literal accepts."""
         node = self.selectors[literal.select]
         assert isinstance(node, SelectNode)
         keys, queries = self.known[node.keys], self.known[node.queries]
-        return self.predicate(literal.select)[np.ix_(keys.image, queries.image)] != literal.negated
+        accepts = self.predicate(literal.select)[np.ix_(keys.image, queries.image)]
+        return np.asarray(accepts != literal.negated)
 
     def roots(self, literal: Literal) -> tuple[int, int]:
         """Return the roots of a literal's keys and queries."""
@@ -517,7 +521,9 @@ class Analysis:
         selects = selects_of(self.selectors, node.selector)
         bases = {root for select in selects for root in self.roots(Literal(select, False))}
         if self.causal:
-            indices = next((k for k, n in enumerate(self.nodes) if isinstance(n, IndicesNode)), None)
+            indices = next(
+                (k for k, n in enumerate(self.nodes) if isinstance(n, IndicesNode)), None
+            )
             if indices is None:
                 return False
             bases.add(indices)
@@ -679,7 +685,7 @@ class Analysis:
             sets[cells] = block
         if int(low.min()) == 0:
             sets[low == 0, universe.index(default)] = True
-        kept = sets.any(0)
+        kept: Flags = np.asarray(sets.any(0))
         return self._rooted(
             [v for v, k in zip(universe, kept, strict=True) if k],
             sets[:, kept],
@@ -851,4 +857,12 @@ def _means(members: list[list[int]], row: list[int], scale: int, name: str) -> s
     return found
 
 
-__all__ = ["AmbiguityError", "Analysis", "Knowledge", "Literal", "compared", "disjoint", "selects_of"]
+__all__ = [
+    "AmbiguityError",
+    "Analysis",
+    "Knowledge",
+    "Literal",
+    "compared",
+    "disjoint",
+    "selects_of",
+]
