@@ -76,7 +76,9 @@ def matrices(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, .
     if isinstance(value, tuple):
         return [m for k, item in enumerate(value) for m in matrices(item, (*place, k))]
     if is_dataclass(value):
-        return [m for f in fields(value) for m in matrices(getattr(value, f.name), (*place, f.name))]
+        return [
+            m for f in fields(value) for m in matrices(getattr(value, f.name), (*place, f.name))
+        ]
     return []
 
 
@@ -113,7 +115,11 @@ def mutate(rng: random.Random, blueprint: ProgramBlueprint) -> tuple[ProgramBlue
     else:
         other = rng.randrange(matrix.rows), rng.randrange(matrix.columns)
         new = with_entry(with_entry(matrix, i, j, matrix[other]), *other, value)
-    name = str(place[0]) if place[0] != "layers" else ".".join(str(p) for p in place if isinstance(p, str))
+    name = (
+        str(place[0])
+        if place[0] != "layers"
+        else ".".join(str(p) for p in place if isinstance(p, str))
+    )
     return changed(blueprint, place, new), f"{name}: {kind}"
 
 

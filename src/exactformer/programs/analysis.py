@@ -638,7 +638,9 @@ class Analysis:
             values = self.known[node.values]
             found = len(values.universe) == 1 or int(self.widths(node.selector)[1].max()) <= 1
             literals = self.conjunction(node.selector) or []
-            self._memory[key] = found or any(self._fixes(lit, values) for lit in literals)
+            self._memory[key] = found or any(
+                self._fixes(literal, values) or self._ranks(literal, values) for literal in literals
+            )
         return bool(self._memory[key])
 
     def _fixes(self, literal: Literal, values: Knowledge) -> bool:
@@ -651,6 +653,24 @@ class Analysis:
         for at, row in zip(values.image, accepts, strict=True):
             met[at] |= row
         return bool((met.sum(0) <= 1).all())
+
+    def _ranks(self, literal: Literal, values: Knowledge) -> bool:
+        """Whether every query accepts one key only, a rank by the root of the values.
+
+        Positions where the root differs have different ranks, so those of one rank share the root.
+        """
+        node = self.selectors[literal.select]
+        assert isinstance(node, SelectNode)
+        key, rank = self.known[node.keys], self.nodes[self.known[node.keys].root]
+        accepts = self.predicate(literal.select) != literal.negated
+        if not isinstance(rank, WidthNode) or self.causal or (accepts.sum(0) > 1).any():
+            return False
+        if len(np.unique(key.image)) < len(key.image):
+            return False
+        literals = self.conjunction(rank.selector) or []
+        if not literals or any(self.roots(own) != (values.root, values.root) for own in literals):
+            return False
+        return _is_strict_chain(np.logical_and.reduce([self.accepted(own).T for own in literals]))
 
     def may_be_empty(self, number: int) -> bool:
         """Whether an aggregate may find nothing selected."""

@@ -142,8 +142,9 @@ class _Plan:
         root = known.root
         node = analysis.nodes[root]
         if self.is_number(root):
+            reading = self._as_number(root)
             values = [Fraction(v) for v in analysis.universe(root)]
-            return self._decoded(number, self._as_number(root), values, known.image.tolist())
+            return self._decoded(number, reading, values, known.image.tolist())
         if root != number:
             return self._image(number, self.indicators(root))
         if isinstance(node, TokensNode | IndicesNode):
