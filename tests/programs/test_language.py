@@ -1,4 +1,4 @@
-"""RASP on lists: tracr's names and meaning, exact numbers, and refusals where an expression is written."""
+"""RASP on lists: tracr's names and meaning, exact numbers, refusals where an expression is written."""
 
 from fractions import Fraction
 

@@ -10,7 +10,7 @@ import torch
 
 import exactformer as ef
 from exactformer import rasp
-from exactformer.errors import ExactformerError, InputError
+from exactformer.errors import InputError
 from exactformer.programs import library
 from tests.cases.programs import all_inputs
 

@@ -30,8 +30,7 @@ def agrees(seed: int) -> bool:
             realisation=rng.choice(["hard", "softmax"]),
             dtype=rng.choice(FORMATS),
         )
-    except ExactformerError as refusal:
-        assert str(refusal)
+    except ExactformerError:
         return False
     inputs = all_inputs(vocabulary, length, 120, seed)
     wanted = [rasp.evaluate(expression, xs, causal) for xs in inputs]
