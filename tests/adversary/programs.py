@@ -1,8 +1,8 @@
-"""The family of programs: weights, registers and tables of small models, changed, and tried on all inputs.
+"""The family of programs: weights and registers of small models, changed, and tried on all inputs.
 
-A certificate claims that decoded outputs are the program's on every input, and that outputs are within a
-bound of the ideal ones. Inputs are few enough to run them all: in numbers by an interpreter that shares
-nothing with the package, and by the module in the format of the certificate.
+A certificate claims that decoded outputs are the program's on every input, and that outputs are
+within a bound of the ideal ones. Inputs are few enough to run them all: in numbers by an interpreter
+that shares nothing with the package, and by the module in the format of the certificate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The module of a program: tokens and ids, padding, names, files without code, and independent proofs."""
+"""The module of a program: tokens and ids, padding, names, files without code, proofs of files."""
 
 from __future__ import annotations
 

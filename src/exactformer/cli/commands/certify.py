@@ -31,8 +31,9 @@ def certify(
 ) -> None:
     """Prove from scratch what a saved model computes: a polynomial, a map, a program or a coupling.
 
-    Nothing in the file of a polynomial, a sequence map or a program is believed: if one weight is off by
-    anything at all, this leaves with 1 and names it. The file of a coupling holds no functions: its
+    Nothing in the file of a polynomial or a sequence map is believed: if one weight is off by anything
+    at all, this leaves with 1 and names it. Nor is anything in that of a program, which is proven for
+    every input from its weights. The file of a coupling holds no functions: its
     bound is checked against the weights, and remains numerical and stated by the file.
     """
     from exactformer.cli.support.descriptions import NAMES, read_blueprint
