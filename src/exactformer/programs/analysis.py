@@ -408,8 +408,12 @@ class Analysis:
             terms = self.terms(selector)
             if len(terms) == 1:
                 self._memory[key] = self._conjunction_widths(terms[0])
-            else:
-                self._memory[key] = self._counted(lambda cells: self._on(selector, cells))
+            else:  # the widths of disjoint terms add up
+                low, high = self._counted(lambda cells: self._on(selector, cells))
+                parts = [self._conjunction_widths(term) for term in terms]
+                least = np.sum([part[0] for part in parts], axis=0, dtype=np.int64)
+                most = np.sum([part[1] for part in parts], axis=0, dtype=np.int64)
+                self._memory[key] = np.maximum(low, least), np.minimum(high, most)
         found: tuple[Integers, Integers] = self._memory[key]
         return found
 
