@@ -2,9 +2,9 @@
 
     python -m benchmarks.programs [--quick]
 
-tracr's shapes are those of its compiler at commit 9ce2b8c, for its own versions of the programs with the
-same vocabulary and length: layers, heads, width of the stream and hidden units. Large programs have no
-peer; their time of compiling and certifying is given, in seconds of one processor.
+tracr's shapes are those of its compiler at commit 9ce2b8c, for its own versions of the programs with
+the same vocabulary and length: layers, heads, width of the stream and hidden units. Large programs have
+no peer; their time of compiling and certifying is given, in seconds of one processor.
 """
 
 from __future__ import annotations

@@ -14,15 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 from math import lcm
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from exactformer.errors import CertificationError, InputError, SizeError
-from exactformer.programs.language import COMPARISONS
 from exactformer.programs.program import (
     AggregateNode,
     AndNode,
@@ -41,27 +38,18 @@ from exactformer.programs.program import (
     WidthNode,
     combined,
 )
+from exactformer.programs.selectors import Literal, compared, disjoint, selects_of
+from exactformer.programs.sets import Flags, Integers, all_means, is_strict_chain, merged
 from exactformer.programs.values import Value, in_order, is_number
-
-Flags = NDArray[np.bool_]
-Integers = NDArray[np.int64]
 
 MOST_VALUES = 20_000
 """Values that one node may take."""
-MOST_SUMS = 2_000_000
-"""Sums of selected numbers, with their counts, that are followed for one mean."""
 MOST_PAIRS = 60_000_000
 """Pairs of a key and a query that are compared for one selector."""
-MOST_TERMS = 64
-"""Conjunctions that a selector may be a disjoint union of."""
 
 
-@dataclass(frozen=True)
-class Literal:
-    """A select, or its negation."""
-
-    select: int
-    negated: bool
+class AmbiguityError(InputError):
+    """An aggregate would have to average things that have no mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +152,7 @@ class Analysis:
         return self._rooted(universe, sets, cells)
 
     def _rooted(self, universe: Sequence[Value], sets: Flags, cells: Integers) -> Knowledge:
-        sets, cells = _merged(sets, cells)
+        sets, cells = merged(sets, cells)
         image = np.arange(len(universe))
         return Knowledge(tuple(universe), len(self.nodes), image, sets, cells)
 
@@ -177,7 +165,7 @@ class Analysis:
         sets = np.zeros((len(root.sets), len(universe)), bool)
         for k, at in enumerate(image):
             sets[:, at] |= root.sets[:, k]
-        sets, cells = _merged(sets, root.cells)
+        sets, cells = merged(sets, root.cells)
         return Knowledge(tuple(universe), inner.root, image, sets, cells)
 
     def _output(self, node: MapNode | PairNode, name: str, x: Value, y: Value | None) -> Value:
@@ -577,7 +565,7 @@ class Analysis:
         if len(nested) != 1:
             return None
         ((root, rows),) = nested.items()
-        return self.injective((root,)) and _is_strict_chain(rows)
+        return self.injective((root,)) and is_strict_chain(rows)
 
     def _determines(self, node: int, base: int) -> bool:
         known = self.known[node]
@@ -674,7 +662,7 @@ class Analysis:
         literals = self.conjunction(rank.selector) or []
         if not literals or any(self.roots(own) != (values.root, values.root) for own in literals):
             return False
-        return _is_strict_chain(np.logical_and.reduce([self.accepted(own).T for own in literals]))
+        return is_strict_chain(np.logical_and.reduce([self.accepted(own).T for own in literals]))
 
     def may_be_empty(self, number: int) -> bool:
         """Whether an aggregate may find nothing selected."""
@@ -734,7 +722,7 @@ class Analysis:
         default = self._values[node.default]
         found = []
         for row in different.tolist():
-            means = _means(members, row, scale, name)
+            means = all_means(members, row, scale, name)
             found.append(means | {default} if row[-2] == 0 else means)
         universe = in_order(value for means in found for value in means)
         place = {value: k for k, value in enumerate(universe)}
@@ -742,151 +730,3 @@ class Analysis:
         for k, means in enumerate(found):
             sets[k, [place[value] for value in means]] = True
         return self._rooted(universe, sets, back.ravel())
-
-
-class AmbiguityError(InputError):
-    """An aggregate would have to average things that have no mean."""
-
-
-def compared(comparison: str, keys: Sequence[Value], queries: Sequence[Value]) -> Flags:
-    """Return (keys, queries): which pairs a comparison holds of."""
-    if comparison in ("True", "False"):
-        return np.full((len(keys), len(queries)), comparison == "True")
-    order: dict[Value, int]
-    if comparison in ("==", "!="):
-        order = {v: k for k, v in enumerate(dict.fromkeys([*keys, *queries]))}
-    else:
-        both = [*keys, *queries]
-        if not (all(map(is_number, both)) or all(isinstance(v, str) for v in both)):
-            strange = next(
-                (a, b) for a in keys for b in queries if not is_number(a) or not is_number(b)
-            )
-            raise InputError(
-                f"{strange[0]!r} {comparison} {strange[1]!r} has no meaning, and the program may "
-                "compare them; give the expression a default, or select with == or !="
-            )
-        order = {v: k for k, v in enumerate(sorted(set(both)))}
-    a = np.array([order[v] for v in keys])[:, None]
-    b = np.array([order[v] for v in queries])[None, :]
-    return np.asarray(COMPARISONS[comparison](a, b))
-
-
-def selects_of(selectors: Sequence[SelectorNode], selector: int) -> list[int]:
-    """Return the selects that a selector is made of, each once."""
-    node = selectors[selector]
-    if isinstance(node, SelectNode):
-        return [selector]
-    if isinstance(node, NotNode):
-        return selects_of(selectors, node.inner)
-    parts = [selects_of(selectors, part) for part in (node.first, node.second)]
-    return list(dict.fromkeys([*parts[0], *parts[1]]))
-
-
-def disjoint(selectors: Sequence[SelectorNode], selector: int) -> list[list[Literal]]:
-    """Return conjunctions of literals of which a selector is the disjoint union.
-
-    ``a or b`` is ``a``, and ``b`` without ``a``. A conjunction of a literal and its negation is left
-    out; the empty list is a selector that selects nothing.
-    """
-
-    def union(number: int, negated: bool) -> list[list[Literal]]:
-        node = selectors[number]
-        if isinstance(node, SelectNode):
-            return [[Literal(number, negated)]]
-        if isinstance(node, NotNode):
-            return union(node.inner, not negated)
-        if isinstance(node, AndNode) != negated:
-            return product(union(node.first, negated), union(node.second, negated))
-        without = product(union(node.first, not negated), union(node.second, negated))
-        return union(node.first, negated) + without
-
-    def product(first: list[list[Literal]], second: list[list[Literal]]) -> list[list[Literal]]:
-        both = [list(dict.fromkeys([*a, *b])) for a in first for b in second]
-        kept = [
-            term
-            for term in both
-            if not any(Literal(lit.select, not lit.negated) in term for lit in term)
-        ]
-        if len(kept) > MOST_TERMS:
-            raise SizeError(
-                f"a selector is a disjoint union of {len(kept)} or more conjunctions; the limit is "
-                f"{MOST_TERMS}"
-            )
-        return kept
-
-    return union(selector, False)
-
-
-def _is_strict_chain(rows: Flags) -> bool:
-    """Whether rows of a square table are nested, the larger of two with the place of one of them.
-
-    It must have the place of one of the two that the smaller has not.
-    """
-    order = np.argsort(rows.sum(1), kind="stable")
-    sorted_rows = rows[order]
-    if (sorted_rows[:-1] & ~sorted_rows[1:]).any():
-        return False
-    here = sorted_rows[:, order]
-    itself = np.diagonal(here)
-    strict = (here.T & ~itself[:, None]) | (itself[None, :] & ~here)
-    return bool((strict | ~np.triu(np.ones(strict.shape, bool), 1)).all())
-
-
-def _merged(sets: Flags, cells: Integers) -> tuple[Flags, Integers]:
-    """Return the different sets, and the cells' numbers of them."""
-    used, cells = np.unique(cells, return_inverse=True)
-    sets = sets[used]
-    _, first, back = np.unique(
-        np.packbits(sets, axis=1), axis=0, return_index=True, return_inverse=True
-    )
-    return sets[first], back.ravel()[cells.ravel()]
-
-
-def _means(members: list[list[int]], row: list[int], scale: int, name: str) -> set[Value]:
-    """Return every mean of numbers of which some are selected for certain and some perhaps.
-
-    For every count of selected numbers, the sums are the bits of an integer, above the least sum.
-    """
-    count, low, high = len(members), max(row[-2], 1), row[-1]
-    chosen = [members[k] for k in range(count) if row[k] or row[count + k]]
-    if not chosen or high == 0:
-        return set()
-    least = min(map(min, chosen))
-    sums = {0: 1}
-    for k in range(count):
-        shifts = [v - least for v in members[k]]
-        for turn in range(row[k] + row[count + k]):
-            grown: dict[int, int] = {} if turn < row[k] else dict(sums)
-            for c, bits in sums.items():
-                if c < high:
-                    more = reduce(lambda a, b: a | b, (bits << s for s in shifts))
-                    grown[c + 1] = grown.get(c + 1, 0) | more
-            sums = grown
-        if sum(bits.bit_count() for bits in sums.values()) > MOST_SUMS:
-            raise SizeError(
-                f"{name}: more than {MOST_SUMS:,} different sums of selected numbers; use a smaller "
-                "max_length, or average numbers with fewer different values"
-            )
-    found: set[Value] = set()
-    for c, bits in sums.items():
-        if c < low:
-            continue
-        at = 0
-        while bits:
-            step = (bits & -bits).bit_length() - 1
-            at, bits = at + step, bits >> step
-            mean = Fraction(at + c * least, c * scale)
-            found.add(int(mean) if mean.denominator == 1 else mean)
-            bits &= ~1
-    return found
-
-
-__all__ = [
-    "AmbiguityError",
-    "Analysis",
-    "Knowledge",
-    "Literal",
-    "compared",
-    "disjoint",
-    "selects_of",
-]

@@ -19,7 +19,7 @@ from exactformer.cli.support.options import (
     out_file,
 )
 from exactformer.cli.support.output import console, print_json
-from exactformer.errors import OutsideDomainError
+from exactformer.errors import InputError, OutsideDomainError
 
 if TYPE_CHECKING:
     from exactformer.cli.support.points import Batch, Points
@@ -70,7 +70,17 @@ def predict(
     from exactformer.core.loading import family_of
 
     if family_of(file) == "programs":
-        _decode(file, _not_dash(points), _not_dash(out), dtype, in_bytes(memory_limit), as_json)
+        if outside != "raise":
+            raise InputError(f"--outside {outside}: a program has no value outside its vocabulary")
+        _decode(
+            file,
+            _not_dash(points),
+            _not_dash(out),
+            dtype,
+            executor,
+            in_bytes(memory_limit),
+            as_json,
+        )
         return
     function = open_model(file, dtype, executor, outside, in_bytes(memory_limit))
     source, target = _not_dash(points), _not_dash(out)
@@ -86,14 +96,21 @@ def predict(
 
 
 def _decode(
-    file: Path, source: Path | None, out: Path | None, dtype: str, limit: int, as_json: bool
+    file: Path,
+    source: Path | None,
+    out: Path | None,
+    dtype: str,
+    executor: str | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """Run a program on every line, a sequence of tokens, and write lines of values."""
     from exactformer.cli.support.options import torch_dtype
     from exactformer.cli.support.tokens import lines_of, shown, tokens_of
     from exactformer.programs.check import load_program_model
 
-    model = load_program_model(file, dtype=torch_dtype(dtype), memory_limit=limit)
+    options = {"dtype": torch_dtype(dtype), "executor": executor, "memory_limit": limit}
+    model = load_program_model(file, **options)
     rows = [tokens_of(line, model.vocabulary) for line in lines_of(source)]
     values = [model.decode([row])[0] for row in rows]
     lines = [",".join(map(shown, row)) for row in values]
