@@ -18,7 +18,7 @@ import numpy as np
 from exactformer.core.matrix import Matrix
 from exactformer.errors import InputError, SizeError
 from exactformer.programs import language as rasp
-from exactformer.programs.analysis import MOST_PAIRS, AmbiguityError, Analysis, Flags, selects_of
+from exactformer.programs.analysis import MOST_PAIRS, AmbiguityError, Analysis
 from exactformer.programs.program import (
     AggregateNode,
     AndNode,
@@ -34,6 +34,8 @@ from exactformer.programs.program import (
     TokensNode,
     WidthNode,
 )
+from exactformer.programs.selectors import selects_of
+from exactformer.programs.sets import Flags
 from exactformer.programs.values import Value, canonical, in_order, spelled
 
 LONGEST = 4096

@@ -72,15 +72,8 @@ def predict(
     if family_of(file) == "programs":
         if outside != "raise":
             raise InputError(f"--outside {outside}: a program has no value outside its vocabulary")
-        _decode(
-            file,
-            _not_dash(points),
-            _not_dash(out),
-            dtype,
-            executor,
-            in_bytes(memory_limit),
-            as_json,
-        )
+        limit = in_bytes(memory_limit)
+        _decode(file, _not_dash(points), _not_dash(out), dtype, executor, limit, as_json)
         return
     function = open_model(file, dtype, executor, outside, in_bytes(memory_limit))
     source, target = _not_dash(points), _not_dash(out)
@@ -109,8 +102,9 @@ def _decode(
     from exactformer.cli.support.tokens import lines_of, shown, tokens_of
     from exactformer.programs.check import load_program_model
 
-    options = {"dtype": torch_dtype(dtype), "executor": executor, "memory_limit": limit}
-    model = load_program_model(file, **options)
+    model = load_program_model(
+        file, dtype=torch_dtype(dtype), executor=executor, memory_limit=limit
+    )
     rows = [tokens_of(line, model.vocabulary) for line in lines_of(source)]
     values = [model.decode([row])[0] for row in rows]
     lines = [",".join(map(shown, row)) for row in values]

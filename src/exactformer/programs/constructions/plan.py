@@ -31,7 +31,7 @@ import numpy as np
 
 from exactformer.core.layers import Rule, Selection
 from exactformer.errors import InputError
-from exactformer.programs.analysis import Analysis, Flags, Literal
+from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.constructions.stream import Reading, Stream, Weights, added, scaled
 from exactformer.programs.program import (
@@ -44,6 +44,8 @@ from exactformer.programs.program import (
     TokensNode,
     WidthNode,
 )
+from exactformer.programs.selectors import Literal
+from exactformer.programs.sets import Flags
 from exactformer.programs.values import Value, is_number
 
 _HALF = Fraction(1, 2)

@@ -15,13 +15,13 @@ import numpy as np
 
 from exactformer.core.layers import Rule
 from exactformer.errors import CertificationError
-from exactformer.programs.analysis import Flags, Integers
 from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.program import AggregateNode, WidthNode
 from exactformer.programs.proof.arithmetic import Array, times, up
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.scores import HeadScores, Scores, parts_of
 from exactformer.programs.proof.state import Reading, State
+from exactformer.programs.sets import Flags, Integers
 from exactformer.programs.values import Value, is_number
 
 Code = Callable[[Sequence[Value], Integers], tuple[Array, Flags]]

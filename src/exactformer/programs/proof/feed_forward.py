@@ -19,7 +19,6 @@ import numpy as np
 
 from exactformer.core.layers import RELU, FeedForward
 from exactformer.errors import CertificationError
-from exactformer.programs.analysis import Flags, Integers
 from exactformer.programs.proof.arithmetic import (
     NEVER,
     UNKNOWN,
@@ -32,6 +31,7 @@ from exactformer.programs.proof.arithmetic import (
 )
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.state import Held, Root, State
+from exactformer.programs.sets import Flags, Integers
 
 MOST_TOGETHER = 4_000_000
 """Numbers in a table of cases and directions."""

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from exactformer.errors import CertificationError, SizeError
-from exactformer.programs.analysis import Flags, Literal
 from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.proof.arithmetic import Array, times, up
 from exactformer.programs.proof.state import Read, Reading, Root, State
+from exactformer.programs.selectors import Literal
+from exactformer.programs.sets import Flags
 
 MOST_SCORES = 40_000_000
 """Scores of one table."""
