@@ -18,7 +18,8 @@ def certify(
         str | None,
         typer.Argument(
             metavar="[EXPR]",
-            help="The polynomial that the model must compute; the one its file names if absent.",
+            help="The polynomial that the model must compute, or the program by its name; what its "
+            "file names if absent.",
         ),
     ] = None,
     variables: Annotated[
@@ -30,10 +31,11 @@ def certify(
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
-    """Prove from scratch what a saved model computes: a polynomial, a sequence map or a coupling.
+    """Prove from scratch what a saved model computes: a polynomial, a map, a program or a coupling.
 
-    Nothing in the file of a polynomial or a sequence map is believed: if one weight is off by
-    anything at all, this leaves with 1 and names it. The file of a coupling holds no functions: its
+    Nothing in the file of a polynomial or a sequence map is believed: if one weight is off by anything
+    at all, this leaves with 1 and names it. Nor is anything in that of a program, which is proven for
+    every input from its weights. The file of a coupling holds no functions: its
     bound is checked against the weights, and remains numerical and stated by the file.
     """
     from exactformer.cli.support.descriptions import NAMES, read_blueprint
@@ -44,14 +46,18 @@ def certify(
 
     family = family_of(file)
     options: dict[str, Any] = {"memory_limit": in_bytes(memory_limit)}
+    target: Any = None if expression is None else expression.strip()
     if family == "polynomials":
         options["variables"] = names(variables)
+    elif family == "programs" and variables is None:
+        from exactformer.programs.library import program_named
+
+        target = None if target is None else program_named(target)
     elif expression is not None or variables is not None:
         raise InputError(
             f"{file} holds a {NAMES[family]} model, which is not compared with an expression; leave "
             "EXPR and --variables out"
         )
-    target = None if expression is None else expression.strip()
     with waiting("Prove", not as_json):
         certificate = prove(file, target, **options)
     if as_json:

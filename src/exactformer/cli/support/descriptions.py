@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,15 @@ if TYPE_CHECKING:
     from exactformer.core.certificate import Certificate
     from exactformer.couplings.blueprint import CouplingBlueprint
     from exactformer.polynomials.blueprint import Blueprint
+    from exactformer.programs.blueprint import ProgramBlueprint
     from exactformer.sequences.blueprint import SequenceBlueprint
 
-NAMES = {"polynomials": "polynomial", "sequences": "sequence", "couplings": "coupling"}
+NAMES = {
+    "polynomials": "polynomial",
+    "sequences": "sequence",
+    "couplings": "coupling",
+    "programs": "program",
+}
 """What a model of a family is called."""
 
 
@@ -29,6 +36,10 @@ def read_blueprint(file: Path) -> Any:
         from exactformer.couplings.files import load_coupling
 
         return load_coupling(file)
+    if family == "programs":
+        from exactformer.programs.files import load_program
+
+        return load_program(file)[0]
     from exactformer.polynomials.files import load_blueprint
 
     return load_blueprint(file)
@@ -37,9 +48,7 @@ def read_blueprint(file: Path) -> Any:
 def model_facts(blueprint: Any) -> dict[str, Any]:
     """Return what a model is, as plain data."""
     family = family_of(blueprint)
-    if family == "polynomials":
-        return _polynomial_data(blueprint)
-    return _sequence_data(blueprint) if family == "sequences" else _coupling_data(blueprint)
+    return _DATA[family](blueprint)
 
 
 def rows_of(blueprint: Any, certificate: Certificate | None = None) -> dict[str, str]:
@@ -47,7 +56,7 @@ def rows_of(blueprint: Any, certificate: Certificate | None = None) -> dict[str,
     family = family_of(blueprint)
     if family == "polynomials":
         return _polynomial_rows(blueprint, certificate)
-    return _sequence_rows(blueprint) if family == "sequences" else _coupling_rows(blueprint)
+    return _ROWS[family](blueprint)
 
 
 def variable_list(variables: tuple[str, ...]) -> str:
@@ -160,5 +169,43 @@ def _coupling_rows(blueprint: CouplingBlueprint) -> dict[str, str]:
     }
 
 
+def _program_data(blueprint: ProgramBlueprint) -> dict[str, Any]:
+    return {
+        "tokens": blueprint.max_length,
+        "vocabulary": blueprint.tokens.rows - blueprint.beginning,
+        "causal": blueprint.causal,
+        "beginning": blueprint.beginning,
+        "selection": str(blueprint.selection.rule),
+        "sizes": blueprint.sizes,
+        "dimensions": list(blueprint.dimensions),
+    }
+
+
+def _program_rows(blueprint: ProgramBlueprint) -> dict[str, str]:
+    sizes = blueprint.sizes
+    order = "causal" if blueprint.causal else "every position sees all"
+    begins = "with" if blueprint.beginning else "without"
+    return {
+        "inputs": f"1 to {plural(blueprint.max_length, 'token')} of "
+        f"{blueprint.tokens.rows - blueprint.beginning}, {order}, {begins} a beginning token",
+        "transformer": f"{plural(sizes['layers'], 'layer')} of width {sizes['width']}, at most "
+        f"{plural(sizes['heads'], 'head')} and {plural(sizes['hidden'], 'ReLU')} each; "
+        f"{blueprint.selection.rule}",
+    }
+
+
 def _widths(*sizes: int) -> str:
     return " → ".join(f"{size:,}" for size in sizes)
+
+
+_DATA: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "polynomials": _polynomial_data,
+    "sequences": _sequence_data,
+    "couplings": _coupling_data,
+    "programs": _program_data,
+}
+_ROWS: dict[str, Callable[[Any], dict[str, str]]] = {
+    "sequences": _sequence_rows,
+    "couplings": _coupling_rows,
+    "programs": _program_rows,
+}

@@ -1,13 +1,14 @@
 """Registers that ReLUs write.
 
-In every case of the values that a register's units read, a unit is on, off, or, within the error of what
-it reads, undecided. Units that are on make an affine function of what was read. Where its coefficients
-cancel, so do the errors: a ramp that is passed is exactly 1, whatever the error of the number below it.
+In every case of the values that a register's units read, a unit is on, off, or, within the error of
+what it reads, undecided. Units that are on make an affine function of what was read. Where its
+coefficients cancel, so do the errors: a ramp that is passed is exactly 1, whatever the error of the
+number below it.
 
-In a float format, a sum of multiples of 2^e that stays below 2^(e + p) is exact in any order; a float in
-an interval away from zero is a multiple of the spacing at its lower end. Where both hold for what a unit
-reads, its value has no rounding error, and an affine function that is constant is that constant, to the
-last bit. Elsewhere the sum is charged γ_k of its terms' sizes.
+In a float format, a sum of multiples of 2^e that stays below 2^(e + p) is exact in any order; a
+float in an interval away from zero is a multiple of the spacing at its lower end. Where both hold
+for what a unit reads, its value has no rounding error, and an affine function that is constant is
+that constant, to the last bit. Elsewhere the sum is charged γ_k of its terms' sizes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import numpy as np
 
 from exactformer.core.layers import RELU, FeedForward
 from exactformer.errors import CertificationError
-from exactformer.programs.analysis import Flags, Integers
 from exactformer.programs.proof.arithmetic import (
     NEVER,
     UNKNOWN,
@@ -31,6 +31,10 @@ from exactformer.programs.proof.arithmetic import (
 )
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.state import Held, Root, State
+from exactformer.programs.sets import Flags, Integers
+
+MOST_TOGETHER = 4_000_000
+"""Numbers in a table of cases and directions."""
 
 
 def prove_feed_forward(state: State, layer: FeedForward, registers: Sequence[int]) -> None:
@@ -81,10 +85,78 @@ class _Register:
             rows = np.append(rows, len(centre) - 1)
         found = np.zeros(centre.shape)
         lowest = _spacing(state.arithmetic, x, radius)
-        for at in range(len(self.directions)):
-            away = self._direction(at, x, radius, lowest, centre[rows, at], error[rows, at])
-            np.maximum.at(found[:, at], rows, away)
-        return centre, found
+        few = (self.w2 != 0).sum(1) <= 2
+        together = max(1, MOST_TOGETHER // max(1, len(x) * (len(self.read) + 1)))
+        pairs = np.flatnonzero(few)
+        for start in range(0, len(pairs), together):
+            at = pairs[start : start + together]
+            away = (
+                self._pairs(at, x, radius, lowest, centre[np.ix_(rows, at)])
+                + error[np.ix_(rows, at)]
+            )
+            worst = np.zeros((len(found), len(at)))
+            np.maximum.at(worst, rows, away)
+            found[:, at] = worst
+        for one in np.flatnonzero(~few).tolist():
+            away = self._direction(one, x, radius, lowest, centre[rows, one], error[rows, one])
+            np.maximum.at(found[:, one], rows, away)
+        return centre, up(found)
+
+    def _pairs(
+        self, at: Integers, x: Array, radius: Array, lowest: Exponents, centre: Array
+    ) -> Array:
+        """Return how far directions with one or two units each can be from their codes, all at once.
+
+        This is :meth:`_direction` for many: whether the first unit is on, and the second, makes four
+        affine functions for every direction.
+        """
+        arithmetic = self.state.arithmetic
+        units = np.zeros((len(at), 2), np.int64)
+        w2, e2 = np.zeros((len(at), 2)), np.zeros((len(at), 2))
+        for k, direction in enumerate(at.tolist()):
+            own = np.flatnonzero(self.w2[direction])
+            units[k, : len(own)] = own
+            w2[k, : len(own)] = self.w2[direction, own]
+            e2[k, : len(own)] = self.e2[direction, own]
+        flat = units.ravel()
+        w1, b1, e1, eb = self.w1[flat], self.b1[flat], self.e1[flat], self.eb[flat]
+        sizes, ones = np.abs(x) + radius, np.ones((len(x), 1))
+        before, loss = times(np.hstack([x, ones]), np.hstack([w1, b1[:, None]]).T)
+        total = sizes @ np.abs(w1).T + np.abs(b1)
+        wrong = up(loss + radius @ np.abs(w1).T + sizes @ e1.T + eb)
+        exact, bits = self._exactness(w1, b1, sizes, lowest, up(total), np.abs(before) + wrong)
+        terms = (w1 != 0).sum(1)
+        rounding = up(arithmetic.gamma(terms + 2) * total) + (terms + 2) * arithmetic.tiny
+        rounding = np.where(exact, 0.0, rounding)
+        away = up(wrong + rounding)
+        shape = (len(x), len(at), 2)
+        on = (before - away >= 0).reshape(shape) & (w2 != 0)
+        doubtful = ~(before - away >= 0).reshape(shape) & ~(before + away <= 0).reshape(shape)
+        doubtful &= w2 != 0
+        both = np.hstack([w1, b1[:, None]]).reshape(len(at), 2, -1)
+        errors = np.hstack([e1, eb[:, None]]).reshape(both.shape)
+        result = np.zeros(shape[:2])
+        for first in (False, True):
+            for second in (False, True):
+                here = (on[..., 0] == first) & (on[..., 1] == second)
+                if not here.any():
+                    continue
+                weights, changes = w2 * [first, second], e2 * [first, second]
+                slope, slope_error = _slopes(weights, changes, both, errors)
+                result = np.where(here, _distance(slope, slope_error, x, radius, centre), result)
+        parts = np.where(on, rounding.reshape(shape), 0.0)
+        parts += np.where(doubtful, np.maximum(before, 0).reshape(shape) + away.reshape(shape), 0.0)
+        size = np.abs(centre) + result
+        result = result + (np.abs(w2) * parts).sum(2)
+        if arithmetic.format is not None:
+            height = (np.abs(w2) * np.where(on, (np.abs(before) + away).reshape(shape), 0.0)).sum(2)
+            own_bits = np.where(exact, bits, UNKNOWN).reshape(shape) + lowest_bits(w2)
+            own_bits = np.where(on, own_bits, NEVER).min(2)
+            power = (_are_powers(w2) | (w2 == 0)).all(1)
+            bound = np.where(power, np.minimum(height, size), height)
+            fine = arithmetic.is_exact(up(bound), own_bits) & ~doubtful.any(2)
+            result += np.where(fine, 0.0, arithmetic.gamma(3.0) * height + 3 * arithmetic.tiny)
+        return up(result)
 
     def _held(self) -> list[Held]:
         found: list[Held] = []
@@ -99,19 +171,23 @@ class _Register:
                 found.append(held)
         return found
 
-    def _inputs(self, held: list[Held], columns: dict[Root, Integers], cases: int) -> tuple[Array, Array]:
+    def _inputs(
+        self, held: list[Held], columns: dict[Root, Integers], cases: int
+    ) -> tuple[Array, Array]:
         place = {direction: k for k, direction in enumerate(self.read.tolist())}
         x, radius = np.zeros((cases, len(self.read))), np.zeros((cases, len(self.read)))
         for h in held:
             values = columns[h.root] if h.root is not None else np.zeros(cases, np.int64)
-            at = [k for k, d in enumerate(h.directions.tolist()) if d in place]
+            at = np.array([k for k, d in enumerate(h.directions.tolist()) if d in place])
             to = [place[d] for d in h.directions[at].tolist()]
             rows = h.image[values]
             x[:, to], radius[:, to] = h.centre[np.ix_(rows, at)], h.radius[np.ix_(rows, at)]
         return x, radius
 
     def _at_beginning(self, held: list[Held]) -> tuple[Array, Array]:
-        last = [Held(h.number, None, np.array([-1]), h.directions, h.centre, h.radius, "") for h in held]
+        last = [
+            Held(h.number, None, np.array([-1]), h.directions, h.centre, h.radius, "") for h in held
+        ]
         return self._inputs(last, {}, 1)
 
     def _direction(
@@ -166,13 +242,22 @@ class _Register:
             return np.ones(total.shape, bool), np.zeros(total.shape, np.int64)
         bits = np.empty(total.shape, np.int64)
         bias, bound = lowest_bits(b1), total.copy()
-        for unit, row in enumerate(w1):
-            read = np.flatnonzero(row)
-            own = lowest[:, read] + lowest_bits(row[read])
-            bits[:, unit] = np.minimum(own.min(1, initial=NEVER), bias[unit])
-            if _are_powers(row[read]).all():
-                few = (sizes[:, read] > 0).sum(1) <= 1
-                bound[few, unit] = np.minimum(bound[few, unit], size[few, unit])
+        # Units that read the same directions are taken together.
+        reads = w1 != 0
+        _, first, group = np.unique(
+            np.packbits(reads, axis=1), axis=0, return_index=True, return_inverse=True
+        )
+        for k, unit in enumerate(first.tolist()):
+            own, read = np.flatnonzero(group.ravel() == k), np.flatnonzero(reads[unit])
+            weights = w1[np.ix_(own, read)]
+            few = (sizes[:, read] > 0).sum(1) <= 1
+            power = _are_powers(weights).all(1)
+            low = np.full((len(sizes), len(own)), NEVER)
+            for at, direction in enumerate(read.tolist()):
+                low = np.minimum(low, lowest[:, direction, None] + lowest_bits(weights[:, at]))
+            bits[:, own] = np.minimum(low, bias[own])
+            less = np.minimum(bound[:, own], size[:, own])
+            bound[:, own] = np.where(few[:, None] & power, less, bound[:, own])
         return arithmetic.is_exact(up(bound), bits), bits
 
 
@@ -223,6 +308,37 @@ def _affine(
         result[rows] = up(away)
         size[rows] = up(np.abs(centre[rows]) + result[rows])
     return result, size
+
+
+def _slopes(weights: Array, changes: Array, both: Array, errors: Array) -> tuple[Array, Array]:
+    """Return the affine functions of pairs of units, (directions, read + 1), and radii."""
+    products = weights[:, :, None] * both
+    slope = products.sum(1)
+    size = np.abs(products).sum(1)
+    lowest = int(lowest_bits(weights).min()) + int(lowest_bits(both).min())
+    lost = (
+        0.0
+        if float(size.max(initial=0.0)) <= 2.0 ** min(max(lowest + 53, -1000), 1000)
+        else 2.0**-51
+    )
+    error = size * lost + (np.abs(weights)[:, :, None] * errors).sum(1)
+    return slope, up(error + (changes[:, :, None] * (np.abs(both) + errors)).sum(1))
+
+
+def _distance(slope: Array, slope_error: Array, x: Array, radius: Array, centre: Array) -> Array:
+    """Return how far affine functions of the cases are from codes, (cases, directions)."""
+    lines, level = slope[:, :-1], slope[:, -1]
+    value = x @ lines.T
+    size = np.abs(x) @ np.abs(lines).T
+    found = np.abs(value + level - centre)
+    total = size + np.abs(level) + np.abs(centre)
+    used = np.where(size > 0, lowest_bits(x).min(1, initial=NEVER)[:, None], NEVER)
+    bits = np.minimum(used + lowest_bits(lines).min(1, initial=NEVER), lowest_bits(level))
+    bits = np.clip(np.minimum(bits, lowest_bits(centre)) + 53, -1000, 1000)
+    exact = total <= 2.0 ** bits.astype(np.float64)
+    rounded = np.where(exact, 0.0, total * 2.0**-52 * (slope.shape[1] + 2))
+    found = found + rounded + radius @ np.abs(lines).T
+    return up(found + (np.abs(x) + radius) @ slope_error[:, :-1].T + slope_error[:, -1])
 
 
 def _spacing(arithmetic: Arithmetic, x: Array, radius: Array) -> Exponents:
