@@ -310,9 +310,21 @@ class Analysis:
         """Return conjunctions of literals of which a selector is the disjoint union."""
         key = ("terms", selector)
         if key not in self._memory:
-            self._memory[key] = disjoint(self.selectors, selector)
+            terms = disjoint(self.selectors, selector)
+            self._memory[key] = [term for term in terms if not self._is_contradiction(term)]
         found: list[list[Literal]] = self._memory[key]
         return found
+
+    def _is_contradiction(self, literals: list[Literal]) -> bool:
+        """Whether no key and query satisfy all literals about the same two roots."""
+        together: dict[tuple[int, int], list[Literal]] = {}
+        for literal in literals:
+            together.setdefault(self.roots(literal), []).append(literal)
+        return any(
+            not np.logical_and.reduce([self.accepted(literal) for literal in same]).any()
+            for same in together.values()
+            if len(same) > 1
+        )
 
     def conjunction(self, selector: int) -> list[Literal] | None:
         """Return the literals of a selector that is a conjunction, else None."""

@@ -44,8 +44,10 @@ class Register:
     node: int | None
     term: int | None
     directions: tuple[int, ...]
-    codes: Matrix
-    """A row per value of the node, in order, and one for the beginning token where there is one."""
+    steps: Matrix
+    """A row per value of the node, in order: by how much its code differs from that of the value before,
+    the first from zero. Where there is a beginning token, a last row has what it holds there.
+    """
 
 
 @dataclass(frozen=True)

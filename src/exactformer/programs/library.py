@@ -159,14 +159,14 @@ def make_nary_sequencemap(f: Callable[..., Value], *sops: SOp) -> SOp:
 def make_induction() -> SOp:
     """What followed the last earlier occurrence of the token; None at a token's first occurrence.
 
-    Compile it with ``causal=True``. A first head moves the token before each position there. Among the
+    Compile it with ``causal=True``, and run it with ``rasp.evaluate(…, causal=True)``. A first head moves the token before each position there. Among the
     positions that follow the same token, each counts how many there are up to it: its rank. A position
     counts how many positions follow its own token, and takes the token of the one with that rank.
     """
     previous = shift_by(1).named("previous token")
     follows = Select(previous, tokens, EQ).named("previous token == token")
     same = Select(previous, previous, EQ).named("same previous token")
-    rank = SelectorWidth(same & Select(indices, indices, LEQ)).named("rank")
+    rank = SelectorWidth(same).named("rank")
     total = SelectorWidth(follows).named("total")
     last = Select(rank, total, EQ).named("rank == total")
     return Aggregate(follows & last, tokens).named("induction")

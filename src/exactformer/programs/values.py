@@ -1,6 +1,7 @@
-"""Values of program expressions: None, flags, exact numbers, texts, and tuples of these.
+"""Values of program expressions: None, exact numbers, texts, and tuples of these.
 
-Numbers are exact. Functions of a program are called with integers whose quotient is a fraction, so that
+Numbers are exact, and flags are the numbers 0 and 1, so that equal values are the same for every
+function. Functions of a program are called with integers whose quotient is a fraction, so that
 ``x / 3`` is a third and not its float; a float that a function returns is the dyadic number that it is.
 """
 
@@ -16,7 +17,7 @@ from exactformer.core import header
 from exactformer.errors import FileFormatError, InputError
 
 Value = Any
-"""None, bool, int, Fraction, str, or a tuple of values; True equals 1, as in Python."""
+"""None, int, Fraction, str, or a tuple of values."""
 
 
 class Whole(int):
@@ -55,12 +56,12 @@ for _name in ("add", "sub", "mul", "floordiv", "mod", "pow"):
 
 
 def canonical(value: Any) -> Value:
-    """Return a value in its plain form: integers as int, other numbers as fractions.
+    """Return a value in its plain form: integers and flags as int, other numbers as fractions.
 
     >>> canonical(0.5), canonical(Fraction(4, 2)), canonical(("a", 1.0))
     (Fraction(1, 2), 2, ('a', 1))
     """
-    if value is None or isinstance(value, bool):
+    if value is None:
         return value
     if isinstance(value, str):
         return str(value)
@@ -75,7 +76,7 @@ def canonical(value: Any) -> Value:
     if isinstance(value, Fraction):
         return int(value) if value.denominator == 1 else value
     raise InputError(
-        f"{value!r} is not a value of a program; values are None, flags, finite numbers, texts and "
+        f"{value!r} is not a value of a program; values are None, finite numbers, texts and "
         "tuples of these"
     )
 
@@ -86,7 +87,7 @@ def applied(function: Callable[..., Any], *values: Value) -> Value:
 
 
 def is_number(value: Value) -> bool:
-    """Whether a value is a number; flags are the numbers 0 and 1."""
+    """Whether a value is a number."""
     return isinstance(value, int | Fraction)
 
 
@@ -99,8 +100,6 @@ def spelled(value: Value) -> str:
     """Return a value as text, without loss."""
     if value is None:
         return "n"
-    if isinstance(value, bool):
-        return f"b{int(value)}"
     if isinstance(value, str):
         return f"s{value}"
     if isinstance(value, tuple):
@@ -120,8 +119,8 @@ def read(text: str) -> Value:
         if any(item.startswith("t") and len(item) > len(rest) for item in items):
             raise FileFormatError(f"{text[:40]!r} is not a value of a program")
         return tuple(map(read, items))
-    if text in ("n", "b0", "b1"):
-        return {"n": None, "b0": False, "b1": True}[text]
+    if text == "n":
+        return None
     raise FileFormatError(f"{text[:40]!r} is not a value of a program")
 
 

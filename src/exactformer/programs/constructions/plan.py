@@ -19,8 +19,11 @@ with more room where a code comes straight from a head.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from math import lcm
 
 import numpy as np
 
@@ -69,7 +72,9 @@ class _Plan:
     ) -> None:
         self.program, self.analysis, self.sharpness = program, analysis, sharpness
         self.stream = Stream(len(program.vocabulary), program.max_length, beginning)
-        self._codes: dict[tuple[int, bool], Reading] = {}
+        self._codes: dict[int, Reading] = {}
+        self._clean: dict[int, Reading] = {}
+        self._means: set[int] = set()
         self._numbers: dict[int, Reading] = {}
 
     @property
@@ -90,11 +95,18 @@ class _Plan:
 
     def indicators(self, node: int, clean: bool = False) -> Reading:
         """Return a functional for each value of a node: 1 where the node has it, else 0."""
-        root = self.analysis.known[node].root
-        key = (node, clean and isinstance(self.analysis.nodes[root], AggregateNode))
-        if key not in self._codes:
-            self._codes[key] = self._indicators(*key)
-        return self._codes[key]
+        if node not in self._codes:
+            self._codes[node] = self._indicators(node)
+        found = self._codes[node]
+        if not clean or not found.rough:
+            return found
+        if node not in self._clean:
+            root = self.analysis.known[node].root
+            if root != node and not self.is_number(root):
+                self._clean[node] = self._image(node, self.indicators(root, clean=True))
+            else:
+                self._clean[node] = self._cleaned(node, found)
+        return self._clean[node]
 
     def number(self, node: int) -> Reading:
         """Return the functional that is the number which a node has."""
@@ -106,7 +118,9 @@ class _Plan:
             )
         if known.root == node and self.is_number(node):
             return self._as_number(node)
-        codes = self.indicators(node, clean=True)
+        codes = self.indicators(node)
+        if codes.moved:
+            codes = self.indicators(node, clean=True)
         parts = (scaled(w, Fraction(v)) for w, v in zip(codes.weights, known.universe, strict=True))
         return Reading((added(*parts),), codes.time)
 
@@ -119,7 +133,7 @@ class _Plan:
             return not self.analysis.is_uniform(root)
         return isinstance(node, LinearNode) and all(map(is_number, self.analysis.universe(root)))
 
-    def _indicators(self, number: int, clean: bool) -> Reading:
+    def _indicators(self, number: int) -> Reading:
         known, analysis = self.analysis.known[number], self.analysis
         if len(known.universe) == 1:
             return Reading((self._one,), 0)
@@ -129,19 +143,23 @@ class _Plan:
             values = [Fraction(v) for v in analysis.universe(root)]
             return self._decoded(number, self._as_number(root), values, known.image.tolist())
         if root != number:
-            base = self.indicators(root, clean)
-            weights: list[Weights] = [{} for _ in known.universe]
-            for own, at in zip(base.weights, known.image.tolist(), strict=True):
-                weights[at] = added(weights[at], own)
-            return Reading(tuple(weights), base.time, base.rough)
+            return self._image(number, self.indicators(root))
         if isinstance(node, TokensNode | IndicesNode):
             return self._embedded(number, isinstance(node, TokensNode))
         if isinstance(node, WidthNode):
             return self._width(number, node)
         if isinstance(node, AggregateNode):
-            return self._cleaned(number) if clean else self._moved(number, node)
+            return self._moved(number, node)
         assert isinstance(node, PairNode | LinearNode)
         return self._pair(number, node)
+
+    def _image(self, number: int, base: Reading) -> Reading:
+        """Return indicators of a function of a node, from those of the node."""
+        known = self.analysis.known[number]
+        weights: list[Weights] = [{} for _ in known.universe]
+        for own, at in zip(base.weights, known.image.tolist(), strict=True):
+            weights[at] = added(weights[at], own)
+        return replace(base, weights=tuple(weights))
 
     def _embedded(self, number: int, tokens: bool) -> Reading:
         universe = self.analysis.universe(number)
@@ -246,7 +264,8 @@ class _Plan:
         places, time = self._attend(literals, beginning, False, values, defaults, names)
         codes: list[Weights] = [{place: Fraction(1)} for place in places]
         self.stream.register(number, None, places, codes)
-        return Reading(tuple(self.stream.zeroed(code) for code in codes), time, rough=True)
+        weights = tuple(self.stream.zeroed(code) for code in codes)
+        return Reading(weights, time, tuple(places), moved=True)
 
     def _mean(self, number: int, node: AggregateNode) -> Reading:
         beginning, default = self._default(number, node)
@@ -263,6 +282,7 @@ class _Plan:
         places, time = self._attend(literals, beginning, True, values, [at], names)
         codes = [{places[0]: Fraction(v)} for v in self.analysis.universe(number)]
         self.stream.register(number, None, places, codes)
+        self._means.update(places)
         return Reading((self.stream.zeroed({places[0]: Fraction(1)}),), time)
 
     def _width(self, number: int, node: WidthNode) -> Reading:
@@ -319,15 +339,19 @@ class _Plan:
         """Return indicators of a node, from a number: bits [z > t] where its value changes."""
         universe = self.analysis.universe(number) if universe is None else universe
         name = name or self._name(number)
-        order = sorted(zip(points, outputs, strict=True))
+        # Whole weights: with a power of two for a slope, ReLUs of codes have no rounding error.
+        scale = lcm(*(w.denominator for w in reading.weights[0].values()))
+        order = sorted((scale * z, out) for z, out in zip(points, outputs, strict=True))
         changes = [
             (low, high, out)
             for (low, before), (high, out) in zip(order, order[1:], strict=False)
             if before != out
         ]
         time = reading.time + 2 - reading.time % 2
-        places = self.stream.directions(f"{name}: above {float(low):.4g}" for low, _, _ in changes)
-        z = reading.weights[0]
+        places = self.stream.directions(
+            f"{name}: above {float(low / scale):.4g}" for low, _, _ in changes
+        )
+        z = scaled(reading.weights[0], scale)
         for place, (low, high, _) in zip(places, changes, strict=True):
             slope, offset = _ramp(low, high)
             for shift, sign in ((0, 1), (1, -1)):
@@ -338,32 +362,18 @@ class _Plan:
         edges = [self._one, *({place: Fraction(1)} for place in places), {}]
         stretches = [order[0][1], *(out for _, _, out in changes)]
         weights: list[Weights] = [{} for _ in universe]
-        codes: dict[int, Weights] = {}
         for k, out in enumerate(stretches):
             weights[out] = added(weights[out], edges[k], scaled(edges[k + 1], -1))
-            codes.setdefault(out, {place: Fraction(1) for place in places[:k]})
         if len(set(stretches)) == len(stretches):
-            table = [codes[out] for out in range(len(universe))]
-            self.stream.register(number, term, places, table)
-        else:
-            self._register_stretches(number, places, order, changes)
-        return Reading(tuple(weights), time)
-
-    def _register_stretches(
-        self,
-        number: int,
-        places: Sequence[int],
-        order: Sequence[tuple[Fraction, int]],
-        changes: Sequence[tuple[Fraction, Fraction, int]],
-    ) -> None:
-        """Note bits of a function that takes a value on several stretches: they code the root."""
-        root = self.analysis.known[number].root
-        values = [Fraction(v) for v in self.analysis.universe(root)]
-        codes = [
-            {place: Fraction(1) for place, change in zip(places, changes, strict=True) if v >= change[1]}
-            for v in values
-        ]
-        self.stream.register(root, None, places, codes)
+            level = {out: k for k, out in enumerate(stretches)}
+            self.stream.register_levels(number, term, places, [level[k] for k in range(len(universe))])
+        else:  # a value on several stretches: the bits code the root
+            root, starts = self.analysis.known[number].root, [high / scale for _, high, _ in changes]
+            levels = [bisect_right(starts, v) for v in map(Fraction, self.analysis.universe(root))]
+            self.stream.register_levels(root, None, places, levels)
+        means = sum(d in self._means for d in z)
+        loose = means > 1 or (means == 1 and (len(z) > 2 or order[0][0] < 0))
+        return Reading(tuple(weights), time, tuple(places) if loose else ())
 
     def _pair(self, number: int, node: PairNode | LinearNode) -> Reading:
         analysis = self.analysis
@@ -382,7 +392,7 @@ class _Plan:
             sizes[out] += 1
         rest = max(range(len(universe)), key=sizes.__getitem__)
         shown = [k for k in range(len(universe)) if k != rest]
-        rough = first.rough or second.rough
+        rough = bool(first.rough or second.rough)
         time = max(first.time, second.time)
         time += 2 - time % 2
         places = dict(
@@ -432,18 +442,24 @@ class _Plan:
                 return reading, points, [found[z] for z in points]
         return None
 
-    def _cleaned(self, number: int) -> Reading:
-        """Return a moved code once more, exact: relu(2x − 1/2) − relu(2x − 3/2) is 0 or 1."""
-        rough = self.indicators(number)
-        time = rough.time + 2 - rough.time % 2
-        names = [f"{self._name(number)}: {v!r}, exact" for v in self.analysis.universe(number)]
-        places = self.stream.directions(names)
-        for weights, place in zip(rough.weights, places, strict=True):
+    def _cleaned(self, number: int, reading: Reading) -> Reading:
+        """Return a code once more, exact: relu(2x − 1/2) − relu(2x − 3/2) is 0 or 1."""
+        stream, time = self.stream, reading.time + 2 - reading.time % 2
+        bos = stream.bos if stream.beginning else None
+        register = next(r for r in stream.registers if r.directions == reading.rough)
+        places = stream.directions(f"{stream.names[d]}, exact" for d in reading.rough)
+        new = dict(zip(reading.rough, places, strict=True))
+        for old, place in new.items():
+            weights = stream.zeroed({old: Fraction(1)})
             for bias, sign in ((-_HALF, 1), (-3 * _HALF, -1)):
-                self.stream.unit(time, scaled(weights, 2), bias, {place: Fraction(sign)})
-        codes: list[Weights] = [{place: Fraction(1)} for place in places]
-        self.stream.register(number, None, places, codes)
-        return Reading(tuple(codes), time)
+                stream.unit(time, scaled(weights, 2), bias, {place: Fraction(sign)})
+        rows = register.steps.rows - stream.beginning
+        steps = {place: v for place, v in register.steps.entries.items() if place[0] < rows}
+        stream.register_steps(register.node, register.term, places, rows, steps)
+        found = []
+        for weights in reading.weights:
+            found.append(stream.zeroed({new.get(d, d): v for d, v in weights.items() if d != bos}))
+        return Reading(tuple(found), time)
 
 
 class _Never:

@@ -29,8 +29,10 @@ class Reading:
 
     weights: tuple[Weights, ...]
     time: int
-    rough: bool = False
-    """Whether they come straight from an attention head, and are right up to a small error only."""
+    rough: tuple[int, ...] = ()
+    """Directions that are right up to a small error only: straight from a head, or from several means."""
+    moved: bool = False
+    """Whether they come straight from a head."""
 
 
 @dataclass
@@ -63,11 +65,11 @@ class Stream:
         (self.one,) = self.directions(["one"])
         for row in self.token_rows[:tokens]:
             row[self.one] = Fraction(1)
-        self._register(None, None, [self.one], [{self.one: Fraction(1)}])
+        self.register(None, None, [self.one], [{self.one: Fraction(1)}])
         if beginning:
             (self.bos,) = self.directions(["beginning"], [Fraction(1)])
             self.token_rows[-1][self.bos] = Fraction(1)
-            self._register(None, None, [self.bos], [{}])
+            self.register(None, None, [self.bos], [{}])
 
     def directions(self, names: Iterable[str], beginning: Sequence[Fraction] = ()) -> list[int]:
         """Return new directions, with what the beginning token has in them."""
@@ -80,23 +82,47 @@ class Stream:
         return new
 
     def register(
-        self, node: int, term: int | None, places: Sequence[int], codes: Sequence[Weights]
-    ) -> None:
-        """Note what directions are meant to hold: a code for every value of a node."""
-        self._register(node, term, places, codes)
-
-    def _register(
         self, node: int | None, term: int | None, places: Sequence[int], codes: Sequence[Weights]
     ) -> None:
-        rows = [*codes, *([self.at_beginning] if self.beginning else [])]
-        entries = {
-            (k, at): row[place]
-            for k, row in enumerate(rows)
+        """Note what directions are meant to hold: a code for every value of a node."""
+        at = {place: k for k, place in enumerate(places)}
+        entries: dict[tuple[int, int], Fraction] = {}
+        before: Weights = {}
+        for row, code in enumerate(codes):
+            change = added(code, scaled(before, -1))
+            entries.update(((row, at[place]), v) for place, v in change.items())
+            before = code
+        self.register_steps(node, term, places, len(codes), entries)
+
+    def register_levels(
+        self, node: int, term: int | None, places: Sequence[int], levels: Sequence[int]
+    ) -> None:
+        """Note bits that code a node: value k has as many of them as ``levels[k]``, the first ones."""
+        entries: dict[tuple[int, int], Fraction] = {}
+        before = 0
+        for row, level in enumerate(levels):
+            sign = Fraction(1 if level > before else -1)
+            for bit in range(min(level, before), max(level, before)):
+                entries[row, bit] = sign
+            before = level
+        self.register_steps(node, term, places, len(levels), entries)
+
+    def register_steps(
+        self,
+        node: int | None,
+        term: int | None,
+        places: Sequence[int],
+        values: int,
+        entries: Mapping[tuple[int, int], Fraction],
+    ) -> None:
+        """Note what directions are meant to hold, by the steps from each value's code to the next."""
+        last = {
+            (values, at): self.at_beginning[place]
             for at, place in enumerate(places)
-            if row.get(place)
+            if self.at_beginning.get(place)
         }
-        matrix = Matrix.of(len(rows), len(places), entries)
-        self.registers.append(Register(node, term, tuple(places), matrix))
+        steps = Matrix(values + self.beginning, len(places), {**entries, **last})
+        self.registers.append(Register(node, term, tuple(places), steps))
 
     def zeroed(self, weights: Mapping[int, Fraction]) -> Weights:
         """Return a functional that is the same off the beginning token, and zero there."""
@@ -140,18 +166,15 @@ class Stream:
                     _rows(draft.queries, width),
                     _rows(draft.keys, width),
                     _rows(draft.values, width),
-                    Matrix.of(
-                        width, len(draft.outputs), {(d, k): 1 for k, d in enumerate(draft.outputs)}
-                    ),
+                    _columns([{d: Fraction(1)} for d in draft.outputs], width),
                 )
                 for draft in self.heads.get(number, {}).values()
             )
             units = self.units.get(number, [])
-            writes = _rows([unit[2] for unit in units], width)
             feed_forward = FeedForward(
                 _rows([unit[0] for unit in units], width),
                 column([unit[1] for unit in units]),
-                Matrix.of(width, len(units), {(j, i): v for i, j, v in writes}),
+                _columns([unit[2] for unit in units], width),
                 Matrix(width, 1, {}),
             )
             layers.append(ProgramLayer(heads, feed_forward))
@@ -184,5 +207,10 @@ def scaled(weights: Mapping[int, Fraction], factor: Fraction | int) -> Weights:
 
 
 def _rows(rows: Sequence[Mapping[int, Fraction]], width: int) -> Matrix:
-    entries = {(i, j): v for i, row in enumerate(rows) for j, v in row.items()}
-    return Matrix.of(len(rows), width, entries)
+    entries = {(i, j): row[j] for i, row in enumerate(rows) for j in sorted(row)}
+    return Matrix(len(rows), width, entries)
+
+
+def _columns(columns: Sequence[Mapping[int, Fraction]], width: int) -> Matrix:
+    entries = {(i, j): v for j, column in enumerate(columns) for i, v in column.items()}
+    return Matrix(width, len(columns), {place: entries[place] for place in sorted(entries)})

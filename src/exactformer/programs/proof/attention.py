@@ -96,11 +96,16 @@ class _Written:
         accepted = self._accepted(literals)
         rounding = self._score_rounding(queries, keys)
         spread, gap, own = rounding, np.inf, 0.0
+        refused = {query: ~accepts[:, 0] for (query, key), accepts in accepted.items() if key is None}
         beginning: dict[tuple[Root, ...], tuple[Array, Array]] = {}
         roots = {part.root for part in keys.parts} | {key for _, key in accepted}
         for key in sorted(roots, key=repr):
             for over, table, error, accepts in self._tables(key, accepted, queries, keys):
-                top, away, room = self._levels(table, error, accepts)
+                never = refused.get(over[0]) if len(over) == 1 else None
+                if key is None:  # alike for all keys: nothing is told apart
+                    top, away, room = table[:, 0], float(error.max()), np.inf
+                else:
+                    top, away, room = self._levels(table, error, accepts, never)
                 spread, gap = spread + away, min(gap, room)
                 known, loss = beginning.get(over, (np.zeros(len(top)), np.zeros(len(top))))
                 beginning[over] = known - top, loss + 2.0**-50 * (np.abs(top) + np.abs(known)) * (
@@ -113,11 +118,29 @@ class _Written:
                 known, loss = beginning.get(over, (np.zeros(len(found)), np.zeros(len(found))))
                 beginning[over] = known + found[:, 0], loss + error[:, 0]
             own = self._prefers_itself(queries.beginning, keys) - 2 * rounding
-        low = sum(float((centre - away).min()) for centre, away in beginning.values())
-        high = sum(float((centre + away).max()) for centre, away in beginning.values())
+        low = high = 0.0
+        for over, (centre, away) in beginning.items():
+            if len(over) == 1 and over[0] in refused:
+                centre, room = self._refusing(centre, away, refused[over[0]])
+                gap = min(gap, room)
+            low, high = low + float((centre - away).min()), high + float((centre + away).max())
+        if any((query,) not in beginning for query in refused):
+            raise self._refusal("its head does not score selected positions above all others")
         return Scores(
             float(up(np.float64(spread))), gap, low - rounding, high + rounding, own
         )
+
+    def _refusing(self, centre: Array, away: Array, refused: Flags) -> tuple[Array, float]:
+        """Return the beginning token's scores with those of queries that select nothing as for others.
+
+        For such a query no key is selected, and how far keys are below may be counted from anywhere.
+        """
+        others = ~refused
+        usual = float(centre[others].max()) if others.any() else 0.0
+        room = float((centre - away - usual)[refused].min()) if refused.any() else np.inf
+        if not room > 0:
+            raise self._refusal("a query that selects nothing scores some key too high")
+        return np.where(refused, usual, centre), room
 
     def _tables(
         self, key: Root, accepted: Mapping[tuple[Root, Root], Flags], queries: Reading, keys: Reading
@@ -141,7 +164,7 @@ class _Written:
             for root, found in tables:
                 yield (root,), *found
             return
-        if key is None:  # the same for all keys: nothing to be told apart
+        if key is None:
             yield (), *alike
             for root, found in tables:
                 yield (root,), *found
@@ -167,6 +190,10 @@ class _Written:
                 continue
             key, query = self.analysis.roots(literal)
             pair = self._root(query), self._root(key)
+            if (accepts == accepts[:, :1]).all():
+                pair, accepts = (pair[0], None), accepts[:, :1]
+            elif (accepts == accepts[:1]).all():
+                pair, accepts = (None, pair[1]), accepts[:1]
             found[pair] = found[pair] & accepts if pair in found else accepts
         return found
 
@@ -185,9 +212,19 @@ class _Written:
         return found, up(error + query.radius @ (np.abs(key.centre) + key.radius).T)
 
     def _levels(
-        self, table: Array, error: Array, accepted: Flags
+        self, table: Array, error: Array, accepted: Flags, never: Flags | None
     ) -> tuple[Array, float, float]:
-        """Return the score that accepted pairs share, per query; how far they are from it; the gap."""
+        """Return the score that accepted pairs share, per query; how far they are from it; the gap.
+
+        Queries that select nothing for another reason have the largest score of any key.
+        """
+        if never is not None and never.any():
+            if never.all():
+                return (table + error).max(1), 0.0, np.inf
+            top, away, gap = self._levels(table[~never], error[~never], accepted[~never], None)
+            levels = (table + error).max(1)
+            levels[~never] = top
+            return levels, away, gap
         high = np.where(accepted, table + error, -np.inf).max(1)
         low = np.where(accepted, table - error, np.inf).min(1)
         other = np.where(accepted, -np.inf, table + error).max(1)
@@ -200,7 +237,12 @@ class _Written:
         if not some.any() or not gap > 0:
             raise self._refusal("its head does not score selected positions above all others")
         if not some.all():
-            middle = np.where(some, middle, other + (gap if np.isfinite(gap) else 1.0))
+            # Where a query accepts nothing, any level above all keys will do: that of other queries.
+            level = np.maximum(middle[some].max(), other + (gap if np.isfinite(gap) else 0.0))
+            middle = np.where(some, middle, level)
+            gap = min(gap, float((level - other)[~some].min()))
+            if not gap > 0:
+                raise self._refusal("its head does not score selected positions above all others")
         return middle, float(away.max()), gap
 
     def _prefers_itself(self, query: Read, keys: Reading) -> float:
@@ -215,31 +257,58 @@ class _Written:
         return float(itself[0, 0] - error[0, 0]) - others
 
     def _score_rounding(self, queries: Reading, keys: Reading) -> float:
-        """Return what rounding can change in a score."""
+        """Return what rounding can change in a score.
+
+        Each row of query and key is a sum of its own, and a score is the sum of their products. Where
+        all of these are exact, nothing is lost.
+        """
         arithmetic = self.arithmetic
-        sizes, bits, exact = [], [], True
+        if arithmetic.format is None:
+            return 0.0
+        lost, largest, lowest = [], [], []
         for side in (queries, keys):
-            parts = [*side.parts, *([side.beginning] if side.beginning else [])]
-            rows = len(side.terms)
-            total = np.zeros(rows)
-            for part in side.parts:
-                total = total + part.size.max(0)
-            if side.beginning is not None:
-                total = np.maximum(total, side.beginning.size.max(0))
-            lowest = np.min([part.lowest for part in parts], axis=0) if parts else np.zeros(rows)
-            sizes.append(up(total))
-            bits.append(lowest)
-            exact = exact and bool(arithmetic.is_exact(sizes[-1], lowest.astype(np.int64)).all())
-        score = float(up(np.dot(sizes[0], sizes[1]) + np.float64(0)))
-        used = (sizes[0] > 0) & (sizes[1] > 0)
-        if not used.any():
+            total, reach = self._sizes(side)
+            bits = np.min([part.lowest for part in self._parts(side)], axis=0, initial=1 << 20)
+            exact = arithmetic.is_exact(total, bits)
+            rounding = arithmetic.gamma(side.terms + 2.0) * total + side.terms * arithmetic.tiny
+            lost.append(np.where(exact, 0.0, up(rounding)))
+            largest.append(reach)
+            lowest.append(bits)
+        products = self._products(queries, keys)
+        used = (largest[0] > 0) & (largest[1] > 0)
+        exact = not lost[0].any() and not lost[1].any()
+        together = (lowest[0] + lowest[1])[used].min(initial=1 << 20)
+        if exact and bool(arithmetic.is_exact(np.array(products), np.array(together, np.int64))):
             return 0.0
-        together = (bits[0] + bits[1])[used].min()
-        if exact and bool(arithmetic.is_exact(np.array(score), np.array(together, np.int64))):
-            return 0.0
-        roundings = int(queries.terms.max()) + int(keys.terms.max()) + len(used) + 3
-        underflow = roundings * arithmetic.tiny * (1 + float(sizes[0].sum() + sizes[1].sum()))
-        return float(up(arithmetic.gamma(roundings) * score + underflow))
+        rows = lost[0] @ (largest[1] + lost[1]) + largest[0] @ lost[1]
+        terms = float(used.sum()) + 2
+        dot = arithmetic.gamma(terms) * (products + rows) + terms * arithmetic.tiny
+        return float(up(rows + dot))
+
+    def _sizes(self, side: Reading) -> tuple[Array, Array]:
+        """Return, for each row, bounds of what is added up for it, and of the sum."""
+        total, reach = np.zeros(len(side.terms)), np.zeros(len(side.terms))
+        for part in side.parts:
+            total = total + part.size.max(0)
+            reach = reach + (np.abs(part.centre) + part.radius).max(0)
+        if side.beginning is not None:
+            own = side.beginning
+            total = np.maximum(total, own.size.max(0))
+            reach = np.maximum(reach, (np.abs(own.centre) + own.radius).max(0))
+        return up(total), up(reach)
+
+    def _products(self, queries: Reading, keys: Reading) -> float:
+        """Return a bound of the sizes of the products that make up a score, added up."""
+
+        def sizes(part: Read) -> Array:
+            return np.abs(part.centre) + part.radius
+
+        total = 0.0
+        rows = [*queries.parts, *([queries.beginning] if queries.beginning else [])]
+        for query in rows:
+            for key in [*keys.parts, *([keys.beginning] if keys.beginning else [])]:
+                total += float((sizes(query) @ sizes(key).T).max(initial=0.0))
+        return float(up(np.float64(total)))
 
     # Values
 

@@ -31,12 +31,12 @@ class Cases:
 def cases_of(state: State, roots: Sequence[Root], node: int | None, term: int | None) -> Cases:
     """Return all cases of some roots, with the value of a node, or of a term of a width, in each.
 
-    Cases that no input has may be among them, but none is missing.
-
-    Raises:
-        CertificationError: if the node is not a function of the roots.
+    Cases that no input has may be among them, but none is missing. Where the roots do not determine
+    the node, what else it depends on takes all its values too.
     """
     named = [root for root in roots if root is not None]
+    if node is not None:
+        named += [r for r in _missing(state.analysis, set(named), node, term) if r not in named]
     sizes = [state.values(root) for root in named]
     if prod(sizes) > MOST_CASES:
         raise SizeError(
@@ -53,6 +53,28 @@ def cases_of(state: State, roots: Sequence[Root], node: int | None, term: int | 
         target = _place(state.analysis, columns, node, term, grid.shape[1])
         kept &= target >= 0
     return Cases({root: c[kept] for root, c in columns.items()}, target[kept])
+
+
+def _missing(
+    analysis: Analysis, have: set[Root], number: int, term: int | None
+) -> list[tuple[int, int | None]]:
+    """Return roots that, with those there are, determine a node, or a term of a width."""
+    known = analysis.known[number]
+    root, node = known.root, analysis.nodes[known.root]
+    if (term is not None and (number, term) in have) or (root, None) in have:
+        return []
+    if len(known.universe) == 1:
+        return []
+    if isinstance(node, PairNode | LinearNode):
+        parts = [_missing(analysis, have, part, None) for part in (node.first, node.second)]
+        return list(dict.fromkeys([*parts[0], *parts[1]]))
+    if isinstance(node, WidthNode) and len(terms := analysis.terms(node.selector)) > 1:
+        if term is not None:
+            return [(number, term)]
+        several = [k for k in range(len(terms)) if len(analysis.term_widths(node.selector, k)) > 1]
+        if any((root, k) in have for k in several):
+            return [(root, k) for k in several if (root, k) not in have]
+    return [(root, None)]
 
 
 def _place(

@@ -33,6 +33,10 @@ from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.state import Held, Root, State
 
 
+MOST_TOGETHER = 4_000_000
+"""Numbers in a table of cases and directions."""
+
+
 def prove_feed_forward(state: State, layer: FeedForward, registers: Sequence[int]) -> None:
     """Prove what registers hold that a layer writes; they are noted in the state."""
     if layer.activation != RELU or layer.successive is not None:
@@ -81,10 +85,75 @@ class _Register:
             rows = np.append(rows, len(centre) - 1)
         found = np.zeros(centre.shape)
         lowest = _spacing(state.arithmetic, x, radius)
-        for at in range(len(self.directions)):
-            away = self._direction(at, x, radius, lowest, centre[rows, at], error[rows, at])
-            np.maximum.at(found[:, at], rows, away)
-        return centre, found
+        few = (self.w2 != 0).sum(1) <= 2
+        together = max(1, MOST_TOGETHER // max(1, len(x) * (len(self.read) + 1)))
+        pairs = np.flatnonzero(few)
+        for start in range(0, len(pairs), together):
+            at = pairs[start : start + together]
+            away = self._pairs(at, x, radius, lowest, centre[np.ix_(rows, at)]) + error[np.ix_(rows, at)]
+            worst = np.zeros((len(found), len(at)))
+            np.maximum.at(worst, rows, away)
+            found[:, at] = worst
+        for one in np.flatnonzero(~few).tolist():
+            away = self._direction(one, x, radius, lowest, centre[rows, one], error[rows, one])
+            np.maximum.at(found[:, one], rows, away)
+        return centre, up(found)
+
+    def _pairs(
+        self, at: Integers, x: Array, radius: Array, lowest: Exponents, centre: Array
+    ) -> Array:
+        """Return how far directions with one or two units each can be from their codes, all at once.
+
+        This is :meth:`_direction` for many: whether the first unit is on, and the second, makes four
+        affine functions for every direction.
+        """
+        arithmetic = self.state.arithmetic
+        units = np.zeros((len(at), 2), np.int64)
+        w2, e2 = np.zeros((len(at), 2)), np.zeros((len(at), 2))
+        for k, direction in enumerate(at.tolist()):
+            own = np.flatnonzero(self.w2[direction])
+            units[k, : len(own)] = own
+            w2[k, : len(own)] = self.w2[direction, own]
+            e2[k, : len(own)] = self.e2[direction, own]
+        flat = units.ravel()
+        w1, b1, e1, eb = self.w1[flat], self.b1[flat], self.e1[flat], self.eb[flat]
+        sizes, ones = np.abs(x) + radius, np.ones((len(x), 1))
+        before, loss = times(np.hstack([x, ones]), np.hstack([w1, b1[:, None]]).T)
+        total = sizes @ np.abs(w1).T + np.abs(b1)
+        wrong = up(loss + radius @ np.abs(w1).T + sizes @ e1.T + eb)
+        exact, bits = self._exactness(w1, b1, sizes, lowest, up(total), np.abs(before) + wrong)
+        terms = (w1 != 0).sum(1)
+        rounding = up(arithmetic.gamma(terms + 2) * total) + (terms + 2) * arithmetic.tiny
+        rounding = np.where(exact, 0.0, rounding)
+        away = up(wrong + rounding)
+        shape = (len(x), len(at), 2)
+        on = (before - away >= 0).reshape(shape) & (w2 != 0)
+        doubtful = ~(before - away >= 0).reshape(shape) & ~(before + away <= 0).reshape(shape)
+        doubtful &= w2 != 0
+        both = np.hstack([w1, b1[:, None]]).reshape(len(at), 2, -1)
+        errors = np.hstack([e1, eb[:, None]]).reshape(both.shape)
+        result = np.zeros(shape[:2])
+        for first in (False, True):
+            for second in (False, True):
+                here = (on[..., 0] == first) & (on[..., 1] == second)
+                if not here.any():
+                    continue
+                weights, changes = w2 * [first, second], e2 * [first, second]
+                slope, slope_error = _slopes(weights, changes, both, errors)
+                result = np.where(here, _distance(slope, slope_error, x, radius, centre), result)
+        parts = np.where(on, rounding.reshape(shape), 0.0)
+        parts += np.where(doubtful, np.maximum(before, 0).reshape(shape) + away.reshape(shape), 0.0)
+        size = np.abs(centre) + result
+        result = result + (np.abs(w2) * parts).sum(2)
+        if arithmetic.format is not None:
+            height = (np.abs(w2) * np.where(on, (np.abs(before) + away).reshape(shape), 0.0)).sum(2)
+            own_bits = np.where(exact, bits, UNKNOWN).reshape(shape) + lowest_bits(w2)
+            own_bits = np.where(on, own_bits, NEVER).min(2)
+            power = (_are_powers(w2) | (w2 == 0)).all(1)
+            bound = np.where(power, np.minimum(height, size), height)
+            fine = arithmetic.is_exact(up(bound), own_bits) & ~doubtful.any(2)
+            result += np.where(fine, 0.0, arithmetic.gamma(3.0) * height + 3 * arithmetic.tiny)
+        return up(result)
 
     def _held(self) -> list[Held]:
         found: list[Held] = []
@@ -166,13 +235,22 @@ class _Register:
             return np.ones(total.shape, bool), np.zeros(total.shape, np.int64)
         bits = np.empty(total.shape, np.int64)
         bias, bound = lowest_bits(b1), total.copy()
-        for unit, row in enumerate(w1):
-            read = np.flatnonzero(row)
-            own = lowest[:, read] + lowest_bits(row[read])
-            bits[:, unit] = np.minimum(own.min(1, initial=NEVER), bias[unit])
-            if _are_powers(row[read]).all():
-                few = (sizes[:, read] > 0).sum(1) <= 1
-                bound[few, unit] = np.minimum(bound[few, unit], size[few, unit])
+        # Units that read the same directions are taken together.
+        reads = w1 != 0
+        _, first, group = np.unique(
+            np.packbits(reads, axis=1), axis=0, return_index=True, return_inverse=True
+        )
+        for k, unit in enumerate(first.tolist()):
+            own, read = np.flatnonzero(group.ravel() == k), np.flatnonzero(reads[unit])
+            weights = w1[np.ix_(own, read)]
+            few = (sizes[:, read] > 0).sum(1) <= 1
+            power = _are_powers(weights).all(1)
+            low = np.full((len(sizes), len(own)), NEVER)
+            for at, direction in enumerate(read.tolist()):
+                low = np.minimum(low, lowest[:, direction, None] + lowest_bits(weights[:, at]))
+            bits[:, own] = np.minimum(low, bias[own])
+            less = np.minimum(bound[:, own], size[:, own])
+            bound[:, own] = np.where(few[:, None] & power, less, bound[:, own])
         return arithmetic.is_exact(up(bound), bits), bits
 
 
@@ -223,6 +301,30 @@ def _affine(
         result[rows] = up(away)
         size[rows] = up(np.abs(centre[rows]) + result[rows])
     return result, size
+
+
+def _slopes(weights: Array, changes: Array, both: Array, errors: Array) -> tuple[Array, Array]:
+    """Return the affine functions of pairs of units, (directions, read + 1), and radii."""
+    products = weights[:, :, None] * both
+    slope = products.sum(1)
+    size = np.abs(products).sum(1)
+    lowest = int(lowest_bits(weights).min()) + int(lowest_bits(both).min())
+    lost = 0.0 if float(size.max(initial=0.0)) <= 2.0 ** min(max(lowest + 53, -1000), 1000) else 2.0**-51
+    error = size * lost + (np.abs(weights)[:, :, None] * errors).sum(1)
+    return slope, up(error + (changes[:, :, None] * (np.abs(both) + errors)).sum(1))
+
+
+def _distance(slope: Array, slope_error: Array, x: Array, radius: Array, centre: Array) -> Array:
+    """Return how far affine functions of the cases are from codes, (cases, directions)."""
+    lines, level = slope[:, :-1], slope[:, -1]
+    value = x @ lines.T
+    size = np.abs(x) @ np.abs(lines).T
+    found = np.abs(value + level - centre)
+    plain = not (level % 0.25).any() and not (centre % 0.25).any() and float(np.abs(level).max(initial=0.0)) < 2.0**40
+    lost = (size + np.abs(level) + np.abs(centre)) * 2.0**-52 * (slope.shape[1] + 2)
+    rounded = np.where(size > 0, lost, 0.0 if plain else lost)
+    found = found + rounded + radius @ np.abs(lines).T
+    return up(found + (np.abs(x) + radius) @ slope_error[:, :-1].T + slope_error[:, -1])
 
 
 def _spacing(arithmetic: Arithmetic, x: Array, radius: Array) -> Exponents:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -78,6 +79,7 @@ class State:
         self.blueprint, self.analysis, self.arithmetic = blueprint, analysis, arithmetic
         self.held: dict[int, Held] = {}
         self._owner: dict[int, tuple[int, int]] = {}
+        self._claims: dict[int, tuple[Array, Array]] = {}
         for number, register in enumerate(blueprint.registers):
             self._check(register)
             for at, direction in enumerate(register.directions):
@@ -131,8 +133,11 @@ class State:
         return self.analysis.known[register.node].image
 
     def claimed(self, number: int) -> tuple[Array, Array]:
-        """Return the codes that a register is meant to hold."""
-        return centres(self.blueprint.registers[number].codes)
+        """Return the codes that a register is meant to hold, and how far off they are in float64."""
+        if number not in self._claims:
+            steps = self.blueprint.registers[number].steps
+            self._claims[number] = _added_up(steps, steps.rows - self.blueprint.beginning)
+        return self._claims[number]
 
     def hold(self, number: int, centre: Array, radius: Array) -> None:
         """Note what is proven of a register."""
@@ -203,9 +208,9 @@ class State:
 
     def _check(self, register: Register) -> None:
         rows = self.values(self._named(register)) + self.blueprint.beginning
-        if register.codes.shape != (rows, len(register.directions)):
+        if register.steps.shape != (rows, len(register.directions)):
             raise CertificationError(
-                f"a register has codes of shape {register.codes.shape}, not "
+                f"a register has steps of shape {register.steps.shape}, not "
                 f"{(rows, len(register.directions))}"
             )
 
@@ -223,3 +228,19 @@ class State:
         ):
             raise CertificationError(f"a register names term {register.term} of a node without it")
         return (register.node, register.term)
+
+
+def _added_up(steps: Matrix, values: int) -> tuple[Array, Array]:
+    """Return codes from the steps between them; the last row, beyond the values, is a code itself."""
+    if all(v.denominator == 1 and abs(v.numerator) < 2**20 for v in steps.entries.values()):
+        codes, _ = centres(steps)
+        np.cumsum(codes[:values], axis=0, out=codes[:values])
+        return codes, np.zeros(codes.shape)
+    entries: dict[tuple[int, int], Fraction] = {}
+    for column, changes in steps.by_column.items():
+        code, change = Fraction(0), dict(changes)
+        for row in range(steps.rows):
+            code = change.get(row, Fraction(0)) + (code if row < values else 0)
+            if code:
+                entries[row, column] = code
+    return centres(Matrix(*steps.shape, entries))
