@@ -207,11 +207,11 @@ class _Reader:
         return found
 
     def _call(self, node: ast.Call) -> rasp.RASPExpr:
-        name = self._dotted(node.func)
+        name = self._dotted(node.func) or "this"
         if name not in CALLS:
             known = ", ".join(CALLS)
             hint = " (inside a function only)" if name in FUNCTIONS else ""
-            self._no(node, f"{name or 'this'} cannot be called{hint}; there are {known}")
+            self._no(node, f"{name} cannot be called{hint}; there are {known}")
         starred = [a for a in node.args if isinstance(a, ast.Starred)]
         if starred or any(keyword.arg is None for keyword in node.keywords):
             self._no(node, "arguments are written one by one, without *")
@@ -254,13 +254,13 @@ class _Reader:
 
     def _named(self, node: ast.expr) -> Any:
         name = self._dotted(node)
+        if name is None:
+            self._no(node, "values have no parts to name with a dot; write the name alone")
         for table in (self.known, COMPARISONS, _NAMED_FUNCTIONS):
             if name in table:
                 return table[name]
         if name in CALLS:
             self._no(node, f"{name} is called: {name}(…)")
-        if name is None:
-            self._no(node, "values have no parts to name with a dot; write the name alone")
         known = ", ".join(self.known)
         self._no(node, f"{name[:LONGEST_NAME]} is not a name here; there are {known}")
 
@@ -278,7 +278,7 @@ class _Reader:
         return f"Comparison.{node.attr}" if self._dotted(owner) == "Comparison" else None
 
     def _constant(self, node: ast.Constant) -> Value:
-        value = node.value
+        value: object = node.value
         if isinstance(value, float):
             written = self._source(node)
             if not _DECIMAL.fullmatch(written):
@@ -310,7 +310,10 @@ class _Reader:
 
     def _body(self, node: ast.expr, names: tuple[str, ...]) -> Callable[[Scope], Value]:
         """Return what computes a part of a function from the values of its parameters."""
-        part = lambda inner: self._body(inner, names)  # noqa: E731
+
+        def part(inner: ast.expr) -> Callable[[Scope], Value]:
+            return self._body(inner, names)
+
         if isinstance(node, ast.Constant):
             value = self._constant(node)
             return lambda scope: value
@@ -348,7 +351,7 @@ class _Reader:
         return lambda scope: fixed
 
     def _called(self, node: ast.Call, names: tuple[str, ...]) -> Callable[[Scope], Value]:
-        name = node.func.id if isinstance(node.func, ast.Name) else None
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name not in FUNCTIONS or node.keywords or not node.args:
             self._no(node, f"a function calls {', '.join(FUNCTIONS)} and nothing else")
         if name == "abs" and len(node.args) > 1:
