@@ -8,6 +8,7 @@ from benchmarks import (
     evaluating,
     learning,
     lengths,
+    programs,
     scaling,
     spectra,
     studio,
@@ -24,4 +25,5 @@ scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
+programs.run(quick)
 studio.run(quick)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import evaluating, lengths, measuring, peers, scaling
+from benchmarks import evaluating, lengths, measuring, peers, programs, scaling
 from benchmarks.cases import CASES, Case
 from benchmarks.tables import HERE
 
@@ -198,3 +198,12 @@ def test_the_stored_page_is_that_of_the_stored_run(module):
     title, *lines = (HERE / f"{name}.md").read_text().splitlines()
     assert title.startswith("# ")
     assert lines == ["", *module.page(contents)]
+
+
+def test_programs_take_no_more_layers_than_tracrs():
+    small = [name for name, case in programs.cases().items() if case[4] and case[2] <= 6]
+    rows = [programs.measure(name) for name in small]
+    assert all(row["ours"][0] <= row["tracr"][0] for row in rows)
+    assert all(row["ours"][2] <= row["tracr"][2] for row in rows)
+    names, cells = programs.table(rows)
+    assert all(len(line) == len(names) for line in cells)

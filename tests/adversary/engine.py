@@ -32,6 +32,7 @@ FAMILIES = {
     "polynomials": "tests.adversary.polynomials",
     "sequences": "tests.adversary.sequences",
     "couplings": "tests.adversary.couplings",
+    "programs": "tests.adversary.programs",
 }
 """Modules that hold a ``FAMILY``, by its name."""
 

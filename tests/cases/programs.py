@@ -55,7 +55,9 @@ class Grower:
             return rasp.SequenceMap(function, self.anything(depth - 1), self.anything(depth - 2))
         if kind == 2:
             factors = [rng.choice([1, -1, 2, Fraction(1, 3)]) for _ in range(2)]
-            return rasp.LinearSequenceMap(self.numbers(depth - 1), self.numbers(depth - 2), *factors)
+            return rasp.LinearSequenceMap(
+                self.numbers(depth - 1), self.numbers(depth - 2), *factors
+            )
         if kind == 3:
             first, second = self.numbers(depth - 1), self.numbers(depth - 2)
             return rng.choice([first + second, first - second, first * second])
@@ -90,7 +92,9 @@ class Grower:
                 self.anything(depth - 1), self.anything(depth - 1), rng.choice(PLAIN)
             )
         if kind == 2:
-            return rasp.Select(self.numbers(depth - 1), self.numbers(depth - 1), rng.choice(ORDERED))
+            return rasp.Select(
+                self.numbers(depth - 1), self.numbers(depth - 1), rng.choice(ORDERED)
+            )
         if kind in (3, 4):
             function = table(rng.random().__hash__(), [True, False])
             return rasp.Select(self.anything(depth - 1), self.anything(depth - 2), function)

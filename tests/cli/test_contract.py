@@ -90,6 +90,13 @@ ROWS = {
         "nonsense",
         ("sort.safetensors", "sort.png"),
     ),
+    "program": Row(
+        "program reverse --vocabulary abc --max-length 10",
+        "reverse --vocabulary ab --max-length 3 -o reverse.safetensors",
+        "nonsense",
+        ("reverse.safetensors",),
+        no="hist --vocabulary ab --max-length 40 --realisation softmax --dtype bfloat16",
+    ),
     "recommend": Row(
         "recommend sequences.npz",
         "sequences.npz --plot evidence.svg",

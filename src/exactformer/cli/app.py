@@ -20,6 +20,7 @@ from exactformer.cli.commands.inspect import inspect
 from exactformer.cli.commands.library import export as export_library
 from exactformer.cli.commands.library import import_ as import_library
 from exactformer.cli.commands.predict import predict
+from exactformer.cli.commands.program import program
 from exactformer.cli.commands.recommend import recommend
 from exactformer.cli.commands.report import report
 from exactformer.cli.commands.reproduce import reproduce
@@ -75,6 +76,12 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
         "sequence sort --tokens 3 --dim 1 --delta 1/8 --plot journey.png",
         'sequence softmax-attention --form four-layer --delta 1/16 --at "0.1,0.7,0.4"',
         "sequence mean-subtract --tokens 2 --dim 2 --delta 1/4 --support -1,1 -o mean.safetensors",
+    ],
+    program: [
+        "program --list",
+        "program reverse --vocabulary abc --max-length 10",
+        "program sort --vocabulary 3,1,2 --max-length 6 --realisation softmax -o sort.safetensors",
+        "program induction --vocabulary abc --max-length 12 --causal --at abcab --json",
     ],
     recommend: [
         "recommend sequences.npz",

@@ -45,9 +45,9 @@ def load(path: str | Path, **options: Any) -> AnyModel:
     """Load a saved model.
 
     Models of polynomials, of sequence maps and of programs are proven anew, against the polynomial or
-    the tables that their file names. The file of a coupling holds no functions: its bound is the one that the
-    file states, checked against the weights as far as these determine it, and marked so
-    (kind *stated*). Give the functions, ``target=``, to have it computed anew.
+    the tables that their file names. The file of a coupling holds no functions: its bound is the one
+    that the file states, checked against the weights as far as these determine it, and marked so (kind
+    *stated*). Give the functions, ``target=``, to have it computed anew.
 
     Options of polynomials are ``dtype``, ``device``, ``executor``, ``outside`` and ``memory_limit``;
     those of sequence maps ``device``, ``executor``, ``outside`` and ``memory_limit``; those of
@@ -66,8 +66,9 @@ def certify(source: Any, target: Any = None, **options: Any) -> Certificate:
     """Prove a model or a saved file of any family from scratch; raise if it does not hold.
 
     Nothing that the model or the file says of itself is believed. Without ``target`` it is proven
-    against the one that it names: a polynomial, or the tables of a sequence map or a program. The file of a coupling
-    holds no functions; without them its bound is *stated by the file*, as far as the weights allow.
+    against the one that it names: a polynomial, or the tables of a sequence map or a program. The file
+    of a coupling holds no functions; without them its bound is *stated by the file*, as far as the
+    weights allow.
 
     Args:
         source: a model, or the path of a saved one.

@@ -1,11 +1,12 @@
 """The values that nodes of a program can take, and what is known of how they differ.
 
 For every node and every *cell*, a length and a position (in causal programs a position alone, since
-nothing depends on what comes later), a finite set holds every value that the node takes there on any
-input. Sets are sound: they may hold more values than occur, never fewer. Equal sets are kept once.
+nothing depends on what comes later), a finite set holds every value that the node takes there on
+any input. Sets are sound: they may hold more values than occur, never fewer. Equal sets are kept
+once.
 
-A node that is a function of one other node takes its sets from that one, its *root*; so two functions of
-the same root are never taken for independent.
+A node that is a function of one other node takes its sets from that one, its *root*; so two
+functions of the same root are never taken for independent.
 """
 
 from __future__ import annotations
@@ -13,15 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 from math import lcm
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from exactformer.errors import CertificationError, InputError, SizeError
-from exactformer.programs.language import COMPARISONS
 from exactformer.programs.program import (
     AggregateNode,
     AndNode,
@@ -40,27 +38,18 @@ from exactformer.programs.program import (
     WidthNode,
     combined,
 )
+from exactformer.programs.selectors import Literal, compared, disjoint, selects_of
+from exactformer.programs.sets import Flags, Integers, all_means, is_strict_chain, merged
 from exactformer.programs.values import Value, in_order, is_number
-
-Flags = NDArray[np.bool_]
-Integers = NDArray[np.int64]
 
 MOST_VALUES = 20_000
 """Values that one node may take."""
-MOST_SUMS = 2_000_000
-"""Sums of selected numbers, with their counts, that are followed for one mean."""
 MOST_PAIRS = 60_000_000
 """Pairs of a key and a query that are compared for one selector."""
-MOST_TERMS = 64
-"""Conjunctions that a selector may be a disjoint union of."""
 
 
-@dataclass(frozen=True)
-class Literal:
-    """A select, or its negation."""
-
-    select: int
-    negated: bool
+class AmbiguityError(InputError):
+    """An aggregate would have to average things that have no mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +152,7 @@ class Analysis:
         return self._rooted(universe, sets, cells)
 
     def _rooted(self, universe: Sequence[Value], sets: Flags, cells: Integers) -> Knowledge:
-        sets, cells = _merged(sets, cells)
+        sets, cells = merged(sets, cells)
         image = np.arange(len(universe))
         return Knowledge(tuple(universe), len(self.nodes), image, sets, cells)
 
@@ -176,7 +165,7 @@ class Analysis:
         sets = np.zeros((len(root.sets), len(universe)), bool)
         for k, at in enumerate(image):
             sets[:, at] |= root.sets[:, k]
-        sets, cells = _merged(sets, root.cells)
+        sets, cells = merged(sets, root.cells)
         return Knowledge(tuple(universe), inner.root, image, sets, cells)
 
     def _output(self, node: MapNode | PairNode, name: str, x: Value, y: Value | None) -> Value:
@@ -188,7 +177,9 @@ class Analysis:
             raise CertificationError(f"the table of {name} has no value at {at}, which can occur")
         return self._values[int(entry) - 1]
 
-    def outputs_of_pairs(self, node: PairNode | LinearNode, name: str) -> dict[tuple[int, int], Value]:
+    def outputs_of_pairs(
+        self, node: PairNode | LinearNode, name: str
+    ) -> dict[tuple[int, int], Value]:
         """Return the value of a node for every pair of places that can occur together."""
         first, second = self.known[node.first], self.known[node.second]
         found = {}
@@ -291,14 +282,15 @@ class Analysis:
         listed: Flags = table[np.ix_(rows, columns)]
         if -1 in rows or -1 in columns:
             raise CertificationError("a table of a selector lacks a value that can occur")
-        return listed != node.inverted
+        return np.asarray(listed != node.inverted)
 
     def accepted(self, literal: Literal) -> Flags:
         """Return (values of the keys' root, values of the queries' root): what a literal accepts."""
         node = self.selectors[literal.select]
         assert isinstance(node, SelectNode)
         keys, queries = self.known[node.keys], self.known[node.queries]
-        return self.predicate(literal.select)[np.ix_(keys.image, queries.image)] != literal.negated
+        accepts = self.predicate(literal.select)[np.ix_(keys.image, queries.image)]
+        return np.asarray(accepts != literal.negated)
 
     def roots(self, literal: Literal) -> tuple[int, int]:
         """Return the roots of a literal's keys and queries."""
@@ -404,8 +396,12 @@ class Analysis:
             terms = self.terms(selector)
             if len(terms) == 1:
                 self._memory[key] = self._conjunction_widths(terms[0])
-            else:
-                self._memory[key] = self._counted(lambda cells: self._on(selector, cells))
+            else:  # the widths of disjoint terms add up
+                low, high = self._counted(lambda cells: self._on(selector, cells))
+                parts = [self._conjunction_widths(term) for term in terms]
+                least = np.sum([part[0] for part in parts], axis=0, dtype=np.int64)
+                most = np.sum([part[1] for part in parts], axis=0, dtype=np.int64)
+                self._memory[key] = np.maximum(low, least), np.minimum(high, most)
         found: tuple[Integers, Integers] = self._memory[key]
         return found
 
@@ -517,7 +513,9 @@ class Analysis:
         selects = selects_of(self.selectors, node.selector)
         bases = {root for select in selects for root in self.roots(Literal(select, False))}
         if self.causal:
-            indices = next((k for k, n in enumerate(self.nodes) if isinstance(n, IndicesNode)), None)
+            indices = next(
+                (k for k, n in enumerate(self.nodes) if isinstance(n, IndicesNode)), None
+            )
             if indices is None:
                 return False
             bases.add(indices)
@@ -567,7 +565,7 @@ class Analysis:
         if len(nested) != 1:
             return None
         ((root, rows),) = nested.items()
-        return self.injective((root,)) and _is_strict_chain(rows)
+        return self.injective((root,)) and is_strict_chain(rows)
 
     def _determines(self, node: int, base: int) -> bool:
         known = self.known[node]
@@ -632,7 +630,9 @@ class Analysis:
             values = self.known[node.values]
             found = len(values.universe) == 1 or int(self.widths(node.selector)[1].max()) <= 1
             literals = self.conjunction(node.selector) or []
-            self._memory[key] = found or any(self._fixes(lit, values) for lit in literals)
+            self._memory[key] = found or any(
+                self._fixes(literal, values) or self._ranks(literal, values) for literal in literals
+            )
         return bool(self._memory[key])
 
     def _fixes(self, literal: Literal, values: Knowledge) -> bool:
@@ -645,6 +645,24 @@ class Analysis:
         for at, row in zip(values.image, accepts, strict=True):
             met[at] |= row
         return bool((met.sum(0) <= 1).all())
+
+    def _ranks(self, literal: Literal, values: Knowledge) -> bool:
+        """Whether every query accepts one key only, a rank by the root of the values.
+
+        Positions where the root differs have different ranks, so those of one rank share the root.
+        """
+        node = self.selectors[literal.select]
+        assert isinstance(node, SelectNode)
+        key, rank = self.known[node.keys], self.nodes[self.known[node.keys].root]
+        accepts = self.predicate(literal.select) != literal.negated
+        if not isinstance(rank, WidthNode) or self.causal or (accepts.sum(0) > 1).any():
+            return False
+        if len(np.unique(key.image)) < len(key.image):
+            return False
+        literals = self.conjunction(rank.selector) or []
+        if not literals or any(self.roots(own) != (values.root, values.root) for own in literals):
+            return False
+        return is_strict_chain(np.logical_and.reduce([self.accepted(own).T for own in literals]))
 
     def may_be_empty(self, number: int) -> bool:
         """Whether an aggregate may find nothing selected."""
@@ -679,7 +697,7 @@ class Analysis:
             sets[cells] = block
         if int(low.min()) == 0:
             sets[low == 0, universe.index(default)] = True
-        kept = sets.any(0)
+        kept: Flags = np.asarray(sets.any(0))
         return self._rooted(
             [v for v, k in zip(universe, kept, strict=True) if k],
             sets[:, kept],
@@ -704,7 +722,7 @@ class Analysis:
         default = self._values[node.default]
         found = []
         for row in different.tolist():
-            means = _means(members, row, scale, name)
+            means = all_means(members, row, scale, name)
             found.append(means | {default} if row[-2] == 0 else means)
         universe = in_order(value for means in found for value in means)
         place = {value: k for k, value in enumerate(universe)}
@@ -712,143 +730,3 @@ class Analysis:
         for k, means in enumerate(found):
             sets[k, [place[value] for value in means]] = True
         return self._rooted(universe, sets, back.ravel())
-
-
-class AmbiguityError(InputError):
-    """An aggregate would have to average things that have no mean."""
-
-
-def compared(comparison: str, keys: Sequence[Value], queries: Sequence[Value]) -> Flags:
-    """Return (keys, queries): which pairs a comparison holds of."""
-    if comparison in ("True", "False"):
-        return np.full((len(keys), len(queries)), comparison == "True")
-    order: dict[Value, int]
-    if comparison in ("==", "!="):
-        order = {v: k for k, v in enumerate(dict.fromkeys([*keys, *queries]))}
-    else:
-        both = [*keys, *queries]
-        if not (all(map(is_number, both)) or all(isinstance(v, str) for v in both)):
-            strange = next(
-                (a, b) for a in keys for b in queries if not is_number(a) or not is_number(b)
-            )
-            raise InputError(
-                f"{strange[0]!r} {comparison} {strange[1]!r} has no meaning, and the program may "
-                "compare them; give the expression a default, or select with == or !="
-            )
-        order = {v: k for k, v in enumerate(sorted(set(both)))}
-    a = np.array([order[v] for v in keys])[:, None]
-    b = np.array([order[v] for v in queries])[None, :]
-    return np.asarray(COMPARISONS[comparison](a, b))
-
-
-def selects_of(selectors: Sequence[SelectorNode], selector: int) -> list[int]:
-    """Return the selects that a selector is made of, each once."""
-    node = selectors[selector]
-    if isinstance(node, SelectNode):
-        return [selector]
-    if isinstance(node, NotNode):
-        return selects_of(selectors, node.inner)
-    parts = [selects_of(selectors, part) for part in (node.first, node.second)]
-    return list(dict.fromkeys([*parts[0], *parts[1]]))
-
-
-def disjoint(selectors: Sequence[SelectorNode], selector: int) -> list[list[Literal]]:
-    """Return conjunctions of literals of which a selector is the disjoint union.
-
-    ``a or b`` is ``a``, and ``b`` without ``a``. A conjunction of a literal and its negation is left
-    out; the empty list is a selector that selects nothing.
-    """
-
-    def union(number: int, negated: bool) -> list[list[Literal]]:
-        node = selectors[number]
-        if isinstance(node, SelectNode):
-            return [[Literal(number, negated)]]
-        if isinstance(node, NotNode):
-            return union(node.inner, not negated)
-        if isinstance(node, AndNode) != negated:
-            return product(union(node.first, negated), union(node.second, negated))
-        without = product(union(node.first, not negated), union(node.second, negated))
-        return union(node.first, negated) + without
-
-    def product(first: list[list[Literal]], second: list[list[Literal]]) -> list[list[Literal]]:
-        both = [list(dict.fromkeys([*a, *b])) for a in first for b in second]
-        kept = [
-            term
-            for term in both
-            if not any(Literal(lit.select, not lit.negated) in term for lit in term)
-        ]
-        if len(kept) > MOST_TERMS:
-            raise SizeError(
-                f"a selector is a disjoint union of {len(kept)} or more conjunctions; the limit is "
-                f"{MOST_TERMS}"
-            )
-        return kept
-
-    return union(selector, False)
-
-
-def _is_strict_chain(rows: Flags) -> bool:
-    """Whether rows of a square table are nested, the larger of two with the place of one of them.
-
-    It must have the place of one of the two that the smaller has not.
-    """
-    order = np.argsort(rows.sum(1), kind="stable")
-    sorted_rows = rows[order]
-    if (sorted_rows[:-1] & ~sorted_rows[1:]).any():
-        return False
-    here = sorted_rows[:, order]
-    itself = np.diagonal(here)
-    strict = (here.T & ~itself[:, None]) | (itself[None, :] & ~here)
-    return bool((strict | ~np.triu(np.ones(strict.shape, bool), 1)).all())
-
-
-def _merged(sets: Flags, cells: Integers) -> tuple[Flags, Integers]:
-    """Return the different sets, and the cells' numbers of them."""
-    used, cells = np.unique(cells, return_inverse=True)
-    sets = sets[used]
-    _, first, back = np.unique(
-        np.packbits(sets, axis=1), axis=0, return_index=True, return_inverse=True
-    )
-    return sets[first], back.ravel()[cells.ravel()]
-
-
-def _means(members: list[list[int]], row: list[int], scale: int, name: str) -> set[Value]:
-    """Return every mean of numbers of which some are selected for certain and some perhaps.
-
-    For every count of selected numbers, the sums are the bits of an integer, above the least sum.
-    """
-    count, low, high = len(members), max(row[-2], 1), row[-1]
-    chosen = [members[k] for k in range(count) if row[k] or row[count + k]]
-    if not chosen or high == 0:
-        return set()
-    least = min(map(min, chosen))
-    sums = {0: 1}
-    for k in range(count):
-        shifts = [v - least for v in members[k]]
-        for turn in range(row[k] + row[count + k]):
-            grown: dict[int, int] = {} if turn < row[k] else dict(sums)
-            for c, bits in sums.items():
-                if c < high:
-                    more = reduce(lambda a, b: a | b, (bits << s for s in shifts))
-                    grown[c + 1] = grown.get(c + 1, 0) | more
-            sums = grown
-        if sum(bits.bit_count() for bits in sums.values()) > MOST_SUMS:
-            raise SizeError(
-                f"{name}: more than {MOST_SUMS:,} different sums of selected numbers; use a smaller "
-                "max_length, or average numbers with fewer different values"
-            )
-    found: set[Value] = set()
-    for c, bits in sums.items():
-        if c < low:
-            continue
-        at = 0
-        while bits:
-            step = (bits & -bits).bit_length() - 1
-            at, bits = at + step, bits >> step
-            mean = Fraction(at + c * least, c * scale)
-            found.add(int(mean) if mean.denominator == 1 else mean)
-            bits &= ~1
-    return found
-
-
-__all__ = ["AmbiguityError", "Analysis", "Knowledge", "Literal", "compared", "disjoint", "selects_of"]

@@ -45,8 +45,8 @@ class Register:
     term: int | None
     directions: tuple[int, ...]
     steps: Matrix
-    """A row per value of the node, in order: by how much its code differs from that of the value before,
-    the first from zero. Where there is a beginning token, a last row has what it holds there.
+    """A row per value of the node, in order: by how much its code differs from that of the value
+    before, the first from zero. Where there is a beginning token, a last row has what it holds there.
     """
 
 

@@ -106,8 +106,8 @@ def check_stored_size(blueprint: ProgramBlueprint, memory_limit: int) -> None:
     size = sum(FLOAT * m.rows * m.columns for m in matrices)
     if size > memory_limit:
         raise SizeError(
-            f"the weights take {size / 2**30:,.1f} GiB; the limit is {memory_limit / 2**30:.1f} GiB. If "
-            "this is your own model, raise memory_limit="
+            f"the weights take {size / 2**30:,.1f} GiB; the limit is {memory_limit / 2**30:.1f} GiB. "
+            "If this is your own model, raise memory_limit="
         )
 
 

@@ -112,7 +112,9 @@ class _Reader:
                 computed = ", ".join(self._names(rows))
                 name = f"layer {at}, units: {computed}"
                 edges += self._edges(layer.feed_forward.w1, units, name, "input")
-                components.append(self._component(name, "units", at, None, tuple(units), rows, None))
+                components.append(
+                    self._component(name, "units", at, None, tuple(units), rows, None)
+                )
             components += self._written(components)
         readout = self.blueprint.readout
         edges += self._edges(readout, range(readout.rows), "output", "output")

@@ -75,7 +75,8 @@ class RASPExpr:
 
     def annotated(self, **annotations: Any) -> Self:
         """Return the expression with annotations."""
-        return annotate(self, **annotations)
+        new: Self = annotate(self, **annotations)
+        return new
 
     def __call__(self, xs: Sequence[Value]) -> Any:
         """Run the expression on a sequence of tokens."""
@@ -474,8 +475,8 @@ class _Evaluation:
             return [[not v for v in row] for row in at(e.inner)]
         if isinstance(e, SelectorAnd | SelectorOr):
             join = all if isinstance(e, SelectorAnd) else any
-            rows = zip(at(e.fst), at(e.snd), strict=True)
-            return [[join(pair) for pair in zip(*both, strict=True)] for both in rows]
+            both = zip(at(e.fst), at(e.snd), strict=True)
+            return [[join(pair) for pair in zip(*rows, strict=True)] for rows in both]
         if isinstance(e, SelectorWidth):
             return [sum(row) for row in self._masked(at(e.selector))]
         if isinstance(e, Aggregate):

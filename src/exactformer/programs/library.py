@@ -56,7 +56,8 @@ def make_hist() -> SOp:
 def make_frac_prevs(bools: SOp) -> SOp:
     """The fraction of tokens up to here, this one included, of which a condition holds."""
     prevs = Select(indices, indices, LEQ).named("so far")
-    return numerical(Aggregate(prevs, bools, default=0)).named("frac_prevs")
+    found: SOp = numerical(Aggregate(prevs, bools, default=0))
+    return found.named("frac_prevs")
 
 
 def shift_by(offset: int, /, sop: SOp = tokens) -> SOp:
@@ -83,7 +84,8 @@ def make_pair_balance(sop: SOp, open_token: Value, close_token: Value) -> SOp:
     """The fraction of opening tokens so far less that of closing ones."""
     opens = make_frac_prevs((sop == open_token).named("opening")).named("opens")
     closes = make_frac_prevs((sop == close_token).named("closing")).named("closes")
-    return numerical(LinearSequenceMap(opens, closes, 1, -1)).named("pair_balance")
+    found: SOp = numerical(LinearSequenceMap(opens, closes, 1, -1))
+    return found.named("pair_balance")
 
 
 def make_shuffle_dyck(pairs: Sequence[Sequence[Value]]) -> SOp:
@@ -130,7 +132,9 @@ def make_sort_freq(max_seq_len: int | None = None) -> SOp:
 def make_most_frequent() -> SOp:
     """The token that occurs most often, at every position; of several, the one that comes first."""
     rank = SelectorWidth(_before((-1 * make_hist()).named("rarity"))).named("rank")
-    return Aggregate(Select(rank, indices * 0, EQ).named("rank == 0"), tokens).named("most_frequent")
+    return Aggregate(Select(rank, indices * 0, EQ).named("rank == 0"), tokens).named(
+        "most_frequent"
+    )
 
 
 def make_count(sop: SOp, token: Value) -> SOp:
@@ -150,18 +154,17 @@ def make_nary_sequencemap(f: Callable[..., Value], *sops: SOp) -> SOp:
     """A function of several expressions, position by position."""
     joined, *others = sops
     for sop in others:
-        joined = SequenceMap(
-            lambda x, y: (*x, y) if isinstance(x, tuple) else (x, y), joined, sop
-        )
+        joined = SequenceMap(lambda x, y: (*x, y) if isinstance(x, tuple) else (x, y), joined, sop)
     return Map(lambda values: f(*values), joined)
 
 
 def make_induction() -> SOp:
     """What followed the last earlier occurrence of the token; None at a token's first occurrence.
 
-    Compile it with ``causal=True``, and run it with ``rasp.evaluate(…, causal=True)``. A first head moves the token before each position there. Among the
-    positions that follow the same token, each counts how many there are up to it: its rank. A position
-    counts how many positions follow its own token, and takes the token of the one with that rank.
+    Compile it with ``causal=True``, and run it with ``rasp.evaluate(…, causal=True)``. A first head
+    moves the token before each position there. Among the positions that follow the same token, each
+    counts how many there are up to it: its rank. A position counts how many positions follow its own
+    token, and takes the token of the one with that rank.
     """
     previous = shift_by(1).named("previous token")
     follows = Select(previous, tokens, EQ).named("previous token == token")
@@ -187,13 +190,15 @@ def make_addition(digits: int = 3, base: int = 10) -> SOp:
     other = Select(indices, indices + digits, EQ).named("the other number")
     second = Aggregate(other, tokens, default=0).named("second digit")
     total = (first + second).named("digit sum")
-    carries = Map(
+    carries: SOp = Map(
         lambda s: "generate" if s >= base else "propagate" if s == base - 1 else "kill", total
     ).named("carry, round 0")
     reach = 1
     while reach < digits:
         lower = _shifted(carries, reach, "kill").named(f"carry {reach} lower")
-        carries = SequenceMap(lambda own, below: below if own == "propagate" else own, carries, lower)
+        carries = SequenceMap(
+            lambda own, below: below if own == "propagate" else own, carries, lower
+        )
         carries = carries.named(f"carry, reaching {2 * reach} digits")
         reach *= 2
     carried = _shifted(carries, 1, "kill").named("carry in")

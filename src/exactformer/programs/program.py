@@ -289,7 +289,9 @@ def _check_selector(program: Program, selector: int, node: int) -> None:
     found = program.selectors[selector]
     if isinstance(found, SelectNode):
         if not (found.keys < node and found.queries < node):
-            raise InputError(f"a selector of node {node} refers to one that does not come before it")
+            raise InputError(
+                f"a selector of node {node} refers to one that does not come before it"
+            )
         return
     for part in ("first", "second", "inner"):
         if hasattr(found, part):

@@ -2,8 +2,8 @@
 
 Four things are rewritten on the way, none of which changes a value. The length is the width of the
 selector of everything. A function of a function of a node stays a function of that node. A constant
-selector is a table of positions. An aggregate over a selector that is not a conjunction selects by pairs
-of keys and pairs of queries instead.
+selector is a table of positions. An aggregate over a selector that is not a conjunction selects by
+pairs of keys and pairs of queries instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from exactformer.core.matrix import Matrix
 from exactformer.errors import InputError, SizeError
 from exactformer.programs import language as rasp
-from exactformer.programs.analysis import MOST_PAIRS, AmbiguityError, Analysis, Flags, selects_of
+from exactformer.programs.analysis import MOST_PAIRS, AmbiguityError, Analysis
 from exactformer.programs.program import (
     AggregateNode,
     AndNode,
@@ -34,6 +34,8 @@ from exactformer.programs.program import (
     TokensNode,
     WidthNode,
 )
+from exactformer.programs.selectors import selects_of
+from exactformer.programs.sets import Flags
 from exactformer.programs.values import Value, canonical, in_order, spelled
 
 LONGEST = 4096
@@ -159,7 +161,9 @@ class _Tabulation:
         if isinstance(e, rasp.LengthType):
             if self.analysis.causal:
                 raise InputError(rasp.CAUSAL_LENGTH)
-            everything = self._select(self.tokens, self.tokens, rasp.Comparison.TRUE, "everything", e)
+            everything = self._select(
+                self.tokens, self.tokens, rasp.Comparison.TRUE, "everything", e
+            )
             return self._node(("width", everything), lambda: WidthNode(everything), "length")
         if isinstance(e, rasp.Full):
             number = self.number(e.fill)
@@ -205,9 +209,7 @@ class _Tabulation:
             table[self.number(x), self.number(y)] = 1 + self.number(output)
         return self._table(first, second, table, name)
 
-    def _table(
-        self, first: int, second: int, table: dict[tuple[int, int], int], name: str
-    ) -> int:
+    def _table(self, first: int, second: int, table: dict[tuple[int, int], int], name: str) -> int:
         key = ("pair", first, second, frozenset(table.items()))
         make = lambda: PairNode(first, second, Matrix.of(self.size, self.size, table))  # noqa: E731
         return self._node(key, make, name)
@@ -250,10 +252,14 @@ class _Tabulation:
         e: rasp.RASPExpr,
     ) -> int:
         if isinstance(predicate, rasp.Comparison):
-            return self._add(SelectNode(keys, queries, predicate.value, Matrix(0, 0, {}), False), name)
+            return self._add(
+                SelectNode(keys, queries, predicate.value, Matrix(0, 0, {}), False), name
+            )
         a, b = self.analysis.universe(keys), self.analysis.universe(queries)
         self._check_pairs(len(a), len(b), name, MOST_PAIRS // 30)
-        accepted = np.array([[bool(rasp.call(e, predicate, k, q)) for q in b] for k in a], dtype=bool)
+        accepted = np.array(
+            [[bool(rasp.call(e, predicate, k, q)) for q in b] for k in a], dtype=bool
+        )
         return self._listed(keys, queries, accepted, name)
 
     def _listed(self, keys: int, queries: int, accepted: Flags, name: str) -> int:
@@ -304,11 +310,13 @@ class _Tabulation:
     def _tuple(self, nodes: Sequence[int], name: str) -> tuple[int, list[tuple[int, ...]]]:
         """Return a node with tuples of values, and, for each, the places of its parts."""
         node = nodes[0]
+        parts: dict[Value, tuple[int, ...]]
         parts = {v: (k,) for k, v in enumerate(self.analysis.universe(node))}
         for other in nodes[1:]:
             a, b = self.analysis.universe(node), self.analysis.universe(other)
             self._check_pairs(len(a), len(b), name, MOST_PAIRS // 30)
-            table, grown = {}, {}
+            table: dict[tuple[int, int], int] = {}
+            grown: dict[Value, tuple[int, ...]] = {}
             for i, j in np.argwhere(self.analysis.joint(node, other)).tolist():
                 value = (a[i], b[j])
                 table[self.number(a[i]), self.number(b[j])] = 1 + self.number(value)

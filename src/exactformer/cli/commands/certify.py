@@ -17,7 +17,8 @@ def certify(
         str | None,
         typer.Argument(
             metavar="[EXPR]",
-            help="The polynomial that the model must compute; the one its file names if absent.",
+            help="The polynomial that the model must compute, or the program by its name; what its "
+            "file names if absent.",
         ),
     ] = None,
     variables: Annotated[
@@ -28,10 +29,11 @@ def certify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Prove from scratch what a saved model computes: a polynomial, a sequence map or a coupling.
+    """Prove from scratch what a saved model computes: a polynomial, a map, a program or a coupling.
 
-    Nothing in the file of a polynomial or a sequence map is believed: if one weight is off by
-    anything at all, this leaves with 1 and names it. The file of a coupling holds no functions: its
+    Nothing in the file of a polynomial or a sequence map is believed: if one weight is off by anything
+    at all, this leaves with 1 and names it. Nor is anything in that of a program, which is proven for
+    every input from its weights. The file of a coupling holds no functions: its
     bound is checked against the weights, and remains numerical and stated by the file.
     """
     from exactformer.cli.support.descriptions import NAMES, read_blueprint
@@ -42,14 +44,21 @@ def certify(
 
     family = family_of(file)
     options: dict[str, Any] = {}
+    wanted: Any = None
     if family == "polynomials":
         options["variables"] = names(variables)
+    elif family == "programs" and variables is None:
+        from exactformer.programs.library import program_named
+
+        wanted = None if expression is None else program_named(expression.strip())
     elif expression is not None or variables is not None:
         raise InputError(
             f"{file} holds a {NAMES[family]} model, which is not compared with an expression; leave "
             "EXPR and --variables out"
         )
-    target = None if expression is None else expression.strip()
+    target: Any = None if expression is None else expression.strip()
+    if family == "programs":
+        target = wanted
     certificate = prove(file, target, **options)
     if as_json:
         print_json({"file": str(file), "certificate": certificate.to_dict()})

@@ -126,6 +126,11 @@ def _trace(model: Any, family: str, at: str) -> Trace:
 
     if not hasattr(model, "trace"):
         raise InputError(f"--at: a {NAMES[family]} model has no trace; exactformer predict runs it")
+    if family == "programs":
+        from exactformer.cli.support.tokens import tokens_of
+
+        found: Trace = model.trace(model.encode(tokens_of(at, model.vocabulary)))
+        return found
     if family == "sequences":
         trace: Trace = model.trace(sequence_at(at, model.blueprint.tokens, model.blueprint.dim))
     else:

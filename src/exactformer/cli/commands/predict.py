@@ -19,7 +19,7 @@ from exactformer.cli.support.options import (
     out_file,
 )
 from exactformer.cli.support.output import console, print_json
-from exactformer.errors import OutsideDomainError
+from exactformer.errors import InputError, OutsideDomainError
 
 if TYPE_CHECKING:
     from exactformer.cli.support.points import Batch, Points
@@ -57,7 +57,8 @@ def predict(
     """Evaluate a saved model, proven anew on loading, at the rows of a file or a pipe.
 
     A row of a polynomial's table is a point. A row for a sequence map or a coupling is a sequence:
-    tokens times dimension numbers, token after token, and so is a row of the output.
+    tokens times dimension numbers, token after token, and so is a row of the output. A line for a
+    program is a sequence of its tokens, with commas or one character each; so are the values.
 
     A CSV header may name the columns in any order (the variables; for sequences token 1, token 2, …,
     or token 1.1, token 1.2, …). The output has a header if the input has one, for sequences always.
@@ -66,7 +67,14 @@ def predict(
     """
     from exactformer.cli.support.points import open_points
     from exactformer.cli.support.rows import open_model
+    from exactformer.core.loading import family_of
 
+    if family_of(file) == "programs":
+        if outside != "raise":
+            raise InputError(f"--outside {outside}: a program has no value outside its vocabulary")
+        limit = in_bytes(memory_limit)
+        _decode(file, _not_dash(points), _not_dash(out), dtype, executor, limit, as_json)
+        return
     function = open_model(file, dtype, executor, outside, in_bytes(memory_limit))
     source, target = _not_dash(points), _not_dash(out)
     if source is None and sys.stdin.isatty():
@@ -78,6 +86,37 @@ def predict(
         print_json(summary, target)
     elif target is not None:
         _show(summary, target, function)
+
+
+def _decode(
+    file: Path,
+    source: Path | None,
+    out: Path | None,
+    dtype: str,
+    executor: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Run a program on every line, a sequence of tokens, and write lines of values."""
+    from exactformer.cli.support.options import torch_dtype
+    from exactformer.cli.support.tokens import lines_of, shown, tokens_of
+    from exactformer.programs.check import load_program_model
+
+    model = load_program_model(
+        file, dtype=torch_dtype(dtype), executor=executor, memory_limit=limit
+    )
+    rows = [tokens_of(line, model.vocabulary) for line in lines_of(source)]
+    values = [model.decode([row])[0] for row in rows]
+    lines = [",".join(map(shown, row)) for row in values]
+    if out is not None:
+        out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    if as_json:
+        kept = {} if out is not None else {"values": [[shown(v) for v in row] for row in values]}
+        print_json({"sequences": len(rows), "outside": 0, "dtype": dtype, **kept}, out)
+    elif out is None:
+        typer.echo("\n".join(lines))
+    else:
+        console().print(f"{len(rows):,} sequences in {out}.")
 
 
 def _not_dash(path: Path | None) -> Path | None:

@@ -11,9 +11,15 @@ if TYPE_CHECKING:
     from exactformer.core.certificate import Certificate
     from exactformer.couplings.blueprint import CouplingBlueprint
     from exactformer.polynomials.blueprint import Blueprint
+    from exactformer.programs.blueprint import ProgramBlueprint
     from exactformer.sequences.blueprint import SequenceBlueprint
 
-NAMES = {"polynomials": "polynomial", "sequences": "sequence", "couplings": "coupling"}
+NAMES = {
+    "polynomials": "polynomial",
+    "sequences": "sequence",
+    "couplings": "coupling",
+    "programs": "program",
+}
 """What a model of a family is called."""
 
 
@@ -28,6 +34,10 @@ def read_blueprint(file: Path) -> Any:
         from exactformer.couplings.files import load_coupling
 
         return load_coupling(file)
+    if family == "programs":
+        from exactformer.programs.files import load_program
+
+        return load_program(file)[0]
     from exactformer.polynomials.files import load_blueprint
 
     return load_blueprint(file)
@@ -38,6 +48,8 @@ def model_facts(blueprint: Any) -> dict[str, Any]:
     family = family_of(blueprint)
     if family == "sequences":
         return _sequence_data(blueprint)
+    if family == "programs":
+        return _program_data(blueprint)
     return _coupling_data(blueprint) if family == "couplings" else _polynomial_data(blueprint)
 
 
@@ -46,6 +58,8 @@ def rows_of(blueprint: Any, certificate: Certificate | None = None) -> dict[str,
     family = family_of(blueprint)
     if family == "sequences":
         return _sequence_rows(blueprint)
+    if family == "programs":
+        return _program_rows(blueprint)
     return (
         _coupling_rows(blueprint)
         if family == "couplings"
@@ -165,6 +179,31 @@ def _coupling_rows(blueprint: CouplingBlueprint) -> dict[str, str]:
         "f̂": _widths(1, *counts.hidden, counts.features),
         "F̂": _widths(blueprint.value_dim, *counts.outer_hidden, 1),
         "weights": f"{counts.weights:,} values at knots; all else follows from the knots",
+    }
+
+
+def _program_data(blueprint: ProgramBlueprint) -> dict[str, Any]:
+    return {
+        "tokens": blueprint.max_length,
+        "vocabulary": blueprint.tokens.rows - blueprint.beginning,
+        "causal": blueprint.causal,
+        "beginning": blueprint.beginning,
+        "selection": str(blueprint.selection.rule),
+        "sizes": blueprint.sizes,
+        "dimensions": list(blueprint.dimensions),
+    }
+
+
+def _program_rows(blueprint: ProgramBlueprint) -> dict[str, str]:
+    sizes = blueprint.sizes
+    order = "causal" if blueprint.causal else "every position sees all"
+    begins = "with" if blueprint.beginning else "without"
+    return {
+        "inputs": f"1 to {counted(blueprint.max_length, 'token')} of "
+        f"{blueprint.tokens.rows - blueprint.beginning}, {order}, {begins} a beginning token",
+        "transformer": f"{counted(sizes['layers'], 'layer')} of width {sizes['width']}, at most "
+        f"{counted(sizes['heads'], 'head')} and {counted(sizes['hidden'], 'ReLU')} each; "
+        f"{blueprint.selection.rule}",
     }
 
 

@@ -1,20 +1,21 @@
 """From a tabulated program to a blueprint, each node as early as its parts allow.
 
-*Free.* A function of one node is another way to read its code. A linear map of numbers is a functional.
+*Free.* A function of one node is another way to read its code. A linear map of numbers is a
+functional.
 
-*Selectors.* A conjunction of literals has scores λ Σ (P − 1), which is 0 where all hold and at most −λ
-where one does not. The beginning token scores 0 for widths, −λ/2 where nothing may be selected, else −λ,
-and selects itself only.
+*Selectors.* A conjunction of literals has scores λ Σ (P − 1), which is 0 where all hold and at most
+−λ where one does not. The beginning token scores 0 for widths, −λ/2 where nothing may be selected,
+else −λ, and selects itself only.
 
-*Aggregates.* The value of the beginning token is the default. A shared value is moved: one direction
-per value. A mean is one number.
+*Aggregates.* The value of the beginning token is the default. A shared value is moved: one
+direction per value. A mean is one number.
 
 *Widths.* Position i reads 1 at the beginning token: 1/(w + 1). ReLUs make bits [w ≤ k] of it.
 
 *Numbers* become values by bits [z > t], two ReLUs each: relu(Lz − a) − relu(Lz − a − 1).
 
-*Pairs* of values have one ReLU for each combination that matters: relu([x = a] + [y in B] − 1), or two
-with more room where a code comes straight from a head.
+*Pairs* of values have one ReLU for each combination that matters: relu([x = a] + [y in B] − 1), or
+two with more room where a code comes straight from a head.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from math import lcm
 
 import numpy as np
 
 from exactformer.core.layers import Rule, Selection
 from exactformer.errors import InputError
-from exactformer.programs.analysis import Analysis, Flags, Literal
+from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.constructions.stream import Reading, Stream, Weights, added, scaled
 from exactformer.programs.program import (
@@ -42,6 +44,8 @@ from exactformer.programs.program import (
     TokensNode,
     WidthNode,
 )
+from exactformer.programs.selectors import Literal
+from exactformer.programs.sets import Flags
 from exactformer.programs.values import Value, is_number
 
 _HALF = Fraction(1, 2)
@@ -140,8 +144,9 @@ class _Plan:
         root = known.root
         node = analysis.nodes[root]
         if self.is_number(root):
+            reading = self._as_number(root)
             values = [Fraction(v) for v in analysis.universe(root)]
-            return self._decoded(number, self._as_number(root), values, known.image.tolist())
+            return self._decoded(number, reading, values, known.image.tolist())
         if root != number:
             return self._image(number, self.indicators(root))
         if isinstance(node, TokensNode | IndicesNode):
@@ -293,10 +298,7 @@ class _Plan:
             return parts[0][0]
         totals = [
             added(
-                *(
-                    scaled(weights, v)
-                    for weights, v in zip(reading.weights, universe, strict=True)
-                )
+                *(scaled(weights, v) for weights, v in zip(reading.weights, universe, strict=True))
             )
             for reading, universe in parts
         ]
@@ -343,9 +345,7 @@ class _Plan:
         scale = lcm(*(w.denominator for w in reading.weights[0].values()))
         order = sorted((scale * z, out) for z, out in zip(points, outputs, strict=True))
         changes = [
-            (low, high, out)
-            for (low, before), (high, out) in zip(order, order[1:], strict=False)
-            if before != out
+            (low, high, out) for (low, before), (high, out) in pairwise(order) if before != out
         ]
         time = reading.time + 2 - reading.time % 2
         places = self.stream.directions(
@@ -355,9 +355,7 @@ class _Plan:
         for place, (low, high, _) in zip(places, changes, strict=True):
             slope, offset = _ramp(low, high)
             for shift, sign in ((0, 1), (1, -1)):
-                self.stream.unit(
-                    time, scaled(z, slope), -offset - shift, {place: Fraction(sign)}
-                )
+                self.stream.unit(time, scaled(z, slope), -offset - shift, {place: Fraction(sign)})
         # The bits before and after every stretch of equal values.
         edges = [self._one, *({place: Fraction(1)} for place in places), {}]
         stretches = [order[0][1], *(out for _, _, out in changes)]
@@ -366,9 +364,14 @@ class _Plan:
             weights[out] = added(weights[out], edges[k], scaled(edges[k + 1], -1))
         if len(set(stretches)) == len(stretches):
             level = {out: k for k, out in enumerate(stretches)}
-            self.stream.register_levels(number, term, places, [level[k] for k in range(len(universe))])
+            self.stream.register_levels(
+                number, term, places, [level[k] for k in range(len(universe))]
+            )
         else:  # a value on several stretches: the bits code the root
-            root, starts = self.analysis.known[number].root, [high / scale for _, high, _ in changes]
+            root, starts = (
+                self.analysis.known[number].root,
+                [high / scale for _, high, _ in changes],
+            )
             levels = [bisect_right(starts, v) for v in map(Fraction, self.analysis.universe(root))]
             self.stream.register_levels(root, None, places, levels)
         means = sum(d in self._means for d in z)
@@ -412,7 +415,9 @@ class _Plan:
                 self.stream.unit(time, scaled(both, 2), Fraction(-7, 2), scaled(write, -1))
             else:
                 self.stream.unit(time, both, Fraction(-1), write)
-        codes: list[Weights] = [{places[k]: Fraction(1)} if k != rest else {} for k in range(len(universe))]
+        codes: list[Weights] = [
+            {places[k]: Fraction(1)} if k != rest else {} for k in range(len(universe))
+        ]
         self.stream.register(number, None, list(places.values()), codes)
         weights = [dict(code) for code in codes]
         weights[rest] = added(self._one, *(scaled(code, -1) for code in codes))
@@ -421,7 +426,7 @@ class _Plan:
     def _line(
         self, node: PairNode | LinearNode, outputs: dict[tuple[int, int], int], groups: int
     ) -> tuple[Reading, list[Fraction], list[int]] | None:
-        """Return a number that a pair's value is a function of, x + y or x − y, where that is cheaper."""
+        """Return a number that determines a pair's value, x + y or x − y, where that is cheaper."""
         xs, ys = (self.analysis.universe(part) for part in (node.first, node.second))
         if not all(is_number(v) for v in (*xs, *ys)):
             return None
@@ -433,7 +438,7 @@ class _Plan:
                     break
             else:
                 points = sorted(found)
-                changes = sum(found[a] != found[b] for a, b in zip(points, points[1:], strict=False))
+                changes = sum(found[a] != found[b] for a, b in pairwise(points))
                 if 2 * changes >= groups or changes + 1 > len(set(found.values())):
                     return None
                 parts = [self.number(part) for part in (node.first, node.second)]
@@ -456,10 +461,11 @@ class _Plan:
         rows = register.steps.rows - stream.beginning
         steps = {place: v for place, v in register.steps.entries.items() if place[0] < rows}
         stream.register_steps(register.node, register.term, places, rows, steps)
-        found = []
-        for weights in reading.weights:
-            found.append(stream.zeroed({new.get(d, d): v for d, v in weights.items() if d != bos}))
-        return Reading(tuple(found), time)
+        found = (
+            {new.get(d, d): v for d, v in weights.items() if d != bos}
+            for weights in reading.weights
+        )
+        return Reading(tuple(map(stream.zeroed, found)), time)
 
 
 class _Never:
@@ -524,6 +530,6 @@ def _rows_of(
     for k, row in enumerate(different):
         if not row.any():
             continue
-        other_rows.append(added(*(scaled(others[j], sign) for j in np.flatnonzero(row))))
-        own_rows.append(added(*(own[j] for j in np.flatnonzero(back == k))))
+        other_rows.append(added(*(scaled(others[j], sign) for j in np.flatnonzero(row).tolist())))
+        own_rows.append(added(*(own[j] for j in np.flatnonzero(back == k).tolist())))
     return other_rows, own_rows

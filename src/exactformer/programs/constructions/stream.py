@@ -30,7 +30,7 @@ class Reading:
     weights: tuple[Weights, ...]
     time: int
     rough: tuple[int, ...] = ()
-    """Directions that are right up to a small error only: straight from a head, or from several means."""
+    """Directions that are right up to a small error only: from a head, or from several means."""
     moved: bool = False
     """Whether they come straight from a head."""
 
@@ -129,10 +129,14 @@ class Stream:
         found = {k: v for k, v in weights.items() if v}
         if not self.beginning:
             return found
-        here = sum((v * self.at_beginning.get(k, Fraction(0)) for k, v in found.items()), Fraction(0))
+        here = sum(
+            (v * self.at_beginning.get(k, Fraction(0)) for k, v in found.items()), Fraction(0)
+        )
         return added(found, {self.bos: -here})
 
-    def head(self, key: object, time: int, queries: list[Weights], keys: list[Weights]) -> HeadDraft:
+    def head(
+        self, key: object, time: int, queries: list[Weights], keys: list[Weights]
+    ) -> HeadDraft:
         """Return the head with these scores in the layer of a time; the same one where there is one."""
         layer = self.heads.setdefault((time - 1) // 2, {})
         if key not in layer:

@@ -1,17 +1,18 @@
 """Arithmetic of a proof, and arithmetic that it is about.
 
-Tables of a proof are float64. A product of two of them is exact where all entries are multiples of powers
-of two and no partial sum has more than 53 bits; otherwise an error bound comes with it. Bounds are sums of
-non-negative numbers, of fewer than 2³⁰ terms, whose rounding :func:`up` covers.
+Tables of a proof are float64. A product of two of them is exact where all entries are multiples of
+powers of two and no partial sum has more than 53 bits; otherwise an error bound comes with it.
+Bounds are sums of non-negative numbers, of fewer than 2³⁰ terms, whose rounding :func:`up` covers.
 
-What a proof is about is exact arithmetic, or that of a floating-point format with unit u: results are
-rounded to nearest, sums taken in any order, zeros add nothing.
+What a proof is about is exact arithmetic, or that of a floating-point format with unit u: results
+are rounded to nearest, sums taken in any order, zeros add nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ class Arithmetic:
         """What it is called in messages."""
         return "exact arithmetic" if self.format is None else self.format.name
 
-    def gamma(self, roundings: float | Array) -> Array:
+    def gamma(self, roundings: Any) -> Array:
         """Return γ_k = ku/(1 − ku): what k roundings can lose of a number; 0 in exact arithmetic."""
         k = np.asarray(roundings, dtype=np.float64)
         if self.format is None:
@@ -100,9 +101,9 @@ class Arithmetic:
         return nearest, 0.0 if exact else abs(nearest) * 2 * _UNIT + 5e-324
 
 
-def up(bound: Array) -> Array:
+def up(bound: Any) -> Array:
     """Return a bound that covers the rounding of what it was computed from."""
-    return np.asarray(bound) * _UP
+    return np.asarray(np.asarray(bound, dtype=np.float64) * _UP)
 
 
 def centres(matrix: Matrix) -> tuple[Array, Array]:
@@ -118,7 +119,9 @@ def lowest_bits(array: Array) -> Exponents:
     """
     mantissa, exponent = np.frexp(array)
     whole = (np.abs(mantissa) * 2.0**53).astype(np.int64)
-    lowest = np.log2((whole & -whole).astype(np.float64), where=whole > 0, out=np.zeros(whole.shape))
+    lowest = np.log2(
+        (whole & -whole).astype(np.float64), where=whole > 0, out=np.zeros(whole.shape)
+    )
     return np.where(whole > 0, exponent.astype(np.int64) - 53 + lowest.astype(np.int64), NEVER)
 
 

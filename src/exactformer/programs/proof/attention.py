@@ -1,54 +1,31 @@
 """Registers that attention heads write.
 
-A head is proven against the conjunction of literals of the selector that its node names. For every pair
-of roots that queries and keys read, a table has the scores of all pairs of values. Pairs that the
-literals accept must share a score (per query), others must be lower. Then, for any input,
-
-    selected keys score t ± δ,    others at most t − g + δ,    the beginning token t + [β₀, β₁],
-
-with t a function of the query. Softmax gives what is not selected a mass of at most
-μ = (N − w)/w · exp(−g + 2δ), and, within the selected, differs from uniform weights by at most tanh(δ/2)
-in total variation; a hard maximum gives it none where g > 2δ, and uniform weights where δ = 0.
+A head is proven against the conjunction of literals of the selector that its node names. With δ, g
+and β as in :mod:`exactformer.programs.proof.scores`, softmax gives what is not selected a mass of
+at most μ = (N − w)/w · exp(−g + 2δ), and, within the selected, differs from uniform weights by at
+most tanh(δ/2) in total variation; a hard maximum gives it none where g > 2δ, and uniform weights
+where δ = 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from exactformer.core.layers import Rule
-from exactformer.errors import CertificationError, SizeError
-from exactformer.programs.analysis import Flags, Integers, Literal
+from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProjectedHead
-from exactformer.programs.program import AggregateNode, SelectNode, WidthNode
+from exactformer.programs.program import AggregateNode, WidthNode
 from exactformer.programs.proof.arithmetic import Array, times, up
 from exactformer.programs.proof.cases import cases_of
-from exactformer.programs.proof.state import Read, Reading, Root, State
+from exactformer.programs.proof.scores import HeadScores, Scores, parts_of
+from exactformer.programs.proof.state import Reading, State
+from exactformer.programs.sets import Flags, Integers
 from exactformer.programs.values import Value, is_number
 
-
-MOST_SCORES = 40_000_000
-"""Scores of one table."""
 Code = Callable[[Sequence[Value], Integers], tuple[Array, Flags]]
 """From values, and places in them, to codes, and which of these there are."""
-
-
-@dataclass(frozen=True)
-class Scores:
-    """How scores of a head lie, for every input, relative to that of selected keys."""
-
-    spread: float
-    """δ."""
-    gap: float
-    """g; infinite where everything is selected."""
-    lowest: float
-    """β₀: the beginning token's score, at least."""
-    highest: float
-    """β₁: at most."""
-    own: float
-    """By how much the beginning token prefers itself."""
 
 
 Proven = tuple[int, Array, Array]
@@ -57,8 +34,7 @@ Proven = tuple[int, Array, Array]
 
 def prove_head(state: State, head: ProjectedHead, registers: Sequence[int]) -> list[Proven]:
     """Return what is proven of the registers that a head writes."""
-    queries, keys = state.read(head.query), state.read(head.key)
-    return [(n, *_Written(state, head, n).prove(queries, keys)) for n in registers]
+    return [(number, *_Written(state, head, number).prove()) for number in registers]
 
 
 class _Written:
@@ -75,240 +51,21 @@ class _Written:
         ):
             raise CertificationError("heads of a program select by a hard maximum or by softmax")
 
-    def prove(self, queries: Reading, keys: Reading) -> tuple[Array, Array]:
+    def prove(self) -> tuple[Array, Array]:
         """Return the codes that the register holds, and radii."""
         node = None if self.register.node is None else self.analysis.nodes[self.register.node]
+        head = HeadScores(self.state, self.head, self.state.name(self.number))
         if isinstance(node, WidthNode) and self.register.term is not None:
             literals = self.analysis.terms(node.selector)[self.register.term]
-            return self._width(node, self._scores(literals, queries, keys))
+            return self._width(node, head.scores(literals))
         if isinstance(node, AggregateNode) and self.register.term is None:
             conjunction = self.analysis.conjunction(node.selector)
             if conjunction is not None:
-                return self._aggregate(node, self._scores(conjunction, queries, keys))
+                return self._aggregate(node, head.scores(conjunction))
         raise self._refusal("a head writes it, and it is neither an aggregate nor a width")
 
     def _refusal(self, why: str) -> CertificationError:
         return CertificationError(f"{self.state.name(self.number)}: {why}")
-
-    # Scores
-
-    def _scores(self, literals: Sequence[Literal], queries: Reading, keys: Reading) -> Scores:
-        accepted = self._accepted(literals)
-        rounding = self._score_rounding(queries, keys)
-        spread, gap, own = rounding, np.inf, 0.0
-        refused = {query: ~accepts[:, 0] for (query, key), accepts in accepted.items() if key is None}
-        beginning: dict[tuple[Root, ...], tuple[Array, Array]] = {}
-        roots = {part.root for part in keys.parts} | {key for _, key in accepted}
-        for key in sorted(roots, key=repr):
-            for over, table, error, accepts in self._tables(key, accepted, queries, keys):
-                never = refused.get(over[0]) if len(over) == 1 else None
-                if key is None:  # alike for all keys: nothing is told apart
-                    top, away, room = table[:, 0], float(error.max()), np.inf
-                else:
-                    top, away, room = self._levels(table, error, accepts, never)
-                spread, gap = spread + away, min(gap, room)
-                known, loss = beginning.get(over, (np.zeros(len(top)), np.zeros(len(top))))
-                beginning[over] = known - top, loss + 2.0**-50 * (np.abs(top) + np.abs(known)) * (
-                    error.max(1) > 0
-                )
-        if keys.beginning is not None and queries.beginning is not None:
-            for part in queries.parts:
-                found, error = self._table(part, keys.beginning, part.root, None)
-                over = () if part.root is None else (part.root,)
-                known, loss = beginning.get(over, (np.zeros(len(found)), np.zeros(len(found))))
-                beginning[over] = known + found[:, 0], loss + error[:, 0]
-            own = self._prefers_itself(queries.beginning, keys) - 2 * rounding
-        low = high = 0.0
-        for over, (centre, away) in beginning.items():
-            if len(over) == 1 and over[0] in refused:
-                centre, room = self._refusing(centre, away, refused[over[0]])
-                gap = min(gap, room)
-            low, high = low + float((centre - away).min()), high + float((centre + away).max())
-        if any((query,) not in beginning for query in refused):
-            raise self._refusal("its head does not score selected positions above all others")
-        return Scores(
-            float(up(np.float64(spread))), gap, low - rounding, high + rounding, own
-        )
-
-    def _refusing(self, centre: Array, away: Array, refused: Flags) -> tuple[Array, float]:
-        """Return the beginning token's scores with those of queries that select nothing as for others.
-
-        For such a query no key is selected, and how far keys are below may be counted from anywhere.
-        """
-        others = ~refused
-        usual = float(centre[others].max()) if others.any() else 0.0
-        room = float((centre - away - usual)[refused].min()) if refused.any() else np.inf
-        if not room > 0:
-            raise self._refusal("a query that selects nothing scores some key too high")
-        return np.where(refused, usual, centre), room
-
-    def _tables(
-        self, key: Root, accepted: Mapping[tuple[Root, Root], Flags], queries: Reading, keys: Reading
-    ) -> Iterator[tuple[tuple[Root, ...], Array, Array, Flags]]:
-        """Yield tables that add up to the scores of a key's values, and which pairs are accepted.
-
-        What queries read everywhere alike is part of the code of some root, as the bit that is always
-        set is of a number's; it is added to the root's table. Where several roots meet the key, their
-        values are taken together.
-        """
-
-        def table(query: Root) -> tuple[Array, Array, Flags]:
-            found = self._table(queries.part(query), keys.part(key), query, key)
-            return *found, accepted.get((query, key), np.ones(found[0].shape, bool))
-
-        alike = table(None)
-        others = [r for r in {*(p.root for p in queries.parts), *(q for q, _ in accepted)} if r]
-        tables = [(root, table(root)) for root in sorted(others, key=repr)]
-        tables = [t for t in tables if t[1][0].any() or t[1][1].any() or not t[1][2].all()]
-        if not alike[0].any() and not alike[1].any() and bool(alike[2].all()):
-            for root, found in tables:
-                yield (root,), *found
-            return
-        if key is None:
-            yield (), *alike
-            for root, found in tables:
-                yield (root,), *found
-            return
-        joined = alike
-        for root, found in tables:
-            rows = len(joined[0]) * len(found[0])
-            if rows * joined[0].shape[1] > MOST_SCORES:
-                raise SizeError(f"{self.state.name(self.number)}: a head compares {rows:,} queries")
-            first = [np.repeat(part, len(found[0]), axis=0) for part in joined]
-            second = [np.tile(part, (len(joined[0]), 1)) for part in found]
-            joined = (first[0] + second[0], first[1] + second[1], first[2] & second[2])
-        yield tuple(root for root, _ in tables), *joined
-
-    def _accepted(self, literals: Sequence[Literal]) -> dict[tuple[Root, Root], Flags]:
-        """Return which values of query and key the literals accept, by pairs of roots."""
-        found: dict[tuple[Root, Root], Flags] = {}
-        for literal in literals:
-            node = self.analysis.selectors[literal.select]
-            assert isinstance(node, SelectNode)
-            accepts = self.analysis.accepted(literal).T
-            if accepts.all():
-                continue
-            key, query = self.analysis.roots(literal)
-            pair = self._root(query), self._root(key)
-            if (accepts == accepts[:, :1]).all():
-                pair, accepts = (pair[0], None), accepts[:, :1]
-            elif (accepts == accepts[:1]).all():
-                pair, accepts = (None, pair[1]), accepts[:1]
-            found[pair] = found[pair] & accepts if pair in found else accepts
-        return found
-
-    def _root(self, node: int) -> Root:
-        return None if len(self.analysis.universe(node)) == 1 else (node, None)
-
-    def _table(
-        self, query: Read | None, key: Read | None, of_query: Root, of_key: Root
-    ) -> tuple[Array, Array]:
-        """Return the scores of all pairs of values of two roots, and radii."""
-        if query is None or key is None:
-            shape = self.state.values(of_query), self.state.values(of_key)
-            return np.zeros(shape), np.zeros(shape)
-        found, loss = times(query.centre, key.centre.T)
-        error = loss + np.abs(query.centre) @ key.radius.T
-        return found, up(error + query.radius @ (np.abs(key.centre) + key.radius).T)
-
-    def _levels(
-        self, table: Array, error: Array, accepted: Flags, never: Flags | None
-    ) -> tuple[Array, float, float]:
-        """Return the score that accepted pairs share, per query; how far they are from it; the gap.
-
-        Queries that select nothing for another reason have the largest score of any key.
-        """
-        if never is not None and never.any():
-            if never.all():
-                return (table + error).max(1), 0.0, np.inf
-            top, away, gap = self._levels(table[~never], error[~never], accepted[~never], None)
-            levels = (table + error).max(1)
-            levels[~never] = top
-            return levels, away, gap
-        high = np.where(accepted, table + error, -np.inf).max(1)
-        low = np.where(accepted, table - error, np.inf).min(1)
-        other = np.where(accepted, -np.inf, table + error).max(1)
-        some = accepted.any(1)
-        middle = np.where(some, (np.where(some, high, 0) + np.where(some, low, 0)) / 2, 0)
-        away = np.where(some, np.maximum(high - middle, middle - low), 0.0)
-        away = np.where(away > 0, up(away), 0.0)
-        room = np.where(some, middle - other, np.inf)
-        gap = float(room.min())
-        if not some.any() or not gap > 0:
-            raise self._refusal("its head does not score selected positions above all others")
-        if not some.all():
-            # Where a query accepts nothing, any level above all keys will do: that of other queries.
-            level = np.maximum(middle[some].max(), other + (gap if np.isfinite(gap) else 0.0))
-            middle = np.where(some, middle, level)
-            gap = min(gap, float((level - other)[~some].min()))
-            if not gap > 0:
-                raise self._refusal("its head does not score selected positions above all others")
-        return middle, float(away.max()), gap
-
-    def _prefers_itself(self, query: Read, keys: Reading) -> float:
-        if self.state.blueprint.causal:
-            return np.inf
-        assert keys.beginning is not None
-        itself, error = self._table(query, keys.beginning, None, None)
-        others = 0.0
-        for key in keys.parts:
-            scores, away = self._table(query, key, None, key.root)
-            others += float((scores + away).max())
-        return float(itself[0, 0] - error[0, 0]) - others
-
-    def _score_rounding(self, queries: Reading, keys: Reading) -> float:
-        """Return what rounding can change in a score.
-
-        Each row of query and key is a sum of its own, and a score is the sum of their products. Where
-        all of these are exact, nothing is lost.
-        """
-        arithmetic = self.arithmetic
-        if arithmetic.format is None:
-            return 0.0
-        lost, largest, lowest = [], [], []
-        for side in (queries, keys):
-            total, reach = self._sizes(side)
-            bits = np.min([part.lowest for part in self._parts(side)], axis=0, initial=1 << 20)
-            exact = arithmetic.is_exact(total, bits)
-            rounding = arithmetic.gamma(side.terms + 2.0) * total + side.terms * arithmetic.tiny
-            lost.append(np.where(exact, 0.0, up(rounding)))
-            largest.append(reach)
-            lowest.append(bits)
-        products = self._products(queries, keys)
-        used = (largest[0] > 0) & (largest[1] > 0)
-        exact = not lost[0].any() and not lost[1].any()
-        together = (lowest[0] + lowest[1])[used].min(initial=1 << 20)
-        if exact and bool(arithmetic.is_exact(np.array(products), np.array(together, np.int64))):
-            return 0.0
-        rows = lost[0] @ (largest[1] + lost[1]) + largest[0] @ lost[1]
-        terms = float(used.sum()) + 2
-        dot = arithmetic.gamma(terms) * (products + rows) + terms * arithmetic.tiny
-        return float(up(rows + dot))
-
-    def _sizes(self, side: Reading) -> tuple[Array, Array]:
-        """Return, for each row, bounds of what is added up for it, and of the sum."""
-        total, reach = np.zeros(len(side.terms)), np.zeros(len(side.terms))
-        for part in side.parts:
-            total = total + part.size.max(0)
-            reach = reach + (np.abs(part.centre) + part.radius).max(0)
-        if side.beginning is not None:
-            own = side.beginning
-            total = np.maximum(total, own.size.max(0))
-            reach = np.maximum(reach, (np.abs(own.centre) + own.radius).max(0))
-        return up(total), up(reach)
-
-    def _products(self, queries: Reading, keys: Reading) -> float:
-        """Return a bound of the sizes of the products that make up a score, added up."""
-
-        def sizes(part: Read) -> Array:
-            return np.abs(part.centre) + part.radius
-
-        total = 0.0
-        rows = [*queries.parts, *([queries.beginning] if queries.beginning else [])]
-        for query in rows:
-            for key in [*keys.parts, *([keys.beginning] if keys.beginning else [])]:
-                total += float((sizes(query) @ sizes(key).T).max(initial=0.0))
-        return float(up(np.float64(total)))
 
     # Values
 
@@ -321,7 +78,7 @@ class _Written:
         both, loss = times(output, value)
         errors = loss + np.abs(output) @ value_error + output_error @ (np.abs(value) + value_error)
         reading = self.state.read_weights(both, errors)
-        lowest = np.min([part.lowest for part in self._parts(reading)], axis=0, initial=1 << 20)
+        lowest = np.min([part.lowest for part in parts_of(reading)], axis=0, initial=1 << 20)
         total = self.state.read_weights(np.abs(output) @ np.abs(value), np.zeros(both.shape))
         size = self._largest(total)
         plain = ((output != 0).sum(1) <= 1) & (np.abs(np.frexp(output)[0]) % 0.5 == 0).all(1)
@@ -329,10 +86,6 @@ class _Written:
         roundings = (value != 0).sum(1).max(initial=0) + output.shape[1] + 3
         lost = self.arithmetic.gamma(float(roundings)) * size + roundings * self.arithmetic.tiny
         return reading, np.where(exact, 0.0, up(lost)), np.where(exact, lowest, -(1 << 20))
-
-    @staticmethod
-    def _parts(reading: Reading) -> list[Read]:
-        return [*reading.parts, *([reading.beginning] if reading.beginning else [])]
 
     @staticmethod
     def _largest(reading: Reading) -> Array:
@@ -353,7 +106,9 @@ class _Written:
             fine = arithmetic.is_exact(up(count * size), bits.astype(np.int64))
             fine &= count <= 2.0**arithmetic.format.precision
             one = 0.0 if one_value else 1.0
-            return np.where(fine, arithmetic.gamma(one) * size, arithmetic.gamma(2.0 * count + 3) * size)
+            return np.where(
+                fine, arithmetic.gamma(one) * size, arithmetic.gamma(2.0 * count + 3) * size
+            )
         return up(self._weight_rounding(mixture=True, spread=1.0) * size)
 
     def _weight_rounding(self, mixture: bool, spread: float) -> Array:
@@ -380,7 +135,9 @@ class _Written:
         others = [part.centre.max(0) + part.radius.max(0) for part in reading.parts]
         least = [part.centre.min(0) - part.radius.max(0) for part in reading.parts]
         if any((o != 0).any() for o in (*others, *least)):
-            raise self._refusal("a width is read at the beginning token, and other positions add to it")
+            raise self._refusal(
+                "a width is read at the beginning token, and other positions add to it"
+            )
         share = 1 / (widths + 1)
         relative = self._relative(scores, spread, widths)
         size = np.abs(first) + reading.beginning.radius[0] + lost
@@ -390,8 +147,12 @@ class _Written:
             rounding = up(self._weight_rounding(mixture=False, spread=spread) * size)
         rounded = share[:, None] * rounding[None, :]
         radius = share[:, None] * (relative[:, None] * size + reading.beginning.radius[0] + lost)
-        radius = radius + rounded * (1 + relative[:, None]) + share[:, None] * np.abs(first) * 2.0**-52
-        return self._compared(share[:, None] * first, radius, self._kept(reading, scores, lost, bits))
+        radius = (
+            radius + rounded * (1 + relative[:, None]) + share[:, None] * np.abs(first) * 2.0**-52
+        )
+        return self._compared(
+            share[:, None] * first, radius, self._kept(reading, scores, lost, bits)
+        )
 
     def _relative(self, scores: Scores, spread: float, widths: Array) -> Array:
         """Return the relative error of the share 1/(w + 1) of the beginning token."""
@@ -415,7 +176,9 @@ class _Written:
             return float(np.exp(min(-room, 700.0))) * (1 + 2.0**-20)
         return 2 * float(np.exp(min(-room * (1 - 8 * self.arithmetic.format.unit), 700.0)))
 
-    def _kept(self, reading: Reading, scores: Scores, lost: Array, bits: Array) -> tuple[Array, Array] | None:
+    def _kept(
+        self, reading: Reading, scores: Scores, lost: Array, bits: Array
+    ) -> tuple[Array, Array] | None:
         """Return what the beginning token gets, which attends itself, and radii."""
         if reading.beginning is None:
             return None
@@ -450,7 +213,11 @@ class _Written:
         value = np.zeros((len(cases), len(lost)))
         away = np.zeros(value.shape)
         for part in reading.parts:
-            at = cases.columns[part.root] if part.root is not None else np.zeros(len(cases), np.int64)
+            at = (
+                cases.columns[part.root]
+                if part.root is not None
+                else np.zeros(len(cases), np.int64)
+            )
             value, away = value + part.centre[at], away + part.radius[at]
         away = away + np.abs(value) * 2.0**-50 * (away > 0)
         wanted, known = code(self.analysis.universe(node.values), cases.target)
@@ -460,7 +227,7 @@ class _Written:
         if may_be_empty:
             error = np.maximum(error, self._default(node, reading, code, scores, stray) + lost)
         size = self._largest(reading) + lost
-        selecting = self._selecting(scores, uniform, may_be_empty) * stray
+        selecting = self._selecting(scores, uniform) * stray
         total = error + nearness + selecting + self._mixing(size, bits, one_value=uniform)
         centre, claimed_error = self.state.claimed(self.number)
         radius = np.broadcast_to(up(total), centre.shape) + claimed_error
@@ -520,8 +287,8 @@ class _Written:
         mass = self.tokens * self._leak(room)
         return np.asarray(away + stray * mass)
 
-    def _selecting(self, scores: Scores, uniform: bool, may_be_empty: bool) -> float:
-        """Return how far weights can be from uniform ones on the selected positions, where there are."""
+    def _selecting(self, scores: Scores, uniform: bool) -> float:
+        """Return how far weights can be from uniform ones on the selected positions."""
         beginning = self.state.blueprint.beginning
         below = -scores.highest - scores.spread if beginning else np.inf
         if not (scores.gap - 2 * scores.spread > 0 and below > 0):
@@ -544,6 +311,3 @@ class _Written:
         if kept is not None:
             found, radius = np.vstack([found, kept[0]]), np.vstack([radius, kept[1]])
         return centre, up(np.abs(centre - found) + radius + error)
-
-
-__all__ = ["Scores", "prove_head"]

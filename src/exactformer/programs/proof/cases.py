@@ -10,9 +10,10 @@ from math import prod
 import numpy as np
 
 from exactformer.errors import CertificationError, SizeError
-from exactformer.programs.analysis import Analysis, Integers
+from exactformer.programs.analysis import Analysis
 from exactformer.programs.program import LinearNode, PairNode, WidthNode
 from exactformer.programs.proof.state import Root, State
+from exactformer.programs.sets import Integers
 
 MOST_CASES = 4_000_000
 

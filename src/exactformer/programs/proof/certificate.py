@@ -82,7 +82,9 @@ class ProgramCertificate(Certificate):
     @property
     def zero_error(self) -> bool:
         """Whether decoded outputs are right in exact arithmetic with no approximation at all."""
-        return self.proof.blueprint.selection.rule is Rule.HARD_MAX and self.proof.outcome().limit > 0
+        return (
+            self.proof.blueprint.selection.rule is Rule.HARD_MAX and self.proof.outcome().limit > 0
+        )
 
     def bound(self, dtype: object = None, executor: str | None = None) -> Bound:
         """Return how far an output can be from the ideal one: a one for the value, or the number.
@@ -139,6 +141,4 @@ def certify_program(
     proof.outcome()
     proof.outcome(dtype)
     digest = program_digest(blueprint, program)
-    return ProgramCertificate(
-        proof=proof, blueprint_digest=digest, dtype=float_format(dtype).name
-    )
+    return ProgramCertificate(proof=proof, blueprint_digest=digest, dtype=float_format(dtype).name)

@@ -1,13 +1,14 @@
 """Registers that ReLUs write.
 
-In every case of the values that a register's units read, a unit is on, off, or, within the error of what
-it reads, undecided. Units that are on make an affine function of what was read. Where its coefficients
-cancel, so do the errors: a ramp that is passed is exactly 1, whatever the error of the number below it.
+In every case of the values that a register's units read, a unit is on, off, or, within the error of
+what it reads, undecided. Units that are on make an affine function of what was read. Where its
+coefficients cancel, so do the errors: a ramp that is passed is exactly 1, whatever the error of the
+number below it.
 
-In a float format, a sum of multiples of 2^e that stays below 2^(e + p) is exact in any order; a float in
-an interval away from zero is a multiple of the spacing at its lower end. Where both hold for what a unit
-reads, its value has no rounding error, and an affine function that is constant is that constant, to the
-last bit. Elsewhere the sum is charged γ_k of its terms' sizes.
+In a float format, a sum of multiples of 2^e that stays below 2^(e + p) is exact in any order; a
+float in an interval away from zero is a multiple of the spacing at its lower end. Where both hold
+for what a unit reads, its value has no rounding error, and an affine function that is constant is
+that constant, to the last bit. Elsewhere the sum is charged γ_k of its terms' sizes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import numpy as np
 
 from exactformer.core.layers import RELU, FeedForward
 from exactformer.errors import CertificationError
-from exactformer.programs.analysis import Flags, Integers
 from exactformer.programs.proof.arithmetic import (
     NEVER,
     UNKNOWN,
@@ -31,7 +31,7 @@ from exactformer.programs.proof.arithmetic import (
 )
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.state import Held, Root, State
-
+from exactformer.programs.sets import Flags, Integers
 
 MOST_TOGETHER = 4_000_000
 """Numbers in a table of cases and directions."""
@@ -90,7 +90,10 @@ class _Register:
         pairs = np.flatnonzero(few)
         for start in range(0, len(pairs), together):
             at = pairs[start : start + together]
-            away = self._pairs(at, x, radius, lowest, centre[np.ix_(rows, at)]) + error[np.ix_(rows, at)]
+            away = (
+                self._pairs(at, x, radius, lowest, centre[np.ix_(rows, at)])
+                + error[np.ix_(rows, at)]
+            )
             worst = np.zeros((len(found), len(at)))
             np.maximum.at(worst, rows, away)
             found[:, at] = worst
@@ -168,19 +171,23 @@ class _Register:
                 found.append(held)
         return found
 
-    def _inputs(self, held: list[Held], columns: dict[Root, Integers], cases: int) -> tuple[Array, Array]:
+    def _inputs(
+        self, held: list[Held], columns: dict[Root, Integers], cases: int
+    ) -> tuple[Array, Array]:
         place = {direction: k for k, direction in enumerate(self.read.tolist())}
         x, radius = np.zeros((cases, len(self.read))), np.zeros((cases, len(self.read)))
         for h in held:
             values = columns[h.root] if h.root is not None else np.zeros(cases, np.int64)
-            at = [k for k, d in enumerate(h.directions.tolist()) if d in place]
+            at = np.array([k for k, d in enumerate(h.directions.tolist()) if d in place])
             to = [place[d] for d in h.directions[at].tolist()]
             rows = h.image[values]
             x[:, to], radius[:, to] = h.centre[np.ix_(rows, at)], h.radius[np.ix_(rows, at)]
         return x, radius
 
     def _at_beginning(self, held: list[Held]) -> tuple[Array, Array]:
-        last = [Held(h.number, None, np.array([-1]), h.directions, h.centre, h.radius, "") for h in held]
+        last = [
+            Held(h.number, None, np.array([-1]), h.directions, h.centre, h.radius, "") for h in held
+        ]
         return self._inputs(last, {}, 1)
 
     def _direction(
@@ -309,7 +316,11 @@ def _slopes(weights: Array, changes: Array, both: Array, errors: Array) -> tuple
     slope = products.sum(1)
     size = np.abs(products).sum(1)
     lowest = int(lowest_bits(weights).min()) + int(lowest_bits(both).min())
-    lost = 0.0 if float(size.max(initial=0.0)) <= 2.0 ** min(max(lowest + 53, -1000), 1000) else 2.0**-51
+    lost = (
+        0.0
+        if float(size.max(initial=0.0)) <= 2.0 ** min(max(lowest + 53, -1000), 1000)
+        else 2.0**-51
+    )
     error = size * lost + (np.abs(weights)[:, :, None] * errors).sum(1)
     return slope, up(error + (changes[:, :, None] * (np.abs(both) + errors)).sum(1))
 
@@ -320,9 +331,12 @@ def _distance(slope: Array, slope_error: Array, x: Array, radius: Array, centre:
     value = x @ lines.T
     size = np.abs(x) @ np.abs(lines).T
     found = np.abs(value + level - centre)
-    plain = not (level % 0.25).any() and not (centre % 0.25).any() and float(np.abs(level).max(initial=0.0)) < 2.0**40
-    lost = (size + np.abs(level) + np.abs(centre)) * 2.0**-52 * (slope.shape[1] + 2)
-    rounded = np.where(size > 0, lost, 0.0 if plain else lost)
+    total = size + np.abs(level) + np.abs(centre)
+    used = np.where(size > 0, lowest_bits(x).min(1, initial=NEVER)[:, None], NEVER)
+    bits = np.minimum(used + lowest_bits(lines).min(1, initial=NEVER), lowest_bits(level))
+    bits = np.clip(np.minimum(bits, lowest_bits(centre)) + 53, -1000, 1000)
+    exact = total <= 2.0 ** bits.astype(np.float64)
+    rounded = np.where(exact, 0.0, total * 2.0**-52 * (slope.shape[1] + 2))
     found = found + rounded + radius @ np.abs(lines).T
     return up(found + (np.abs(x) + radius) @ slope_error[:, :-1].T + slope_error[:, -1])
 

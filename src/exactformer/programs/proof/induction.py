@@ -1,14 +1,15 @@
 """The induction over layers: from the embedding to the decoded output.
 
-Every register is written once: by the embedding, by one head, or by the ReLUs of one layer. In the order
-of the layers it is shown what each holds for every input, from what the registers that it is computed
-from hold. The last step compares what is read out with the values of the program.
+Every register is written once: by the embedding, by one head, or by the ReLUs of one layer. In the
+order of the layers it is shown what each holds for every input, from what the registers that it is
+computed from hold. The last step compares what is read out with the values of the program.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -144,7 +145,9 @@ def _added(state: State, tokens: Array, places: Array) -> Array:
     """Return what the sum of two embeddings can lose: nothing where one of them is zero."""
     both = (tokens != 0).any(0) & (places != 0).any(0)
     size = np.abs(tokens).max(0, initial=0.0) + np.abs(places).max(0, initial=0.0)
-    return np.where(both, size * (2.0**-52 + state.arithmetic.gamma(1.0)) + state.arithmetic.tiny, 0.0)
+    return np.where(
+        both, size * (2.0**-52 + state.arithmetic.gamma(1.0)) + state.arithmetic.tiny, 0.0
+    )
 
 
 def _prove_output(state: State, program: Program) -> tuple[float, float]:
@@ -164,12 +167,14 @@ def _prove_output(state: State, program: Program) -> tuple[float, float]:
         size = size + part.size.max(0)
     away = away + np.abs(value) * 2.0**-50 * (away > 0)
     lowest = np.min([part.lowest for part in reading.parts], axis=0, initial=1 << 20)
-    lost = state.arithmetic.gamma(reading.terms + 2.0) * size + reading.terms * state.arithmetic.tiny
+    lost = (
+        state.arithmetic.gamma(reading.terms + 2.0) * size + reading.terms * state.arithmetic.tiny
+    )
     away = away + np.where(state.arithmetic.is_exact(up(size), lowest), 0.0, up(lost))
     if program.numerical:
         numbers = [Fraction(v) for v in universe]
         wanted = np.array([float(v) for v in numbers])[cases.target][:, None]
-        gaps = [b - a for a, b in zip(numbers, numbers[1:], strict=False)]
+        gaps = [b - a for a, b in pairwise(numbers)]
         limit = float(min(gaps, default=Fraction(2))) / 2 * (1 - 2.0**-40)
         away = away + np.abs(wanted) * 2.0**-51 * np.any(wanted % 1 != 0)
     else:

@@ -10,7 +10,7 @@ import numpy as np
 
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
-from exactformer.programs.analysis import Analysis, Integers
+from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint, Register
 from exactformer.programs.program import WidthNode
 from exactformer.programs.proof.arithmetic import (
@@ -23,6 +23,7 @@ from exactformer.programs.proof.arithmetic import (
     times,
     up,
 )
+from exactformer.programs.sets import Integers
 
 Root = tuple[int, int | None] | None
 """What a register's code is a function of: a node, one term of a width, or, None, nothing."""

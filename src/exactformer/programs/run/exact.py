@@ -16,7 +16,9 @@ from exactformer.programs.blueprint import ProgramBlueprint, ProjectedHead
 def run_program(blueprint: ProgramBlueprint, ids: Sequence[int]) -> list[list[Fraction]]:
     """Return what is read out at every token of one sequence."""
     stream = streams(blueprint, ids)[-1][blueprint.beginning :]
-    return [to_column(token, blueprint.readout.rows) for token in multiply(blueprint.readout, stream)]
+    return [
+        to_column(token, blueprint.readout.rows) for token in multiply(blueprint.readout, stream)
+    ]
 
 
 def streams(blueprint: ProgramBlueprint, ids: Sequence[int]) -> list[list[Token]]:
@@ -38,8 +40,8 @@ def streams(blueprint: ProgramBlueprint, ids: Sequence[int]) -> list[list[Token]
         result = [dict(token) for token in stream]
         for head in layer.heads:
             for token, change in zip(result, _mixed(head, stream, blueprint.causal), strict=True):
-                for j, value in change.items():
-                    add(token, j, value)
+                for j, mixed in change.items():
+                    add(token, j, mixed)
         found += [result, apply_layer(layer.feed_forward, result)]
         stream = found[-1]
     return found

@@ -70,7 +70,7 @@ class ProgramAttention(nn.Module):
         return added
 
     def _split(self, rows: Tensor) -> Tensor:
-        return rows.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+        return rows.reshape(*rows.shape[:-1], self.heads, -1).transpose(-3, -2)
 
 
 class ProgramFeedForward(nn.Module):
@@ -184,7 +184,10 @@ def _linear(weight: Tensor, bias: Tensor | None = None) -> nn.Linear:
 
 
 def _embedding(rows: Tensor) -> nn.Embedding:
-    return nn.Embedding.from_pretrained(rows, freeze=True)
+    with torch.device("meta"):
+        layer = nn.Embedding(*rows.shape)
+    layer.weight = nn.Parameter(rows, requires_grad=False)
+    return layer
 
 
 def _prefixed(record: Record, prefix: str) -> Record:
@@ -192,6 +195,12 @@ def _prefixed(record: Record, prefix: str) -> Record:
 
 
 remember(
-    ProgramAttention, ProgramFeedForward, ProgramBlock, ProgramStack, nn.Linear, nn.Embedding, nn.ReLU
+    ProgramAttention,
+    ProgramFeedForward,
+    ProgramBlock,
+    ProgramStack,
+    nn.Linear,
+    nn.Embedding,
+    nn.ReLU,
 )
 __all__: Sequence[str] = ("ProgramStack",)

@@ -1,0 +1,117 @@
+"""``exactformer program``: a RASP program into a certified transformer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from exactformer.cli.support.options import Dtype, Force, Json, out_file, torch_dtype
+from exactformer.cli.support.output import console, empty_table, print_json
+from exactformer.errors import InputError
+
+if TYPE_CHECKING:
+    from exactformer.programs.model import ProgramModel
+
+
+def program(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="PROGRAM", help="The program by its name; --list shows them all."),
+    ] = None,
+    vocabulary: Annotated[
+        str, typer.Option(help="The tokens: abc, or separated by commas: red,green or 0,1,2.")
+    ] = "abc",
+    max_length: Annotated[int, typer.Option(help="The most tokens of an input.")] = 8,
+    causal: Annotated[
+        bool, typer.Option("--causal", help="Attend to earlier positions only.")
+    ] = False,
+    realisation: Annotated[
+        str, typer.Option(help="hard, exact, or softmax for PyTorch's own attention.")
+    ] = "hard",
+    dtype: Dtype = "float64",
+    at: Annotated[
+        str | None, typer.Option(help="The input to show: abca, or tokens with commas.")
+    ] = None,
+    out: Annotated[
+        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
+    ] = None,
+    force: Force = False,
+    as_list: Annotated[bool, typer.Option("--list", help="List the programs by name.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compile a RASP program into a transformer and prove it for every input.
+
+    The decoded output is the program's on every sequence up to the largest length. The table shows
+    the value of every expression at every position of one input.
+    """
+    from exactformer.cli.support.tokens import tokens_of, vocabulary_of
+    from exactformer.programs.compile import compile_program
+    from exactformer.programs.library import program_named
+
+    if as_list:
+        _show_programs(as_json)
+        return
+    if name is None:
+        raise InputError("name a program, e.g. exactformer program reverse; --list shows them all")
+    model = compile_program(
+        program_named(name),
+        vocabulary=vocabulary_of(vocabulary),
+        max_length=max_length,
+        causal=causal,
+        realisation=realisation,
+        dtype=torch_dtype(dtype),
+    )
+    tokens = _example(model) if at is None else tokens_of(at, model.vocabulary)
+    output = model.decode([tokens])[0]
+    if out is not None:
+        model.save(out)
+    if as_json:
+        from exactformer.cli.support.descriptions import model_facts
+
+        data = {
+            "program": name,
+            **model_facts(model.blueprint),
+            "example": {"input": list(map(str, tokens)), "output": list(map(str, output))},
+            "circuit": model.circuit().to_dict(),
+            "certificate": model.certificate.to_dict(),
+        }
+        print_json(data, out)
+    else:
+        _show(name, model, tokens, out)
+
+
+def _example(model: ProgramModel) -> list[Any]:
+    """Return a sequence that has every token, as far as the length allows, and some twice."""
+    size = min(model.max_length, 8)
+    return [model.vocabulary[(k * k) % len(model.vocabulary)] for k in range(size)]
+
+
+def _show_programs(as_json: bool) -> None:
+    from exactformer.programs.library import PROGRAMS
+
+    stated = {name: (make.__doc__ or make().name).split("\n")[0] for name, make in PROGRAMS.items()}
+    if as_json:
+        print_json({"programs": [{"name": n, "statement": text} for n, text in stated.items()]})
+        return
+    table = empty_table("Program", "At every position")
+    for name, text in stated.items():
+        table.add_row(name, text)
+    console().print(table)
+
+
+def _show(name: str, model: ProgramModel, tokens: list[Any], out: Path | None) -> None:
+    from exactformer.cli.support.panels import certificate_panel
+    from exactformer.cli.support.tokens import shown
+
+    screen = console()
+    saved = "nowhere; -o FILE keeps it" if out is None else str(out)
+    panel = certificate_panel(
+        model.certificate, model.blueprint, saved=saved, first={"program": name}
+    )
+    screen.print(panel)
+    table = empty_table("Expression", *map(str, range(len(tokens))))
+    for expression, values in model.expressions(tokens).items():
+        table.add_row(expression, *map(shown, values))
+    screen.print(table)

@@ -1,0 +1,47 @@
+"""No certificate of a changed program is false: on every input outputs are right, within the bound."""
+
+from fractions import Fraction
+
+import pytest
+
+from exactformer.core.layers import Rule
+from exactformer.errors import ExactformerError
+from tests.adversary.engine import Candidate, Outcome, Tally, search
+from tests.adversary.programs import BASES, FAMILY, Subject, _base, changed, matrices, with_entry
+
+
+def check(tally: Tally) -> None:
+    """Nothing is false, nothing crashes, and enough is certified for that to mean something."""
+    assert not tally.findings, str(tally)
+    assert tally.certified_share > 0.2
+    assert tally.outcomes[Outcome.REFUSED] > 0.1 * tally.count
+
+
+def test_no_certificate_of_a_changed_program_is_false() -> None:
+    check(search("programs", range(100_000, 100_120)))
+
+
+@pytest.mark.slow
+def test_no_certificate_of_many_changed_programs_is_false() -> None:
+    check(search("programs", range(1_000_000, 1_004_000), jobs=2))
+
+
+@pytest.mark.parametrize("base", [0, 3, 6], ids=lambda k: BASES[k][0].name)
+@pytest.mark.parametrize("rule", [Rule.HARD_MAX, Rule.SOFTMAX], ids=lambda rule: rule.name)
+def test_every_weight_that_is_changed_is_caught_or_harmless(base: int, rule: Rule) -> None:
+    """Every entry of every matrix in turn, by a half: refused, or right on all inputs."""
+    blueprint, program = _base(base, rule, Fraction(1 if rule is Rule.HARD_MAX else 64))
+    caught = 0
+    for place, matrix in matrices(blueprint):
+        for i, j in matrix.entries:
+            other = changed(
+                blueprint, place, with_entry(matrix, i, j, matrix[i, j] + Fraction(1, 2))
+            )
+            candidate = Candidate(Subject(other, program, "float64"), ())
+            try:
+                certificate = FAMILY.certify(candidate)
+            except ExactformerError:
+                caught += 1
+                continue
+            assert FAMILY.refute(candidate, certificate, 0) is None, (place, i, j)
+    assert caught > 10
