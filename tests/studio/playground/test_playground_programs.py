@@ -29,7 +29,6 @@ from exactformer.studio.playground.programs import (
     follow,
     input_of,
     shown,
-    tokens_of,
     vocabulary_of,
 )
 
@@ -122,11 +121,17 @@ def test_a_heads_step_names_its_selector_and_what_it_writes() -> None:
 
 
 def test_tokens_are_characters_words_or_numbers() -> None:
-    assert tokens_of("ab1") == ["a", "b", 1]
-    assert tokens_of("cat, 12 -3") == ["cat", 12, -3]
-    assert tokens_of("  ") == []
-    assert input_of(ProgramRequest(vocabulary="cat dog", input="cat")) == ["cat"]
-    assert input_of(ProgramRequest()) == ["a", "b", "c", "a"]
+    def read(vocabulary: str, text: str) -> tuple[list[Any], list[Any]]:
+        request = ProgramRequest(vocabulary=vocabulary, input=text)
+        return vocabulary_of(request), input_of(request)
+
+    assert read("ab1", "1a") == (["a", "b", "1"], ["1", "a"])
+    assert read("0, 1, -2", "10") == ([0, 1, -2], [1, 0])
+    assert read("0, 1, -2", "-2, 0") == ([0, 1, -2], [-2, 0])
+    assert read("red, green", "red") == (["red", "green"], ["red"])
+    assert read("red, green", "green red") == (["red", "green"], ["green", "red"])
+    assert read("abc", "") == (["a", "b", "c"], ["a", "b", "c", "a"])
+    assert read(" ", "") == ([], [])
 
 
 def test_the_script_rebuilds_the_same_model(tmp_path: Path) -> None:
@@ -146,6 +151,7 @@ def test_the_script_rebuilds_the_same_model(tmp_path: Path) -> None:
         ({"max_length": 0}, "1 to 10 tokens"),
         ({"vocabulary": "a" * 201}, "200 characters"),
         ({"vocabulary": "abcdefghijklm"}, "13 tokens"),
+        ({"vocabulary": "a,,b"}, "no token between two commas"),
         ({"attention": "up"}, "choose one of"),
         ({"realisation": "soft"}, "choose one of"),
         ({"input": "abz"}, "not in the vocabulary"),

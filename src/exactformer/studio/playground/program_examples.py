@@ -67,7 +67,7 @@ EXAMPLES = {
             _BEFORE.format(keys="tokens")
             + "place = SelectorWidth(smaller | same & earlier)\n"
             + "sort = Aggregate(Select(place, indices, EQ), tokens)",
-            "0123",
+            "0, 1, 2, 3",
             input="3102",
         ),
     ),
@@ -123,7 +123,7 @@ EXAMPLES = {
             'carry_in = Aggregate(one_before, known, default="kill")\n'
             'digit = SequenceMap(lambda s, c: (s + (c == "generate")) % 10, total, carry_in)\n'
             "addition = SequenceMap(lambda d, i: d if i <= 2 else None, digit, indices)",
-            "0123456789",
+            "0, 1, 2, 3, 4, 5, 6, 7, 8, 9",
             4,
             input="8695",
         ),

@@ -75,34 +75,31 @@ class ProgramRequest:
                 )
 
 
-def tokens_of(text: str) -> list[str | int]:
-    """Read tokens: characters, or words between commas or spaces; whole numbers are numbers.
-
-    >>> tokens_of("ab1"), tokens_of("cat, 12")
-    (['a', 'b', 1], ['cat', 12])
-    """
-    parts = re.split(r"[,\s]+", text.strip()) if re.search(r"[,\s]", text.strip()) else list(text)
-    return [int(p) if re.fullmatch(r"-?[0-9]{1,9}", p) else p for p in parts if p.strip()]
-
-
 def vocabulary_of(request: ProgramRequest) -> list[str | int]:
-    """Return the vocabulary, refused early where it is too large."""
-    tokens = tokens_of(request.vocabulary)
-    if len(tokens) > MOST_TOKENS:
+    """Read the vocabulary: ``abc``, ``red, green`` or ``0, 1, 2``, whose tokens are numbers."""
+    text = request.vocabulary.strip()
+    cells = [cell.strip() for cell in text.split(",")] if "," in text else list(text)
+    if "" in cells:
+        raise InputError(f"the vocabulary {text!r} has no token between two commas")
+    if len(cells) > MOST_TOKENS:
         raise SizeError(
-            f"the vocabulary has {len(tokens)} tokens; the playground's limit is {MOST_TOKENS}"
+            f"the vocabulary has {len(cells)} tokens; the playground's limit is {MOST_TOKENS}"
         )
-    return tokens
+    is_number = re.compile(r"-?[0-9]{1,9}").fullmatch if "," in text else lambda cell: None
+    return [int(cell) if is_number(cell) else cell for cell in cells]
 
 
 def input_of(request: ProgramRequest) -> list[str | int]:
-    """Return the tokens to send in."""
-    vocabulary = vocabulary_of(request)
-    if not request.input.strip():
+    """Read the tokens to send in: with commas or spaces between them, or one per character."""
+    vocabulary, text = vocabulary_of(request), request.input.strip()
+    if not text:
         size = min(request.max_length, len(vocabulary) + 1)
         return [vocabulary[k % len(vocabulary)] for k in range(size)] if vocabulary else []
-    whole = request.input.strip()
-    return [whole] if whole in vocabulary else tokens_of(request.input)
+    known = {str(token): token for token in vocabulary}
+    cells = [cell for cell in re.split(r"[,\s]+", text) if cell]
+    if "," not in text and any(cell not in known for cell in cells):
+        cells = list(text)
+    return [known.get(cell, cell) for cell in cells]
 
 
 def expression_of(request: ProgramRequest) -> SOp:
