@@ -14,11 +14,15 @@ class ExactformerError(Exception):
 
 
 class ParseError(ExactformerError, ValueError):
-    """A text is not a polynomial. ``column`` (from 1) is where it stops being one."""
+    """A text is not a polynomial or a program. ``column`` (from 1) is where it stops being one.
 
-    def __init__(self, problem: str, text: str, column: int) -> None:
-        self.problem, self.text, self.column = problem, text, column
-        super().__init__(f"{problem} (column {column})\n{pointer(text, column)}")
+    Where there are several lines, ``line`` (from 1) is the number of the one that ``text`` has.
+    """
+
+    def __init__(self, problem: str, text: str, column: int, line: int | None = None) -> None:
+        self.problem, self.text, self.column, self.line = problem, text, column, line
+        place = f"column {column}" if line is None else f"line {line}, column {column}"
+        super().__init__(f"{problem} ({place})\n{pointer(text, column)}")
 
 
 class UnknownVariableError(ParseError):

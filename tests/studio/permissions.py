@@ -34,6 +34,7 @@ GET    /playground                                        200 200 200 200 200
 GET    /playground/polynomial                             200 200 200 200 200
 GET    /playground/sequences                              200 200 200 200 200
 GET    /playground/couplings                              200 200 200 200 200
+GET    /playground/programs                               200 200 200 200 200
 GET    /api/v1/map                                        200 200 200 200 200
 GET    /api/v1/map/search                                 200 200 200 200 200
 GET    /api/v1/map/path                                   200 200 200 200 200
@@ -47,6 +48,9 @@ GET    /api/v1/playground/sequences                       200 200 200 200 200
 GET    /api/v1/playground/sequences/journey               200 200 200 200 200
 GET    /api/v1/playground/sequences/script.py             200 200 200 200 200
 GET    /api/v1/playground/couplings                       200 200 200 200 200
+GET    /api/v1/playground/programs                        200 200 200 200 200
+GET    /api/v1/playground/programs/run                    200 200 200 200 200
+GET    /api/v1/playground/programs/script.py              200 200 200 200 200
 
 GET    /papers/{slug}/edit                                401 403 403 200 200
 POST   /papers/{slug}/edit                                401 403 403 303 303

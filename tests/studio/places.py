@@ -57,6 +57,7 @@ PLACES = [
     Place("polynomial", "/playground/polynomial", ready="#surface canvas"),
     Place("sequences", "/playground/sequences", ready="#scene svg"),
     Place("couplings", "/playground/couplings", ready="#modes svg"),
+    Place("programs", "/playground/programs?library=induction&step=1", ready=".pg-player strong"),
     Place("imports", "/imports", "importer"),
     Place("import-preview", "/imports/{pending}", "importer"),
     Place("moderation", "/moderation", "curator"),

@@ -172,6 +172,8 @@ def test_addresses_that_hold_payloads(visit: Visit) -> None:
             "/login?next=",
             "/map?node=",
             "/playground/polynomial?p=",
+            "/playground/programs?program=",
+            "/playground/programs?vocabulary=",
             "/",
         ):
             answer = page.goto(address + text)

@@ -186,7 +186,7 @@ def test_a_larger_head_loses_less(page: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["polynomial", "sequences", "couplings"])
+@pytest.mark.parametrize("path", ["polynomial", "sequences", "couplings", "programs"])
 def test_pages_say_their_numbers_without_scripts(visit: Visit, path: str) -> None:
     page = visit.page(java_script_enabled=False)
     page.goto(f"/playground/{path}")

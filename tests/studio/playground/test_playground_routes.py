@@ -18,6 +18,7 @@ from exactformer.studio.playground import couplings, sequences, traces
 from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.descriptions import describe
 from exactformer.studio.playground.polynomial import EXAMPLES, LONGEST_TEXT, PolynomialRequest
+from exactformer.studio.playground.programs import LONGEST_PROGRAM
 from exactformer.studio.playground.sequences import SequenceRequest
 from exactformer.studio.security.rates import Rates
 from exactformer.studio.settings import Rate
@@ -44,17 +45,28 @@ class Controls(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.values: dict[str, str] = {}
-        self._select = ""
+        self._select = self._text = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         known = dict(attrs)
         if tag == "input" and known.get("name"):
             self.values[str(known["name"])] = known.get("value") or ""
+        elif tag == "textarea":
+            self._text = known.get("name") or ""
+            self.values[self._text] = ""
         elif tag == "select":
             self._select = known.get("name") or ""
         elif tag == "option" and "selected" in known:
             self.values[self._select] = known.get("value") or ""
+
+    def handle_data(self, data: str) -> None:
+        if self._text:
+            self.values[self._text] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea":
+            self._text = ""
 
 
 @contextmanager
@@ -135,6 +147,20 @@ def test_reading_says_where_the_error_is(studio: Any) -> None:
         ("sequences/journey", {"input": "1,2"}, "finite numbers"),
         ("couplings", {"kernel": "drawn", "drawing": "1"}, "a drawing is"),
         ("couplings", {"parameter": "nan"}, "parameter"),
+        ("programs", {"program": "x = tokens\ny = x.f\ny"}, "the name alone (line 2, character 5)"),
+        (
+            "programs",
+            {"program": "x" * (LONGEST_PROGRAM + 1)},
+            "program: Value should have at most",
+        ),
+        ("programs", {"max_length": 11}, "max_length"),
+        ("programs", {"vocabulary": "abcdefghijklmnop"}, "16 tokens; the playground's limit is 12"),
+        ("programs", {"vocabulary": "aa"}, "twice"),
+        ("programs", {"vocabulary": " "}, "at least one token"),
+        ("programs", {"program": "tokens + 1"}, "+ takes numbers"),
+        ("programs", {"attention": "causal"}, "does not see the length"),
+        ("programs/run", {"input": "abd"}, "not in the vocabulary"),
+        ("programs/run", {"input": "abcabca"}, "proven up to 6"),
     ],
 )
 def test_wrong_input_is_refused_in_words(
@@ -214,6 +240,18 @@ def test_a_studio_without_a_free_worker_says_when_to_come_back(
             },
         ),
         ("couplings", {"kernel": "gaussian", "parameter": "7", "m": "6"}),
+        (
+            "programs",
+            {
+                "program": "x = tokens == '<b>'\nx & (indices < 2)",
+                "vocabulary": "a, <b>",
+                "max_length": "3",
+                "attention": "causal",
+                "realisation": "softmax",
+                "input": "a, <b>",
+                "step": "1",
+            },
+        ),
     ],
 )
 def test_the_form_of_a_page_holds_what_its_address_says(
@@ -249,6 +287,10 @@ def test_a_page_says_the_numbers_before_any_script_runs(studio: Any) -> None:
         ("couplings?m=99", "0 to 32 dimensions"),
         ("couplings?kernel=minimum&parameter=nan", "finite number"),
         ("couplings?kernel=sinc", "choose one of"),
+        ("programs?attention=sideways", "choose one of everywhere"),
+        ("programs?max_length=50", "has 1 to 10 tokens"),
+        ("programs?program=import os", "(line 1, character 1)"),
+        ("programs?input=xyz", "not in the vocabulary"),
     ],
 )
 def test_what_is_wrong_stands_on_the_page_above_its_form(
@@ -270,7 +312,7 @@ def test_a_text_that_is_no_polynomial_has_its_error_under_the_character(studio: 
 
 def test_limits_on_the_page_are_those_of_the_settings(studio: Any) -> None:
     with changed(studio, compile_seconds=7.5, compile_bytes=3 << 29, compile_rate=Rate(11, 60)):
-        for path in ("", "/polynomial", "/sequences", "/couplings"):
+        for path in ("", "/polynomial", "/sequences", "/couplings", "/programs"):
             page = studio.get(f"/playground{path}").text
             assert "7.5 seconds" in page
             assert "1.5 GiB" in " ".join(page.split())

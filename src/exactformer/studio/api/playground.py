@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel
 from starlette.responses import PlainTextResponse, Response
 
 from exactformer.errors import ExactformerError
@@ -29,6 +30,12 @@ from exactformer.studio.playground.polynomial import (
     LONGEST_TEXT,
     MOST_VARIABLES,
     PolynomialRequest,
+)
+from exactformer.studio.playground.programs import (
+    LONGEST_PROGRAM,
+    LONGEST_TOKENS,
+    MOST_LENGTH,
+    ProgramRequest,
 )
 from exactformer.studio.playground.sequences import (
     LONGEST_INPUT,
@@ -52,6 +59,8 @@ Directions = Literal["auto", "fewest", "lattice", "spread", "tailored"]
 Dtype = Literal["float64", "float32", "bfloat16", "float16"]
 Form = Literal["compact", "paper", "four-layer"]
 Positions = Literal["as needed", "yes", "no"]
+Attention = Literal["everywhere", "causal"]
+Realisation = Literal["hard", "softmax"]
 
 
 @contextmanager
@@ -102,9 +111,102 @@ def coupling_asked(
         return CouplingRequest(kernel, parameter, formula, drawing, m)
 
 
+def program_asked(
+    program: Annotated[Clean, Query(max_length=LONGEST_PROGRAM)] = ProgramRequest.program,
+    vocabulary: Annotated[Clean, Query(max_length=LONGEST_TOKENS)] = ProgramRequest.vocabulary,
+    max_length: Annotated[int, Query(ge=1, le=MOST_LENGTH)] = ProgramRequest.max_length,
+    attention: Attention = "everywhere",
+    realisation: Realisation = "hard",
+    input: Annotated[Clean, Query(max_length=LONGEST_TOKENS)] = "",
+) -> ProgramRequest:
+    """Read which program to compile, and what to send in."""
+    with _input_errors():
+        return ProgramRequest(program, vocabulary, max_length, attention, realisation, input)
+
+
 PolynomialAsked = Annotated[PolynomialRequest, Depends(polynomial_asked)]
 SequenceAsked = Annotated[SequenceRequest, Depends(sequence_asked)]
 CouplingAsked = Annotated[CouplingRequest, Depends(coupling_asked)]
+ProgramAsked = Annotated[ProgramRequest, Depends(program_asked)]
+
+
+class ReadOut(BaseModel):
+    """What a part of a model reads of another: as query, key or value of a head, or into ReLUs."""
+
+    source: str
+    through: str
+    carries: list[str]
+
+
+class PartOut(BaseModel):
+    """A part of a model: the embedding, a head, or the ReLUs that compute one expression."""
+
+    name: str
+    kind: Literal["embedding", "head", "units"]
+    layer: int | None
+    head: int | None
+    units: int
+    selector: str | None
+    computes: list[str]
+    reads: list[ReadOut]
+
+
+class ProofOut(BaseModel):
+    """One thing that is proven."""
+
+    name: str
+    claim: str
+
+
+class ProgramCertificateOut(BaseModel):
+    """What is proven for every input up to the longest."""
+
+    text: str
+    zero_error: bool
+    proofs: list[ProofOut]
+    bound: float
+
+
+class ProgramOut(BaseModel):
+    """A compiled program: its circuit and certificate."""
+
+    request: dict[str, str | int]
+    name: str
+    vocabulary: list[str]
+    values: list[str]
+    sizes: dict[str, int]
+    circuit: list[PartOut]
+    certificate: ProgramCertificateOut
+    digest: str
+
+
+class HeldOut(BaseModel):
+    """The values of an expression in the stream, one per token."""
+
+    name: str
+    values: list[str]
+    is_new: bool
+
+
+class StepOut(PartOut):
+    """What a part does on one input: where a head attends, and what the stream holds then."""
+
+    title: str
+    words: str
+    pattern: list[list[float]] | None
+    stream: list[HeldOut]
+
+
+class ProgramRunOut(BaseModel):
+    """One input's way through a compiled program, next to what the interpreter gives."""
+
+    request: dict[str, str | int]
+    tokens: list[str]
+    positions: list[str]
+    output: list[str]
+    program: list[str]
+    steps: list[StepOut]
+    script: str
 
 
 def compute(request: Request, job: str, asked: dict[str, Any], after: str | None = None) -> bytes:
@@ -187,6 +289,25 @@ def sequence_script(request: Request, asked: SequenceAsked) -> Response:
     """Download a script that builds the same model."""
     script = json.loads(compute(request, "journey", asdict(asked), "sequence"))["script"]
     return PlainTextResponse(script, headers=_attachment("sequence.py"))
+
+
+@router.get("/programs", responses={200: {"model": ProgramOut}})
+def compile_program(request: Request, asked: ProgramAsked) -> Response:
+    """Compile a program, read by a grammar: its circuit and certificate."""
+    return _json(compute(request, "program", _model_of(asdict(asked))))
+
+
+@router.get("/programs/run", responses={200: {"model": ProgramRunOut}})
+def run_program(request: Request, asked: ProgramAsked) -> Response:
+    """Run a compiled program on one input, part by part."""
+    return _json(compute(request, "run", asdict(asked), "program"))
+
+
+@router.get("/programs/script.py", response_class=PlainTextResponse)
+def program_script(request: Request, asked: ProgramAsked) -> Response:
+    """Download a script that builds the same model."""
+    script = json.loads(compute(request, "run", asdict(asked), "program"))["script"]
+    return PlainTextResponse(script, headers=_attachment("program.py"))
 
 
 @router.get("/couplings")

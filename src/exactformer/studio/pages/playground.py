@@ -15,11 +15,13 @@ from starlette.responses import HTMLResponse
 
 from exactformer.studio.api.playground import compute
 from exactformer.studio.errors import StudioError
-from exactformer.studio.playground import couplings, polynomial, sequences
+from exactformer.studio.playground import couplings, polynomial, programs, sequences
 from exactformer.studio.playground.asking import asked_by
 from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.kernels import FAMILIES
 from exactformer.studio.playground.polynomial import PolynomialRequest
+from exactformer.studio.playground.program_examples import EXAMPLES
+from exactformer.studio.playground.programs import ProgramRequest
 from exactformer.studio.playground.sequences import SequenceRequest
 from exactformer.studio.web import render
 
@@ -28,7 +30,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/playground")
 def hub(request: Request) -> HTMLResponse:
-    """Offer the three constructions."""
+    """Offer the four constructions."""
     return render(request, "playground/hub.html")
 
 
@@ -100,6 +102,38 @@ def couplings_page(request: Request) -> HTMLResponse:
         families=FAMILIES,
         limits=couplings,
     )
+
+
+@router.get("/playground/programs")
+def programs_page(request: Request) -> HTMLResponse:
+    """A program as a transformer: circuit, proof, and one input's way, head by head."""
+    asked, wrong = asked_by(request.query_params, ProgramRequest)
+    chosen = EXAMPLES.get(request.query_params.get("library", ""))
+    if chosen and "program" not in request.query_params:
+        asked = chosen.request
+    found, problem, status = _attempt(request, "program", asdict(replace(asked, input="")))
+    way = None
+    if found is not None:
+        way, problem, status = _attempt(request, "run", asdict(asked), "program")
+    example = next((e for e in EXAMPLES.values() if _same(e.request.program, asked.program)), None)
+    return render(
+        request,
+        "playground/programs.html",
+        status=422 if wrong else status,
+        asked=asked,
+        view=_view(request, "step"),
+        found=found,
+        way=way,
+        problem=wrong or problem,
+        example=example,
+        examples=EXAMPLES,
+        limits=programs,
+    )
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two texts have the same words; a form's lines end in their own way."""
+    return one.split() == other.split()
 
 
 def _view(request: Request, *names: str) -> dict[str, str]:

@@ -12,5 +12,7 @@ traces       what happens inside at one point, and the surface round it
 scripts      the same in Python, to take home
 sequences    the journey of a sequence through quantiser, contextual mapping and values
 kernels      couplings by name, by formula, or drawn
+programs     a program to a transformer: the request, its circuit, and one input's way through
+program_examples  programs of the library as text
 couplings    their singular values, and what a head of m dimensions loses
 """

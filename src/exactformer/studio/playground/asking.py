@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from exactformer.errors import ExactformerError, InputError
 from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.polynomial import PolynomialRequest
+from exactformer.studio.playground.programs import ProgramRequest
 from exactformer.studio.playground.sequences import SequenceRequest
 
-Asked = TypeVar("Asked", PolynomialRequest, SequenceRequest, CouplingRequest)
+Asked = TypeVar("Asked", PolynomialRequest, SequenceRequest, CouplingRequest, ProgramRequest)
 
 NAMES = {"polynomial": "p", "head_dim": "m"}
 """What fields are called in addresses, where it is not their name."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from exactformer.studio.playground import couplings, descriptions, sequences, traces
+from exactformer.studio.playground import couplings, descriptions, programs, sequences, traces
 from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.polynomial import PolynomialRequest
+from exactformer.studio.playground.programs import ProgramRequest
 from exactformer.studio.playground.sequences import SequenceRequest
 
 
@@ -19,6 +20,7 @@ def warm_up() -> None:
     traces.trace(PolynomialRequest())
     sequences.journey(SequenceRequest(cells=2, tokens=2))
     couplings.decompose(CouplingRequest())
+    programs.follow(ProgramRequest(max_length=2))
 
 
 def _trace(request: dict[str, Any]) -> Any:
@@ -38,5 +40,7 @@ JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "surface": _surface,
     "sequence": lambda request: sequences.describe(SequenceRequest(**request)),
     "journey": lambda request: sequences.journey(SequenceRequest(**request)),
+    "program": lambda request: programs.describe(ProgramRequest(**request)),
+    "run": lambda request: programs.follow(ProgramRequest(**request)),
     "coupling": lambda request: couplings.decompose(CouplingRequest(**request)),
 }

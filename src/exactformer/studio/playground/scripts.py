@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from exactformer.polynomials.blueprint import Blueprint
     from exactformer.sequences.model import SequenceModel
     from exactformer.studio.playground.polynomial import PolynomialRequest
+    from exactformer.studio.playground.programs import ProgramRequest
     from exactformer.studio.playground.sequences import SequenceRequest
 
 _POLYNOMIAL = '''"""Rebuild a transformer of exactformer's playground, and check that it is the same."""
@@ -89,4 +91,40 @@ def sequence_script(request: SequenceRequest, model: SequenceModel) -> str:
         positional=model.blueprint.positional,
         digest=model.certificate.blueprint_digest,
         input=input_of(request).tolist(),
+    )
+
+
+_PROGRAM = '''"""Rebuild a program's transformer of exactformer's playground, and run it."""
+
+import exactformer as ef
+from exactformer.programs.parsing import parse_program
+
+program = parse_program(
+    {program!r}
+)
+model = ef.compile_program(
+    program,
+    vocabulary={vocabulary!r},
+    max_length={max_length},
+    causal={causal},
+    realisation={realisation!r},
+)
+print(model.certificate)
+print(model.circuit())
+output = model.decode({tokens!r})
+print(output)
+'''
+
+
+def program_script(
+    request: ProgramRequest, tokens: Sequence[str | int], vocabulary: Sequence[str | int]
+) -> str:
+    """Return a script; everything from the request stands in it as a quoted literal."""
+    return _PROGRAM.format(
+        program=request.program,
+        vocabulary=list(vocabulary),
+        max_length=request.max_length,
+        causal=request.attention == "causal",
+        realisation=request.realisation,
+        tokens=list(tokens),
     )

@@ -62,7 +62,8 @@ def answer(jobs: Jobs, content: bytes) -> bytes:
         reply = encode({"result": jobs[name](request)})
         return reply if len(reply) <= LARGEST else _refusal("memory", "the answer is too long")
     except ParseError as error:  # without the pointer, which is for terminals
-        return _refusal("input", f"{error.problem} (character {error.column})")
+        line = "" if error.line is None else f"line {error.line}, "
+        return _refusal("input", f"{error.problem} ({line}character {error.column})")
     except ExactformerError as error:
         return _refusal("input", str(error))
     except MemoryError:

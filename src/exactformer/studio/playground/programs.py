@@ -1,0 +1,292 @@
+"""A program to a transformer: the request, its circuit and certificate, and one input's way through.
+
+Programs are read by the grammar of :mod:`exactformer.programs.parsing`, never evaluated as code. What a
+step shows is the model's own: the pattern of every head from its trace, and the values that the stream
+holds there, decoded from its directions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from exactformer.errors import InputError, SizeError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from exactformer.core.model import Trace
+    from exactformer.programs.circuit import Circuit, Component
+    from exactformer.programs.language import SOp
+    from exactformer.programs.model import ProgramModel
+
+LONGEST_PROGRAM = 2000
+"""Characters of a program."""
+LONGEST_TOKENS = 200
+"""Characters of a vocabulary or an input."""
+MOST_LENGTH = 10
+"""Tokens of an input."""
+MOST_TOKENS = 12
+"""Tokens of a vocabulary."""
+MOST_EXPRESSIONS = 80
+ATTENTION = ("everywhere", "causal")
+REALISATIONS = ("hard", "softmax")
+CHOICES = {"attention": ATTENTION, "realisation": REALISATIONS}
+KEPT_MODELS = 8
+REVERSE = """opposite = length - indices - 1
+reverse = Aggregate(Select(indices, opposite, EQ), tokens)"""
+START = "start"
+"""What the beginning token is called."""
+
+
+@dataclass(frozen=True)
+class ProgramRequest:
+    """What to compile, in the words of :func:`exactformer.compile_program`, and what to send in."""
+
+    program: str = REVERSE
+    vocabulary: str = "abc"
+    max_length: int = 6
+    attention: str = "everywhere"
+    realisation: str = "hard"
+    input: str = ""
+    """Tokens; nothing stands for the vocabulary, over and over."""
+
+    def __post_init__(self) -> None:
+        if len(self.program) > LONGEST_PROGRAM:
+            raise SizeError(
+                f"the program has {len(self.program):,} characters; the playground's limit is "
+                f"{LONGEST_PROGRAM:,}"
+            )
+        for name in ("vocabulary", "input"):
+            if len(getattr(self, name)) > LONGEST_TOKENS:
+                raise SizeError(f"the {name} has more than {LONGEST_TOKENS} characters")
+        if not 1 <= self.max_length <= MOST_LENGTH:
+            raise InputError(
+                f"the longest input has 1 to {MOST_LENGTH} tokens in the playground, not "
+                f"{self.max_length}"
+            )
+        for name, options in CHOICES.items():
+            if getattr(self, name) not in options:
+                raise InputError(
+                    f"{name}={getattr(self, name)!r}; choose one of {', '.join(options)}"
+                )
+
+
+def vocabulary_of(request: ProgramRequest) -> list[str | int]:
+    """Read the vocabulary: ``abc``, ``red, green`` or ``0, 1, 2``, whose tokens are numbers."""
+    text = request.vocabulary.strip()
+    cells = [cell.strip() for cell in text.split(",")] if "," in text else list(text)
+    if "" in cells:
+        raise InputError(f"the vocabulary {text!r} has no token between two commas")
+    if len(cells) > MOST_TOKENS:
+        raise SizeError(
+            f"the vocabulary has {len(cells)} tokens; the playground's limit is {MOST_TOKENS}"
+        )
+    is_number = re.compile(r"-?[0-9]{1,9}").fullmatch if "," in text else lambda cell: None
+    return [int(cell) if is_number(cell) else cell for cell in cells]
+
+
+def input_of(request: ProgramRequest) -> list[str | int]:
+    """Read the tokens to send in: with commas or spaces between them, or one per character."""
+    vocabulary, text = vocabulary_of(request), request.input.strip()
+    if not text:
+        size = min(request.max_length, len(vocabulary) + 1)
+        return [vocabulary[k % len(vocabulary)] for k in range(size)] if vocabulary else []
+    known = {str(token): token for token in vocabulary}
+    cells = [cell for cell in re.split(r"[,\s]+", text) if cell]
+    if "," not in text and any(cell not in known for cell in cells):
+        cells = list(text)
+    return [known.get(cell, cell) for cell in cells]
+
+
+def expression_of(request: ProgramRequest) -> SOp:
+    """Return the program, refused early where it is too large."""
+    from exactformer.programs.language import walk
+    from exactformer.programs.parsing import parse_program
+
+    found = parse_program(request.program)
+    count = sum(1 for _ in walk(found))
+    if count > MOST_EXPRESSIONS:
+        raise SizeError(
+            f"the program has {count} expressions; the playground's limit is {MOST_EXPRESSIONS}. "
+            "Run it on your own machine with ef.compile_program"
+        )
+    return found
+
+
+def compiled(request: ProgramRequest) -> ProgramModel:
+    """Return the model, from memory if it was among the last ones."""
+    from exactformer.programs.compile import compile_program
+
+    key = replace(request, input="")
+    if key in _models:
+        _models.move_to_end(key)
+        return _models[key]
+    _models[key] = compile_program(
+        expression_of(request),
+        vocabulary=vocabulary_of(request),
+        max_length=request.max_length,
+        causal=request.attention == "causal",
+        realisation=request.realisation,
+    )
+    while len(_models) > KEPT_MODELS:
+        _models.popitem(last=False)
+    return _models[key]
+
+
+_models: OrderedDict[ProgramRequest, ProgramModel] = OrderedDict()
+
+
+def describe(request: ProgramRequest) -> dict[str, Any]:
+    """Return everything about the compiled model that does not depend on the input."""
+    model = compiled(request)
+    circuit, certificate = model.circuit(), model.certificate
+    return {
+        "request": asdict(replace(request, input="")),
+        "name": model.program.names[model.program.output],
+        "vocabulary": [shown(token) for token in model.vocabulary],
+        "values": [shown(value) for value in model.values],
+        "sizes": model.blueprint.sizes,
+        "circuit": [_part(circuit, component) for component in circuit.components],
+        "certificate": {
+            "text": str(certificate),
+            "zero_error": certificate.zero_error,
+            "proofs": [{"name": claim.name, "claim": claim.text} for claim in certificate.claims],
+            "bound": float(certificate.bound()),
+        },
+        "digest": certificate.blueprint_digest,
+    }
+
+
+def follow(request: ProgramRequest) -> dict[str, Any]:
+    """Return one input's way: what every head attends to, and what the stream holds after it."""
+    from exactformer.programs.language import evaluate
+    from exactformer.studio.playground.scripts import program_script
+
+    model, tokens = compiled(request), input_of(request)
+    if not tokens:
+        raise InputError("an input has at least one token")
+    output = model.decode([tokens])[0]
+    wanted = evaluate(expression_of(request), tokens, causal=model.program.causal)
+    return {
+        "request": asdict(request),
+        "tokens": [shown(token) for token in tokens],
+        "positions": [START] * model.blueprint.beginning + [shown(token) for token in tokens],
+        "output": [shown(value) for value in output],
+        "program": [shown(value) for value in wanted],
+        "steps": _Way(model, model.trace(model.encode(tokens))).steps(),
+        "script": program_script(request, tokens, vocabulary_of(request)),
+    }
+
+
+def shown(value: Any) -> str:
+    """Return a value as a page writes it."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(shown, value))})"
+    return str(value)
+
+
+def _part(circuit: Circuit, component: Component) -> dict[str, Any]:
+    reads = [edge for edge in circuit.edges if edge.target == component.name]
+    return {
+        "name": component.name,
+        "kind": component.kind,
+        "layer": component.layer,
+        "head": component.index,
+        "units": len(component.units),
+        "selector": component.selector,
+        "computes": list(component.computes),
+        "reads": [
+            {"source": e.source, "through": e.through, "carries": list(e.carries)} for e in reads
+        ],
+    }
+
+
+class _Way:
+    """The steps of one input through the parts of a model."""
+
+    def __init__(self, model: ProgramModel, trace: Trace) -> None:
+        self.model, self.trace, self.circuit = model, trace, model.circuit()
+        self.written: set[int] = set()
+        self.held: dict[str, list[str]] = {}
+
+    def steps(self) -> list[dict[str, Any]]:
+        return [self._step(component) for component in self.circuit.components]
+
+    def _step(self, component: Component) -> dict[str, Any]:
+        self.written |= set(component.directions)
+        stream = self.trace[_after(component)].double().cpu().numpy()
+        before = set(self.held)
+        self._decode(stream[self.model.blueprint.beginning :])
+        pattern = None
+        if component.kind == "head":
+            weights = self.trace[f"{component.name}: {component.selector}"]
+            pattern = [[round(w, 6) for w in row] for row in weights.double().tolist()]
+        return {
+            **_part(self.circuit, component),
+            "title": component.name[:1].upper() + component.name[1:],
+            "words": _words(self.circuit, component),
+            "pattern": pattern,
+            "stream": [
+                {"name": name, "values": values, "is_new": name not in before}
+                for name, values in self.held.items()
+            ],
+        }
+
+    def _decode(self, stream: NDArray[np.float64]) -> None:
+        """Read the registers whose directions are all written: at every position the nearest code.
+
+        Left out are registers that hold one of several terms, or only a part of what a value is.
+        """
+        registers = self.model.blueprint.registers
+        several = {register.node for register in registers if register.term}
+        for register in registers:
+            if register.node is None or (register.term is not None and register.node in several):
+                continue
+            name = self.model.program.names[register.node]
+            universe = self.model.certificate.proof.analysis.universe(register.node)
+            codes = _dense(register.steps)[: len(universe)].cumsum(axis=0)
+            is_whole = len({tuple(code) for code in codes.tolist()}) == len(universe)
+            if name in self.held or not is_whole or not set(register.directions) <= self.written:
+                continue
+            distance = abs(stream[:, None, list(register.directions)] - codes[None]).max(axis=-1)
+            self.held[name] = [shown(universe[k]) for k in distance.argmin(axis=1).tolist()]
+
+
+def _dense(matrix: Any) -> NDArray[np.float64]:
+    import numpy as np
+
+    found = np.zeros((matrix.rows, matrix.columns))
+    for (i, j), value in matrix.entries.items():
+        found[i, j] = float(value)
+    return found
+
+
+def _after(component: Component) -> str:
+    """Return the name of the stream in which a part has written."""
+    if component.kind == "embedding":
+        return "embedding"
+    end = "after attention" if component.kind == "head" else "output"
+    return f"layer {component.layer} {end}"
+
+
+def _words(circuit: Circuit, component: Component) -> str:
+    """Return what a part does."""
+    computes = ", ".join(component.computes) or "what others need"
+    if component.kind == "embedding":
+        return f"Every token enters the stream with its position: {computes}."
+    read: dict[str, list[str]] = {}
+    for edge in circuit.edges:
+        if edge.target == component.name:
+            read.setdefault(edge.through, []).extend(edge.carries)
+    sources = {through: ", ".join(dict.fromkeys(names)) for through, names in read.items()}
+    if component.kind == "head":
+        parts = "; ".join(f"{through}: {names}" for through, names in sources.items())
+        reads = f" Reads {parts}." if parts else ""
+        return f"Selects: {component.selector}.{reads} Writes {computes}."
+    count = len(component.units)
+    units = "1 unit reads" if count == 1 else f"{count} units read"
+    return f"{units} {sources.get('input', 'constants')}. Writes {computes}."

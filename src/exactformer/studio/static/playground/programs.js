@@ -1,0 +1,29 @@
+// The page of a program: the server has drawn every step; here they are shown one at a time.
+
+import { find } from "./dom.js";
+import { offerLink } from "./fetching.js";
+import { Player } from "./player.js";
+import { State } from "./state.js";
+
+const form = find("controls");
+const steps = [...document.querySelectorAll(".pg-step-card")];
+// What a page showed before is another page; steps only change the present address.
+const state = new State(form, () => location.reload());
+
+if (steps.length) {
+  const player = new Player(find("player"), (step) => {
+    steps.forEach((card, k) => (card.hidden = k !== step));
+    form.elements.step.value = step || "";
+    state.keep(false);
+  });
+  const stations = steps.map((card) => ({
+    title: card.querySelector("h3").textContent,
+    words: card.querySelector(".pg-step-card__words").textContent,
+  }));
+  for (const card of steps) card.querySelector(".pg-step-card__words").hidden = true;
+  player.show(stations, Number(form.elements.step.value) || 0);
+  offerLink(find("copy-link"));
+}
+
+// Another program or input begins at its first step.
+form.addEventListener("submit", () => (form.elements.step.value = ""));
