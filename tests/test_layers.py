@@ -20,6 +20,7 @@ LAYERS = [
     "sequences",
     "theory",
     "couplings",
+    "coq",
     "targets",
     "probing",
     "figures",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from exactformer.core.certificate import Bound, Certificate, Claim
@@ -39,6 +39,8 @@ class PolynomialCertificate(Certificate):
     fused: Mapping[str, RoundingBound]
     scale: float
     """The largest |Q| met on a sample of the domain: what the rounding bounds compare with."""
+    checks: tuple[Claim, ...] = field(default=(), compare=False)
+    """What other programs, such as Coq, have checked."""
 
     @property
     def zero_error(self) -> bool:
@@ -93,7 +95,9 @@ class PolynomialCertificate(Certificate):
             key: {name: asdict(bound) for name, bound in getattr(self, key).items()}
             for key in _BOUNDS
         }
-        return {**plain, "variables": list(self.variables), "zero_error": True, **bounds}
+        checks = [asdict(claim) for claim in self.checks]
+        more = {"variables": list(self.variables), "zero_error": True, "checks": checks}
+        return {**plain, **more, **bounds}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PolynomialCertificate:
@@ -104,6 +108,7 @@ class PolynomialCertificate(Certificate):
                 for key in _BOUNDS
             }
             plain = {k: data[k] for k in _PLAIN}
+            plain["checks"] = tuple(Claim(**claim) for claim in data["checks"])
             return cls(variables=tuple(data["variables"]), **bounds, **plain)
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is not a certificate: {error}") from None
@@ -120,11 +125,12 @@ class PolynomialCertificate(Certificate):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """Selection and identity."""
+        """Selection and identity, and the checks of other programs."""
         margin = "no token has a rival" if self.margin is None else f"margin ≥ {self.margin:.3g}"
         return (
             Claim("selection", f"every token selects itself everywhere ({margin})"),
             Claim("identity", f"{self._agreement()} exactly, error zero"),
+            *self.checks,
         )
 
     def describe(self, name: str) -> str:
