@@ -80,6 +80,6 @@ $(VENV)/.dev: $(VENV)/.core
 	$(PIP) --editable ".[dev,docs]"
 	@touch $@
 
-# Chromium and PostgreSQL, through apt where that is allowed; no stamp while something is missing.
-$(VENV)/.machine: tests/studio/install.sh $(VENV)/.core
+# Chromium, PostgreSQL and Coq, through apt where that is allowed; no stamp while something is missing.
+$(VENV)/.machine: tests/install.sh $(VENV)/.core
 	@if sh $<; then touch $@; fi
