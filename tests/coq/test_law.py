@@ -62,7 +62,7 @@ def test_the_law_is_last_and_in_plain_notation(tmp_path):
         "Theorem law : forall x y : R,\n"
         "  x ^ 2 + y ^ 2 <= 2 ^ 2 ->\n"
         "  run model [x; y] =\n"
-        "  [x ^ 2 + 3 * x * y].\n\n"
+        "  [x ^ 2 + 3 * x * y].\n"
         "Proof. intros. certify region. Qed.\n\n"
         "Print Assumptions law.\n"
     )

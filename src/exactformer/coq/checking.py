@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exactformer.coq.installation import Coq, built_library, find_coq
-from exactformer.coq.law import PROOF
+from exactformer.coq.law import LAST, PROOF
 from exactformer.errors import CertificationError
 
 _DIAGNOSIS = "Proof. intros. diagnose region. Abort."
@@ -65,7 +65,7 @@ def compiled(coq: Coq, text: str, timeout: float | None = None) -> subprocess.Co
 def _diagnosis(coq: Coq, text: str, answer: subprocess.CompletedProcess[str]) -> str:
     """Return what the checker says of a refused law, or else what Coq says."""
     if PROOF in text:
-        changed = text.replace(PROOF, _DIAGNOSIS).replace("Print Assumptions law.", "")
+        changed = text.replace(PROOF, _DIAGNOSIS).replace(LAST, "")
         found = re.search(r"verdict: \(?(\w+)((?: \d+)*)", compiled(coq, changed).stdout)
         if found and found[1] in _VERDICTS:
             return _VERDICTS[found[1]].format(*found[2].split())

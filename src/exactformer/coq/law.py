@@ -40,7 +40,9 @@ _RULES = {Rule.ONE_HOT_MAX: "OneHotMax", Rule.HARD_MAX: "HardMax"}
 
 PROOF = "Proof. intros. certify region. Qed."
 
-_HEADER = """\
+LAST = "Print Assumptions law.\n"
+
+_TITLE = """\
 (** A transformer, and the law that it computes on a whole region: a theorem over the real numbers.
 
     Written by exactformer for the model with the digest
@@ -50,7 +52,9 @@ _HEADER = """\
         exactformer prove MODEL -o THIS --library DIR
         make -C DIR
         coqc -Q DIR Exactformer THIS *)
+"""
 
+IMPORTS = """\
 From Coq Require Import Reals QArith List.
 From Exactformer Require Import Laws.
 Import ListNotations.
@@ -61,25 +65,22 @@ Open Scope model_scope.
 
 def law(blueprint: Blueprint, target: Target) -> str:
     """Return the file that states and proves that the model is the target on its domain."""
-    return "\n".join([data(blueprint), statement(blueprint, target), "", PROOF, "", _LAST])
+    parts = [
+        _TITLE.format(digest=digest(blueprint)),
+        IMPORTS,
+        definitions(blueprint),
+        "Open Scope R_scope.\n",
+        statement(blueprint, target),
+        PROOF,
+        "",
+        LAST,
+    ]
+    return "\n".join(parts)
 
 
-_LAST = "Print Assumptions law.\n"
-
-
-def data(blueprint: Blueprint) -> str:
-    """Return the first part of the file: the transformer and its region as data."""
-    return "\n".join(
-        [
-            _HEADER.format(digest=digest(blueprint)),
-            _model(blueprint),
-            "",
-            f"Definition region : domain := {_region(blueprint)}.",
-            "",
-            "Open Scope R_scope.",
-            "",
-        ]
-    )
+def definitions(blueprint: Blueprint) -> str:
+    """Return the transformer and its region as data."""
+    return f"{_model(blueprint)}\n\nDefinition region : domain := {_region(blueprint)}.\n"
 
 
 def statement(blueprint: Blueprint, target: Target) -> str:
