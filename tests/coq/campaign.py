@@ -178,6 +178,7 @@ def campaign(coq: Coq, count: int, seed: int) -> list[str]:
         answer = compiled(coq, together(stated, refusing))
         if answer.returncode:
             found.append(f"Coq accepts a wider statement from {start} on: {answer.stderr[-500:]}")
+        print(f"{start + size} models, {len(found)} disagreements", flush=True)
     return found
 
 

@@ -111,13 +111,14 @@ Fixpoint follow (D : domain) (number : nat) (bs : list block) (A : state) : verd
 
 (** ** From the embedding to the outputs *)
 
-Fixpoint start (D : domain) (feature : nat) (rows : list (list Q)) (marks : matrix) : state :=
+Fixpoint start (bits : Z) (D : domain) (feature : nat) (rows : list (list Q)) (marks : matrix)
+    : state :=
   match rows with
   | [] => []
   | row :: rows =>
-      Tracked row (reach D row)
+      Tracked row (reach bits D row)
         (tadd (place feature) [qlinear row (centre D); 1] (constants (hd [] marks)))
-      :: start D feature rows (tl marks)
+      :: start bits D feature rows (tl marks)
   end.
 
 Fixpoint contributions (beta : matrix) (A : state) : list (list Q * upoly) :=
@@ -135,8 +136,8 @@ Fixpoint compare (c : list Q) (A : state) (k : nat) (outputs : list (matrix * Q)
   | _, _ => WrongCount
   end.
 
-Definition check (T : transformer) (D : domain) (targets : list expr) : verdict :=
-  let A := start D (feature T) (features T) (constant T) in
+Definition check_with (bits : Z) (T : transformer) (D : domain) (targets : list expr) : verdict :=
+  let A := start bits D (feature T) (features T) (constant T) in
   match first_failing (fun _ a => reach_ok D (direction a) (bound a)) 0 A with
   | Some i => WrongRow (S i)
   | None =>
@@ -144,4 +145,11 @@ Definition check (T : transformer) (D : domain) (targets : list expr) : verdict 
       | inl v => v
       | inr A => compare (centre D) A 1 (readouts T) targets
       end
+  end.
+
+(** Short numbers first; longer ones where a margin is too small for them. *)
+Definition check (T : transformer) (D : domain) (targets : list expr) : verdict :=
+  match check_with 8 T D targets with
+  | NotSelected _ _ _ | SignChanges _ _ _ => check_with 40 T D targets
+  | v => v
   end.

@@ -111,18 +111,19 @@ Qed.
 
 (** ** A bound of |F_i (x - c)| *)
 
-(** A rational not far above the square root. Nothing is proven of it: the result is checked. *)
-Definition root_above (s : Q) : Q :=
+(** A rational above the square root, with about so many bits unless the root is rational. Few bits
+    keep all later numbers short. Nothing is proven of it: the result is checked. *)
+Definition root_above (bits : Z) (s : Q) : Q :=
   let exact := Qmake (Z.sqrt (Qnum s)) (Pos.sqrt (Qden s)) in
   if Qeq_bool (exact * exact) s then exact
-  else if Qle_bool (3 # 4) s && Qle_bool s 1 then 1
   else
-    let shift := (2 * (20 + Z.max 0 (Z.log2 (Zpos (Qden s)) - Z.log2 (Qnum s)) / 2))%Z in
-    Qred (Qmake (Z.sqrt (Qnum s * 2 ^ shift / Zpos (Qden s)) + 1)%Z (Z.to_pos (2 ^ (shift / 2)))).
+    let size := ((Z.log2 (Qnum s) - Z.log2 (Zpos (Qden s))) / 2)%Z in
+    let k := Z.max 0 (bits - size) in
+    Qred (Qmake (Z.sqrt (Qnum s * 4 ^ k / Zpos (Qden s)) + 1) (Z.to_pos (2 ^ k))).
 
-Definition reach (D : domain) (row : list Q) : Q :=
+Definition reach (bits : Z) (D : domain) (row : list Q) : Q :=
   match D with
-  | Ball _ R => root_above (qmul (qsquares row) (qmul R R))
+  | Ball _ R => root_above bits (qmul (qsquares row) (qmul R R))
   | Box _ h => qlinear (map Qabs row) h
   end.
 

@@ -188,13 +188,14 @@ Qed.
 
 (** ** From the embedding to the outputs *)
 
-Lemma start_length D feature rows marks : length (start D feature rows marks) = length rows.
+Lemma start_length bits D feature rows marks :
+  length (start bits D feature rows marks) = length rows.
 Proof. revert marks; induction rows; intros marks; simpl; auto. Qed.
 
-Lemma nth_start D feature rows marks i :
+Lemma nth_start bits D feature rows marks i :
   (i < length rows)%nat ->
-  nth i (start D feature rows marks) nothing
-  = Tracked (nth i rows []) (reach D (nth i rows []))
+  nth i (start bits D feature rows marks) nothing
+  = Tracked (nth i rows []) (reach bits D (nth i rows []))
       (tadd (place feature) [qlinear (nth i rows []) (centre D); 1%Q] (constants (nth i marks []))).
 Proof.
   revert marks i; induction rows as [|row rows IH]; intros marks i H; simpl in *; [lia|].
@@ -202,11 +203,11 @@ Proof.
   destruct marks; trivial. now destruct i.
 Qed.
 
-Lemma start_ok T D x :
+Lemma start_ok bits T D x :
   inside D x ->
   first_failing (fun _ a => reach_ok D (direction a) (bound a)) 0
-    (start D (feature T) (features T) (constant T)) = None ->
-  follows D x (start D (feature T) (features T) (constant T)) (embed T x).
+    (start bits D (feature T) (features T) (constant T)) = None ->
+  follows D x (start bits D (feature T) (features T) (constant T)) (embed T x).
 Proof.
   intros H K i Hi. split; [exact (first_failing_none _ _ _ nothing i K Hi)|].
   rewrite start_length in Hi. rewrite nth_start by trivial. intros d.
@@ -242,13 +243,13 @@ Qed.
 
 (** ** The theorem *)
 
-Theorem sound (T : transformer) (D : domain) (targets : list expr) :
-  check T D targets = Proved ->
+Lemma sound_with bits T D targets :
+  check_with bits T D targets = Proved ->
   forall x : list R, inside D x -> run T x = map (eval x) targets.
 Proof.
-  unfold check. cbv zeta. intros H x Hx. set (A := start _ _ _ _) in H.
+  unfold check_with. cbv zeta. intros H x Hx. set (A := start _ _ _ _ _) in H.
   destruct (first_failing _ 0 A) eqn:K; [discriminate|].
-  pose proof (start_ok T D x Hx K) as F. fold A in F.
+  pose proof (start_ok bits T D x Hx K) as F. fold A in F.
   destruct (follow D 1 (blocks T) A) as [v|B] eqn:E; [|].
   - subst v. exfalso. revert E. generalize 1%nat at 1 as k. generalize A.
     clear. induction (blocks T) as [|b bs IH]; intros A k H; cbn [follow] in H; [discriminate|].
@@ -258,4 +259,13 @@ Proof.
     rewrite <- (compare_ok D x _ _ _ _ _ Hx G H). unfold run. cbv zeta.
     assert (N : length A = tokens T) by apply start_length.
     now rewrite L, N.
+Qed.
+
+Theorem sound (T : transformer) (D : domain) (targets : list expr) :
+  check T D targets = Proved ->
+  forall x : list R, inside D x -> run T x = map (eval x) targets.
+Proof.
+  unfold check. intros H.
+  destruct (check_with 8 T D targets) eqn:E; try discriminate;
+    [exact (sound_with 8 T D targets E)|exact (sound_with 40 T D targets H)..].
 Qed.
