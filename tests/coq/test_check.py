@@ -41,6 +41,7 @@ def test_the_running_example_is_proved_in_every_construction(coq, construction, 
         ("7", {"variables": []}),
         ("0", {"variables": ["x"]}),
         ("run^2 + at fun", {"radius": 3}),
+        ("O^2 + S nat - IZR H region + β", {"radius": 1}),
         ("x^17", {"construction": "chebyshev"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -84,6 +85,15 @@ def test_a_check_without_coq_says_how_to_get_it(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ef.ExactformerError, match="apt-get install coq"):
         check_law("")
+
+
+def test_the_command_writes_nothing_where_it_cannot_check(call, monkeypatch, tmp_path):
+    ef.compile("x^2", radius=1).save(tmp_path / "m.safetensors")
+    monkeypatch.setenv("PATH", "")
+    answer = call("prove", str(tmp_path / "m.safetensors"), "--check")
+    assert answer.code == 2
+    assert "apt-get install coq" in answer.err
+    assert not (tmp_path / "m.v").exists()
 
 
 def test_the_command_checks_a_file_that_is_there(coq, call, tmp_path):

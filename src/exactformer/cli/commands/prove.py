@@ -38,7 +38,7 @@ def prove(
     polynomial. Python proves it first, from scratch. Writing the file needs no Coq; --check does,
     and prints the theorem with the axioms it rests on.
     """
-    from exactformer.coq.installation import copy_library
+    from exactformer.coq.installation import copy_library, find_coq
     from exactformer.coq.prove import checked, law_of
 
     path = file.with_suffix(".v") if out is None else out
@@ -46,7 +46,9 @@ def prove(
         raise InputError(f"{path}: write .v")
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}")
-    if not check:
+    if check:
+        find_coq()  # raises without one, before anything is written
+    else:
         check_free(force, path)
     law = law_of(file)
     sources = [] if library is None else copy_library(library)
@@ -71,10 +73,7 @@ def prove(
     print_saved(*saved)
     console().print(law.theorem, soft_wrap=True)
     if law.checked is None:
-        console().print(
-            f"\nPython has proven it. For Coq's word: exactformer prove {file} -o {path} --check"
-        )
+        told = f"Python has proven it. To ask Coq: exactformer prove {file} -o {path} --check"
     else:
-        console().print(
-            f"\nProved: Coq {law.checked.version} accepts {path}.\n{law.checked.assumptions}"
-        )
+        told = f"Proved: Coq {law.checked.version} accepts {path}.\n{law.checked.assumptions}"
+    console().print(f"\n{told}", soft_wrap=True)
