@@ -36,13 +36,15 @@ types: $(VENV)/.dev
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir .site
 
-# The package as a stranger gets it: built, installed into an empty environment, and its demo run there.
+# The package as a stranger gets it: built, installed into an empty environment, its demo run there, and
+# the demo's law written for Coq with the library's sources.
 wheel: $(VENV)/.core
 	rm -rf .wheel
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
 	$(PYTHON) -m venv .wheel/empty
 	.wheel/empty/bin/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt .wheel/*.whl
 	cd .wheel && empty/bin/exactformer demo --points 20000
+	cd .wheel && empty/bin/exactformer prove demo/law.safetensors --library coq-library
 
 # Whether each extra can be installed by itself.
 extras: wheel
@@ -81,6 +83,6 @@ $(VENV)/.dev: $(VENV)/.core
 	$(PIP) --editable ".[dev,docs]"
 	@touch $@
 
-# Chromium and PostgreSQL, through apt where that is allowed; no stamp while something is missing.
-$(VENV)/.machine: tests/studio/install.sh $(VENV)/.core
+# Chromium, PostgreSQL and Coq, through apt where that is allowed; no stamp while something is missing.
+$(VENV)/.machine: tests/install.sh $(VENV)/.core
 	@if sh $<; then touch $@; fi

@@ -21,6 +21,7 @@ LAYERS = [
     "theory",
     "couplings",
     "programs",
+    "coq",
     "targets",
     "probing",
     "figures",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from exactformer import targets, theory
     from exactformer.algebra import Polynomial
     from exactformer.algebra.ridge import RidgeForm, ridge_form
+    from exactformer.coq.prove import prove
     from exactformer.core.certificate import Bound, Certificate, Claim, Measured
     from exactformer.core.loading import certify, load
     from exactformer.core.model import CertifiedModel, Trace
@@ -66,6 +67,7 @@ _HOMES = {
     "is_contextual_mapping": "probing",
     "load": "core.loading",
     "load_shrunk": "spectra.shrinking",
+    "prove": "coq.prove",
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
@@ -101,6 +103,7 @@ __all__ = [
     "is_contextual_mapping",
     "load",
     "load_shrunk",
+    "prove",
     "rasp",
     "recommend_architecture",
     "reproduce",

@@ -78,6 +78,13 @@ ROWS = {
         ("law.npz",),
         no="altered.safetensors",
     ),
+    "prove": Row(
+        "prove law.safetensors -o law.v",
+        "law.safetensors -o theorem.v",
+        "law.safetensors -o theorem.txt",
+        ("theorem.v",),
+        no="altered.safetensors",
+    ),
     "fit": Row(
         "fit measurements.csv --target y --columns a,b -o law.safetensors",
         "measurements.csv -t y -o fitted.safetensors --plot residuals.png",

@@ -43,6 +43,7 @@ GET    /api/v1/playground/polynomial                      200 200 200 200 200
 GET    /api/v1/playground/polynomial/trace                200 200 200 200 200
 GET    /api/v1/playground/polynomial/surface              200 200 200 200 200
 GET    /api/v1/playground/polynomial/model.safetensors    200 200 200 200 200
+GET    /api/v1/playground/polynomial/law.v                200 200 200 200 200
 GET    /api/v1/playground/polynomial/script.py            200 200 200 200 200
 GET    /api/v1/playground/sequences                       200 200 200 200 200
 GET    /api/v1/playground/sequences/journey               200 200 200 200 200
@@ -208,6 +209,7 @@ CONTENT: dict[str, dict[str, Any]] = {
     "GET /api/v1/playground/polynomial/trace": {"params": {"p": "x^2 + y", "x": "0,0"}},
     "GET /api/v1/playground/polynomial/surface": POLYNOMIAL,
     "GET /api/v1/playground/polynomial/model.safetensors": POLYNOMIAL,
+    "GET /api/v1/playground/polynomial/law.v": POLYNOMIAL,
     "GET /api/v1/playground/polynomial/script.py": POLYNOMIAL,
     "POST /papers/{slug}/vote": {"data": {"value": "1"}},
     "POST /papers/{slug}/reaction": {"data": {"show": "useful"}},

@@ -21,6 +21,7 @@ from exactformer.cli.commands.library import export as export_library
 from exactformer.cli.commands.library import import_ as import_library
 from exactformer.cli.commands.predict import predict
 from exactformer.cli.commands.program import program
+from exactformer.cli.commands.prove import prove
 from exactformer.cli.commands.recommend import recommend
 from exactformer.cli.commands.report import report
 from exactformer.cli.commands.reproduce import reproduce
@@ -66,6 +67,11 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
         "export law.safetensors",
         "export law.safetensors --format numpy -o law.npz",
         "export law.safetensors --format onnx --executor literal --dtype float32",
+    ],
+    prove: [
+        "prove law.safetensors -o law.v",
+        "prove law.safetensors -o law.v --check",
+        "prove law.safetensors -o law.v --library coq-library",
     ],
     fit: [
         "fit measurements.csv --target y",

@@ -124,6 +124,10 @@ class ProvenModule(nn.Module, ABC):
         seen = any(getattr(torch_module, name, None) for name in _REGISTRATION)
         vars(self)["_record"] = Record(statement, {} if seen else _digests(self))
 
+    def _restate(self, statement: Any) -> None:
+        """Exchange what is said of the module, whose record of contents stays."""
+        vars(self)["_record"] = Record(statement, self._record.contents)
+
     @abstractmethod
     def _rebuilt(self) -> Self:
         """Return the model built afresh from its blueprint, in the same format and on the device."""

@@ -115,6 +115,13 @@ def test_the_model_comes_as_a_file_that_loads(studio: Any, tmp_path: Path) -> No
     assert ef.load(path).certificate.blueprint_digest == describe(REQUEST)["digest"]
 
 
+def test_the_law_comes_as_a_file_for_coq(studio: Any) -> None:
+    answer = studio.get(f"{API}/polynomial/law.v", params=ASKED)
+    assert 'filename="law.v"' in answer.headers["content-disposition"]
+    assert f"{describe(REQUEST)['digest']}.\n" in answer.text
+    assert answer.text.endswith("certify region. Qed.\n\nPrint Assumptions law.\n")
+
+
 def test_scripts_come_as_files(studio: Any) -> None:
     answer = studio.get(f"{API}/polynomial/script.py", params=ASKED)
     assert answer.text == describe(REQUEST)["script"]
@@ -142,6 +149,7 @@ def test_reading_says_where_the_error_is(studio: Any) -> None:
         ("polynomial/trace", {"x": "1"}, "coordinates"),
         ("polynomial/surface", {"axes": "z"}, "no variable"),
         ("polynomial/model.safetensors", {"p": "sin(x)"}, "is a function"),
+        ("polynomial/law.v", {"construction": "softmax"}, "softmax has no semantics"),
         ("sequences", {"map": "soort"}, "did you mean sort"),
         ("sequences", {"tokens": 99}, "tokens"),
         ("sequences/journey", {"input": "1,2"}, "finite numbers"),

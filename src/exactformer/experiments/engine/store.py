@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_path
-
+from exactformer.core.folders import cache_folder
 from exactformer.experiments.engine.cell import (
     Cell,
     Failure,
@@ -96,10 +95,7 @@ class Store:
 
 def default_root() -> Path:
     """Return the folder for cells: ``$EXACTFORMER_CACHE``, else the user's cache folder."""
-    given = os.environ.get("EXACTFORMER_CACHE")
-    if given:
-        return Path(given) / "cells"
-    return user_cache_path("exactformer", appauthor=False) / "cells"
+    return cache_folder("cells")
 
 
 def write_atomically(path: Path, data: bytes) -> None:

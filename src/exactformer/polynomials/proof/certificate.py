@@ -46,6 +46,8 @@ class PolynomialCertificate(Certificate):
     """The bound of a model that evaluates the proven polynomial's terms, in its own format."""
     choice: str = field(default="", compare=False)
     """How directions, construction and evaluation were chosen, and what was rejected; no claim."""
+    checks: tuple[Claim, ...] = field(default=(), compare=False)
+    """What other programs, such as Coq, have checked."""
 
     @property
     def zero_error(self) -> bool:
@@ -106,7 +108,9 @@ class PolynomialCertificate(Certificate):
             key: {name: asdict(bound) for name, bound in getattr(self, key).items()}
             for key in _BOUNDS
         }
-        return {**plain, "variables": list(self.variables), "zero_error": True, **bounds}
+        checks = [asdict(claim) for claim in self.checks]
+        more = {"variables": list(self.variables), "zero_error": True, "checks": checks}
+        return {**plain, **more, **bounds}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PolynomialCertificate:
@@ -117,6 +121,7 @@ class PolynomialCertificate(Certificate):
                 for key in _BOUNDS
             }
             plain = {k: data[k] for k in _PLAIN}
+            plain["checks"] = tuple(Claim(**claim) for claim in data["checks"])
             return cls(variables=tuple(data["variables"]), **bounds, **plain)
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is not a certificate: {error}") from None
@@ -137,11 +142,12 @@ class PolynomialCertificate(Certificate):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """Selection and identity."""
+        """Selection and identity, and the checks of other programs."""
         margin = "no token has a rival" if self.margin is None else f"margin ≥ {self.margin:.3g}"
         return (
             Claim("selection", f"every token selects itself everywhere ({margin})"),
             Claim("identity", f"{self._agreement()} exactly, error zero"),
+            *self.checks,
         )
 
     def describe(self, name: str) -> str:

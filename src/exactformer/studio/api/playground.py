@@ -265,6 +265,13 @@ def model_file(request: Request, asked: PolynomialAsked) -> Response:
     return Response(b64decode(file), headers=_attachment("model.safetensors"))
 
 
+@router.get("/polynomial/law.v", response_class=PlainTextResponse)
+def law_file(request: Request, asked: PolynomialAsked) -> Response:
+    """Download the model's law as a theorem: Coq checks it."""
+    law = json.loads(compute(request, "law", asdict(asked)))["law"]
+    return PlainTextResponse(law, headers=_attachment("law.v"))
+
+
 @router.get("/polynomial/script.py", response_class=PlainTextResponse)
 def polynomial_script(request: Request, asked: PolynomialAsked) -> Response:
     """Download a script that builds the same model."""

@@ -52,6 +52,13 @@ def model_file(request: PolynomialRequest) -> dict[str, str]:
         return {"file": b64encode(path.read_bytes()).decode()}
 
 
+def law_file(request: PolynomialRequest) -> dict[str, str]:
+    """Return the model's law as a theorem for Coq."""
+    from exactformer.coq.prove import law_of
+
+    return {"law": law_of(compiled(request)).text}
+
+
 def counts(blueprint: Blueprint) -> list[dict[str, Any]]:
     """Return what the model has, what the theorem's formula gives, and its bound, row by row."""
     from exactformer.polynomials.constructions.paper import TheoremCounts

@@ -36,6 +36,7 @@ def _surface(request: dict[str, Any]) -> Any:
 JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "polynomial": lambda request: descriptions.describe(PolynomialRequest(**request)),
     "file": lambda request: descriptions.model_file(PolynomialRequest(**request)),
+    "law": lambda request: descriptions.law_file(PolynomialRequest(**request)),
     "trace": _trace,
     "surface": _surface,
     "sequence": lambda request: sequences.describe(SequenceRequest(**request)),

@@ -117,6 +117,8 @@ function showModel() {
   find("script").textContent = found.script;
   find("download-model").href = `${API}/model.safetensors?${query(COMPILED)}`;
   find("download-script").href = `${API}/script.py?${query(COMPILED)}`;
+  find("download-law").href = `${API}/law.v?${query(COMPILED)}`;
+  find("download-law").hidden = state.get("construction") === "softmax";
   sliders.show(found.variables, Number(reach()), state.get("x"));
   shown = new Map();
   find("panels").replaceChildren();

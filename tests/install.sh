@@ -1,5 +1,5 @@
 #!/bin/sh
-# The browser and the database that the studio's tests need, from Debian's packages if we may.
+# The browser and the database of the studio's tests, and Coq, from Debian's packages if we may.
 # Exit status 1 when something stays missing; the tests then skip and say so.
 set -u
 
@@ -8,6 +8,7 @@ command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
     command -v google-chrome >/dev/null || missing="chromium"
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null ||
     missing="$missing postgresql"
+command -v coqc >/dev/null || missing="$missing coq"
 [ -z "$missing" ] && exit 0
 
 if [ "$(id -u)" -eq 0 ]; then
@@ -23,7 +24,7 @@ if [ "$as_root" = none ] || ! command -v apt-get >/dev/null; then
     exit 1
 fi
 
-echo "Installing" $missing "for the studio's tests (a minute, once) ..."
+echo "Installing" $missing "for the tests (a minute, once) ..."
 apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300"
 log=$(mktemp)
 if $apt update >"$log" 2>&1 && $apt install -y --no-install-recommends $missing >>"$log" 2>&1; then

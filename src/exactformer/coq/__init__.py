@@ -1,0 +1,1 @@
+"""Certificates as Coq files: a library of definitions and proofs, files for models, and their check."""

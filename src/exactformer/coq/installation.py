@@ -1,0 +1,116 @@
+"""Coq on this machine, and the library built for it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from exactformer.core.folders import cache_folder
+from exactformer.errors import ExecutionError, InputError
+
+# In the order in which they are built: a file needs only earlier ones.
+LIBRARY = (
+    "Semantics",
+    "Rationals",
+    "OneVariable",
+    "Tokens",
+    "Domains",
+    "Selection",
+    "Identity",
+    "Checker",
+    "Soundness",
+    "Laws",
+    "Running",
+)
+
+
+@dataclass(frozen=True)
+class Coq:
+    """The compiler ``coqc`` of an installation, with its version."""
+
+    compiler: str
+    version: str
+
+    def compile(
+        self, file: Path, library: Path, timeout: float | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Compile a file in its own folder, against a built library."""
+        command = [self.compiler, "-q", "-Q", str(library), "Exactformer", file.name]
+        return subprocess.run(
+            command, cwd=file.parent, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+
+def find_coq() -> Coq:
+    """Return the Coq of this machine.
+
+    Raises:
+        InputError: if there is none.
+    """
+    compiler = shutil.which("coqc")
+    if compiler is None:
+        raise InputError(
+            "there is no coqc on this machine; install Coq 8.16 or later "
+            "(Debian: apt-get install coq), or check the file elsewhere"
+        )
+    answer = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    version = re.search(r"version (\d+(?:\.\d+)*)", answer.stdout)
+    if version is None:
+        raise ExecutionError(f"{compiler} --version answered {answer.stdout[:200]!r}")
+    return Coq(compiler, version[1])
+
+
+def sources() -> dict[str, str]:
+    """Return the files of the library by name."""
+    folder = files("exactformer.coq") / "library"
+    names = [*(f"{name}.v" for name in LIBRARY), "Makefile"]
+    return {name: (folder / name).read_text(encoding="utf-8") for name in names}
+
+
+def copy_library(folder: Path) -> list[Path]:
+    """Write the sources of the library into a folder, which must be new or empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists and is not an empty folder; choose another place")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in sources().items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in sources()]
+
+
+def built_library(coq: Coq) -> Path:
+    """Return the folder of the library built for this Coq; build it first where that was not done.
+
+    The folder's name contains the version of Coq and a digest of the sources.
+    """
+    digest = hashlib.sha256(repr(sorted(sources().items())).encode()).hexdigest()
+    place = cache_folder("coq") / f"{coq.version}-{digest[:16]}"
+    if place.is_dir():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
+        fresh = Path(temporary) / "library"
+        copy_library(fresh)
+        _build(coq, fresh, LIBRARY)
+        try:
+            os.replace(fresh, place)
+        except OSError:  # another process was quicker
+            if not place.is_dir():
+                raise
+    return place
+
+
+def _build(coq: Coq, folder: Path, names: Sequence[str]) -> None:
+    for name in names:
+        answer = coq.compile(folder / f"{name}.v", folder)
+        if answer.returncode:
+            raise ExecutionError(
+                f"Coq {coq.version} does not accept {name}.v of the library:\n{answer.stderr[-2000:]}"
+            )

@@ -1,0 +1,173 @@
+"""The Coq file of a model: its weights as data, and the law that it computes as a theorem.
+
+No label of the blueprint is written, only numbers, the names of variables, and a digest: the text of
+a label could otherwise become part of the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from exactformer.algebra import Target
+from exactformer.coq.text import (
+    listed,
+    matrix,
+    names,
+    polynomial,
+    rational,
+    real,
+    row,
+    vector,
+    wrapped,
+)
+from exactformer.core.domain import Ball, Domain
+from exactformer.core.layers import (
+    IDENTITY,
+    RELU,
+    BiasedHead,
+    Block,
+    FeedForward,
+    Head,
+    PiecewiseLinear,
+    Rule,
+)
+from exactformer.errors import CertificationError
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.files import digest
+
+_RULES = {Rule.ONE_HOT_MAX: "OneHotMax", Rule.HARD_MAX: "HardMax"}
+
+PROOF = "Proof. intros. certify region. Qed."
+
+LAST = "Print Assumptions law.\n"
+
+_TITLE = """\
+(** A transformer, and the law that it computes on a whole region: a theorem over the real numbers.
+
+    Written by exactformer for the model with the digest
+    {digest}.
+    To check it: exactformer prove MODEL -o THIS --check. With Coq alone:
+
+        exactformer prove MODEL -o THIS --library DIR
+        make -C DIR
+        coqc -Q DIR Exactformer THIS *)
+"""
+
+IMPORTS = """\
+From Coq Require Import Reals QArith List.
+From Exactformer Require Import Laws.
+Import ListNotations.
+Open Scope Q_scope.
+Open Scope model_scope.
+"""
+
+
+def law(blueprint: Blueprint, target: Target) -> str:
+    """Return the file that states and proves that the model is the target on its domain."""
+    parts = [
+        _TITLE.format(digest=digest(blueprint)),
+        IMPORTS,
+        definitions(blueprint),
+        "Open Scope R_scope.\n",
+        statement(blueprint, target),
+        PROOF,
+        "",
+        LAST,
+    ]
+    return "\n".join(parts)
+
+
+def definitions(blueprint: Blueprint) -> str:
+    """Return the transformer and its region as data."""
+    return f"{_model(blueprint)}\n\nDefinition region : domain := {_region(blueprint)}.\n"
+
+
+def statement(blueprint: Blueprint, target: Target) -> str:
+    """Return the theorem in plain notation."""
+    variables = names(blueprint.variables)
+    lines = ["Theorem law :"]
+    if variables:
+        lines = [wrapped(f"Theorem law : forall {' '.join(variables)} : R,", 0)]
+        lines += [f"{wrapped(h, 2)} ->" for h in _hypotheses(blueprint.domain, variables)]
+    lines.append(wrapped(f"run model {listed(variables)} =", 2))
+    outputs = [wrapped(polynomial(p, variables), 3).strip() for p in target]
+    return "\n".join(lines) + f"\n  {listed(outputs, 2, lines=True)}."
+
+
+def _model(blueprint: Blueprint) -> str:
+    F, E = blueprint.embedding.features, blueprint.embedding.constant
+    rows = [listed(rational(F[i, j]) for j in range(F.columns)) for i in range(F.rows)]
+    marks = [row(sorted(E.by_row.get(i, []))) for i in range(E.rows)]
+    blocks = (";\n    ").join(map(_block, blueprint.blocks))
+    outputs = [f"({matrix(r.beta, 5)}, {rational(r.bias)})" for r in blueprint.readouts]
+    return "\n".join(
+        [
+            "Definition model : transformer := {|",
+            f"  features :=\n   {listed(rows, 3, lines=True)};",
+            f"  feature := {blueprint.embedding.dimension};",
+            f"  constant :=\n   {listed(marks, 3, lines=True)};",
+            f"  blocks :=\n   [{blocks}];",
+            f"  readouts :=\n   {listed(outputs, 3, lines=True)}",
+            "|}.",
+        ]
+    )
+
+
+def _block(block: Block) -> str:
+    rule = block.attention.selection.rule
+    if rule not in _RULES:
+        raise CertificationError(f"attention by {rule} has no semantics in the Coq library yet")
+    heads = ";\n       ".join(map(_head, block.attention.heads))
+    return f"Block {_RULES[rule]}\n      [{heads}]\n      {_feed_forward(block.feed_forward)}"
+
+
+def _head(head: Head) -> str:
+    space = "\n" + " " * 9
+    bias = f"{space}{vector(head.bias)}" if isinstance(head, BiasedHead) else ""
+    name = "BiasedHead" if bias else "Head"
+    query, key, value = (
+        matrix(head.query, 9, whole=True),
+        matrix(head.key, 9),
+        matrix(head.value, 9),
+    )
+    return f"{name}{space}{query}{bias}{space}{key}{space}{value}"
+
+
+def _feed_forward(layer: FeedForward) -> str:
+    if layer.successive is not None:
+        raise CertificationError("a run of feed-forward layers has no semantics in the Coq library")
+    w1, w2 = matrix(layer.w1, 7), matrix(layer.w2, 7)
+    parts = [_activation(layer.activation), w1, vector(layer.b1), w2, vector(layer.b2)]
+    return f"(FeedForward {' '.join(parts)})"
+
+
+def _activation(function: PiecewiseLinear) -> str:
+    for known, name in ((RELU, "Relu"), (IDENTITY, "Identity")):
+        if function == known:
+            return name
+    raise CertificationError(f"the activation {function} has no semantics in the Coq library")
+
+
+def _region(blueprint: Blueprint) -> str:
+    domain, axes = blueprint.domain, range(len(blueprint.variables))
+    centre = listed(rational(domain.offset(j)) for j in axes)
+    if isinstance(domain, Ball):
+        return f"Ball {centre} {rational(domain.radius)}"
+    return f"Box {centre} {listed(map(rational, domain.half_widths))}"
+
+
+def _hypotheses(domain: Domain, variables: Sequence[str]) -> list[str]:
+    if isinstance(domain, Ball):
+        offsets = [domain.offset(j) for j in range(len(variables))]
+        squares = [f"{_shifted(x, c)} ^ 2" for x, c in zip(variables, offsets, strict=True)]
+        radius = real(domain.radius)
+        return [f"{' + '.join(squares)} <= {radius if '/' not in radius else f'({radius})'} ^ 2"]
+    sides = zip(variables, domain.intervals, strict=True)
+    return [f"{real(low)} <= {x} <= {real(high)}" for x, (low, high) in sides]
+
+
+def _shifted(variable: str, offset: Fraction) -> str:
+    if not offset:
+        return variable
+    return f"({variable} {'-' if offset > 0 else '+'} {real(abs(offset))})"
