@@ -6,9 +6,11 @@ from tests.cli.conftest import call as call
 
 
 @pytest.fixture(autouse=True)
-def built_once(request, monkeypatch):
-    """Keep the built library between runs, apart from the user's own."""
-    monkeypatch.setenv("EXACTFORMER_CACHE", str(request.config.cache.mkdir("coq")))
+def built_once(request, monkeypatch, tmp_path_factory):
+    """Keep the built library between runs where pytest keeps anything, apart from the user's own."""
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("coq") if cache else tmp_path_factory.getbasetemp().parent / "coq"
+    monkeypatch.setenv("EXACTFORMER_CACHE", str(folder))
 
 
 @pytest.fixture
