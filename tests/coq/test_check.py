@@ -40,8 +40,11 @@ def test_the_running_example_is_proved_in_every_construction(coq, construction, 
         ("x^4", {"domain": Ball(Fraction(2), (Fraction(5),)), "construction": "paper"}),
         ("7", {"variables": []}),
         ("0", {"variables": ["x"]}),
-        ("run^2 + at fun", {"radius": 3}),
-        ("O^2 + S nat - IZR H region + β", {"radius": 1}),
+        ("run^2 + at fun", {"radius": 3, "variables": ["at", "fun", "run"]}),
+        (
+            "O^2 + S nat - IZR H region + β",
+            {"radius": 1, "variables": ["H", "IZR", "O", "S", "nat", "region", "β"]},
+        ),
         ("x^17", {"construction": "chebyshev"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -69,7 +72,7 @@ def test_boxes_balls_vectors_and_names(coq, target, options):
     ],
 )
 def test_altered_laws_are_refused_in_our_own_words(coq, old, new, words, tmp_path):
-    model = ef.compile("x^2 + 3 x y", radius=2)
+    model = ef.compile("x^2 + 3 x y", radius=2, directions="tailored")
     text = law_of(model).text
     assert old in text
     altered = text.replace(old, new)
