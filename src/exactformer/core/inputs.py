@@ -15,6 +15,9 @@ from exactformer.errors import ExecutionError, InputError
 is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
 
 
+_KINDS = {"b": "truth values", "c": "complex numbers", "U": "texts", "M": "dates", "m": "times"}
+
+
 def is_recording() -> bool:
     """Whether ``torch.jit.trace`` is recording: what depends on the data is baked in as it is now."""
     return bool(torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]
@@ -109,8 +112,13 @@ def _read(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Tensor
         )
     try:
         if not hasattr(x, "__array__"):
+            # What would be converted by losing a part of it: an imaginary one, a unit of time.
+            if (kind := np.asarray(x).dtype.kind) not in "iufO":
+                raise TypeError(f"a list of {_KINDS.get(kind, 'other things')}")
             array = np.asarray(x, dtype=np.float64)
             return torch.as_tensor(array, device=device).to(dtype)
+        if np.ma.is_masked(x):
+            raise ValueError("some are masked")
         array = np.asarray(x)
         # Torch takes neither negative strides nor, without a warning, what cannot be written to.
         if any(stride < 0 for stride in array.strides) or not array.flags.writeable:
