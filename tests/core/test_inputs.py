@@ -91,6 +91,12 @@ def test_float64_numbers_that_float32_lacks_are_refused(coupling, read):
             model(read([NOT_SINGLE, 0.5]))
 
 
+def test_the_largest_number_of_float64_is_no_infinity_of_float32():
+    model = ef.compile("a^2 - b", dtype=torch.float32, outside="allow")
+    with pytest.raises(InputError, match="rounding them is not covered"):
+        model(np.array([np.finfo(np.float64).max, 0.0]))
+
+
 def test_float64_numbers_that_float32_has_are_taken(coupling):
     narrow = ef.compile("a^2 - b", dtype=torch.float32)
     for model in (narrow, coupling):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def converted(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
     if narrows(tensor.dtype, dtype) and (
         is_exporting()
         or is_recording()
-        or not torch.equal(rounded.to(tensor.dtype).nan_to_num(), tensor.nan_to_num())
+        or not torch.equal(_comparable(rounded.to(tensor.dtype)), _comparable(tensor))
     ):
         raise InputError(
             f"{name} are {tensor.dtype}, the model computes in {dtype}: rounding them is not covered "
@@ -126,6 +127,11 @@ def _read(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Tensor
         return torch.as_tensor(array, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} must be numbers: {error}") from None
+
+
+def _comparable(tensor: Tensor) -> Tensor:
+    """Return numbers with zeros for NaN, which equals nothing."""
+    return tensor.nan_to_num(0.0, inf, -inf)
 
 
 def _listed(names: Sequence[object], most: int = 12) -> str:
