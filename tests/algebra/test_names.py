@@ -116,6 +116,31 @@ def test_the_number_pi_is_no_variable_unless_declared(text: str) -> None:
         Polynomial.parse(text)
 
 
+@pytest.mark.parametrize("text", ["sinx", "2 expy + 1", "logt + t", "x1 cosx1"])
+def test_functions_next_to_their_variables_are_no_names(text: str) -> None:
+    with pytest.raises(ParseError, match="and text holds polynomials only"):
+        Polynomial.parse(text)
+    assert Polynomial.parse("sinx", ["sinx"]).variables == ("sinx",)
+
+
+def test_words_that_begin_like_functions_stay_names() -> None:
+    names = ("cost", "mode", "tank")
+    assert Polynomial.parse(" + ".join(names)).variables == names
+
+
+@pytest.mark.parametrize("text", ["1_000 x", "x^1_0", "2_x", "1.5_0"])
+def test_an_underscore_behind_digits_begins_no_name(text: str) -> None:
+    with pytest.raises(ParseError, match="write 1000 for 1_000"):
+        Polynomial.parse(text)
+
+
+@pytest.mark.parametrize(("one", "other"), [("x", "𝑥"), ("x", "ｘ"), ("µ", "μ")])
+def test_letters_in_two_fonts_are_refused_together(one: str, other: str) -> None:
+    with pytest.raises(ParseError, match="look like one variable"):
+        Polynomial.parse(f"{one}^2 + {other}")
+    assert Polynomial.parse(f"{one}^2 + {other}", [one, other]).dimension == 2
+
+
 def test_spellings_that_print_alike_are_refused_together() -> None:
     with pytest.raises(ParseError, match="x1 and x_1 look like one variable"):
         Polynomial.parse("x_{1} + x1")

@@ -91,6 +91,12 @@ def test_float64_numbers_that_float32_lacks_are_refused(coupling, read):
             model(read([NOT_SINGLE, 0.5]))
 
 
+def test_the_largest_number_of_float64_is_no_infinity_of_float32():
+    model = ef.compile("a^2 - b", dtype=torch.float32, outside="allow")
+    with pytest.raises(InputError, match="rounding them is not covered"):
+        model(np.array([np.finfo(np.float64).max, 0.0]))
+
+
 def test_float64_numbers_that_float32_has_are_taken(coupling):
     narrow = ef.compile("a^2 - b", dtype=torch.float32)
     for model in (narrow, coupling):
@@ -102,6 +108,37 @@ def test_lists_are_read_as_the_nearest_numbers(coupling):
     nearest = torch.tensor([NOT_SINGLE, 0.5], dtype=torch.float32)
     for model in (narrow, coupling):
         assert torch.equal(model([NOT_SINGLE, 0.5]), model(nearest))
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        [np.complex128(0.5 + 2j), 0.5],
+        [True, False],
+        ["0.5", "0.25"],
+        [np.datetime64("1970-01-01"), np.datetime64("1970-01-01")],
+        [np.timedelta64(0, "s"), np.timedelta64(0, "s")],
+        np.ma.array([0.5, 0.25], mask=[True, False]),
+    ],
+    ids=["complex", "bool", "text", "date", "time", "masked"],
+)
+def test_what_is_a_number_in_part_only_is_refused(law, point):
+    with pytest.raises(InputError, match="points must be numbers"):
+        law(point)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        [Fraction(1, 2), Decimal("0.25")],
+        [torch.tensor(0.5), torch.tensor(0.25)],
+        np.ma.array([0.5, 0.25]),
+        [np.float32(0.5), 0.25],
+    ],
+    ids=["exact", "tensors", "unmasked", "mixed"],
+)
+def test_numbers_of_any_kind_are_taken(law, point):
+    assert law(point) == 0
 
 
 def test_integers_beyond_float64_are_refused_by_sequence_models(sort):

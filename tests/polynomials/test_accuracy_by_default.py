@@ -91,8 +91,36 @@ def test_the_bound_by_tokens_is_stated_for_what_does_not_evaluate_terms():
     assert certificate.by_terms is not None
     assert certificate.bound(any_order=True) > certificate.bound("float64", "fused")
     assert ef.certify(model).bound("float64", "fused") > certificate.bound()
-    assert "traced, exported or on a GPU ≤" in certificate.describe("float64")
+    assert "otherwise (torch.func, traced, exported, GPU) ≤" in certificate.describe("float64")
     assert certificate.bound("float32", "fused") == ef.certify(model).bound("float32", "fused")
+
+
+class Own(torch.Tensor):
+    """A subclass, which torch runs operation by operation."""
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")  # torch's own call
+def test_calls_that_do_not_evaluate_terms_are_within_the_bound_for_any_order():
+    polynomial = dense(4, 8)
+    model = ef.compile(polynomial, outside="nan")
+    points = points_of(4, 20, torch.float64)
+    bound = model.certificate.bound(any_order=True)
+    with torch.autograd.forward_ad.dual_level():
+        dual = model(points).clone()
+    for values in (
+        dual,
+        torch.vmap(model)(points),
+        torch.func.jvp(model, (points,), (points,))[0],
+        model(points.as_subclass(Own)).as_subclass(torch.Tensor),
+    ):
+        assert largest_error(lambda _, found=values: found, polynomial, points) <= bound
+
+
+def test_zeros_without_memory_are_zeros():
+    """Torch makes such tensors where it knows that a derivative vanishes."""
+    model = ef.compile(dense(2, 20))
+    nothing = torch._efficientzerotensor((3, 2), dtype=torch.float64)
+    assert torch.equal(model(nothing), model(torch.zeros(3, 2, dtype=torch.float64)))
 
 
 def test_half_of_the_digits_are_kept_along_twice_as_many_directions_only_where_needed():

@@ -38,6 +38,11 @@ def misreading(name: str, names: Collection[str]) -> str | None:
     """
     if name in FUNCTIONS:
         return function_problem(name)
+    if called := _call(name, names):
+        return (
+            f"{name!r} may be a variable or {called[0]}({called[1]}), and text holds polynomials only; "
+            "declare it with variables="
+        )
     if name in _CIRCLE:
         return (
             f"{name} is not a rational number; write its decimals, or declare a variable {name!r}"
@@ -59,10 +64,12 @@ def function_problem(name: str) -> str:
 
 
 def twins(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return two names that differ by underscores only, which LaTeX prints alike; None if none do."""
+    """Return two names that differ only by underscores, which LaTeX prints alike, or in the font of
+    their letters (x and 𝑥, the two signs µ and μ); None if none do.
+    """
     seen: dict[str, str] = {}
     for name in sorted(names, key=natural_order):
-        other = seen.setdefault(name.replace("_", ""), name)
+        other = seen.setdefault(normalize("NFKC", name).replace("_", ""), name)
         if other != name:
             return other, name
     return None
@@ -80,6 +87,14 @@ def product_of(name: str, names: Collection[str]) -> list[str]:
             next(([*f, piece] for f, piece in splits if f is not None and piece in others), None)
         )
     return ends[-1] or []
+
+
+def _call(name: str, names: Collection[str]) -> tuple[str, str] | None:
+    """Return the function and the variable that a name is made of: ``sinx``, ``logt`` next to ``t``."""
+    parts = ((name[:k], name[k:]) for k in range(2, len(name)))
+    return next(
+        ((f, x) for f, x in parts if f in FUNCTIONS and (x in names or x in ("x", "y", "z"))), None
+    )
 
 
 def _letters(name: str) -> list[str]:

@@ -51,6 +51,12 @@ def tokens(text: str, known: Collection[str] | None = None) -> Iterator[Token]:
             kind = str(match.lastgroup)
             piece = match[kind]
             position = match.end()
+            if kind == "number" and text.startswith("_", position):
+                raise ParseError(
+                    "digits are not grouped by underscores here; write 1000 for 1_000",
+                    text,
+                    position + 1,
+                )
             token = Token(
                 _SIGNS[piece] if kind == "sign" else kind, piece, position - len(piece) + 1
             )

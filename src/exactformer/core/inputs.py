@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from torch import Tensor
 from exactformer.errors import ExecutionError, InputError
 
 is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+
+
+_KINDS = {"b": "truth values", "c": "complex numbers", "U": "texts", "M": "dates", "m": "times"}
 
 
 def is_recording() -> bool:
@@ -86,7 +90,7 @@ def converted(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:
     if narrows(tensor.dtype, dtype) and (
         is_exporting()
         or is_recording()
-        or not torch.equal(rounded.to(tensor.dtype).nan_to_num(), tensor.nan_to_num())
+        or not torch.equal(_comparable(rounded.to(tensor.dtype)), _comparable(tensor))
     ):
         raise InputError(
             f"{name} are {tensor.dtype}, the model computes in {dtype}: rounding them is not covered "
@@ -109,8 +113,13 @@ def _read(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Tensor
         )
     try:
         if not hasattr(x, "__array__"):
+            # What would be converted by losing a part of it: an imaginary one, a unit of time.
+            if (kind := np.asarray(x).dtype.kind) not in "iufO":
+                raise TypeError(f"a list of {_KINDS.get(kind, 'other things')}")
             array = np.asarray(x, dtype=np.float64)
             return torch.as_tensor(array, device=device).to(dtype)
+        if np.ma.is_masked(x):
+            raise ValueError("some are masked")
         array = np.asarray(x)
         # Torch takes neither negative strides nor, without a warning, what cannot be written to.
         if any(stride < 0 for stride in array.strides) or not array.flags.writeable:
@@ -118,6 +127,11 @@ def _read(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Tensor
         return torch.as_tensor(array, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} must be numbers: {error}") from None
+
+
+def _comparable(tensor: Tensor) -> Tensor:
+    """Return numbers with zeros for NaN, which equals nothing."""
+    return tensor.nan_to_num(0.0, inf, -inf)
 
 
 def _listed(names: Sequence[object], most: int = 12) -> str:

@@ -15,6 +15,7 @@ from exactformer.errors import InputError, RoundingError
 from exactformer.polynomials.proof.literal_rounding import RoundingBound
 
 EXECUTORS = ("fused", "literal")
+_OTHERWISE = "otherwise (torch.func, traced, exported, GPU)"
 NORM = "sup |computed − exact| over the domain and all outputs"
 
 
@@ -26,7 +27,7 @@ class PolynomialCertificate(Certificate):
     * identity: in exact arithmetic the output *is* the target, ``terms`` coefficients compared;
     * rounding: in a float format the fused module is off by at most ``fused[format]``, the literal
       one, which carries out every matrix, by at most ``rounding[format]``, in every output.
-      A model that evaluates terms in memory is off by at most ``by_terms`` there.
+      A model that evaluates terms is off by at most ``by_terms`` in plain calls on the CPU.
     """
 
     target: str
@@ -66,6 +67,10 @@ class PolynomialCertificate(Certificate):
 
         ``executor`` is ``"fused"`` or ``"literal"``; where neither it nor a model says which, the bound
         holds for both. ``any_order`` asks for a bound whatever the order of summation.
+
+        Where terms are evaluated (``by_terms``), the bound is that of plain calls on the CPU, with or
+        without a gradient. ``any_order=True`` is the one for all others: under ``torch.func`` or
+        forward-mode differentiation, by subclasses of tensors, traced, compiled, exported or on a GPU.
         """
         dtype, executor = dtype or self.dtype, executor or self.executor
         if executor is None:
@@ -157,7 +162,7 @@ class PolynomialCertificate(Certificate):
             return f"no guarantee: {self.fused[name].reason}"
         other = "no bound" if literal is None else f"≤ {literal:.3g}"
         if self.by_terms is not None and name == self.dtype:
-            other = f"traced, exported or on a GPU ≤ {fused:.3g}; literal {other}"
+            other = f"{_OTHERWISE} ≤ {fused:.3g}; literal {other}"
             fused = self.by_terms
         else:
             other = f"literal {other}"

@@ -203,6 +203,8 @@ def _run(
     *own: Any,
 ) -> Tensor | None:
     """Let a kernel evaluate points of its format, on several threads where that is worth it."""
+    if not x.data_ptr():
+        x = x.clone()  # torch keeps zeros that a derivative is known to be without any memory
     count, d = x.shape
     by_point, by_axis = x.stride()
     values = x.new_empty(outputs * count)
