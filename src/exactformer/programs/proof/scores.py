@@ -235,12 +235,14 @@ class HeadScores:
         lost, largest, lowest = [], [], []
         for side in (queries, keys):
             total, reach = self._sizes(side)
+            arithmetic.check_range(total, f"{self.name}: a query or key")
             bits = np.min([part.lowest for part in parts_of(side)], axis=0, initial=1 << 20)
             rounding = arithmetic.gamma(side.terms + 2.0) * total + side.terms * arithmetic.tiny
             lost.append(np.where(arithmetic.is_exact(total, bits), 0.0, up(rounding)))
             largest.append(reach)
             lowest.append(bits)
         products = self._products(queries, keys)
+        arithmetic.check_range(4 * products, f"{self.name}: a difference of scores")
         used = (largest[0] > 0) & (largest[1] > 0)
         exact = not lost[0].any() and not lost[1].any()
         together = (lowest[0] + lowest[1])[used].min(initial=1 << 20)

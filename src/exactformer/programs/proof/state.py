@@ -166,7 +166,7 @@ class State:
     def read_weights(self, weights: Array, errors: Array) -> Reading:
         """Return what a dense matrix reads, whose entries are known up to errors."""
         groups: dict[Root, list[Held]] = {}
-        for direction in np.flatnonzero((weights != 0).any(0)).tolist():
+        for direction in np.flatnonzero(((weights != 0) | (errors != 0)).any(0)).tolist():
             number = self.register_at(direction)
             if number is None or number not in self.held:
                 name = "no register" if number is None else f"{self.name(number)}, not written yet"

@@ -152,6 +152,7 @@ class ProgramStack(nn.Module):
         if record:
             record("embedding", stream)
         for k, layer in enumerate(self.layers):
+            stream = stream.masked_fill(~real[:, :, None], 0.0)  # nothing is proven of padding
             stream = layer(stream, allowed, record and _prefixed(record, f"layer {k} "))
         output: Tensor = self.unembed(stream)[:, self.beginning :]
         return output.masked_fill(~real[:, self.beginning :, None], 0.0)
