@@ -15,7 +15,7 @@ import exactformer as ef
 from exactformer import rasp
 from exactformer.core.layers import FeedForward, Rule, Selection
 from exactformer.core.matrix import Matrix
-from exactformer.errors import CertificationError, RoundingError, SizeError
+from exactformer.errors import CertificationError, InputError, RoundingError, SizeError
 from exactformer.programs import library
 from exactformer.programs.blueprint import (
     ProgramBlueprint,
@@ -314,3 +314,20 @@ def test_padding_that_overflows_changes_nothing() -> None:
     )
     model = prove(blueprint, program, dtype=torch.float32)
     assert model.decode(["b", "abb"]) == [["b"], list("bba")]
+
+
+def test_a_head_that_attends_to_everything_needs_no_beginning_token() -> None:
+    everything = rasp.Select(rasp.indices, rasp.indices, rasp.Comparison.TRUE)
+    mean = rasp.Aggregate(everything, rasp.tokens)
+    for realisation in ("hard", "softmax"):
+        model = ef.compile_program(
+            mean, vocabulary=[0, 1], max_length=3, realisation=realisation, beginning=False
+        )
+        assert model.decode([0, 1]) == [Fraction(1, 2)] * 2
+
+
+def test_a_sharpness_without_a_value_is_an_input_error() -> None:
+    with pytest.raises(InputError, match="sharpness"):
+        ef.compile_program(
+            rasp.tokens, vocabulary="ab", max_length=2, realisation="softmax", sharpness="1/0"
+        )

@@ -21,7 +21,7 @@ from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.program import AggregateNode, WidthNode
 from exactformer.programs.proof.arithmetic import Array, times, up
 from exactformer.programs.proof.cases import cases_of
-from exactformer.programs.proof.scores import HeadScores, Scores, parts_of
+from exactformer.programs.proof.scores import HeadScores, Scores
 from exactformer.programs.proof.state import Reading, State
 from exactformer.programs.sets import Flags, Integers
 from exactformer.programs.values import Value, is_number
@@ -81,7 +81,7 @@ class _Written:
         errors = loss + np.abs(output) @ value_error + output_error @ (np.abs(value) + value_error)
         errors = np.where((output != 0).astype(float) @ (value != 0) > 0, errors, 0.0)
         reading = self.state.read_weights(both, errors)
-        lowest = np.min([part.lowest for part in parts_of(reading)], axis=0, initial=1 << 20)
+        lowest = reading.lowest
         total = self.state.read_weights(np.abs(output) @ np.abs(value), np.zeros(both.shape))
         size = self._largest(total)
         plain = ((output != 0).sum(1) <= 1) & (np.abs(np.frexp(output)[0]) % 0.5 == 0).all(1)
@@ -90,8 +90,7 @@ class _Written:
         height = count * self._largest(mixed)
         self.arithmetic.check_range(height, f"{name}: a sum of values")
         self.arithmetic.check_range(up(np.abs(output) @ height), f"{name}: what its head writes")
-        rows_lowest = np.min([part.lowest for part in parts_of(mixed)], axis=0, initial=1 << 20)
-        inexact = ~self.arithmetic.is_exact(height, rows_lowest)
+        inexact = ~self.arithmetic.is_exact(height, mixed.lowest)
         exact = plain & self.arithmetic.is_exact(size, lowest) & ~(output[:, inexact] != 0).any(1)
         roundings = (value != 0).sum(1).max(initial=0) + output.shape[1] + 3
         tiny = roundings * self.arithmetic.tiny * (1 + np.abs(output).sum(1))

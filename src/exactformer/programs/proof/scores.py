@@ -236,7 +236,7 @@ class HeadScores:
         for side in (queries, keys):
             total, reach = self._sizes(side)
             arithmetic.check_range(total, f"{self.name}: a query or key")
-            bits = np.min([part.lowest for part in parts_of(side)], axis=0, initial=1 << 20)
+            bits = side.lowest
             rounding = arithmetic.gamma(side.terms + 2.0) * total + side.terms * arithmetic.tiny
             lost.append(np.where(arithmetic.is_exact(total, bits), 0.0, up(rounding)))
             largest.append(reach)
@@ -277,8 +277,3 @@ class HeadScores:
             for key in [*keys.parts, *([keys.beginning] if keys.beginning else [])]:
                 total += float((sizes(query) @ sizes(key).T).max(initial=0.0))
         return float(up(np.float64(total)))
-
-
-def parts_of(reading: Reading) -> list[Read]:
-    """Return what is read of every root, and at the beginning token."""
-    return [*reading.parts, *([reading.beginning] if reading.beginning else [])]

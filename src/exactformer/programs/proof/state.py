@@ -66,6 +66,12 @@ class Reading:
     terms: Integers
     """How many entries each row of the matrix has."""
 
+    @property
+    def lowest(self) -> Integers:
+        """Exponents of the lowest bits that take part at any position, one per row of the matrix."""
+        parts = [*self.parts, *([self.beginning] if self.beginning else [])]
+        return np.min([np.full(len(self.terms), NEVER), *(part.lowest for part in parts)], axis=0)
+
     def part(self, root: Root) -> Read | None:
         """Return what is read of a root, if anything."""
         return next((part for part in self.parts if part.root == root), None)

@@ -32,8 +32,8 @@ class ProgramAttention(nn.Module):
         super().__init__()
         heads = layer.heads
         self.heads, self.hard = len(heads), rule is Rule.HARD_MAX
-        self.head_width = max((head.key.rows for head in heads), default=0)
-        self.value_width = max((head.value.rows for head in heads), default=0)
+        self.head_width = max(1, *(head.key.rows for head in heads))
+        self.value_width = max(1, *(head.value.rows for head in heads))
         shapes = {
             "W_Q": ([h.query for h in heads], self.head_width),
             "W_K": ([h.key for h in heads], self.head_width),
