@@ -70,7 +70,8 @@ class Reading:
     def lowest(self) -> Integers:
         """Exponents of the lowest bits that take part at any position, one per row of the matrix."""
         parts = [*self.parts, *([self.beginning] if self.beginning else [])]
-        return np.min([np.full(len(self.terms), NEVER), *(part.lowest for part in parts)], axis=0)
+        rows = [np.full(len(self.terms), NEVER), *(part.lowest for part in parts)]
+        return np.asarray(np.min(rows, axis=0), dtype=np.int64)
 
     def part(self, root: Root) -> Read | None:
         """Return what is read of a root, if anything."""
