@@ -331,3 +331,10 @@ def test_a_sharpness_without_a_value_is_an_input_error() -> None:
         ef.compile_program(
             rasp.tokens, vocabulary="ab", max_length=2, realisation="softmax", sharpness="1/0"
         )
+
+
+def test_texts_are_not_read_as_numbers() -> None:
+    blueprint = replace(copying(), readout=Matrix.of(1, 2, {(0, 1): 1}))
+    program = replace(tabulate(rasp.tokens, "ab", 2), numerical=True)
+    with pytest.raises(CertificationError, match="read as a number"):
+        certify_program(blueprint, program)

@@ -27,7 +27,7 @@ from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.feed_forward import prove_feed_forward
 from exactformer.programs.proof.shapes import check_program_shapes
 from exactformer.programs.proof.state import State
-from exactformer.programs.values import in_order
+from exactformer.programs.values import in_order, is_number
 
 Writer = tuple[int, int | None]
 """Layer and head; no head is the ReLUs; layer −1 is the embedding."""
@@ -184,6 +184,8 @@ def _prove_output(state: State, program: Program) -> tuple[float, float]:
     )
     away = away + np.where(state.arithmetic.is_exact(up(size), lowest), 0.0, up(lost))
     if program.numerical:
+        if strange := [v for v in universe if not is_number(v)]:
+            raise CertificationError(f"the output is read as a number and can be {strange[0]!r}")
         numbers = [Fraction(v) for v in universe]
         nearest = [to_float(v) for v in numbers]
         wanted = np.array(nearest)[cases.target][:, None]
