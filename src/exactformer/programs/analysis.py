@@ -429,7 +429,7 @@ class Analysis:
                 count = self._distinct_keys(literal)
                 sets = self.known[q].sets
                 by_set = np.where(sets, count[None, :], 0).max(1)
-                most = most * by_set[self.known[q].cells]
+                most = np.minimum(most * by_set[self.known[q].cells], self.max_length)
             high = np.minimum(high, most.astype(np.int64))
         if len(literals) == 1 and not self.causal:
             self._bijection(literals[0], low, high)

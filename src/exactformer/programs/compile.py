@@ -120,7 +120,7 @@ def _sharpness(sharpness: Any, realisation: str, dtype: torch.dtype) -> Fraction
         return SHARPNESS.get(float_format(dtype).name, Fraction(64))
     try:
         rate = Fraction(sharpness)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, ArithmeticError):
         raise InputError(f"sharpness={sharpness!r} must be a number") from None
     if rate <= 0:
         raise InputError(f"sharpness={sharpness!r} must be positive")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import reduce
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ Integers = NDArray[np.int64]
 
 MOST_SUMS = 2_000_000
 """Sums of selected numbers, with their counts, that are followed for one mean."""
+MOST_BITS = 2**26
+"""How far apart such sums may lie, in steps of their common divisor."""
 
 
 def is_strict_chain(rows: Flags) -> bool:
@@ -53,9 +56,12 @@ def all_means(members: list[list[int]], row: list[int], scale: int, name: str) -
     if not chosen or high == 0:
         return set()
     least = min(map(min, chosen))
+    step = gcd(*(v - least for own in chosen for v in own)) or 1
+    if (max(map(max, chosen)) - least) // step * high > MOST_BITS:
+        raise SizeError(f"{name}: sums of selected numbers are too far apart to be followed")
     sums = {0: 1}
     for k in range(count):
-        shifts = [v - least for v in members[k]]
+        shifts = [(v - least) // step for v in members[k]]
         for turn in range(row[k] + row[count + k]):
             grown: dict[int, int] = {} if turn < row[k] else dict(sums)
             for c, bits in sums.items():
@@ -74,9 +80,9 @@ def all_means(members: list[list[int]], row: list[int], scale: int, name: str) -
             continue
         at = 0
         while bits:
-            step = (bits & -bits).bit_length() - 1
-            at, bits = at + step, bits >> step
-            mean = Fraction(at + c * least, c * scale)
+            zeros = (bits & -bits).bit_length() - 1
+            at, bits = at + zeros, bits >> zeros
+            mean = Fraction(at * step + c * least, c * scale)
             found.add(int(mean) if mean.denominator == 1 else mean)
             bits &= ~1
     return found

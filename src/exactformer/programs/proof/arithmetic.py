@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from exactformer.algebra.rational import to_float
 from exactformer.core.formats import EXP_ULPS, FloatFormat
 from exactformer.core.matrix import Matrix
-from exactformer.errors import RoundingError
+from exactformer.errors import CertificationError, RoundingError
 
 Array = NDArray[np.float64]
 Exponents = NDArray[np.int64]
@@ -73,6 +73,11 @@ class Arithmetic:
         small = (lowest < self.format.low) & (lowest < NEVER // 2)
         return np.asarray(fits & ~small & (bound < 2.0**self.format.high))
 
+    def check_range(self, bound: Any, name: str) -> None:
+        """Raise unless sums whose terms' sizes add up to a bound stay finite, in any order."""
+        if self.format is not None and not np.max(bound, initial=0.0) < 2.0**self.format.high:
+            raise CertificationError(f"{name} can overflow in {self.format.name}")
+
     def weights(self, matrix: Matrix) -> tuple[Array, Array]:
         """Return a matrix as the model has it, and how far the entries are from that.
 
@@ -90,6 +95,8 @@ class Arithmetic:
     def _weight(self, value: Fraction) -> tuple[float, float]:
         if self.format is None:
             nearest = to_float(value)
+            if not nearest:
+                raise RoundingError("a weight is below all float64, and not zero")
         else:
             rounded = self.format.round(value)
             if rounded is None:

@@ -10,16 +10,18 @@ where δ = 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 
+from exactformer.algebra.rational import to_float
 from exactformer.core.layers import Rule
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.program import AggregateNode, WidthNode
 from exactformer.programs.proof.arithmetic import Array, times, up
 from exactformer.programs.proof.cases import cases_of
-from exactformer.programs.proof.scores import HeadScores, Scores, parts_of
+from exactformer.programs.proof.scores import HeadScores, Scores
 from exactformer.programs.proof.state import Reading, State
 from exactformer.programs.sets import Flags, Integers
 from exactformer.programs.values import Value, is_number
@@ -77,14 +79,23 @@ class _Written:
         output, output_error = output[rows], output_error[rows]
         both, loss = times(output, value)
         errors = loss + np.abs(output) @ value_error + output_error @ (np.abs(value) + value_error)
+        errors = np.where((output != 0).astype(float) @ (value != 0) > 0, errors, 0.0)
         reading = self.state.read_weights(both, errors)
-        lowest = np.min([part.lowest for part in parts_of(reading)], axis=0, initial=1 << 20)
+        lowest = reading.lowest
         total = self.state.read_weights(np.abs(output) @ np.abs(value), np.zeros(both.shape))
         size = self._largest(total)
         plain = ((output != 0).sum(1) <= 1) & (np.abs(np.frexp(output)[0]) % 0.5 == 0).all(1)
-        exact = plain & self.arithmetic.is_exact(size, lowest)
+        mixed = self.state.read_weights(value, value_error)
+        count, name = self.tokens + self.state.blueprint.beginning, self.state.name(self.number)
+        height = count * self._largest(mixed)
+        self.arithmetic.check_range(height, f"{name}: a sum of values")
+        self.arithmetic.check_range(up(np.abs(output) @ height), f"{name}: what its head writes")
+        inexact = ~self.arithmetic.is_exact(height, mixed.lowest)
+        exact = plain & self.arithmetic.is_exact(size, lowest) & ~(output[:, inexact] != 0).any(1)
         roundings = (value != 0).sum(1).max(initial=0) + output.shape[1] + 3
-        lost = self.arithmetic.gamma(float(roundings)) * size + roundings * self.arithmetic.tiny
+        tiny = roundings * self.arithmetic.tiny * (1 + np.abs(output).sum(1))
+        lost = self.arithmetic.gamma(float(roundings)) * size + tiny
+        self.underflow = up((2 * count + 3) * count * tiny)
         return reading, np.where(exact, 0.0, up(lost)), np.where(exact, lowest, -(1 << 20))
 
     @staticmethod
@@ -105,11 +116,10 @@ class _Written:
         if self.hard:
             fine = arithmetic.is_exact(up(count * size), bits.astype(np.int64))
             fine &= count <= 2.0**arithmetic.format.precision
-            one = 0.0 if one_value else 1.0
-            return np.where(
-                fine, arithmetic.gamma(one) * size, arithmetic.gamma(2.0 * count + 3) * size
-            )
-        return up(self._weight_rounding(mixture=True, spread=1.0) * size)
+            divided = arithmetic.gamma(1.0) * size + self.underflow
+            whole = np.zeros(size.shape) if one_value else divided
+            return np.where(fine, whole, arithmetic.gamma(2.0 * count + 3) * size + self.underflow)
+        return up(self._weight_rounding(mixture=True, spread=1.0) * size) + self.underflow
 
     def _weight_rounding(self, mixture: bool, spread: float) -> Array:
         """Return the relative error of softmax weights and of a sum with them.
@@ -145,6 +155,7 @@ class _Written:
             rounding = self._mixing(size, bits, one_value=False)
         else:
             rounding = up(self._weight_rounding(mixture=False, spread=spread) * size)
+            rounding = rounding + self.underflow
         rounded = share[:, None] * rounding[None, :]
         radius = share[:, None] * (relative[:, None] * size + reading.beginning.radius[0] + lost)
         radius = (
@@ -252,19 +263,19 @@ class _Written:
         both = (*universe, *self.analysis.universe(values))
         if len(universe) < 2 or not all(map(is_number, both)):
             raise self._refusal("a mean of things that are not different numbers")
-        numbers = np.array([float(value) for value in universe])
+        numbers = np.array([to_float(Fraction(value)) for value in universe])
         low, high = int(numbers.argmin()), int(numbers.argmax())
         slope = (centre[high] - centre[low]) / (numbers[high] - numbers[low])
         level = centre[low] - numbers[low] * slope
         line = numbers[:, None] * slope + level
-        largest = max(abs(float(value)) for value in both)
+        largest = max(abs(to_float(Fraction(value))) for value in both)
         size = largest * np.abs(slope) + np.abs(level) + np.abs(centre).max(0)
         nearness = np.abs(centre[: len(numbers)] - line).max(0) + error.max(0) + size * 2.0**-48
 
         def line_of(values: Sequence[Value], target: Integers) -> tuple[Array, Flags]:
             if not all(map(is_number, values)):
                 raise self._refusal("its default is not a number")
-            found = np.array([float(value) for value in values])[target]
+            found = np.array([to_float(Fraction(value)) for value in values])[target]
             return found[:, None] * slope + level, np.ones(len(target), bool)
 
         return line_of, nearness

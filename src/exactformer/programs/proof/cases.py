@@ -62,20 +62,26 @@ def _missing(
     """Return roots that, with those there are, determine a node, or a term of a width."""
     known = analysis.known[number]
     root, node = known.root, analysis.nodes[known.root]
-    if (term is not None and (number, term) in have) or (root, None) in have:
-        return []
-    if len(known.universe) == 1:
+    if _is_part(analysis, number, term):
+        return [] if (number, term) in have else [(number, term)]
+    if (root, None) in have or len(known.universe) == 1:
         return []
     if isinstance(node, PairNode | LinearNode):
         parts = [_missing(analysis, have, part, None) for part in (node.first, node.second)]
         return list(dict.fromkeys([*parts[0], *parts[1]]))
     if isinstance(node, WidthNode) and len(terms := analysis.terms(node.selector)) > 1:
-        if term is not None:
-            return [(number, term)]
         several = [k for k in range(len(terms)) if len(analysis.term_widths(node.selector, k)) > 1]
         if any((root, k) in have for k in several):
             return [(root, k) for k in several if (root, k) not in have]
     return [(root, None)]
+
+
+def _is_part(analysis: Analysis, number: int, term: int | None) -> bool:
+    """Whether this is one of several terms of a width, which the width does not determine."""
+    node = analysis.nodes[number]
+    return (
+        term is not None and isinstance(node, WidthNode) and len(analysis.terms(node.selector)) > 1
+    )
 
 
 def _place(
@@ -84,7 +90,7 @@ def _place(
     """Return the place of a node's value in every case; −1 where it cannot occur."""
     known = analysis.known[number]
     root, node = known.root, analysis.nodes[known.root]
-    if term is not None and (number, term) in columns:
+    if _is_part(analysis, number, term):
         return columns[number, term]
     if (root, None) in columns:
         return known.image[columns[root, None]]
@@ -95,7 +101,7 @@ def _place(
         second = _place(analysis, columns, node.second, None, size)
         found = np.where((first >= 0) & (second >= 0), analysis.table(root)[first, second], -1)
         return np.where(found >= 0, known.image[found], -1)
-    if isinstance(node, WidthNode) and term is None:
+    if isinstance(node, WidthNode):
         total = np.zeros(size, np.int64)
         for k in range(len(analysis.terms(node.selector))):
             widths = np.array(analysis.term_widths(node.selector, k))

@@ -44,6 +44,9 @@ def prove_feed_forward(state: State, layer: FeedForward, registers: Sequence[int
     if layer.b2.entries:
         raise CertificationError("a feed-forward layer adds a constant to the stream")
     weights = [state.arithmetic.weights(matrix) for matrix in (layer.w1, layer.b1, layer.w2)]
+    (w1, _), (b1, _), (w2, _) = weights
+    if (((w1 != 0).any(1) | (b1 != 0).any(1)) & ~(w2 != 0).any(0)).any():
+        raise CertificationError("a unit writes to no register")
     proven = [_Register(state, number, *weights).prove() for number in registers]
     for number, (centre, radius) in zip(registers, proven, strict=True):
         state.hold(number, centre, radius)
@@ -149,6 +152,9 @@ class _Register:
         size = np.abs(centre) + result
         result = result + (np.abs(w2) * parts).sum(2)
         if arithmetic.format is not None:
+            arithmetic.check_range(
+                (np.abs(w2) * up(total).reshape(shape)).sum(2), self.state.name(self.number)
+            )
             height = (np.abs(w2) * np.where(on, (np.abs(before) + away).reshape(shape), 0.0)).sum(2)
             own_bits = np.where(exact, bits, UNKNOWN).reshape(shape) + lowest_bits(w2)
             own_bits = np.where(on, own_bits, NEVER).min(2)
@@ -214,6 +220,7 @@ class _Register:
         result += (np.abs(w2) * np.where(on, rounding, 0.0)).sum(1)
         result += (np.abs(w2) * np.where(doubtful, np.maximum(before, 0) + away, 0.0)).sum(1)
         if arithmetic.format is not None:
+            arithmetic.check_range(up(total) @ np.abs(w2), self.state.name(self.number))
             height = (np.abs(w2) * np.where(on, np.abs(before) + away, 0.0)).sum(1)
             own = np.where(on, np.where(exact, bits, UNKNOWN) + lowest_bits(w2), NEVER)
             two = (on.sum(1) <= 2) & _are_powers(w2).all()
@@ -240,6 +247,7 @@ class _Register:
         arithmetic = self.state.arithmetic
         if arithmetic.format is None:
             return np.ones(total.shape, bool), np.zeros(total.shape, np.int64)
+        arithmetic.check_range(total, self.state.name(self.number))
         bits = np.empty(total.shape, np.int64)
         bias, bound = lowest_bits(b1), total.copy()
         # Units that read the same directions are taken together.

@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from operator import ne
 
 import numpy as np
 
+from exactformer.algebra.rational import to_float
 from exactformer.core.formats import FloatFormat
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
@@ -25,7 +27,7 @@ from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.feed_forward import prove_feed_forward
 from exactformer.programs.proof.shapes import check_program_shapes
 from exactformer.programs.proof.state import State
-from exactformer.programs.values import in_order
+from exactformer.programs.values import in_order, is_number
 
 Writer = tuple[int, int | None]
 """Layer and head; no head is the ReLUs; layer −1 is the embedding."""
@@ -93,6 +95,9 @@ def _writers(blueprint: ProgramBlueprint, state: State) -> dict[Writer, list[int
         added: Matrix
         for added in (layer.feed_forward.w2, layer.feed_forward.b2):
             note({i for i, _ in added.entries}, (at, None))
+    for direction in by_direction:
+        if state.register_at(direction) is None:
+            raise CertificationError(f"direction {direction} is written, and no register holds it")
     found: dict[Writer, list[int]] = {}
     for number, register in enumerate(blueprint.registers):
         writers = {w for d in register.directions for w in by_direction.get(d, ())}
@@ -101,6 +106,11 @@ def _writers(blueprint: ProgramBlueprint, state: State) -> dict[Writer, list[int
                 f"{state.name(number)}: its directions are written by {len(writers)} parts of the model"
             )
         found.setdefault(next(iter(writers), (-1, None)), []).append(number)
+    for at, layer in enumerate(blueprint.layers):
+        for k, head in enumerate(layer.heads):
+            parts = (head.query, head.key, head.value)
+            if (at, k) not in found and any(part.entries for part in parts):
+                raise CertificationError(f"layers.{at}.heads.{k} writes to no register")
     return found
 
 
@@ -145,6 +155,7 @@ def _added(state: State, tokens: Array, places: Array) -> Array:
     """Return what the sum of two embeddings can lose: nothing where one of them is zero."""
     both = (tokens != 0).any(0) & (places != 0).any(0)
     size = np.abs(tokens).max(0, initial=0.0) + np.abs(places).max(0, initial=0.0)
+    state.arithmetic.check_range(size, "an embedding")
     return np.where(
         both, size * (2.0**-52 + state.arithmetic.gamma(1.0)) + state.arithmetic.tiny, 0.0
     )
@@ -166,17 +177,22 @@ def _prove_output(state: State, program: Program) -> tuple[float, float]:
         value, away = value + part.centre[at], away + part.radius[at]
         size = size + part.size.max(0)
     away = away + np.abs(value) * 2.0**-50 * (away > 0)
+    state.arithmetic.check_range(up(size), "an output")
     lowest = np.min([part.lowest for part in reading.parts], axis=0, initial=1 << 20)
     lost = (
         state.arithmetic.gamma(reading.terms + 2.0) * size + reading.terms * state.arithmetic.tiny
     )
     away = away + np.where(state.arithmetic.is_exact(up(size), lowest), 0.0, up(lost))
     if program.numerical:
+        if strange := [v for v in universe if not is_number(v)]:
+            raise CertificationError(f"the output is read as a number and can be {strange[0]!r}")
         numbers = [Fraction(v) for v in universe]
-        wanted = np.array([float(v) for v in numbers])[cases.target][:, None]
+        nearest = [to_float(v) for v in numbers]
+        wanted = np.array(nearest)[cases.target][:, None]
         gaps = [b - a for a, b in pairwise(numbers)]
-        limit = float(min(gaps, default=Fraction(2))) / 2 * (1 - 2.0**-40)
-        away = away + np.abs(wanted) * 2.0**-51 * np.any(wanted % 1 != 0)
+        limit = to_float(min(gaps, default=Fraction(2))) / 2 * (1 - 2.0**-40)
+        if not np.isfinite(nearest).all() or any(map(ne, map(Fraction, nearest), numbers)):
+            away = away + np.abs(wanted) * 2.0**-51 + 1e-300
     else:
         wanted = np.eye(len(universe))[cases.target]
         limit = 0.5

@@ -235,12 +235,14 @@ class HeadScores:
         lost, largest, lowest = [], [], []
         for side in (queries, keys):
             total, reach = self._sizes(side)
-            bits = np.min([part.lowest for part in parts_of(side)], axis=0, initial=1 << 20)
+            arithmetic.check_range(total, f"{self.name}: a query or key")
+            bits = side.lowest
             rounding = arithmetic.gamma(side.terms + 2.0) * total + side.terms * arithmetic.tiny
             lost.append(np.where(arithmetic.is_exact(total, bits), 0.0, up(rounding)))
             largest.append(reach)
             lowest.append(bits)
         products = self._products(queries, keys)
+        arithmetic.check_range(4 * products, f"{self.name}: a difference of scores")
         used = (largest[0] > 0) & (largest[1] > 0)
         exact = not lost[0].any() and not lost[1].any()
         together = (lowest[0] + lowest[1])[used].min(initial=1 << 20)
@@ -275,8 +277,3 @@ class HeadScores:
             for key in [*keys.parts, *([keys.beginning] if keys.beginning else [])]:
                 total += float((sizes(query) @ sizes(key).T).max(initial=0.0))
         return float(up(np.float64(total)))
-
-
-def parts_of(reading: Reading) -> list[Read]:
-    """Return what is read of every root, and at the beginning token."""
-    return [*reading.parts, *([reading.beginning] if reading.beginning else [])]

@@ -66,6 +66,13 @@ class Reading:
     terms: Integers
     """How many entries each row of the matrix has."""
 
+    @property
+    def lowest(self) -> Integers:
+        """Exponents of the lowest bits that take part at any position, one per row of the matrix."""
+        parts = [*self.parts, *([self.beginning] if self.beginning else [])]
+        rows = [np.full(len(self.terms), NEVER), *(part.lowest for part in parts)]
+        return np.asarray(np.min(rows, axis=0), dtype=np.int64)
+
     def part(self, root: Root) -> Read | None:
         """Return what is read of a root, if anything."""
         return next((part for part in self.parts if part.root == root), None)
@@ -166,7 +173,7 @@ class State:
     def read_weights(self, weights: Array, errors: Array) -> Reading:
         """Return what a dense matrix reads, whose entries are known up to errors."""
         groups: dict[Root, list[Held]] = {}
-        for direction in np.flatnonzero((weights != 0).any(0)).tolist():
+        for direction in np.flatnonzero(((weights != 0) | (errors != 0)).any(0)).tolist():
             number = self.register_at(direction)
             if number is None or number not in self.held:
                 name = "no register" if number is None else f"{self.name(number)}, not written yet"

@@ -32,8 +32,8 @@ class ProgramAttention(nn.Module):
         super().__init__()
         heads = layer.heads
         self.heads, self.hard = len(heads), rule is Rule.HARD_MAX
-        self.head_width = max((head.key.rows for head in heads), default=0)
-        self.value_width = max((head.value.rows for head in heads), default=0)
+        self.head_width = max(1, *(head.key.rows for head in heads))
+        self.value_width = max(1, *(head.value.rows for head in heads))
         shapes = {
             "W_Q": ([h.query for h in heads], self.head_width),
             "W_K": ([h.key for h in heads], self.head_width),
@@ -152,6 +152,7 @@ class ProgramStack(nn.Module):
         if record:
             record("embedding", stream)
         for k, layer in enumerate(self.layers):
+            stream = stream.masked_fill(~real[:, :, None], 0.0)  # nothing is proven of padding
             stream = layer(stream, allowed, record and _prefixed(record, f"layer {k} "))
         output: Tensor = self.unembed(stream)[:, self.beginning :]
         return output.masked_fill(~real[:, self.beginning :, None], 0.0)
