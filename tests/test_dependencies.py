@@ -18,7 +18,10 @@ SOURCE = ROOT / "src" / "exactformer"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WITH_TORCH = {"triton"}
 """Comes with torch on machines that have a GPU."""
-LIBRARY_EXTRAS = ("cluster", "onnx", "models", "parquet", "reproduce", "studio", "postgres")
+LIBRARY_EXTRAS = (
+    *("fast", "cluster", "interpretability", "onnx", "models", "parquet", "reproduce", "studio"),
+    "postgres",
+)
 
 
 def name_of(requirement: str) -> str:

@@ -16,6 +16,7 @@ import torch
 import exactformer as ef
 from exactformer import rasp
 from exactformer.core.certificate import Bound, Certificate, Claim, Kind, Measured
+from exactformer.core.layers import Rule
 from exactformer.core.model import CertifiedModel
 from exactformer.errors import (
     CertificationError,
@@ -304,7 +305,11 @@ def test_weights_that_were_changed_are_noticed(own_model: CertifiedModel) -> Non
 def test_what_a_family_does_not_offer_is_said(
     model: CertifiedModel, way: str, tmp_path: Path
 ) -> None:
-    offered = isinstance(model, ef.PolynomialModel) and way != "to_transformer_lens"
+    if way == "to_transformer_lens":
+        soft = isinstance(model, ef.ProgramModel) and model.blueprint.selection.rule is Rule.SOFTMAX
+        offered = soft and bool(pytest.importorskip("transformer_lens"))
+    else:
+        offered = isinstance(model, ef.PolynomialModel)
     arguments = (tmp_path / "model.onnx",) if way == "to_onnx" else ()
     if offered:
         getattr(model, way)(*arguments)

@@ -25,7 +25,8 @@ def bridge(model: ProgramModel) -> Any:
     """Return a ``TransformerBridge`` with the weights of a softmax model."""
     if model.blueprint.selection.rule is not Rule.SOFTMAX:
         raise ExecutionError(
-            "TransformerLens attends by softmax; compile the program with realisation='softmax'"
+            "a hard maximum cannot be opened in TransformerLens, which attends by softmax; compile the "
+            "program with realisation='softmax'"
         )
     with needs("interpretability", "to_transformer_lens"):
         from transformer_lens.config import TransformerBridgeConfig
