@@ -72,7 +72,7 @@ def test_every_import_is_declared(distributions: Mapping[str, list[str]]) -> Non
 
 
 LATE = {"polynomials/run/compiled.py", "programs/stock_config.py", "programs/stock_model.py"}
-"""Modules that are imported only where their optional package is: their classes or functions need it."""
+"""Modules that are imported only where their optional package is: what they define needs it."""
 
 
 def test_outside_the_studio_nothing_optional_loads_with_a_module(
