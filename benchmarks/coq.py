@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.cases import Case
 from benchmarks.tables import write
 from exactformer.algebra import Polynomial, Target
-from exactformer.coq.checking import check_law
+from exactformer.coq.check import check_law
 from exactformer.coq.installation import built_library, find_coq
 from exactformer.coq.law import law
 from exactformer.core.domain import Ball

@@ -105,8 +105,12 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "polynomials/run/test_closed_form_module.py",
             _SEARCH,
         ),
-        "polynomials/proof/folding.py": ("polynomials/proof/test_folding.py", *_ROUNDING, _SEARCH),
-        "polynomials/proof/sharing.py": (
+        "polynomials/proof/folded_tables.py": (
+            "polynomials/proof/test_folding.py",
+            *_ROUNDING,
+            _SEARCH,
+        ),
+        "polynomials/proof/shared_polynomials.py": (
             "polynomials/proof/test_softmax_symbolic.py",
             "polynomials/proof/test_symbolic.py",
             *_CERTIFICATES,

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import exactformer as ef
 from exactformer.algebra import Polynomial, Target
-from exactformer.coq.checking import compiled
+from exactformer.coq.check import compiled
 from exactformer.coq.installation import Coq, find_coq
 from exactformer.coq.law import law
 from exactformer.core.domain import Ball, Box, Domain

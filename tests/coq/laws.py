@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from exactformer.coq.checking import compiled
+from exactformer.coq.check import compiled
 from exactformer.coq.installation import Coq
 from exactformer.coq.law import IMPORTS, LAST, PROOF
 

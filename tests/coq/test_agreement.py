@@ -11,7 +11,7 @@ import random
 from fractions import Fraction
 
 import exactformer as ef
-from exactformer.coq.checking import compiled
+from exactformer.coq.check import compiled
 from exactformer.coq.law import IMPORTS, definitions
 from exactformer.coq.text import listed, rational
 from exactformer.core.domain import Ball

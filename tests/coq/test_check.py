@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import exactformer as ef
-from exactformer.coq.checking import check_law
+from exactformer.coq.check import check_law
 from exactformer.coq.installation import Coq, find_coq
 from exactformer.coq.prove import checked, law_of
 from exactformer.core.certificate import Kind

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from exactformer.algebra import Target
-from exactformer.coq.checking import compiled
+from exactformer.coq.check import compiled
 from exactformer.coq.law import IMPORTS, PROOF, definitions, statement
 from exactformer.core.domain import Ball
 from exactformer.core.layers import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exactformer.coq.checking import compiled
+from exactformer.coq.check import compiled
 from exactformer.coq.installation import LIBRARY, built_library, copy_library, sources
 from exactformer.errors import InputError
 

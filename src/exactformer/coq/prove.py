@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from exactformer.algebra import Target
-from exactformer.coq.checking import Checked, check_law
+from exactformer.coq.check import Checked, check_law
 from exactformer.coq.law import law, statement
 from exactformer.core.certificate import Claim
 from exactformer.core.loading import certify, family_of

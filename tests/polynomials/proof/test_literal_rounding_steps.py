@@ -20,7 +20,7 @@ from exactformer.core.layers import IDENTITY, RELU, PiecewiseLinear, Readout
 from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Upper, above, below
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.proof.folding import Columns, FoldedMatrix
+from exactformer.polynomials.proof.folded_tables import Columns, FoldedMatrix
 from exactformer.polynomials.proof.literal_rounding import (
     Analysis,
     Entries,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exactformer.core.domain import root_above
-from exactformer.polynomials.proof.folding import Columns
+from exactformer.polynomials.proof.folded_tables import Columns
 from exactformer.polynomials.proof.magnitudes import Sizes, largest, value_range
 
 

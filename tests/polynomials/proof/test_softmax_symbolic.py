@@ -22,7 +22,7 @@ from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions.softmax import softmax
 from exactformer.polynomials.constructions.tanh_extrapolation import Extrapolation
 from exactformer.polynomials.proof.identity import prove_identity
-from exactformer.polynomials.proof.sharing import Sharing
+from exactformer.polynomials.proof.shared_polynomials import Sharing
 from exactformer.polynomials.proof.softmax_symbolic import (
     ALONE,
     Projection,

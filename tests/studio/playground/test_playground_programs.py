@@ -17,7 +17,7 @@ from exactformer import rasp
 from exactformer.errors import ExactformerError
 from exactformer.programs import library
 from exactformer.programs.compile import REALISATIONS as LIBRARY_REALISATIONS
-from exactformer.programs.parsing import LONGEST_TEXT, parse_program
+from exactformer.programs.grammar import LONGEST_TEXT, parse_program
 from exactformer.studio.api.playground import ProgramOut, ProgramRunOut
 from exactformer.studio.playground import programs
 from exactformer.studio.playground.frames import encode

@@ -23,8 +23,8 @@ from random import Random
 from flint import fmpq, fmpq_mat, fmpq_mpoly
 
 from exactformer.algebra.polynomial import Polynomial
+from exactformer.algebra.ridge.coefficients import fitted_powers, homogeneous
 from exactformer.algebra.ridge.essential import essential
-from exactformer.algebra.ridge.fitting import fitted_powers, homogeneous
 from exactformer.algebra.ridge.form import Direction, Ridges
 from exactformer.algebra.ridge.lattice import lattice_ridges, lattice_width
 from exactformer.algebra.ridge.pencil import common_squares, pencil_directions

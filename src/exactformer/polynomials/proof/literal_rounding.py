@@ -9,7 +9,7 @@ processors do: a product a·b then errs by at most tiny·(1 + |a| + |b|), a sum 
 For every entry of the stream two numbers are carried: ``size`` ≥ |exact value| on the domain (from the
 polynomials of :mod:`symbolic`) and ``error`` ≥ |computed − exact|, both of a type that rounds up. No
 sum may come near the largest number even in absolute terms, so that no order of summation overflows.
-Tables are folded (:mod:`exactformer.polynomials.proof.folding`): dimensions that no two tokens share
+Tables are folded (:mod:`exactformer.polynomials.proof.folded_tables`): dimensions that no two tokens share
 stand in one column.
 """
 
@@ -29,9 +29,9 @@ from exactformer.core.formats import FloatFormat
 from exactformer.core.layers import RELU, FeedForward, Readout
 from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Mask, Upper, above, below, gamma
-from exactformer.polynomials.proof.folding import Columns, FoldedMatrix
+from exactformer.polynomials.proof.folded_tables import Columns, FoldedMatrix
 from exactformer.polynomials.proof.magnitudes import CoordinateSizes, alike
-from exactformer.polynomials.proof.sharing import Token
+from exactformer.polynomials.proof.shared_polynomials import Token
 from exactformer.polynomials.proof.symbolic import BlockRun, SymbolicRun
 
 

@@ -16,7 +16,7 @@ from exactformer.core.arrays import Array
 from exactformer.core.domain import Ball, Domain
 from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Upper, above, next_above
-from exactformer.polynomials.proof.folding import Columns
+from exactformer.polynomials.proof.folded_tables import Columns
 
 Token = Mapping[int, fmpq_poly]
 Bound = TypeVar("Bound")

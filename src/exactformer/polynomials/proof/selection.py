@@ -33,7 +33,7 @@ from exactformer.core.domain import Ball
 from exactformer.core.upper import Mask, Upper, above, below
 from exactformer.errors import SelectionError
 from exactformer.polynomials.proof.magnitudes import Sizes
-from exactformer.polynomials.proof.sharing import Sharing, Token
+from exactformer.polynomials.proof.shared_polynomials import Sharing, Token
 from exactformer.polynomials.proof.symbolic import HeadRun, SymbolicRun
 
 _CHUNK = 512

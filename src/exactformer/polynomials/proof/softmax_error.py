@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 from exactformer.core.formats import EXP_ULPS, FloatFormat
 from exactformer.core.layers import Readout
 from exactformer.core.upper import Upper, above
-from exactformer.polynomials.proof.folding import Columns, FoldedHead, FoldedMatrix
+from exactformer.polynomials.proof.folded_tables import Columns, FoldedHead, FoldedMatrix
 from exactformer.polynomials.proof.literal_rounding import Analysis, Entries, OverflowsError
-from exactformer.polynomials.proof.sharing import Token
+from exactformer.polynomials.proof.shared_polynomials import Token
 from exactformer.polynomials.proof.softmax_symbolic import (
     ALONE,
     NEAR,

@@ -31,9 +31,9 @@ from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Upper, gamma
 from exactformer.errors import CertificationError
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.proof.folding import Folding
+from exactformer.polynomials.proof.folded_tables import Folding
 from exactformer.polynomials.proof.magnitudes import Sizes
-from exactformer.polynomials.proof.sharing import Sharing, Token
+from exactformer.polynomials.proof.shared_polynomials import Sharing, Token
 from exactformer.polynomials.proof.symbolic import SymbolicRun, check_shapes, read
 
 NEAR = 16.0

@@ -22,9 +22,9 @@ from exactformer.core.layers import ACTIVATIONS, RELU, BiasedHead, FeedForward, 
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
 from exactformer.polynomials.blueprint import Blueprint
-from exactformer.polynomials.proof.folding import Folding
+from exactformer.polynomials.proof.folded_tables import Folding
 from exactformer.polynomials.proof.magnitudes import Sizes
-from exactformer.polynomials.proof.sharing import Sharing, Token
+from exactformer.polynomials.proof.shared_polynomials import Sharing, Token
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A program to a transformer: the request, its circuit and certificate, and one input's way through.
 
-Programs are read by the grammar of :mod:`exactformer.programs.parsing`, never evaluated as code. What a
+Programs are read by the grammar of :mod:`exactformer.programs.grammar`, never evaluated as code. What a
 step shows is the model's own: the pattern of every head from its trace, and the values that the stream
 holds there, decoded from its directions.
 """
@@ -104,8 +104,8 @@ def input_of(request: ProgramRequest) -> list[str | int]:
 
 def expression_of(request: ProgramRequest) -> SOp:
     """Return the program, refused early where it is too large."""
+    from exactformer.programs.grammar import parse_program
     from exactformer.programs.language import walk
-    from exactformer.programs.parsing import parse_program
 
     found = parse_program(request.program)
     count = sum(1 for _ in walk(found))

@@ -97,7 +97,7 @@ def sequence_script(request: SequenceRequest, model: SequenceModel) -> str:
 _PROGRAM = '''"""Rebuild a program's transformer of exactformer's playground, and run it."""
 
 import exactformer as ef
-from exactformer.programs.parsing import parse_program
+from exactformer.programs.grammar import parse_program
 
 program = parse_program(
     {program!r}

@@ -17,7 +17,7 @@ from exactformer.core.layers import IDENTITY
 from exactformer.core.matrix import Matrix
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions import CONSTRUCTIONS
-from exactformer.polynomials.proof.folding import ALL, Columns, FoldedMatrix, Folding
+from exactformer.polynomials.proof.folded_tables import ALL, Columns, FoldedMatrix, Folding
 from exactformer.polynomials.proof.literal_rounding import rounding_bound
 from exactformer.polynomials.proof.magnitudes import Sizes
 from exactformer.polynomials.proof.symbolic import SymbolicRun, run_symbolic

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from exactformer import rasp
 from exactformer.errors import InputError, ParseError
 from exactformer.programs import parsing
-from exactformer.programs.parsing import parse_program
+from exactformer.programs.grammar import parse_program
 from exactformer.programs.values import canonical
 
 EQ, LT, LEQ, TRUE = (rasp.Comparison[name] for name in ("EQ", "LT", "LEQ", "TRUE"))
