@@ -9,8 +9,8 @@ processors do: a product a·b then errs by at most tiny·(1 + |a| + |b|), a sum 
 For every entry of the stream two numbers are carried: ``size`` ≥ |exact value| on the domain (from the
 polynomials of :mod:`symbolic`) and ``error`` ≥ |computed − exact|, both of a type that rounds up. No
 sum may come near the largest number even in absolute terms, so that no order of summation overflows.
-Tables are folded (:mod:`exactformer.polynomials.proof.folded_tables`): dimensions that no two tokens share
-stand in one column.
+Tables are folded (:mod:`exactformer.polynomials.proof.folded_tables`): dimensions that no two tokens
+share stand in one column.
 """
 
 from __future__ import annotations
