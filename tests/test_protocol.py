@@ -334,3 +334,20 @@ def test_old_spellings_name_the_new_one() -> None:
         _ = ef.CompiledModel
     with pytest.raises(AttributeError, match=r"model\.measure"):
         _ = ef.measure_sequence_error
+
+
+@pytest.mark.parametrize("spelling", ["float32", np.float32, np.dtype("float32"), torch.float32])
+def test_a_number_format_is_named_as_torch_numpy_or_people_do(
+    spelling: Any, tmp_path: Path
+) -> None:
+    models = (
+        ef.compile("x^2 + y", dtype=spelling),
+        ef.compile_coupling(ef.targets.sine_family([1], tau=4), head_dim=1, dtype=spelling),
+        ef.compile_program(make_reverse(), vocabulary="ab", max_length=2, dtype=spelling),
+    )
+    for made in models:
+        assert made.dtype == torch.float32
+    models[0].save(tmp_path / "law.safetensors")
+    assert ef.load(tmp_path / "law.safetensors", dtype=spelling).dtype == torch.float32
+    with pytest.raises(InputError, match="dtype int64 is not one of float64"):
+        ef.compile("x^2", dtype="int64")

@@ -106,7 +106,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             _SEARCH,
         ),
         "polynomials/proof/folded_tables.py": (
-            "polynomials/proof/test_folding.py",
+            "polynomials/proof/test_folded_tables.py",
             *_ROUNDING,
             _SEARCH,
         ),
@@ -118,7 +118,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "polynomials/proof/literal_rounding.py": (
             *_ROUNDING,
-            "polynomials/proof/test_folding.py",
+            "polynomials/proof/test_folded_tables.py",
             *_SOFTMAX,
             _SEARCH,
         ),

@@ -6,6 +6,7 @@ from math import inf
 import pytest
 import sympy
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import exactformer as ef
 from exactformer.algebra import Polynomial, Target
@@ -13,6 +14,7 @@ from exactformer.core.domain import Ball, Box
 from exactformer.errors import RoundingError
 from exactformer.polynomials.acceptance import RELATIVE
 from exactformer.polynomials.proof.certify import largest_value
+from exactformer.polynomials.run import compiled_run
 
 x = sympy.symbols("x")
 T60 = sympy.chebyshevt(60, x)
@@ -91,7 +93,7 @@ def test_the_bound_by_tokens_is_stated_for_what_does_not_evaluate_terms():
     assert certificate.by_terms is not None
     assert certificate.bound(any_order=True) > certificate.bound("float64", "fused")
     assert ef.certify(model).bound("float64", "fused") > certificate.bound()
-    assert "otherwise (torch.func, traced, exported, GPU) ≤" in certificate.describe("float64")
+    assert "otherwise (traced, exported, GPU) ≤" in certificate.describe("float64")
     assert certificate.bound("float32", "fused") == ef.certify(model).bound("float32", "fused")
 
 
@@ -99,21 +101,78 @@ class Own(torch.Tensor):
     """A subclass, which torch runs operation by operation."""
 
 
+class Counted(TorchDispatchMode):
+    """A mode that sees every operation and changes none."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")  # torch's own call
-def test_calls_that_do_not_evaluate_terms_are_within_the_bound_for_any_order():
+@pytest.mark.parametrize("compiler", [True, False])
+def test_every_eager_call_on_the_cpu_is_within_the_bound(compiler, monkeypatch):
+    if not compiler:
+        monkeypatch.setattr(compiled_run, "is_installed", lambda: False)
+        monkeypatch.setattr(compiled_run, "kernels", lambda: None)
+    polynomial = Polynomial.coerce("x^7 y^2 + 1/3 x y^6 z^3 - 2/7 z^8 x + y")
+    model = ef.compile(polynomial, outside="nan")
+    points = points_of(3, 60, torch.float64)
+    bound = model.certificate.bound()
+    assert bound == model.certificate.by_terms < model.certificate.bound(any_order=True) / 4
+    with torch.autograd.forward_ad.dual_level():
+        here = model(points).clone()
+        dual = model(torch.autograd.forward_ad.make_dual(points, points))
+        dual = torch.autograd.forward_ad.unpack_dual(dual).primal.clone()
+    with Counted():
+        seen = model(points)
+    found = {
+        "plain": model(points),
+        "in pieces": torch.cat([model(point[None]) for point in points]),
+        "with a gradient": model(points.clone().requires_grad_()),
+        "dual level": here,
+        "dual": dual,
+        "mode": seen,
+        "vmap": torch.vmap(model)(points),
+        "jvp": torch.func.jvp(model, (points,), (points,))[0],
+        "vjp": torch.func.vjp(model, points)[0],
+        "subclass": model(points.as_subclass(Own)).as_subclass(torch.Tensor),
+    }
+    for name, values in found.items():
+        error = largest_error(lambda _, found=values: found, polynomial, points)
+        assert error <= bound, name
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")
+def test_traced_calls_are_within_the_bound_for_any_order():
     polynomial = dense(4, 8)
     model = ef.compile(polynomial, outside="nan")
     points = points_of(4, 20, torch.float64)
+    values = torch.compile(model, backend="eager")(points)
     bound = model.certificate.bound(any_order=True)
-    with torch.autograd.forward_ad.dual_level():
-        dual = model(points).clone()
-    for values in (
-        dual,
-        torch.vmap(model)(points),
-        torch.func.jvp(model, (points,), (points,))[0],
-        model(points.as_subclass(Own)).as_subclass(torch.Tensor),
-    ):
-        assert largest_error(lambda _, found=values: found, polynomial, points) <= bound
+    assert largest_error(lambda _, found=values: found, polynomial, points) <= bound
+
+
+def test_derivatives_by_terms_and_by_tokens_agree_within_their_digits():
+    model = ef.compile("x^3 y - 2/3 x y^4 + x", outside="nan")
+    point = torch.tensor([0.3, -0.4], dtype=torch.float64)
+    given = point.clone().requires_grad_()
+    (ordinary,) = torch.autograd.grad(model(given), given)
+    assert torch.allclose(torch.func.grad(model)(point), ordinary, rtol=1e-11)
+    assert torch.allclose(torch.func.jacfwd(model)(point), ordinary, rtol=1e-11)
+
+
+def test_weights_that_are_differentiated_or_others_are_used_as_they_are():
+    model = ef.compile("x^7 y^2 + 1/3 x y^6 z^3 - 2/7 z^8 x + y", outside="nan")
+    points = points_of(3, 5, torch.float64)
+    weights = {name: w.detach().clone() for name, w in model.named_parameters()}
+
+    def total(own):
+        return torch.func.functional_call(model, own, (points,)).sum()
+
+    slopes = torch.func.grad(total)(weights)
+    assert float(slopes["transformer.bias"][0]) == 5
+    moved = weights | {"transformer.bias": weights["transformer.bias"] + 1}
+    assert float(torch.func.functional_call(model, moved, (points.as_subclass(Own),))[0]) > 0.5
 
 
 def test_zeros_without_memory_are_zeros():

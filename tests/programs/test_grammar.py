@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from exactformer import rasp
 from exactformer.errors import InputError, ParseError
-from exactformer.programs import parsing
+from exactformer.programs import grammar
 from exactformer.programs.grammar import parse_program
 from exactformer.programs.values import canonical
 
@@ -303,7 +303,7 @@ def test_a_program_is_a_text() -> None:
 
 
 PIECES = st.sampled_from(
-    [*parsing.SEQUENCES, *parsing.CALLS, *parsing.COMPARISONS, "rasp.", "lambda x:", "lambda x, y:",
+    [*grammar.SEQUENCES, *grammar.CALLS, *grammar.COMPARISONS, "rasp.", "lambda x:", "lambda x, y:",
      "x", "y", "'a'", "1", "0.5", "(", ")", ",", "=", "+", "-", "*", "/", "//", "%", "**", "<", "==",
      "&", "|", "~", "and", "or", "not", "if", "else", "None", "default=", "\n", "[", "]", ".", "__x__",
      "abs(", "min(", ":", "#", "ä", "import", "1e9", "\\", "'''"]

@@ -58,6 +58,10 @@ def load(path: str | Path, **options: Any) -> AnyModel:
         ExactformerError: if the file is not a model, would not fit, or cannot be proven.
     """
     model: AnyModel
+    if options.get("dtype") is not None:
+        from exactformer.core.precision import as_dtype
+
+        options["dtype"] = as_dtype(options["dtype"])
     model = _function(_LOADERS, family_of(path))(path, **options)
     return model
 

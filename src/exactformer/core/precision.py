@@ -8,11 +8,23 @@ from functools import cache
 
 import torch
 
+from exactformer.core.formats import float_format
 from exactformer.errors import ExecutionError
 
 # What torch.backends.cuda.matmul.fp32_precision reads; releases before 2.9 have no such settings.
 _backend_precision = getattr(torch._C, "_get_fp32_precision_getter", None)
 _FULL = ("none", "ieee")  # "none" leaves it to the wider setting
+
+
+def as_dtype(dtype: object) -> torch.dtype:
+    """Return the torch dtype of a float format, which torch, NumPy or a name may say.
+
+    >>> as_dtype("float32")
+    torch.float32
+    """
+    name = float_format(dtype.__name__ if isinstance(dtype, type) else dtype).name
+    found: torch.dtype = getattr(torch, name)
+    return found
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[None]:

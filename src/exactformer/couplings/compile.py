@@ -10,6 +10,7 @@ from numbers import Integral
 
 import torch
 
+from exactformer.core.precision import as_dtype
 from exactformer.couplings.centring import centred
 from exactformer.couplings.construction import coupling
 from exactformer.couplings.model import CouplingModel
@@ -72,8 +73,7 @@ def compile_coupling(
     for name, size in (("head_dim", head_dim), ("ff_width", ff_width)):
         if not isinstance(size, Integral) or size < 1:
             raise InputError(f"{name}={size!r} must be a whole number, at least 1")
-    if not dtype.is_floating_point:
-        raise InputError(f"dtype={dtype} is not a format of floating-point numbers")
+    dtype = as_dtype(dtype)
     knots, rows = ff_width + len(target.intervals), 2 * head_dim + 1
     if executor == "literal":
         check_layers((1, 2 * (knots - 1), knots, rows), dtype)

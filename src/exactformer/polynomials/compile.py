@@ -17,6 +17,7 @@ from exactformer.core.domain import Domain
 from exactformer.core.formats import float_format
 from exactformer.core.given_domain import exact_domain, function_domain
 from exactformer.core.options import MEMORY_LIMIT, choose
+from exactformer.core.precision import as_dtype
 from exactformer.errors import InputError
 from exactformer.polynomials.acceptance import Task, accepted
 from exactformer.polynomials.blueprint import Blueprint
@@ -88,7 +89,8 @@ def compile(
     2.0
     """
     polynomials, names = given_target(target, variables, None not in (domain, tolerance))
-    _check_options(construction, dtype, executor, outside, tolerance, callable(polynomials))
+    dtype = as_dtype(dtype)
+    _check_options(construction, executor, outside, tolerance, callable(polynomials))
     if callable(polynomials):
         box, names = function_domain(radius, domain, names)
         given = approximate(polynomials, box, tolerance, names, executor, dtype, memory_limit)
@@ -142,7 +144,6 @@ def _build(task: Task) -> tuple[Blueprint, list[Candidate]]:
 
 def _check_options(
     construction: str | None,
-    dtype: torch.dtype,
     executor: str | None,
     outside: str,
     tolerance: float | None,
@@ -152,7 +153,6 @@ def _check_options(
     if executor is not None:
         choose("executor", executor, EXECUTORS)
     choose("outside", outside, PolynomialModel.OUTSIDE)
-    float_format(dtype)  # raises for what is not a float format
     if is_function:
         choose("construction", construction or "chebyshev", ("chebyshev",))
         return

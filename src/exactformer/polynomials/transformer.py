@@ -53,34 +53,33 @@ def closed_form(blueprint: Blueprint) -> FusedForm:
 
 def _evaluation(
     blueprint: Blueprint, form: FusedForm, proof: Proof, dtype: torch.dtype
-) -> tuple[Expansion | Scheme | None, float | None]:
+) -> tuple[Expansion | Scheme | None, float | None, Scheme | None]:
     """Return the plan for terms of the proven polynomial that are evaluated in memory, and its bound.
 
-    No plan: the tokens are evaluated. No bound: that of the tokens holds, and is not much larger.
+    With the bound come steps within it, for points that no plan takes. No plan: the tokens are
+    evaluated. No bound: that of the tokens holds, and is not much larger.
     """
     certificate, number_format = proof.certificate, float_format(dtype)
     bound = certificate.fused[number_format.name].executed
     if bound is None or not 1 < certificate.terms <= _MAX_TERMS or certificate.tokens == 1:
-        return None, None
+        return None, None, None
     target = proof.target or Target.coerce(certificate.target, blueprint.variables)
     d, domain = target.dimension, blueprint.domain.enlarged(SLACK)
     centre = [domain.offset(j) for j in range(d)]
     terms = [p.composed(centre, [1] * d).terms() for p in target]
-    plan: Expansion | Scheme | None
-    if compiled_run.is_installed():
-        plan, discount = scheme(terms, d, centre), 1
-    else:
-        plan, discount = expand(terms, d, centre), MATMUL_DISCOUNT
-    if plan is None:
-        return None, None
-    if isinstance(plan, Scheme):
-        by_terms = scheme_bound(plan, domain, number_format)
-    else:
-        by_terms = expanded_bound(plan, domain, number_format)
+    steps = scheme(terms, d, centre)
+    plan, discount = (
+        (steps, 1) if compiled_run.is_installed() else (expand(terms, d, centre), MATMUL_DISCOUNT)
+    )
+    if plan is None or steps is None:
+        return None, None, None
+    by_terms = scheme_bound(steps, domain, number_format)
+    if isinstance(plan, Expansion):
+        by_terms = max(by_terms, expanded_bound(plan, domain, number_format))
     if by_terms * _MUCH <= bound:
-        return plan, by_terms
+        return plan, by_terms, steps
     quicker = by_terms <= bound and plan.cost <= _cost(form, discount)
-    return plan if quicker else None, None
+    return plan if quicker else None, None, None
 
 
 def _cost(form: FusedForm, discount: int) -> float:

@@ -12,6 +12,7 @@ import torch
 from exactformer.core.formats import float_format
 from exactformer.core.layers import Rule
 from exactformer.core.options import choose
+from exactformer.core.precision import as_dtype
 from exactformer.errors import CertificationError, InputError
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.constructions import construct
@@ -72,6 +73,7 @@ def compile_program(
     ['a', 'c', 'b', 'a']
     """
     choose("realisation", realisation, tuple(REALISATIONS))
+    dtype = as_dtype(dtype)
     rule, rate = REALISATIONS[realisation], _sharpness(sharpness, realisation, dtype)
     program, analysis = tabulated(expression, vocabulary, max_length, bool(causal))
     blueprint = construct(program, analysis, rule, rate, bool(beginning))

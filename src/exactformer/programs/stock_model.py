@@ -63,8 +63,10 @@ class ProgramForTokenClassification(PreTrainedModel):  # type: ignore[no-untyped
 def stock_model(model: ProgramModel) -> ProgramForTokenClassification:
     """Return a program's model with Hugging Face's face, in its format and on its device."""
     blueprint, home = model.blueprint, model.network.unembed.weight
-    values = ["" if model.program.numerical else str(value) for value in model.values]
-    labels = dict(enumerate(values[: blueprint.readout.rows]))
+    names = [str(value) for value in model.values]
+    if len(set(names)) < len(names):  # 1 and "1"
+        names = [repr(value) for value in model.values]
+    labels = {0: "number"} if model.program.numerical else dict(enumerate(names))
     config = ProgramConfig(
         vocabulary=[str(token) for token in model.vocabulary],
         longest=model.max_length,

@@ -106,7 +106,7 @@ def test_terms_are_added_as_the_scheme_says(
     assert values is not None
     expected = np.array([horner(plan, point, number) for point in x], number)
     assert np.array_equal(values.view(len(polynomials), -1).numpy(), expected.T)
-    assert torch.equal(terms._stepwise(laid_out(x, layout)), values)
+    assert torch.equal(terms.stepwise(laid_out(x, layout), dtype).reshape(-1), values)
 
 
 def test_leaves_of_every_number_are_added_in_their_order() -> None:

@@ -15,7 +15,7 @@ from exactformer.errors import InputError, RoundingError
 from exactformer.polynomials.proof.literal_rounding import RoundingBound
 
 EXECUTORS = ("fused", "literal")
-_OTHERWISE = "otherwise (torch.func, traced, exported, GPU)"
+_OTHERWISE = "otherwise (traced, exported, GPU)"
 NORM = "sup |computed − exact| over the domain and all outputs"
 
 
@@ -27,7 +27,7 @@ class PolynomialCertificate(Certificate):
     * identity: in exact arithmetic the output *is* the target, ``terms`` coefficients compared;
     * rounding: in a float format the fused module is off by at most ``fused[format]``, the literal
       one, which carries out every matrix, by at most ``rounding[format]``, in every output.
-      A model that evaluates terms is off by at most ``by_terms`` in plain calls on the CPU.
+      A model that evaluates terms is off by at most ``by_terms`` in eager calls on the CPU.
     """
 
     target: str
@@ -68,9 +68,9 @@ class PolynomialCertificate(Certificate):
         ``executor`` is ``"fused"`` or ``"literal"``; where neither it nor a model says which, the bound
         holds for both. ``any_order`` asks for a bound whatever the order of summation.
 
-        Where terms are evaluated (``by_terms``), the bound is that of plain calls on the CPU, with or
-        without a gradient. ``any_order=True`` is the one for all others: under ``torch.func`` or
-        forward-mode differentiation, by subclasses of tensors, traced, compiled, exported or on a GPU.
+        Where terms are evaluated (``by_terms``), the bound is that of eager calls on the CPU.
+        ``any_order=True`` is the one for all others: traced, compiled, exported, on a GPU, or while the
+        weights themselves are differentiated by ``torch.func``.
         """
         dtype, executor = dtype or self.dtype, executor or self.executor
         if executor is None:

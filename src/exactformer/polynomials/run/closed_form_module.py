@@ -13,6 +13,7 @@ half formats products and sums are taken in float32, and the value is rounded on
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
@@ -50,7 +51,9 @@ class FusedTransformer(nn.Module):
         dtype: torch.dtype = torch.float64,
         expansion: Expansion | Scheme | None = None,
         terms_bound: float | None = None,
+        steps: Scheme | None = None,
     ) -> None:
+        """Take a plan for the terms; their bound, if it is claimed; and then steps that keep it too."""
         super().__init__()
         self.terms_bound = terms_bound
         self.basis, self.vector = form.basis, form.vector
@@ -64,6 +67,7 @@ class FusedTransformer(nn.Module):
             self._expanded = Expanded(expansion, wide)
         elif expansion is not None:
             self._expanded = CompiledTerms(expansion, wide)
+        self._stepwise = None if steps is None else CompiledTerms(steps, wide)
 
     @property
     def evaluates_terms(self) -> bool:
@@ -91,9 +95,23 @@ class FusedTransformer(nn.Module):
             values: Tensor
             if plain:
                 values = _Evaluation.apply(x, *weights, self.basis, self._terms(x))  # type: ignore[no-untyped-call]
+            elif self._stepwise is not None and self._is_eager(x):
+                values = self._stepwise.stepwise(x, self.features.dtype)
             else:
                 values = formula(x, *weights, self.basis)
         return values.T if self.vector else values[0]
+
+    def _is_eager(self, x: Tensor) -> bool:
+        """Whether points, plain or not, are evaluated now, and by the proven weights as constants."""
+        weights = tuple(getattr(self, name) for name in self._proven)
+        return (
+            bool(x.numel())
+            and x.device.type == "cpu"
+            and not _is_traced(x)
+            and _are_values(*weights)
+            and not any(map(_is_wrapped, weights))
+            and _are_proven(weights, self._proven)
+        )
 
     def values(self, x: Tensor, surface: Surface | None = None) -> Tensor | None:
         """Return what ``forward`` does, at plain points, where there is a quicker way to that alone.
@@ -309,6 +327,28 @@ def is_plain(x: Tensor) -> bool:
         and torch._C._len_torch_dispatch_stack() == 0
         and forward_ad._current_level < 0
     )
+
+
+def _is_traced(x: Tensor) -> bool:
+    """Whether operations are recorded, or only their shapes wanted, instead of values."""
+    proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")
+    fakes = sys.modules.get("torch._subclasses.fake_tensor")
+    modes = torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+    return (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+        or (proxies is not None and proxies.get_proxy_mode() is not None)
+        or (fakes is not None and isinstance(x, fakes.FakeTensor))
+        or (fakes is not None and any(isinstance(mode, fakes.FakeTensorMode) for mode in modes))
+    )
+
+
+def _is_wrapped(weight: Tensor) -> bool:
+    """Whether somebody batches or differentiates a weight."""
+    wrapped: bool = torch._C._functorch.is_functorch_wrapped_tensor(weight)
+    if wrapped or forward_ad._current_level < 0:
+        return wrapped
+    return forward_ad.unpack_dual(weight).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def _same(here: Tensor, there: Tensor) -> bool:

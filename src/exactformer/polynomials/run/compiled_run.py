@@ -93,7 +93,7 @@ class CompiledTerms:
         """
         points = x if x.dtype is self.dtype else x.to(self.dtype)
         if kernels() is None:
-            return None if surface is not None else self._stepwise(points).to(dtype)
+            return None if surface is not None else self.stepwise(x, dtype).reshape(-1)
         values = _run(
             kernels().terms,
             points,
@@ -110,11 +110,16 @@ class CompiledTerms:
         )
         return values if values is None or self.dtype is dtype else values.to(dtype)
 
-    def _stepwise(self, x: Tensor) -> Tensor:
-        """Take the steps one by one, in the same order: every product and sum is rounded by itself."""
-        y = (x - torch.from_numpy(self.centre) if len(self.centre) else x).T
+    def stepwise(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """Evaluate by torch, one step after the other in the same order, ``(m, N)``.
+
+        Every product and sum is rounded by itself, as in the kernels. Points may be batched by vmap,
+        differentiated, or of a class of their own.
+        """
+        y = x.to(self.dtype)
+        y = (y - torch.from_numpy(self.centre) if len(self.centre) else y).T
         rows: dict[int, Tensor] = {}
-        values = x.new_empty((self.outputs, len(x)))
+        values: list[Tensor] = []
         first = 0
         for step, constant in zip(self.scheme.steps, self.constants.tolist(), strict=True):
             last = first + len(step.leaves)
@@ -135,8 +140,8 @@ class CompiledTerms:
                     other = _added(torch.full_like(y[0], constant), leaves)
                     rows[level] = rows[level] + y[step.variable] * other
                 case Action.OUT:
-                    values[step.variable] = rows[level]
-        return values.view(-1)
+                    values.append(rows[level])  # outputs come in their order
+        return torch.stack(values).to(dtype)
 
 
 def _added(total: Tensor, leaves: Sequence[tuple[float, Tensor]]) -> Tensor:
