@@ -8,6 +8,7 @@ blueprint is refused. A file cannot raise for a point outside the domain, and re
 from __future__ import annotations
 
 import json
+import warnings
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 
 from exactformer.core.formats import float_format
 from exactformer.errors import ExecutionError, FileFormatError, SizeError
+from exactformer.polynomials.acceptance import RELATIVE
 from exactformer.polynomials.model import BOUNDARY_SLACK, PolynomialModel
 from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.run.literal import dense_bytes
@@ -38,16 +40,28 @@ LARGEST_ONNX = 2**31 - 1
 
 
 def about(model: PolynomialModel, executor: str) -> dict[str, str]:
-    """Return what an export says of itself; the bound holds whatever the order of the sums."""
+    """Return what an export says of itself; the bound holds whatever the order of the sums.
+
+    Warns of a bound that would not have been handed over unasked where that of the model was.
+    """
+    certificate, scale = model.certificate, model.certificate.scale
+    bound = certificate.bound(model.dtype, executor, any_order=True)
+    if certificate.bound() <= RELATIVE * scale < bound:
+        warnings.warn(
+            f"the certified error of this export is {bound:.3g}, {bound / scale:.2g} of max|Q|, that of "
+            f"the model {certificate.bound():.3g}: it sums over tokens, the model over terms. A wider "
+            "dtype helps",
+            stacklevel=3,
+        )
     return {
         "target": model.target,
         "variables": ", ".join(model.blueprint.variables),
         "domain": str(model.blueprint.domain),
-        "bound": repr(model.certificate.bound(model.dtype, executor, any_order=True)),
+        "bound": repr(bound),
         "dtype": float_format(model.dtype).name,
         "executor": executor,
         "construction": model.blueprint.construction,
-        "blueprint_digest": model.certificate.blueprint_digest,
+        "blueprint_digest": certificate.blueprint_digest,
         "version": __version__,
     }
 
