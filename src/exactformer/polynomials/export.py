@@ -48,9 +48,9 @@ def about(model: PolynomialModel, executor: str) -> dict[str, str]:
     bound = certificate.bound(model.dtype, executor, any_order=True)
     if certificate.bound() <= RELATIVE * scale < bound:
         warnings.warn(
-            f"the certified error of this export is {bound:.3g}, {bound / scale:.2g} of max|Q|, that of "
-            f"the model {certificate.bound():.3g}: it sums over tokens, the model over terms. A wider "
-            "dtype helps",
+            f"the certified error of this export is {bound:.3g}, {bound / scale:.2g} of max|Q|, that "
+            f"of the model {certificate.bound():.3g}: it sums over tokens, the model over terms. A "
+            "wider dtype helps",
             stacklevel=3,
         )
     return {
