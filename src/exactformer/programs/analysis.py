@@ -37,6 +37,7 @@ from exactformer.programs.program import (
     TokensNode,
     WidthNode,
     combined,
+    entry_of,
 )
 from exactformer.programs.selectors import Literal, compared, disjoint, selects_of
 from exactformer.programs.sets import Flags, Integers, all_means, is_strict_chain, merged
@@ -135,7 +136,7 @@ class Analysis:
             return self._own([self._values[node.value]], None)
         if isinstance(node, MapNode):
             inner = self.known[node.inner]
-            outputs = [self._output(node, name, x, None) for x in inner.universe]
+            outputs = [self._output(node, name, x) for x in inner.universe]
             return self._function(inner, [outputs[k] for k in inner.image])
         if isinstance(node, PairNode | LinearNode):
             return self._pair(node, name)
@@ -168,12 +169,10 @@ class Analysis:
         sets, cells = merged(sets, root.cells)
         return Knowledge(tuple(universe), inner.root, image, sets, cells)
 
-    def _output(self, node: MapNode | PairNode, name: str, x: Value, y: Value | None) -> Value:
-        row = self._numbers.get(x, -1)
-        column = 0 if isinstance(node, MapNode) else self._numbers.get(y, -1)
-        entry = node.table[row, column]
-        if not entry or not 1 <= entry <= len(self._values) or entry.denominator != 1:
-            at = repr(x) if isinstance(node, MapNode) else f"{x!r}, {y!r}"
+    def _output(self, node: MapNode | PairNode, name: str, *arguments: Value) -> Value:
+        entry = entry_of(node, self._numbers, *arguments)
+        if not 1 <= entry <= len(self._values) or entry.denominator != 1:
+            at = ", ".join(map(repr, arguments))
             raise CertificationError(f"the table of {name} has no value at {at}, which can occur")
         return self._values[int(entry) - 1]
 
