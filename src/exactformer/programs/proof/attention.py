@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import reduce
 
 import numpy as np
 
@@ -319,4 +318,7 @@ class _Written:
 
 def _total(*numbers: float) -> float:
     """Return a sum, not above the true one."""
-    return float(reduce(sum_below, map(np.float64, numbers)))
+    total = 0.0
+    for number in numbers:
+        total = float(sum_below(total, number))
+    return total
