@@ -18,7 +18,8 @@ import numpy as np
 from exactformer.core.matrix import Matrix
 from exactformer.errors import InputError, SizeError
 from exactformer.programs import language as rasp
-from exactformer.programs.analysis import MOST_PAIRS, AmbiguityError, Analysis
+from exactformer.programs.analysis import Analysis
+from exactformer.programs.knowledge import MOST_PAIRS, AmbiguityError
 from exactformer.programs.program import (
     AggregateNode,
     AndNode,

@@ -62,7 +62,7 @@ class ProgramCertificate(Certificate):
             Claim(
                 "program",
                 f"for every input of 1 to {program.max_length} tokens of {_listed(program.tokens)}, "
-                f"where positions attend to {'earlier ones' if program.causal else 'all others'}, the "
+                f"every position seeing {'itself and earlier ones' if program.causal else 'all'}, the "
                 f"decoded output is that of {self.target}, one of {values} values everywhere",
             ),
             Claim(
