@@ -110,7 +110,8 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
     def decode(self, sequences: Any) -> list[Any]:
         """Return the values at every token of a sequence, or of each of several sequences.
 
-        Tokens are those of the vocabulary. A text is a sequence of its characters.
+        Tokens are those of the vocabulary. A text is a sequence of its characters. Every weight is
+        looked at first; ``model.decode_output(model(ids))`` leaves that out.
 
         Raises:
             WeightMismatchError: if the module is no longer the one that was proven.
