@@ -150,9 +150,9 @@ def _is_chain(
     itself = np.diagonal(here)
     # For a before b: b selects a and a does not, or b selects b and a does not.
     strict = (here.T & ~itself[:, None]) | (itself[None, :] & ~here)
-    injective = [place[base] for base in free if injective(analysis, (base,))]
+    distinct = [place[base] for base in free if injective(analysis, (base,))]
     same = np.zeros(strict.shape, bool)
-    for at in injective:
+    for at in distinct:
         same |= own[:, None, at] == own[None, :, at]
     later = np.triu(np.ones(strict.shape, bool), 1)
     return bool((strict | same | ~later).all())
