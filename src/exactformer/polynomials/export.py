@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import warnings
-from importlib.util import find_spec
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from exactformer.core.formats import float_format
-from exactformer.errors import ExecutionError, FileFormatError, SizeError
+from exactformer.core.onnx_graph import LARGEST_ONNX, check_onnx
+from exactformer.errors import SizeError
 from exactformer.polynomials.acceptance import RELATIVE
 from exactformer.polynomials.model import BOUNDARY_SLACK, PolynomialModel
 from exactformer.polynomials.proof.certify import Proof
@@ -34,9 +33,6 @@ from exactformer.version import __version__
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
-
-LARGEST_ONNX = 2**31 - 1
-"""Bytes; protobuf reads no longer message."""
 
 
 def about(model: PolynomialModel, executor: str) -> dict[str, str]:
@@ -83,8 +79,7 @@ def npz_file(model: PolynomialModel, executor: str | None = None) -> bytes:
 
 def onnx_file(model: PolynomialModel, executor: str | None = None) -> bytes:
     """Return an ``.onnx`` file that onnxruntime runs on any batch, within the bound it names."""
-    if find_spec("onnx") is None:
-        raise ExecutionError("ONNX needs the package onnx: pip install 'exactformer[onnx]'")
+    check_onnx()
     from exactformer.polynomials.onnx import fused_graph, literal_graph, onnx_model
 
     executor, dtype = executor or model.executor, numpy_dtype(model.dtype)
@@ -123,20 +118,6 @@ def program(model: PolynomialModel) -> ExportedProgram:
 
 FORMATS = {"onnx": (".onnx", onnx_file), "numpy": (".npz", npz_file), "torch": (".pt2", pt2_file)}
 """By name: the ending of a file and what makes its contents."""
-
-
-def write(contents: bytes, path: str | Path) -> None:
-    """Write a file; an existing one is replaced only once all is written."""
-    target = Path(path)
-    if target.exists() and not target.is_file():
-        raise FileFormatError(f"cannot write {target}: it is not a plain file")
-    partial = target.with_name(target.name + ".partial")
-    try:
-        partial.write_bytes(contents)
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise FileFormatError(f"cannot write {target}: {error.strerror or error}") from None
 
 
 def _outside(model: PolynomialModel) -> str:
