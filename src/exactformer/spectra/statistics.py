@@ -6,7 +6,8 @@ variance of the effective rank exp(−Σ p_k log p_k) with p_k = σ_k/Σσ, and 
 for drawing.
 
 *Pooled* are the values of all queries against all keys, of whichever input: what one projection for
-all inputs has to serve. Their squares are the eigenvalues of (Σ QᵀQ)(Σ KᵀK), two m × m sums.
+all inputs has to serve. Their squares are the eigenvalues of (Σ QᵀQ)(Σ KᵀK), two m × m sums. Of rotary
+heads they are those of keys before rotation (:mod:`.rotary`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from exactformer.errors import InputError
 from exactformer.spectra.layers import LayerSpectrum
+from exactformer.spectra.rotary import RotaryStatistics
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.singular import present, singular_values, symmetric_root
 
@@ -39,6 +41,10 @@ class LayerStatistics:
         self._energy, self._resolution = np.zeros((heads, m)), np.zeros(heads)
         self._query_moment = torch.zeros(heads, m, m, dtype=torch.float64)
         self._key_moment = torch.zeros(scores.kv_heads, m, m, dtype=torch.float64)
+        self._positions = scores.positions
+        self._rotary = (
+            None if scores.rotation is None else RotaryStatistics(scores, scores.rotation)
+        )
         self._kept: list[Array] = []
         self._samples, self._random = samples, np.random.default_rng(seed)
 
@@ -50,6 +56,13 @@ class LayerStatistics:
                 f"module {self._name!r} has {shape[0]} heads of size {shape[1]} on one batch and "
                 f"{self._mean.shape} on another"
             )
+        if scores.positions != self._positions:
+            raise InputError(
+                f"module {self._name!r}: its positions are {self._positions or 'none'!r} on one batch "
+                f"and {scores.positions or 'none'!r} on another"
+            )
+        if self._rotary is not None and scores.rotation is not None:
+            self._rotary.add(scores, scores.rotation)
         for index in range(len(scores.queries)):
             queries, keys = present(scores, index, self._centred)
             if queries.shape[1] and keys.shape[1]:
@@ -101,8 +114,9 @@ class LayerStatistics:
             effective_spread=np.sqrt(self._effective_square / freedom),
             energy=self._energy,
             resolution=self._resolution,
-            pooled=self._pooled(),
             samples=np.stack(self._kept).astype(np.float32),
+            positions=self._positions,
+            **({"pooled": self._pooled()} if self._rotary is None else self._rotary.result()),
         )
 
     def _pooled(self) -> Array:
