@@ -130,6 +130,17 @@ def test_one_and_the_same_places_elsewhere_make_no_difference() -> None:
         assert tables[0][column].equals(tables[1][column])
 
 
+def test_a_token_alone_has_no_distance_and_stops_nothing() -> None:
+    model, batch = build(families.llama_unpadded)
+    ids = batch.kwargs["input_ids"]
+    alone, several = {"input_ids": ids[:1, :1]}, {"input_ids": ids}
+    results = [
+        spectrum(model, inputs) for inputs in ([alone, several], [several, alone], [several])
+    ]
+    assert len({str(result.key_cache) for result in results}) == 1
+    assert spectrum(model, alone).key_cache is None
+
+
 def test_a_window_bounds_the_distances() -> None:
     model, batch = build(families.mistral)
     distances = spectrum(model, batch.kwargs).distances

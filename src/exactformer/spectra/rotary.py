@@ -50,10 +50,8 @@ class RotaryStatistics:
 
     def add(self, scores: Scores, rotation: Rotation) -> None:
         """Add the inputs of a batch."""
-        if not self._frequencies.any():  # no two tokens yet
-            self._frequencies = rotation.frequencies
         step = (rotation.frequencies - self._frequencies).abs().max()
-        if rotation.frequencies.any() and float(step) > _STEADY:
+        if float(step) > _STEADY:
             raise InputError(
                 f"module {self._name!r} turns by other angles on one batch than on another, as rotary "
                 "schemes do that depend on the length: give inputs of one length"

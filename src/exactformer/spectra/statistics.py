@@ -41,10 +41,8 @@ class LayerStatistics:
         self._energy, self._resolution = np.zeros((heads, m)), np.zeros(heads)
         self._query_moment = torch.zeros(heads, m, m, dtype=torch.float64)
         self._key_moment = torch.zeros(scores.kv_heads, m, m, dtype=torch.float64)
-        self._positions = scores.positions
-        self._rotary = (
-            None if scores.rotation is None else RotaryStatistics(scores, scores.rotation)
-        )
+        self._positions: str | None = None
+        self._rotary: RotaryStatistics | None = None
         self._kept: list[Array] = []
         self._samples, self._random = samples, np.random.default_rng(seed)
 
@@ -56,6 +54,18 @@ class LayerStatistics:
                 f"module {self._name!r} has {shape[0]} heads of size {shape[1]} on one batch and "
                 f"{self._mean.shape} on another"
             )
+        if scores.queries.shape[2] > 1:  # a token alone stands at the first place and does not turn
+            self._add_positions(scores)
+        for index in range(len(scores.queries)):
+            queries, keys = present(scores, index, self._centred)
+            if queries.shape[1] and keys.shape[1]:
+                self._add(queries, keys)
+
+    def _add_positions(self, scores: Scores) -> None:
+        if self._positions is None:
+            self._positions = scores.positions
+            if scores.rotation is not None:
+                self._rotary = RotaryStatistics(scores, scores.rotation)
         if scores.positions != self._positions:
             raise InputError(
                 f"module {self._name!r}: its positions are {self._positions or 'none'!r} on one batch "
@@ -63,10 +73,6 @@ class LayerStatistics:
             )
         if self._rotary is not None and scores.rotation is not None:
             self._rotary.add(scores, scores.rotation)
-        for index in range(len(scores.queries)):
-            queries, keys = present(scores, index, self._centred)
-            if queries.shape[1] and keys.shape[1]:
-                self._add(queries, keys)
 
     def _add(self, queries: Tensor, keys: Tensor) -> None:
         found = singular_values(queries, keys)
@@ -115,7 +121,7 @@ class LayerStatistics:
             energy=self._energy,
             resolution=self._resolution,
             samples=np.stack(self._kept).astype(np.float32),
-            positions=self._positions,
+            positions=self._positions or "",
             **({"pooled": self._pooled()} if self._rotary is None else self._rotary.result()),
         )
 
