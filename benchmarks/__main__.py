@@ -6,6 +6,7 @@ from benchmarks import (
     compiling,
     ensembles,
     evaluating,
+    heads,
     learning,
     lengths,
     programs,
@@ -26,6 +27,7 @@ scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
+heads.run(quick)
 programs.run(quick)
 studio.run(quick)
 widths.run(quick)

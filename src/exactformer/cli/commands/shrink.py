@@ -43,6 +43,16 @@ def shrink(
             help="Search for the smallest dimension that changes outputs by at most this: 0.05."
         ),
     ] = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="Shrink values too, to the same dimension.")
+    ] = False,
+    held_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Measure errors on these, of the kind of the inputs, not on a fourth of the inputs.",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[
         str, typer.Option(help="data, or weights for the plain truncation that reads no input.")
     ] = "data",
@@ -60,8 +70,9 @@ def shrink(
 ) -> None:
     """Make the attention heads of a model smaller: new queries and keys, the best ones on your inputs.
 
-    Values and everything else stay. The report lists what is saved, and how far scores, attention and
-    outputs have moved. exactformer.load_shrunk reads the saved model.
+    One input in four is kept back from the fit. The report lists what is saved, how far scores,
+    attention and outputs have moved on inputs that were kept back and on the others, and which loader
+    reads the saved model.
     """
     from exactformer.spectra.shrinking import shrink_heads
 
@@ -69,12 +80,18 @@ def shrink(
         raise InputError(f"{out} is not a folder; choose another place")
     if out is not None and out.is_dir() and any(out.iterdir()) and not force:
         raise InputError(f"{out} exists; choose another folder, or replace its files with --force")
+    others = None
+    if held_out is not None:
+        kinds = (held_out if option is not None else None for option in (texts, images, npz))
+        others = given_inputs(model, *kinds, limit, batch_size)
     shrunk = shrink_heads(
         model,
         given_inputs(model, texts, images, npz, limit, batch_size),
         head_dim=head_dim,
         energy=energy,
         max_loss=max_loss,
+        values=values,
+        held_out=others,
         method=method,  # type: ignore[arg-type]
         batch_size=batch_size,
         device=device,
