@@ -68,8 +68,8 @@ def handbook() -> str:
             break
     else:
         raise InputError(
-            "The Debian handbook is needed: install Debian's package debian-handbook, or put its folder "
-            f"html/en-US into the folder debian-handbook of the folder that {VARIABLE} names."
+            "The Debian handbook is needed: install Debian's package debian-handbook, or put its "
+            f"folder html/en-US into the folder debian-handbook of the folder that {VARIABLE} names."
         )
     paragraphs = []
     for file in files:

@@ -33,6 +33,12 @@ def shrink(
     texts: Texts = None,
     images: ImageFolder = None,
     npz: Npz = None,
+    cache: Annotated[
+        float | None,
+        typer.Option(
+            help="Language models with rotary positions: the share of the cache to keep, such as 0.5."
+        ),
+    ] = None,
     head_dim: Annotated[int | None, typer.Option(help="The new dimension of every head.")] = None,
     energy: Annotated[
         float | None, typer.Option(help="Keep this share of the scores' energy: 0.99.")
@@ -63,12 +69,19 @@ def shrink(
     Values and everything else stay. The report lists what is saved, and how far scores, attention and
     outputs have moved. exactformer.load_shrunk reads the saved model.
     """
+    from exactformer.cli.commands.shrink_cache import has_rotary_positions, shrink_to
     from exactformer.spectra.shrinking import shrink_heads
 
     if out is not None and out.exists() and not out.is_dir():
         raise InputError(f"{out} is not a folder; choose another place")
     if out is not None and out.is_dir() and any(out.iterdir()) and not force:
         raise InputError(f"{out} exists; choose another folder, or replace its files with --force")
+    searched = max_loss is not None and head_dim is None and energy is None
+    if cache is not None or (searched and has_rotary_positions(model)):
+        if head_dim is not None or energy is not None or images is not None or npz is not None:
+            raise InputError("--cache goes with --texts and, instead of it, --max-loss")
+        shrink_to(model, texts, cache, max_loss, method, limit, out, device, as_json)
+        return
     shrunk = shrink_heads(
         model,
         given_inputs(model, texts, images, npz, limit, batch_size),

@@ -24,8 +24,8 @@ from exactformer.spectra.caching.model import LatentCacheForCausalLM
 from exactformer.spectra.caching.moments import LayerMoments, gather
 from exactformer.spectra.caching.report import CacheReport
 from exactformer.spectra.caching.rotary import RotaryLayer, rotary_layers, verify
-from exactformer.spectra.caching.windows import parted, windows_of
-from exactformer.spectra.preparation import float_dtype, prepared
+from exactformer.spectra.caching.windows import LONGEST, SHORTEST, parted, windows_of
+from exactformer.spectra.preparation import float_dtype, prepared, quietly
 from exactformer.spectra.shrinking.report import Saving
 from exactformer.spectra.texts import tokenizer_at
 
@@ -66,7 +66,7 @@ def shrink_cache(
     method: Method = "joint",
     lookback: int | None = None,
     tokenizer: Any = None,
-    window: int = 512,
+    window: int | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
     progress: bool = True,
@@ -90,7 +90,7 @@ def shrink_cache(
         lookback: Predict from the latents of this many layers below; 3 for ``"joint"``. Rebuilding
             keys takes less time with 0.
         tokenizer: For texts; the one beside the model unless given.
-        window: Tokens in a window.
+        window: Tokens in a window: 512, or a tenth of a short text, unless given.
         seed: For the labels that are drawn, and the tokens that ranks are chosen by.
         device: Where to run; a GPU, if there is one, unless given.
         progress: Whether to show a bar in a terminal.
@@ -108,9 +108,9 @@ def shrink_cache(
     if isinstance(model, str | Path):
         folder, model = model, _load(model)
         tokenizer = tokenizer or _tokenizer(folder, texts, held_out)
-    fit_on, measure_on = _windows(texts, held_out, tokenizer, window)
     ready = prepared(model, device)
     layers = rotary_layers(ready)
+    fit_on, measure_on = _windows(texts, held_out, tokenizer, window, ready.config)
     place = next(ready.parameters()).device
     fit_on, measure_on = fit_on.to(place), measure_on.to(place)
     depth = (3 if method == "joint" else 0) if lookback is None else lookback
@@ -248,7 +248,8 @@ def _load(path: str | Path) -> Any:
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: no config.json there, so no saved Hugging Face model")
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+        with quietly():
+            model: Any = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
         return model.eval()
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: {error}") from error
@@ -265,15 +266,22 @@ def _tokenizer(folder: str | Path, *texts: Any) -> Any:
         return None
 
 
-def _windows(texts: Any, held_out: Any, tokenizer: Any, length: int) -> tuple[Tensor, Tensor]:
-    windows = windows_of(texts, tokenizer, length)
+def _windows(
+    texts: Any, held_out: Any, tokenizer: Any, length: int | None, config: Any
+) -> tuple[Tensor, Tensor]:
+    most = min(LONGEST, getattr(config, "max_position_embeddings", LONGEST))
+    windows = windows_of(texts, tokenizer, length, most=most)
     if held_out is None:
         return parted(windows)
-    return windows, windows_of(held_out, tokenizer, length, "held_out")
+    return windows, windows_of(held_out, tokenizer, windows.shape[1], "held_out")
 
 
 def _check(
-    cache: float | None, max_loss: float | None, method: str, lookback: int | None, window: int
+    cache: float | None,
+    max_loss: float | None,
+    method: str,
+    lookback: int | None,
+    window: int | None,
 ) -> None:
     if (cache is None) == (max_loss is None):
         raise InputError("give one of cache and max_loss: how small the cache becomes")
@@ -288,5 +296,5 @@ def _check(
         raise InputError(
             f"lookback = {lookback}: 0 or more, and more than 0 for method 'joint' only"
         )
-    if window < 16:
-        raise InputError(f"window = {window}: give 16 tokens or more")
+    if window is not None and window < SHORTEST:
+        raise InputError(f"window = {window}: give {SHORTEST} tokens or more")

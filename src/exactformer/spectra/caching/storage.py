@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from exactformer.errors import InputError
+from exactformer.spectra.preparation import quietly
 
 REPORT = "cache-report.json"
 
@@ -16,7 +17,8 @@ def save(model: Any, tokenizer: Any, report: dict[str, Any], folder: str | Path)
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        model.save_pretrained(folder)
+        with quietly():
+            model.save_pretrained(folder)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
         (folder / REPORT).write_text(json.dumps(report, indent=1))
@@ -38,7 +40,8 @@ def load_with_latents(folder: Path) -> Any:
     from exactformer.spectra.caching.model import LatentCacheForCausalLM
 
     try:
-        model: Any = LatentCacheForCausalLM.from_pretrained(folder, local_files_only=True)
+        with quietly():
+            model: Any = LatentCacheForCausalLM.from_pretrained(folder, local_files_only=True)
         return model.eval()
     except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
         raise InputError(

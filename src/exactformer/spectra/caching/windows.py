@@ -9,14 +9,19 @@ from torch import Tensor
 
 from exactformer.errors import InputError
 
+SHORTEST, LONGEST = 16, 512
+"""Tokens in a window."""
 _EVERY = 5
 """One window in five is held out."""
 
 
-def windows_of(texts: Any, tokenizer: Any, length: int, name: str = "texts") -> Tensor:
+def windows_of(
+    texts: Any, tokenizer: Any, length: int | None, name: str = "texts", most: int = LONGEST
+) -> Tensor:
     """Return windows (number, length) of a text, of several joined by line ends, or of given tokens.
 
-    A window begins with the tokenizer's beginning token, if it sets one before every text.
+    A window begins with the tokenizer's beginning token, if it sets one before every text. Unless a
+    length is given, it is ``most`` or a tenth of the text.
     """
     if isinstance(texts, Tensor):
         if texts.ndim != 2 or texts.is_floating_point() or texts.shape[1] < 2:
@@ -32,6 +37,8 @@ def windows_of(texts: Any, tokenizer: Any, length: int, name: str = "texts") -> 
         )
     begin = [t for t in tokenizer("")["input_ids"] if t == tokenizer.bos_token_id]
     ids = tokenizer("\n".join(texts), add_special_tokens=False, verbose=False)["input_ids"]
+    if length is None:
+        length = max(SHORTEST, min(most, len(ids) // 10))
     room = length - len(begin)
     number = len(ids) // room
     if number < 1:
