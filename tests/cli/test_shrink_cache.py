@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 from exactformer import load_shrunk
 from exactformer.cli.app import app
-from tests.spectra.caching.models import build, llama
+from tests.spectra.caching.models import saved
 
 
 def call(*arguments: Any) -> tuple[int, str]:
@@ -25,20 +25,8 @@ def call(*arguments: Any) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A saved LLaMA with a tokenizer that knows a few words."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
     place = tmp_path_factory.mktemp("llama")
-    build(llama).save_pretrained(place)
-    words = {
-        word: i for i, word in enumerate("[PAD] [BOS] [EOS] [UNK] a cat sat on the mat".split())
-    }
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="[UNK]", bos_token="[BOS]", eos_token="[EOS]"
-    ).save_pretrained(place)
+    saved(place)
     (place / "texts.txt").write_text("a cat sat on the mat\nthe mat sat\nthe cat\n" * 40)
     return place
 

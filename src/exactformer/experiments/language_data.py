@@ -6,7 +6,8 @@
     topics      the help topics of the Python that runs (PSF licence)
 
 They are looked for where these packages put them, and in the folder that the environment variable
-EXACTFORMER_DATA names: ``smollm2/*.gguf`` and ``debian-handbook/en-US/*.html``.
+EXACTFORMER_DATA names: ``smollm2/*.gguf``, ``debian-handbook/en-US/*.html``. Reading four-bit weights
+takes a while; ``save_pretrained`` of model and tokenizer into ``smollm2`` saves it the next time.
 """
 
 from __future__ import annotations
@@ -43,15 +44,19 @@ def smollm2_file() -> Path:
 def smollm2() -> tuple[Any, Any]:
     """Return the model, in single precision, and its tokenizer."""
     with needs("reproduce", "SmolLM2"):
-        import gguf  # type: ignore[import-untyped]  # noqa: F401
+        import gguf  # noqa: F401
         from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
     file = smollm2_file()
+    if (file.parent / "config.json").is_file():
+        again: Any = AutoModelForCausalLM.from_pretrained(file.parent, local_files_only=True)
+        return again.eval().requires_grad_(False), AutoTokenizer.from_pretrained(file.parent)
     where: Any = {"gguf_file": file.name, "local_files_only": True}
     read: Any = AutoModelForCausalLM.from_pretrained(file.parent, **where)
     config = read.config
     for name in ("quantization_config", "_pre_quantization_dtype"):
         config.__dict__.pop(name, None)
-    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    make: Any = LlamaForCausalLM
+    model = make(config).eval().requires_grad_(False)
     model.load_state_dict(read.state_dict())
     return model, AutoTokenizer.from_pretrained(file.parent, **where)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -105,3 +106,19 @@ def written(model: Any, rows: int = 20, length: int = 32) -> torch.Tensor:
         begin, do_sample=True, max_new_tokens=length - 1, min_new_tokens=length - 1, pad_token_id=0
     )
     return text
+
+
+def saved(folder: Path) -> Any:
+    """Save a model with a tokenizer of a few words, and return the tokenizer."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    build(llama).save_pretrained(folder)
+    words = "[PAD] [BOS] [EOS] [UNK] a cat sat on the mat".split()
+    numbered = models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]")
+    tokenizer = Tokenizer(numbered)
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = {"unk_token": "[UNK]", "bos_token": "[BOS]", "eos_token": "[EOS]"}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+    fast.save_pretrained(folder)
+    return fast

@@ -33,12 +33,12 @@ def test_the_loss_is_half_the_sum_of_what_is_left_out_and_no_other_map_loses_les
     seed: int, rank: int
 ) -> None:
     mean, spread, metric = torch.zeros(6, dtype=torch.float64), moment(6, seed), moment(6, seed + 1)
-    found = basis(mean, spread, metric)
+    root, inverse = metric_roots(metric)
+    found = basis(mean, spread, (root, inverse))
     kept = found.keep(rank)
-    root, _ = metric_roots(metric)
     cost = float((root @ kept.residual @ root).trace())
     assert cost == pytest.approx(float(found.values[rank:].sum()), abs=1e-9)
-    other = basis(mean, spread, moment(6, seed + 2)).keep(rank)
+    other = basis(mean, spread, metric_roots(moment(6, seed + 2))).keep(rank)
     assert float((root @ other.residual @ root).trace()) >= cost - 1e-9
     torch.testing.assert_close(kept.decode.T @ kept.decode, torch.eye(rank, dtype=torch.float64))
 
@@ -48,8 +48,9 @@ def test_the_loss_is_half_the_sum_of_what_is_left_out_and_no_other_map_loses_les
 def test_prediction_from_below_never_costs_more(seed: int, rank: int) -> None:
     spread, metric = moment(10, seed), moment(6, seed + 1)
     mean = torch.zeros(10, dtype=torch.float64)
-    alone = basis(mean[:6], spread[:6, :6], metric).values
-    helped = basis(mean, spread, metric).values
+    roots = metric_roots(metric)
+    alone = basis(mean[:6], spread[:6, :6], roots).values
+    helped = basis(mean, spread, roots).values
     assert float(helped[rank:].sum()) <= float(alone[rank:].sum()) + 1e-9
 
 

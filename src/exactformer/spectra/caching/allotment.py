@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from exactformer.spectra.caching.latents import Basis, basis
+from exactformer.spectra.caching.latents import basis
 from exactformer.spectra.caching.moments import Covariance, LayerMoments
 
-_TRIES = 4
-_NEAR = 0.01
+_TRIES = 3
+_NEAR = 0.03
 """Share of the total by which the ranks at a threshold may be off; the rest is made up at the end."""
 
 
@@ -29,12 +29,12 @@ def largest(spectra: Sequence[Tensor], total: int) -> list[int]:
     values = torch.cat(list(spectra))
     owner = torch.cat([torch.full((len(s),), i) for i, s in enumerate(spectra)])
     chosen = owner[torch.argsort(values.cpu(), descending=True, stable=True)[:total]]
-    return torch.bincount(chosen, minlength=len(spectra)).tolist()  # type: ignore[no-any-return]
+    return torch.bincount(chosen, minlength=len(spectra)).tolist()
 
 
 def allot(moments: Sequence[LayerMoments], total: int, lookback: int) -> list[int]:
     """Return a rank for every layer, ``total`` of them together, by predicted loss."""
-    spectra = [basis(m.mean, m.covariance, m.fisher).values for m in moments]
+    spectra = [basis(m.mean, m.covariance, m.roots).values for m in moments]
     ranks = largest(spectra, total)
     if lookback == 0 or total == 0 or total >= sum(len(s) for s in spectra):
         return ranks
@@ -54,13 +54,14 @@ def _spectra_above(
     moments: Sequence[LayerMoments], threshold: float, lookback: int
 ) -> list[Tensor]:
     """Return λ of every layer when all layers keep what is above a threshold."""
-    spectra, latents = [], []
+    spectra: list[Tensor] = []
+    latents: list[Tensor] = []
     for layer in moments:
         below = latents[-lookback:]
         rows = torch.cat([layer.sample, *below], dim=1)
         sums = Covariance()
-        sums.add(rows)
-        found: Basis = basis(*sums.result(), layer.fisher)
+        sums.add_roughly(rows)
+        found = basis(*sums.result(), layer.roots)
         rank = int((found.values > threshold).sum())
         lower = rows[:, len(layer.mean) :]
         latents.append(found.keep(rank)(layer.sample, lower))

@@ -60,6 +60,7 @@ class LatentAttention(Projections, nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Attend, with the arguments that decoder layers of transformers pass."""
         cache = past_key_values
+        weights: Tensor | None
         if not isinstance(cache, LatentCache) or position_ids is None:
             raise TypeError("attention to latents needs a LatentCache and position_ids")
         batch, tokens, _ = hidden_states.shape

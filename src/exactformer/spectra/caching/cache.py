@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
 
-class LatentLayer(DynamicLayer):  # type: ignore[misc]
+class LatentLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """Latents (batch, tokens, rank) of one layer, and the first token's state (batch, state)."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.latents: Tensor | None = None
         self.first: Tensor | None = None
 
@@ -71,7 +71,7 @@ class LatentLayer(DynamicLayer):  # type: ignore[misc]
         self._each(lambda x: x.to("cpu", non_blocking=True))
 
 
-class LatentCache(Cache):  # type: ignore[misc]
+class LatentCache(Cache):
     """The cache of a model that ``ef.shrink_cache`` made; ``generate`` creates it by itself."""
 
     def __init__(self, layers: int) -> None:
@@ -85,7 +85,8 @@ class LatentCache(Cache):  # type: ignore[misc]
     @property
     def nbytes(self) -> int:
         """Bytes that the cache holds now."""
-        held = [t for layer in self.layers for t in (layer.latents, layer.first)]
+        layers: list[Any] = self.layers
+        held = [t for layer in layers for t in (layer.latents, layer.first)]
         held += [self.positions, self.places]
         return sum(t.nbytes for t in held if t is not None)
 

@@ -46,8 +46,8 @@ class FittedLayer:
     """The part of it by G's diagonal, which the finished model can measure."""
     residual: float
     """‖u − û‖ / ‖u − μ‖ on the calibration text, root mean square."""
-    output: float
-    """‖x' − x‖ / ‖x‖ of hidden states behind the layer on the calibration text."""
+    output: float | None = None
+    """‖x' − x‖ / ‖x‖ of hidden states behind the layer, where they were followed."""
 
 
 @torch.no_grad()
@@ -57,14 +57,13 @@ def calibrate(
     windows: Tensor,
     moments: Sequence[LayerMoments],
     plans: Sequence[Plan],
-    method: Method,
     *,
     lookback: int,
-    refit: bool,
+    refit: bool = True,
     tell: Callable[[int], None] = lambda done: None,
 ) -> tuple[LatentCacheForCausalLM, list[FittedLayer]]:
-    """Return a copy of the model with latents in its cache, and what was found on the way."""
-    small = _outline(original, plans, lookback, method)
+    """Return a copy of the model with joint latents in its cache, and what was found on the way."""
+    small = outline(original, plans, lookback, "joint")
     entries = [_entry(original, rows) for rows in torch.split(windows, _ROWS)]
     before = [hidden for hidden, _ in entries]
     after = [hidden.clone() for hidden in before]
@@ -80,7 +79,7 @@ def calibrate(
             _before(block.self_attn, block, x, s) for x, s in zip(after, settings, strict=True)
         ]
         states = [attention.state(x) for x in entering]
-        found = _fit(method, layer, seen, plan, states, below)
+        found = _fit(layer, seen, plan, states, below)
         _fill(attention, found, seen)
         latents.append(
             [
@@ -116,7 +115,26 @@ def calibrate(
     return small, fitted
 
 
-def _outline(
+@torch.no_grad()
+def fit_at_once(
+    original: nn.Module,
+    layers: Sequence[RotaryLayer],
+    moments: Sequence[LayerMoments],
+    plans: Sequence[Plan],
+    method: Method,
+) -> tuple[LatentCacheForCausalLM, list[FittedLayer]]:
+    """Return a copy with latents fitted to the states of the original, no layer after another."""
+    small = outline(original, plans, 0, method)
+    fitted = []
+    for layer, seen, plan in zip(layers, moments, plans, strict=True):
+        found = fit(method, layer, seen, seen.mean, seen.covariance, plan)
+        _fill(_block_of(small, layer).self_attn, found, seen)
+        fitted.append(_account(layer, plan, seen, found))
+    small.config.expected_strain = sum(one.strain for one in fitted)
+    return small, fitted
+
+
+def outline(
     original: Any, plans: Sequence[Plan], lookback: int, method: str
 ) -> LatentCacheForCausalLM:
     """Return a copy of the model with room for latents, nothing fitted yet."""
@@ -226,7 +244,6 @@ def _mixed(
 
 
 def _fit(
-    method: Method,
     layer: RotaryLayer,
     moments: LayerMoments,
     plan: Plan,
@@ -237,17 +254,12 @@ def _fit(
     for i, state in enumerate(states):
         rows = torch.cat([state, *(lower[i] for lower in below)], dim=-1)
         sums.add(rows[:, 1:].flatten(0, 1))
-    return fit(method, layer, moments, *sums.result(), plan)
+    return fit("joint", layer, moments, *sums.result(), plan)
 
 
 def _fill(attention: LatentAttention, found: Latent, moments: LayerMoments) -> None:
-    """Write a latent's maps into a module; methods without prediction leave zeros for it."""
+    """Write a latent's maps into a module."""
     encode, encode_bias, decode, decode_bias = found.linear()
-    below = attention.decode.in_features - found.rank
-    spare = below - found.predict.shape[1]
-    if spare:
-        encode = nn.functional.pad(encode, (0, spare))
-        decode = torch.cat([decode.new_zeros(len(decode), spare), decode], dim=1)
     for parameter, value in (
         (attention.encode.weight, encode),
         (attention.encode.bias, encode_bias),
@@ -282,8 +294,8 @@ def _account(
     plan: Plan,
     moments: LayerMoments,
     found: Latent,
-    before: Sequence[Tensor],
-    after: Sequence[Tensor],
+    before: Sequence[Tensor] = (),
+    after: Sequence[Tensor] = (),
 ) -> FittedLayer:
     off = sum(float((a - b).square().sum()) for a, b in zip(after, before, strict=True))
     size = sum(float(b.square().sum()) for b in before)
@@ -296,5 +308,5 @@ def _account(
         predicted=float((moments.fisher * found.residual).sum()) / 2,
         strain=float((moments.fisher.diagonal() * found.residual.diagonal()).sum()) / 2,
         residual=(max(lost, 0.0) / spread) ** 0.5 if spread > 0 else 0.0,
-        output=(off / size) ** 0.5 if size > 0 else 0.0,
+        output=(off / size) ** 0.5 if size > 0 else None,
     )

@@ -113,13 +113,14 @@ def latent(
     )
 
 
-def basis(mean: Tensor, covariance: Tensor, metric: Tensor) -> Basis:
-    """Return the directions for a covariance and a metric.
+def basis(mean: Tensor, covariance: Tensor, roots: tuple[Tensor, Tensor]) -> Basis:
+    """Return the directions for a covariance and the roots of a metric.
 
     Mean and covariance are those of (u, z), if the metric is smaller than they are; it says how many of
     the coordinates are u's.
     """
-    state = len(metric)
+    root, inverse = roots
+    state = len(root)
     here, below = slice(0, state), slice(state, None)
     predict = covariance.new_zeros(state, len(mean) - state)
     left = covariance[here, here]
@@ -130,7 +131,6 @@ def basis(mean: Tensor, covariance: Tensor, metric: Tensor) -> Basis:
         predict = torch.linalg.solve(steady, across.T).T
         crossed = predict @ across.T
         left = left - crossed - crossed.T + predict @ lower @ predict.T
-    root, inverse = metric_roots(metric)
     values, vectors = torch.linalg.eigh(root @ left @ root)
     values, vectors = values.flip(0).clamp(min=0), vectors.flip(1)
     return Basis(

@@ -14,8 +14,8 @@ varies (the covariance), and how ranks are allotted to blocks.
     planes    whole planes of every key head, by the energy of queries and keys in them, as in the
               first step of EliteKV; values as in ``grouped``; equal ranks
 
-All of them keep means and first tokens exactly and are fitted layer after layer, on what reaches a
-layer; the original publications do neither.
+All of them keep means and first tokens exactly, which the publications do not. ``joint`` is fitted
+layer after layer on what reaches a layer, the others to the states of the original model.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from torch import Tensor
 
 from exactformer.errors import InputError
 from exactformer.spectra.caching.allotment import allot, largest
-from exactformer.spectra.caching.latents import Latent, basis, latent
+from exactformer.spectra.caching.latents import Latent, basis, latent, metric_roots
 from exactformer.spectra.caching.moments import LayerMoments
 from exactformer.spectra.caching.rotary import RotaryLayer, Sizes
 
@@ -84,8 +84,8 @@ def plans(
     else:
         spectra = []
         for i, block in flat:
-            metric, p = _metric(method, moments[i], block), block.places
-            values = basis(moments[i].mean[p], moments[i].covariance[p][:, p], metric).values
+            roots, p = _roots(method, moments[i], block), block.places
+            values = basis(moments[i].mean[p], moments[i].covariance[p][:, p], roots).values
             spectra.append(values / values.sum().clamp(min=1e-300) if method == "keys" else values)
         ranks = largest(spectra, total)
     found: list[list[int]] = [[] for _ in cut]
@@ -107,7 +107,7 @@ def fit(
 ) -> Latent:
     """Return the latent of one layer for the mean and covariance of (u, z) that really reach it."""
     if method == "joint":
-        return basis(mean, covariance, moments.fisher).keep(plan[0])
+        return basis(mean, covariance, moments.roots).keep(plan[0])
     state = layer.sizes.state
     encodes, decodes = [], []
     mean, covariance = mean[:state].clone(), covariance[:state, :state]
@@ -123,20 +123,22 @@ def fit(
             spread = covariance[p][:, p]
             if method == "weights":
                 spread = _gram(layer)[p][:, p]
-            found = basis(mean[p], spread, _metric(method, moments, block)).keep(rank)
+            found = basis(mean[p], spread, _roots(method, moments, block)).keep(rank)
             encode[:, p], decode[p] = found.encode, found.decode
         encodes.append(encode)
         decodes.append(decode)
     return latent(torch.cat(encodes), torch.cat(decodes, dim=1), mean, covariance)
 
 
-def _metric(method: Method, moments: LayerMoments, block: Block) -> Tensor:
+def _roots(method: Method, moments: LayerMoments, block: Block) -> tuple[Tensor, Tensor]:
+    """Return the root of a block's metric and its inverse."""
     p = block.places.to(moments.fisher.device)
     fisher = moments.fisher[p][:, p]
     if method == "heads":
-        return fisher
+        return metric_roots(fisher)
+    size = fisher.diagonal().mean().sqrt() if method == "grouped" else fisher.new_ones(())
     one = torch.eye(len(p), dtype=fisher.dtype, device=fisher.device)
-    return one * fisher.diagonal().mean() if method == "grouped" else one
+    return one * size, one / size
 
 
 def _gram(layer: RotaryLayer) -> Tensor:

@@ -7,6 +7,8 @@ after ``import exactformer``, ``AutoModelForCausalLM.from_pretrained(folder)`` r
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -54,7 +56,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
             layer.block.self_attn = LatentAttention(
                 layer, rotary, rank, config.lookback, sum(lower)
             )
-        self.warned = False
+        self.warned = self._watching = False
         self.post_init()  # type: ignore[no-untyped-call]
 
     def attentions(self) -> list[LatentAttention]:
@@ -90,7 +92,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
                 f"past_key_values is a {type(cache).__name__}: this model writes to a LatentCache; "
                 "leave it out, or give model.new_cache()"
             )
-        watched = self._watch(cache, attention_mask)
+        watched = self._watching or self._watch(cache, attention_mask)
         out = self.network(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -102,7 +104,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
             logits_to_keep=logits_to_keep,
             **kwargs,
         )
-        if watched and cache.get_seq_length() >= _ENOUGH:
+        if watched and not self._watching and cache.get_seq_length() >= _ENOUGH:
             self._compare(self.strain())
         if use_cache is False:
             out.past_key_values = None
@@ -116,6 +118,17 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
         """Return the strain of the text read last: what its states lose, weighted, in nats."""
         strains = [a.strain for a in self.attentions()]
         return sum(float(s) for s in strains if s is not None) / 2
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Measure the strain of every text that is read inside, and warn of none."""
+        self._watching = True
+        for attention in self.attentions():
+            attention.watching = True
+        try:
+            yield
+        finally:
+            self._watching = False
 
     def _watch(self, cache: LatentCache, mask: Tensor | None) -> bool:
         """Watch a text that is read from its beginning, until one warning was given."""

@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from exactformer.spectra.caching.latents import metric_roots
 from exactformer.spectra.caching.rotary import RotaryLayer, by_head
 
 _SAMPLED = 2**27
@@ -40,6 +42,11 @@ class LayerMoments:
     sample: Tensor
     """(tokens, state), single precision: states of some tokens, the same ones in all layers."""
 
+    @cached_property
+    def roots(self) -> tuple[Tensor, Tensor]:
+        """The root of the Fisher information and its inverse."""
+        return metric_roots(self.fisher)
+
 
 class Covariance:
     """Sums that become a mean and a covariance; rows are samples."""
@@ -53,6 +60,12 @@ class Covariance:
         self._count += len(rows)
         self._sum = self._sum + rows.sum(dim=0)
         self._squares = self._squares + rows.mT @ rows
+
+    def add_roughly(self, rows: Tensor) -> None:
+        """Count further samples, with products in their own precision."""
+        self._count += len(rows)
+        self._sum = self._sum + rows.sum(dim=0).double()
+        self._squares = self._squares + (rows.mT @ rows).double()
 
     def second(self) -> Tensor:
         """Return the second moment, about zero."""
@@ -136,7 +149,9 @@ class _Sight:
             if name != "query":
                 if not output.requires_grad:
                     output.requires_grad_()
-                output.register_hook(lambda grad: self.seen.__setitem__(f"{name} gradient", grad))
+                torch.Tensor.register_hook(  # type: ignore[no-untyped-call]
+                    output, lambda grad: self.seen.__setitem__(f"{name} gradient", grad)
+                )
             self.seen[name] = output.detach()
 
         return keep

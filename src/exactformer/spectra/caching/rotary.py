@@ -134,7 +134,7 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 def rotary_layers(model: nn.Module) -> list[RotaryLayer]:
     """Return all layers of a causal language model with rotary positions; refuse others by name."""
     kind = type(model).__name__
-    body = getattr(model, getattr(model, "base_model_prefix", "") or "model", None)
+    body: Any = getattr(model, getattr(model, "base_model_prefix", "") or "model", None)
     blocks = getattr(body, "layers", None)
     if not isinstance(blocks, nn.ModuleList) or not hasattr(body, "rotary_emb"):
         raise ExtractionError(
@@ -154,7 +154,8 @@ def rotary_layers(model: nn.Module) -> list[RotaryLayer]:
 
 def rotary_of(model: nn.Module) -> nn.Module:
     """Return the module that turns positions into angles."""
-    body = getattr(model, model.base_model_prefix)  # type: ignore[arg-type]
+    owner: Any = model
+    body = getattr(owner, owner.base_model_prefix)
     rotary: nn.Module = body.rotary_emb
     return rotary
 

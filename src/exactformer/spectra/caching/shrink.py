@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from exactformer.errors import InputError
 from exactformer.progress import progress as progress_bar
 from exactformer.spectra.caching import methods, storage
-from exactformer.spectra.caching.calibration import FittedLayer, calibrate
-from exactformer.spectra.caching.evaluation import cache_bytes, losses, strains
+from exactformer.spectra.caching.calibration import FittedLayer, calibrate, fit_at_once
+from exactformer.spectra.caching.evaluation import cache_bytes, losses, losses_and_strains
 from exactformer.spectra.caching.methods import Method
 from exactformer.spectra.caching.model import LatentCacheForCausalLM
 from exactformer.spectra.caching.moments import LayerMoments, gather
@@ -130,6 +130,7 @@ class _Found:
     model: LatentCacheForCausalLM
     layers: list[FittedLayer]
     losses: Tensor
+    strains: Tensor
 
 
 class _Search:
@@ -164,19 +165,25 @@ class _Search:
                 "one in each is needed"
             )
         plans = methods.plans(self._method, self._layers, self._moments, total, self._lookback)
+        small, fitted = self._fitted(plans, share < 1)
+        return _Found(small, fitted, *losses_and_strains(small, self._measure_on))
+
+    def _fitted(
+        self, plans: list[methods.Plan], refit: bool
+    ) -> tuple[LatentCacheForCausalLM, list[FittedLayer]]:
+        if self._method != "joint":
+            return fit_at_once(self._model, self._layers, self._moments, plans, self._method)
         with progress_bar("fitting latents, layers", len(plans), self._show) as tell:
-            small, fitted = calibrate(
+            return calibrate(
                 self._model,
                 self._layers,
                 self._fit_on,
                 self._moments,
                 plans,
-                self._method,
                 lookback=self._lookback,
-                refit=self._method == "joint" and share < 1,
+                refit=refit,
                 tell=tell,
             )
-        return _Found(small, fitted, losses(small, self._measure_on))
 
     def within(self, max_loss: float) -> _Found:
         """Bisect for the smallest cache whose perplexity rises by at most ``max_loss``."""
@@ -196,8 +203,8 @@ class _Search:
     ) -> CacheReport:
         """Write the report, and set the limit from which text counts as unfamiliar."""
         changes = found.losses - self.before
-        usual = strains(found.model, measure_on)
-        found.model.config.strain_limit = strain_limit(usual, found.model.config.expected_strain)
+        config = found.model.config
+        config.strain_limit = strain_limit(found.strains, config.expected_strain)
         window, scale = measure_on[0], dtype.itemsize / float_dtype(self._model).itemsize
         before, after = (cache_bytes(m, window) for m in (self._model, found.model))
         after = (after - _POSITION) * scale + _POSITION
