@@ -82,6 +82,18 @@ def test_padding_changes_nothing(half: Any) -> None:
     assert torch.equal(both[1:, 5:], alone)
 
 
+def test_the_first_token_is_kept_exactly_whatever_the_rank(original: Any) -> None:
+    small = ef.shrink_cache(original, tokens(), cache=0.1, method="grouped").model
+    ids = tokens(2)[:, :6]
+    one = logits(original, ids[:, -1:])
+    torch.testing.assert_close(logits(small, ids[:, -1:]), one, atol=1e-5, rtol=0)
+    padding = torch.tensor([[0, 0, 0, 0, 0, 1]] * 2)
+    alone = logits(small, ids, attention_mask=padding)[:, -1:]
+    torch.testing.assert_close(alone, one, atol=1e-5, rtol=0)
+    two = logits(small, ids[:, -2:])[:, 1] - logits(original, ids[:, -2:])[:, 1]
+    assert float(two.abs().max()) > 1e-3  # the second token pays
+
+
 def test_the_cache_holds_what_the_report_says(half: Any, original: Any) -> None:
     report, ids = half.report, tokens(3)
     state = 2 * 2 * 8 * 3
@@ -151,6 +163,11 @@ def test_a_cache_is_cropped_and_reordered_like_any_other(half: Any) -> None:
     torch.testing.assert_close(again, logits(half.model, ids)[[1, 0], -4:], atol=1e-4, rtol=1e-4)
     cache.reset()
     assert cache.nbytes == 0
+
+
+def test_attention_that_would_not_be_returned_is_refused(half: Any) -> None:
+    with pytest.raises(InputError, match="output_attentions"):
+        half.model(input_ids=tokens(1), output_attentions=True)
 
 
 def test_other_caches_are_refused(half: Any) -> None:

@@ -23,6 +23,7 @@ class LatentCacheConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
         method: str = "joint",
         expected_strain: float = 0.0,
         strain_limit: float = 0.0,
+        strain_length: int = 0,
         **rest: Any,
     ) -> None:
         """Take the original's configuration, and what the fit has found."""
@@ -33,6 +34,7 @@ class LatentCacheConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
         self.text_config = text_config
         self.ranks, self.lookback, self.method = list(ranks), lookback, method
         self.expected_strain, self.strain_limit = expected_strain, strain_limit
+        self.strain_length = strain_length
         super().__init__(**rest)
 
 

@@ -84,6 +84,8 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
         **kwargs: Any,
     ) -> CausalLMOutputWithPast:
         """Compute logits as the original does; its arguments are the same."""
+        if kwargs.get("output_attentions"):
+            raise InputError("output_attentions: attention to latents is not returned")
         cache = past_key_values
         if cache is None:
             cache = self.new_cache()
@@ -105,7 +107,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
             **kwargs,
         )
         if watched and not self._watching and cache.get_seq_length() >= _ENOUGH:
-            self._compare(self.strain())
+            self._compare(self.strain(), cache.get_seq_length())
         if use_cache is False:
             out.past_key_values = None
         return out  # type: ignore[no-any-return]
@@ -139,14 +141,16 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
             attention.watching = watched
         return watched
 
-    def _compare(self, strain: float) -> None:
-        if strain > self.config.strain_limit:
+    def _compare(self, strain: float, tokens: int) -> None:
+        """Warn of a strain above the limit; means over fewer tokens vary more, so theirs is higher."""
+        usual, limit = self.config.expected_strain, self.config.strain_limit
+        limit = usual + (limit - usual) * max(1.0, self.config.strain_length / tokens) ** 0.5
+        if strain > limit:
             self.warned = True
             warnings.warn(
                 f"the cache was fitted to other text: what it loses of this one is "
-                f"{strain / self.config.expected_strain:.1f} times what it lost in calibration (up to "
-                f"{self.config.strain_limit / self.config.expected_strain:.1f} times is usual); "
-                "calibrate on text of this kind, too",
+                f"{strain / usual:.1f} times what it lost in calibration (up to {limit / usual:.1f} "
+                "times is usual); calibrate on text of this kind, too",
                 UnfamiliarTextWarning,
                 stacklevel=3,
             )

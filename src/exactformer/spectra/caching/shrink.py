@@ -205,6 +205,7 @@ class _Search:
         changes = found.losses - self.before
         config = found.model.config
         config.strain_limit = strain_limit(found.strains, config.expected_strain)
+        config.strain_length = measure_on.shape[1]
         window, scale = measure_on[0], dtype.itemsize / float_dtype(self._model).itemsize
         before, after = (cache_bytes(m, window) for m in (self._model, found.model))
         after = (after - _POSITION) * scale + _POSITION
