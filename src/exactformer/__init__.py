@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
+    from exactformer.spectra.caching import shrink_cache
     from exactformer.spectra.shrinking import load_shrunk, shrink_heads
 
 
@@ -71,6 +72,7 @@ _HOMES = {
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
+    "shrink_cache": "spectra.caching",
     "shrink_heads": "spectra.shrinking",
     "spectrum": "spectra",
     "universality_curve": "polynomials.functions.curve",
@@ -108,6 +110,7 @@ __all__ = [
     "recommend_architecture",
     "reproduce",
     "ridge_form",
+    "shrink_cache",
     "shrink_heads",
     "spectrum",
     "targets",
@@ -121,8 +124,9 @@ _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theor
 
 _RENAMED = {"CompiledModel": "ef.PolynomialModel", "measure_sequence_error": "model.measure"}
 
-for _table, _ours in (("configuration_auto", "stock_config"), ("modeling_auto", "stock_model")):
-    register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.programs.{_ours}")
+for _table, _module in (("configuration_auto", "config"), ("modeling_auto", "model")):
+    for _ours in (f"programs.stock_{_module}", f"spectra.caching.{_module}"):
+        register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.{_ours}")
 
 
 def __getattr__(name: str) -> Any:

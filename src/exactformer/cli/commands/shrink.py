@@ -33,6 +33,12 @@ def shrink(
     texts: Texts = None,
     images: ImageFolder = None,
     npz: Npz = None,
+    cache: Annotated[
+        float | None,
+        typer.Option(
+            help="Language models with rotary positions: the share of the cache to keep, such as 0.5."
+        ),
+    ] = None,
     head_dim: Annotated[int | None, typer.Option(help="The new dimension of every head.")] = None,
     energy: Annotated[
         float | None, typer.Option(help="Keep this share of the scores' energy: 0.99.")
@@ -74,12 +80,19 @@ def shrink(
     attention and outputs have moved on inputs that were kept back and on the others, and which loader
     reads the saved model.
     """
+    from exactformer.cli.commands.shrink_cache import has_rotary_positions, shrink_to
     from exactformer.spectra.shrinking import shrink_heads
 
     if out is not None and out.exists() and not out.is_dir():
         raise InputError(f"{out} is not a folder; choose another place")
     if out is not None and out.is_dir() and any(out.iterdir()) and not force:
         raise InputError(f"{out} exists; choose another folder, or replace its files with --force")
+    searched = max_loss is not None and head_dim is None and energy is None
+    if cache is not None or (searched and has_rotary_positions(model)):
+        if values or any(option is not None for option in (head_dim, energy, images, npz)):
+            raise InputError("a cache is shrunk by --texts, --held-out and --cache or --max-loss only")
+        shrink_to(model, texts, held_out, cache, max_loss, method, limit, out, device, as_json)
+        return
     others = None
     if held_out is not None:
         kinds = (held_out if option is not None else None for option in (texts, images, npz))

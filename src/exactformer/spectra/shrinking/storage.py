@@ -63,11 +63,16 @@ def save_shrunk(shrunk: Shrunk, folder: str | Path) -> None:
 
 
 def load_shrunk(folder: str | Path) -> nn.Module:
-    """Load a model with smaller heads that ``Shrunk.save`` or ``exactformer shrink`` wrote."""
+    """Load a model with smaller heads or a smaller cache that ``exactformer shrink`` wrote."""
     with needs("models", "loading a model by its path"):
         import transformers
 
+    from exactformer.spectra.caching.storage import has_latents, load_with_latents
+
     folder = Path(folder)
+    if has_latents(folder):
+        small: nn.Module = load_with_latents(folder)
+        return small
     try:
         contents = json.loads((folder / HEADS).read_text())
         kind = getattr(transformers, contents["model"], None)
