@@ -42,6 +42,8 @@ class Step:
     features: list[float]
     scores: list[float] | None = None
     selection: list[float] | None = None
+    hub: str = ""
+    """What the tokens come from, or what they lead to."""
 
 
 def walk(
@@ -57,7 +59,10 @@ def walk(
     features = before[:, blueprint.embedding.dimension]
     token = int(abs(features).argmax()) if len(features) else 0
     shown = [float(number) for number in features[:MOST_TOKENS]]
-    steps = [Step("Tokens", _embedded(blueprint, point, token), "embedding", token, shown)]
+    given = _place(point)
+    steps = [
+        Step("Tokens", _embedded(blueprint, point, token), "embedding", token, shown, hub=given)
+    ]
     for b, block in enumerate(blueprint.blocks, start=1):
         after = streams[f"block {b} output"]
         heads = block.attention.heads
@@ -79,7 +84,8 @@ def walk(
             part = f"block-{b}"
             steps.append(Step(title, " ".join(filter(None, words)), part, token, shown, *row))
         before = after
-    steps.append(Step("Readout", _read_out(blueprint, before, value), "readout", token, shown))
+    words, answer = _read_out(blueprint, before, value), f"Q(x) = {figure(value, 6)}"
+    steps.append(Step("Readout", words, "readout", token, shown, hub=answer))
     return [asdict(step) for step in steps]
 
 
@@ -96,7 +102,6 @@ def _telling_heads(heads: Sequence[Head]) -> list[int]:
 
 
 def _embedded(blueprint: Blueprint, point: Sequence[float], token: int) -> str:
-    place = ", ".join(map(figure, point[:6])) + (", …" if len(point) > 6 else "")
     count = plural(blueprint.tokens, "token")
     if not point:
         return f"There are no variables: {count} with constants."
@@ -105,9 +110,13 @@ def _embedded(blueprint: Blueprint, point: Sequence[float], token: int) -> str:
     total = sum(entry * coordinate for entry, coordinate in terms)
     each = "Each looks" if blueprint.tokens > 1 else "It looks"
     return (
-        f"x = ({place}) becomes {count}. {each} at x along a direction of its own. "
+        f"{_place(point)} becomes {count}. {each} at x along a direction of its own. "
         f"Token {token + 1}: {_sum(terms)} = {figure(total)}."
     )
+
+
+def _place(point: Sequence[float]) -> str:
+    return f"x = ({', '.join(map(figure, point[:6]))}{', …' if len(point) > 6 else ''})"
 
 
 def _looked(scores: Numbers, selection: Numbers, token: int) -> str:

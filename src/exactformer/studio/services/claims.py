@@ -62,6 +62,11 @@ class ClaimView:
         return str(Verdict.CORRECTED) if self.claim.checked_by.startswith(_CORRECTED) else CHECKED
 
     @property
+    def is_decided_by_run(self) -> bool:
+        """Whether the stored run gives the status, and not what checks the claim otherwise."""
+        return self.evidence is not None and self.status == self.evidence.shown.verdict
+
+    @property
     def is_ours(self) -> bool:
         """Whether this goes beyond the paper, which is then not judged by it."""
         return self.status == Verdict.BEYOND

@@ -8,11 +8,13 @@ const SIDE = 44;
 const BASE = 150;
 const MOST = 16;
 
-// features: a number for every token; scores and selection: a row of attention, or null
-export function arcs({ token, features, scores, selection }) {
+// features: a number for every token; scores and selection: a row of attention, or null; hub: what the
+// tokens come from, or lead to, where there is no attention
+export function arcs({ token, features, scores, selection, hub }) {
   const shown = chosen(features.length, token);
-  const at = (k) => SIDE + STEP * shown.indexOf(k);
-  const width = 2 * SIDE + STEP * (shown.length - 1);
+  const at = (k) => edge + STEP * shown.indexOf(k);
+  const width = Math.max(260, 2 * SIDE + STEP * (shown.length - 1));
+  const edge = (width - STEP * (shown.length - 1)) / 2;
   const parts = [];
   if (scores) {
     const known = shown.map((k) => scores[k]);
@@ -33,6 +35,25 @@ export function arcs({ token, features, scores, selection }) {
         ),
       );
     }
+  }
+  const middle = width / 2;
+  if (hub) {
+    const half = Math.min(middle - 2, 14 + 4 * hub.length);
+    for (const k of shown)
+      parts.push(
+        drawing("path", { class: "pg-look", d: `M${middle} 52C${middle} 100 ${at(k)} 100 ${at(k)} ${BASE}` }),
+      );
+    parts.push(
+      drawing("rect", {
+        class: "pg-look__token pg-look__token--on",
+        x: middle - half,
+        y: 16,
+        width: 2 * half,
+        height: 36,
+        rx: 18,
+      }),
+      drawing("text", { class: "pg-look__value", x: middle, y: 39, "text-anchor": "middle" }, hub),
+    );
   }
   for (const k of shown)
     parts.push(

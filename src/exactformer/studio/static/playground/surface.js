@@ -155,10 +155,10 @@ export class Surface {
     context.moveTo(bottom[0], bottom[1]);
     context.lineTo(top[0], top[1]);
     context.stroke();
-    for (const value of [this.low, 0, this.high]) {
+    for (const value of [this.low, this.high]) {
       const [a, b] = at(value);
-      if (value === 0 && Math.min(Math.abs(b - bottom[1]), Math.abs(b - top[1])) < 14) continue;
-      context.fillText(minus(short(value, 2)), a - 6, b + 4);
+      const words = minus(short(value, 2));
+      context.fillText(words, Math.max(a - 6, context.measureText(words).width + 2), b + 4);
     }
     if (this.bound) {
       context.textAlign = "left";
