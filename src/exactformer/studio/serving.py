@@ -57,7 +57,7 @@ def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
 class Punctual(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """Closes connections on which no request gets past its head: they would only take room."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to watch."""
         super().connection_made(transport)
         self._watch()

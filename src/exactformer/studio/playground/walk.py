@@ -84,8 +84,8 @@ def walk(
             part = f"block-{b}"
             steps.append(Step(title, " ".join(filter(None, words)), part, token, shown, *row))
         before = after
-    words, answer = _read_out(blueprint, before, value), f"Q(x) = {figure(value, 6)}"
-    steps.append(Step("Readout", words, "readout", token, shown, hub=answer))
+    told, answer = _read_out(blueprint, before, value), f"Q(x) = {figure(value, 6)}"
+    steps.append(Step("Readout", told, "readout", token, shown, hub=answer))
     return [asdict(step) for step in steps]
 
 
