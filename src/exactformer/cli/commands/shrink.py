@@ -90,7 +90,9 @@ def shrink(
     searched = max_loss is not None and head_dim is None and energy is None
     if cache is not None or (searched and has_rotary_positions(model)):
         if values or any(option is not None for option in (head_dim, energy, images, npz)):
-            raise InputError("a cache is shrunk by --texts, --held-out and --cache or --max-loss only")
+            raise InputError(
+                "a cache is shrunk by --texts, --held-out and --cache or --max-loss only"
+            )
         shrink_to(model, texts, held_out, cache, max_loss, method, limit, out, device, as_json)
         return
     others = None
