@@ -155,7 +155,7 @@ def spelled(value: Value) -> str:
     if value is None:
         return "Nothing"
     if isinstance(value, str):
-        if not re.fullmatch(r"[ -~\u00a1-\uffff]*", value):
+        if not re.fullmatch(r"[ -~\u00a1-\ud7ff\ue000-\uffff]*", value):
             raise CertificationError(
                 f"the text {value[:20]!r} has characters that do not print; Coq files have none"
             )
