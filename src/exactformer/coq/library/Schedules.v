@@ -451,7 +451,7 @@ Definition right_at limit T vocabulary how P phs (m : nat) : bool :=
 Definition follow (limit : nat) (steps : list step) T vocabulary (longest : nat) how P : bool :=
   if Bool.eqb (causal T) (looks_back P) then
     match plan steps (layers T) (stages P) with
-    | Some phs => forallb (right_at limit T vocabulary how P phs) (seq 1 longest)
+    | Some phs => none (fun m => negb (right_at limit T vocabulary how P phs m)) (seq 1 longest)
     | None => false
     end
   else false.
@@ -561,7 +561,7 @@ Theorem follow_ok limit steps T vocabulary longest how P :
 Proof.
   unfold follow. destruct (Bool.eqb _ _) eqn:C; [|easy]. apply eqb_prop in C.
   destruct (plan steps (layers T) (stages P)) as [phs|] eqn:Plan; [|easy]. intros F input V L.
-  rewrite forallb_forall in F. specialize (F (length input) ltac:(apply in_seq; lia)). unfold right_at in F.
+  apply (none_ok _ _ (length input)) in F; [|apply in_seq; lia]. apply negb_false_iff in F. unfold right_at in F.
   destruct (acts_sets _ _ _ _) as [sets|] eqn:A; [|easy].
   destruct (encode_all vocabulary input V) as (ids & E & LI & PI).
   destruct (first_shape T input ids LI) as (Shape & Settled & Rows).

@@ -49,17 +49,35 @@ Qed.
 
 Definition decides {X} (e : X -> X -> bool) := forall x y, e x y = true -> x = y.
 
+(** [existsb] and [forallb] that stop where the answer is known. *)
+Fixpoint some {X} (f : X -> bool) (l : list X) : bool :=
+  match l with [] => false | x :: rest => if f x then true else some f rest end.
+Fixpoint none {X} (f : X -> bool) (l : list X) : bool :=
+  match l with [] => true | x :: rest => if f x then false else none f rest end.
+
+Lemma some_ok {X} (f : X -> bool) l : some f l = true -> exists x, In x l /\ f x = true.
+Proof.
+  induction l as [|x l IH]; cbn [some]; [easy|]. destruct (f x) eqn:F.
+  - intros _. exists x. split; trivial. now left.
+  - intros H. destruct (IH H) as (y & Y & G). exists y. split; trivial. now right.
+Qed.
+Lemma none_ok {X} (f : X -> bool) l x : none f l = true -> In x l -> f x = false.
+Proof.
+  induction l as [|y l IH]; cbn [none]; [easy|]. destruct (f y) eqn:F; [easy|].
+  intros H [<-|I]; trivial. now apply IH.
+Qed.
+
 Fixpoint distinct {X} (e : X -> X -> bool) (l : list X) : list X :=
   match l with
   | [] => []
-  | x :: rest => let rest := distinct e rest in if existsb (e x) rest then rest else x :: rest
+  | x :: rest => let rest := distinct e rest in if some (e x) rest then rest else x :: rest
   end.
 
 Lemma distinct_in {X} (e : X -> X -> bool) l x : decides e -> In x l -> In x (distinct e l).
 Proof.
   intros D. induction l as [|a l IH]; intros I; [easy|]. cbn [distinct]. cbv zeta.
-  destruct (existsb (e a) (distinct e l)) eqn:E.
-  - destruct I as [<-|I]; [|now apply IH]. apply existsb_exists in E as (y & Y & F).
+  destruct (some (e a) (distinct e l)) eqn:E.
+  - destruct I as [<-|I]; [|now apply IH]. apply some_ok in E as (y & Y & F).
     apply D in F. now subst.
   - destruct I as [<-|I]; [now left|right; now apply IH].
 Qed.
