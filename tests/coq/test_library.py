@@ -24,6 +24,11 @@ def test_nothing_is_assumed(name):
 
 def test_the_semantics_uses_nothing_of_the_library():
     assert "Exactformer" not in sources()["Semantics.v"]
+    assert "Exactformer" not in sources()["HardAttention.v"]
+    for name in ("Rasp.v", "Grids.v"):
+        assert re.findall(r"From Exactformer .*", sources()[name]) == [
+            "From Exactformer Require Import HardAttention."
+        ]
 
 
 def test_a_file_needs_only_earlier_ones():
@@ -71,7 +76,7 @@ def test_every_theorem_rests_on_the_stored_axioms(coq):
 def test_the_independent_checker_accepts_the_library(coq):
     """``coqchk`` reads the compiled files anew, Coq's own library included."""
     command = ["coqchk", "-silent", "-o", "-Q", str(built_library(coq)), "Exactformer"]
-    names = [f"Exactformer.{name}" for name in ("Soundness", "Running")]
+    names = [f"Exactformer.{name}" for name in ("Soundness", "Running", "Schedules", "Cells")]
     answer = subprocess.run([*command, *names], capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
     told = answer.stdout + answer.stderr

@@ -8,11 +8,17 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from exactformer.coq import program_law, sequence_law
 from exactformer.coq.installation import Coq, built_library, find_coq
 from exactformer.coq.law import LAST, PROOF
 from exactformer.errors import CertificationError
 
-_DIAGNOSIS = "Proof. intros. diagnose region. Abort."
+_DIAGNOSES = {
+    PROOF: "Proof. intros. diagnose region. Abort.",
+    program_law.PROOF: "Proof. diagnose_program order. Abort.",
+    sequence_law.PROOF: "Proof. diagnose_cells. Abort.",
+}
+"""By the proof of a law: what prints the verdict in its place."""
 
 _VERDICTS = {
     "WrongRow": "token {0}: its row of F does not have one entry per variable",
@@ -20,6 +26,12 @@ _VERDICTS = {
     "SignChanges": "block {0}, token {1}: the ReLU of unit {2} is not shown to keep its sign",
     "Differs": "output {0} is not the polynomial of the theorem",
     "WrongCount": "the theorem does not have one polynomial per output",
+    "WrongOn": "the model does not give the program's output on {rest}",
+    "NotFollowed": "there are too many inputs to compare one by one, and following what every position "
+    "can hold does not suffice; use a smaller max_length or vocabulary",
+    "WrongCell": "the model does not have the table's value in the cells {rest}",
+    "NoGrid": "the grid is not the one that the statement speaks of",
+    "AllCells": "the weights pass, but the statement does not follow",
     "Proved": "the weights pass, but the statement does not follow",
 }
 
@@ -68,11 +80,14 @@ def compiled(coq: Coq, text: str, timeout: float | None = None) -> subprocess.Co
 
 def _diagnosis(coq: Coq, text: str, answer: subprocess.CompletedProcess[str]) -> str:
     """Return what the checker says of a refused law, or else what Coq says."""
-    if PROOF in text:
-        changed = text.replace(PROOF, _DIAGNOSIS).replace(LAST, "")
-        found = re.search(r"verdict: \(?(\w+)((?: \d+)*)", compiled(coq, changed).stdout)
+    for proof, diagnosis in _DIAGNOSES.items():
+        changed = text.replace(proof, diagnosis).replace(LAST, "")
+        if changed == text.replace(LAST, ""):
+            continue
+        found = re.search(r"verdict: \(?(\w+)(.*)", compiled(coq, changed).stdout, re.DOTALL)
         if found and found[1] in _VERDICTS:
-            return _VERDICTS[found[1]].format(*found[2].split())
+            rest = " ".join(found[2].split()).removesuffix(")")[:200]
+            return _VERDICTS[found[1]].format(*rest.split(), rest=rest)
     return " ".join(answer.stderr.split())[:1000] or f"coqc left with {answer.returncode}"
 
 

@@ -29,6 +29,15 @@ LIBRARY = (
     "Soundness",
     "Laws",
     "Running",
+    "HardAttention",
+    "Rasp",
+    "Inputs",
+    "Tallies",
+    "States",
+    "Schedules",
+    "Programs",
+    "Grids",
+    "Cells",
 )
 
 

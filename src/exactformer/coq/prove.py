@@ -9,9 +9,11 @@ from typing import Any
 
 from exactformer.algebra import Target
 from exactformer.coq.check import Checked, check_law
+from exactformer.coq.hard_laws import FAMILIES, hard_law
 from exactformer.coq.law import law, statement
-from exactformer.core.certificate import Claim
+from exactformer.core.certificate import Certificate, Claim
 from exactformer.core.loading import certify, family_of
+from exactformer.core.model import CertifiedModel
 from exactformer.errors import AlteredFileError, CertificationError, InputError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import digest, load_blueprint
@@ -26,7 +28,7 @@ class Law:
 
     text: str
     theorem: str
-    certificate: PolynomialCertificate
+    certificate: Certificate
     """Python's own; it lists Coq's check where there was one."""
     checked: Checked | None = None
 
@@ -45,10 +47,12 @@ class Law:
 
 
 def prove(source: Any, path: str | Path, check: bool = False) -> Law:
-    """Write the law of a polynomial's model as a theorem in a Coq file; with ``check``, run Coq on it.
+    """Write the law of a model as a theorem in a Coq file; with ``check``, run Coq on it.
 
     Python's own proof goes first, from scratch. The theorem says in plain notation that for all real
-    points of the domain the transformer, with exactly these matrices, is exactly this polynomial.
+    points of the domain the transformer, with exactly these matrices, is exactly this polynomial. Of a
+    program it says that every input up to the length gives the program's output, of a sequence map
+    that every rational point of the support gives the table's value, both with hard attention.
     Writing needs no Coq. After a check the certificate of a model lists it.
 
     Args:
@@ -67,10 +71,11 @@ def prove(source: Any, path: str | Path, check: bool = False) -> Law:
 
 def law_of(source: Any) -> Law:
     """Return the law of a model or a saved file that Python has proven from scratch, unchecked."""
-    if (family := family_of(source)) != "polynomials":
+    if (family := family_of(source)) in FAMILIES:
+        return Law(*hard_law(source, family))
+    if family != "polynomials":
         raise InputError(
-            f"the Coq library proves polynomials only, and this model is one of {family}; "
-            "exactformer certify proves it in Python"
+            f"the Coq library does not prove {family}; exactformer certify proves it in Python"
         )
     blueprint = source.blueprint if isinstance(source, PolynomialModel) else _read(source)
     if is_softmax(blueprint):
@@ -94,7 +99,7 @@ def checked(found: Law, path: Path, source: Any) -> Law:
         )
     result = replace(found, checked=check_law(text))
     certificate = replace(found.certificate, checks=(result.claim,))
-    if isinstance(source, PolynomialModel):
+    if isinstance(source, CertifiedModel):
         source._restate(replace(source._certificate, checks=(result.claim,)))
     return replace(result, certificate=certificate)
 

@@ -32,11 +32,12 @@ def prove(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write what a polynomial's model computes as a theorem over the reals, for Coq to check.
+    """Write what a model computes as a theorem, for Coq to check.
 
     For all real points of the domain, the transformer with exactly these matrices is exactly this
-    polynomial. Python proves it first, from scratch. Writing the file needs no Coq; --check does,
-    and prints the theorem with the axioms it rests on.
+    polynomial; for all inputs, it computes exactly this program; for all points of the support, it
+    has exactly the values of this table. Python proves it first, from scratch. Writing the file
+    needs no Coq; --check does, and prints the theorem with the axioms it rests on.
     """
     from exactformer.coq.installation import copy_library, find_coq
     from exactformer.coq.prove import checked, law_of

@@ -77,6 +77,7 @@ class ProgramCertificate(Certificate):
                 f"in {self.dtype} outputs are within {rounded.error:.3g} of the ideal ones, and right "
                 f"as long as they are within {rounded.limit:.3g}",
             ),
+            *self.checks,
         )
 
     @property
