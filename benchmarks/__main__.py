@@ -6,6 +6,7 @@ from benchmarks import (
     compiling,
     ensembles,
     evaluating,
+    laws,
     learning,
     lengths,
     programs,
@@ -24,6 +25,7 @@ lengths.compare_lengths(quick)
 compiling.run(quick)
 scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
+laws.run("iris, petal width" if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
 programs.run(quick)

@@ -72,8 +72,8 @@ def test_prediction_is_as_good_as_linear_and_lasso_on_diabetes():
 
 def test_a_shrunk_law_is_a_polynomial_with_a_certified_model():
     generator = np.random.default_rng(0)
-    X = generator.uniform(-1, 1, size=(80, 3))
-    y = X @ [1, 0.5, 0.3] + 0.5 * X[:, 0] * X[:, 1] + 0.5 * generator.normal(size=80)
+    X = generator.uniform(-1, 1, size=(80, 2))
+    y = X @ [1, 0.5] + 0.5 * X[:, 0] * X[:, 1] + 0.5 * generator.normal(size=80)
     law = predictor(degree=2).fit(X, y)
     np.testing.assert_allclose(law.polynomial_.evaluate(X), law.predict(X), atol=1e-9)
     assert law.model_.certificate.zero_error

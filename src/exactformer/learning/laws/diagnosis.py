@@ -41,7 +41,12 @@ _EXACT = 1e-9
 
 
 class LawWarning(UserWarning):
-    """A law that may not be the one behind the data: nothing found, outliers, structure left."""
+    """A law that may not be the one behind the data: nothing found, outliers, structure left.
+
+    >>> import exactformer as ef
+    >>> issubclass(ef.LawWarning, UserWarning)
+    True
+    """
 
 
 @dataclass(frozen=True)

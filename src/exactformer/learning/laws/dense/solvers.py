@@ -40,6 +40,9 @@ _MOST_TERMS = 4000
 _STEP = 4
 _LIMIT = 100
 _LARGEST_LAW = 150
+# A law of lower degree is as good if its excess is below so many of its standard errors, or rounding.
+_SURE = 2.0
+_EXACT = 1e-9
 # What a pass keeps for each term: a block of features and the products with the terms found.
 _BYTES_A_TERM = 8 * 128
 
@@ -94,6 +97,8 @@ def solve_sparse(
                 stopped = f"degrees {highest + 1} to {following} explain no more"
                 break
             terms, found, laws, highest = more, better, later, following
+        if degree == "auto":
+            laws, found = _lower(laws, found, sample, rules, ranges)
     lists = [
         [[r.embed(a) for a in part] for part in (s.aliases, s.disputed, s.irrelevant)]
         for r, s in zip(ranges, found, strict=True)
@@ -103,6 +108,39 @@ def solve_sparse(
         [step.embedded(r.embed) for step in s.path] for r, s in zip(ranges, found, strict=True)
     ]
     return Solved([*laws], highest, aliases, stopped, paths, disputed, irrelevant)
+
+
+def _lower(
+    laws: list[SparseLaw],
+    found: list[Selection],
+    sample: Sample,
+    rules: Rules,
+    ranges: list[DataRange],
+) -> tuple[list[SparseLaw], list[Selection]]:
+    """Replace laws by those of a lower degree that have no more terms and explain as much.
+
+    Where columns depend on each other, as on a trajectory, high powers stand in for low ones.
+    """
+    laws, found = list(laws), list(found)
+    own = [max((sum(a) for a in law.coefficients), default=0) for law in laws]
+    for degree in range(1, max(own)):
+        terms, lower = _selected(sample, degree, rules)
+        for output, law in enumerate(_sparse_laws(lower, terms, ranges)):
+            if degree < own[output] and _as_good(law, laws[output], sample, output):
+                laws[output], found[output], own[output] = law, lower[output], degree
+    return laws, found
+
+
+def _as_good(simple: SparseLaw, law: SparseLaw, sample: Sample, output: int) -> bool:
+    """Whether a law with no more terms has squared residuals that are not significantly larger."""
+    if len(simple.coefficients) > len(law.coefficients):
+        return False
+    y = sample.Y[:, output]
+    excess = (y - simple.inner_values(sample.X)) ** 2 - (y - law.inner_values(sample.X)) ** 2
+    mean = float(sample.weight @ excess) / sample.size
+    error = float(np.sqrt(sample.weight @ (excess - mean) ** 2)) / sample.size
+    rounding = _EXACT**2 * float(sample.weight @ y**2) / sample.size
+    return mean <= max(_SURE * error, rounding)
 
 
 def _selected(sample: Sample, degree: int, rules: Rules) -> tuple[Terms, list[Selection]]:

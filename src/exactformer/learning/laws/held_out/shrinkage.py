@@ -14,13 +14,12 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lasso_path
 
-from exactformer.learning.laws.dictionary.columns import Array
+from exactformer.learning.laws.dictionary.columns import Array, power_columns
 from exactformer.learning.laws.dictionary.terms import Terms
-from exactformer.learning.laws.sample import Sample
 
 KINDS = ("ridge", "lasso", "refitted lasso")
-_STRENGTHS = 40
-_WEAKEST = 1e-4
+_STRENGTHS = 30
+_WEAKEST = 1e-3
 _RANK = 1e-12
 # A refit needs so many observations per term.
 _PER_TERM = 3
@@ -84,7 +83,7 @@ class Centred:
         with warnings.catch_warnings():
             # At the weakest strengths a path may stop early; held-out rows judge what it gives.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = lasso_path(rows, y, alphas=strengths / len(y), max_iter=2000, tol=1e-4)
+            found = lasso_path(rows, y, alphas=strengths / len(y), max_iter=1000, tol=1e-3)
         return np.asarray(found[1])
 
     def _refitted(self, lasso: Array) -> Array:
@@ -104,6 +103,10 @@ class Centred:
         return out
 
 
-def features(terms: Terms, sample: Sample) -> Array:
-    """Return φ (N, p) without the constant."""
-    return np.ascontiguousarray(terms.features(terms.columns.evaluate(sample.X))[1:].T)
+def features(terms: Terms, X: Array, scale: Array | None) -> Array:
+    """Return φ (N, p) without the constant; for a scale, plain powers of x / scale instead."""
+    if scale is None:
+        values = terms.columns.evaluate(X)
+    else:
+        values = power_columns(X.shape[1], terms.degree).evaluate(X / scale)
+    return np.ascontiguousarray(terms.features(values)[1:].T)
