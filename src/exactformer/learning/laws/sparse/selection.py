@@ -177,14 +177,17 @@ def _relevant(left: ReducedFit, sample: Sample, y: Array, relevance: float) -> R
 def _path(
     whole: ReducedFit, law: ReducedFit, closure: list[Exponents], robust: RobustErrors
 ) -> list[Step]:
-    """Return models from none to some more terms than the law, each without the least of the next."""
+    """Return models from none to some more terms than the law, each without the least of the next.
+
+    Only the law itself, if it was chosen from a great many terms.
+    """
     models, beyond = [law], len(law.kept) + _BEYOND
-    below = law
-    while below.kept:
+    below, above = law, whole
+    quick = len(whole.kept) <= _WIDEST  # beyond, every model takes seconds
+    while quick and below.kept:
         below = below.without(int(np.argmin(below.gains)))
         models.append(below)
-    above = whole if len(whole.kept) <= _WIDEST else law
-    while len(above.kept) > len(law.kept) + 1:
+    while quick and len(above.kept) > len(law.kept) + 1:
         gains = above.gains
         gains[[i for i, k in enumerate(above.kept) if k in law.kept]] = np.inf
         above = above.without(int(np.argmin(gains)))
