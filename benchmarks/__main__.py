@@ -7,6 +7,7 @@ from benchmarks import (
     ensembles,
     evaluating,
     heads,
+    laws,
     learning,
     lengths,
     programs,
@@ -25,6 +26,7 @@ lengths.compare_lengths(quick)
 compiling.run(quick)
 scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
+laws.run("iris, petal width" if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
 heads.run(quick)

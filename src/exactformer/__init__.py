@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from exactformer.couplings.compile import compile_coupling
     from exactformer.couplings.model import CouplingModel
     from exactformer.experiments import reproduce
+    from exactformer.learning.laws.diagnosis import LawWarning
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
     from exactformer.learning.recommending import Recommendation, recommend_architecture
     from exactformer.polynomials.blueprint import Blueprint
@@ -49,6 +50,7 @@ _HOMES = {
     "CertifiedModel": "core.model",
     "Claim": "core.certificate",
     "CouplingModel": "couplings.model",
+    "LawWarning": "learning.laws.diagnosis",
     "Measured": "core.certificate",
     "Polynomial": "algebra",
     "PolynomialAttentionRegressor": "learning.laws.regressor",
@@ -86,6 +88,7 @@ __all__ = [
     "Claim",
     "CouplingModel",
     "ExactformerError",
+    "LawWarning",
     "Measured",
     "Polynomial",
     "PolynomialAttentionRegressor",

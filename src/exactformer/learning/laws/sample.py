@@ -25,7 +25,9 @@ class Sample:
     """Rows that count: ``X`` (N, d), ``Y`` (N, outputs), ``weight`` (N,), all weights positive.
 
     A weight is a number of repetitions: a row of weight 2 is that row twice, and the sample size of
-    every test is the sum of the weights. ``unused`` has the reason for each column left out.
+    every test is the sum of the weights. ``unused`` has the reason for each column left out. Columns
+    that are functions of others obey identities: ``apart`` has pairs that no term holds together (x
+    and 1/x), ``highest`` the largest power of each (the square of a root is no news).
     """
 
     X: Array
@@ -33,6 +35,8 @@ class Sample:
     weight: Array
     used: NDArray[np.int64]
     unused: dict[int, str]
+    apart: tuple[tuple[int, int], ...] = ()
+    highest: NDArray[np.int64] | None = None
 
     @property
     def size(self) -> float:

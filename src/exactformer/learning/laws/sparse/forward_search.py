@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.row_sums import inner_products
@@ -28,6 +28,8 @@ _TOGETHER = 0.5
 _ALIAS = 1e-10
 # How many terms that overlap with the model are looked at as possible aliases, and on which rows.
 _CANDIDATES, _LIKELY, _HEAD = 20, 0.05, 1000
+# Dependent terms are fitted with this share of their square norms added.
+_SHADE = 1e-11
 _EPS = float(np.finfo(float).eps)
 # Less than this share of ‖y‖ may be rounding of y and of the features.
 _ROUNDING = 1e3 * _EPS
@@ -130,7 +132,19 @@ class Search:
             if len(wider) <= self.largest:
                 closed = wider
                 chosen.append(j)
-        return chosen
+        return chosen if len(chosen) < 2 else self._independent(active, chosen)
+
+    def _independent(self, active: list[int], entering: list[int]) -> list[int]:
+        """Return those of ``entering`` that are not combinations of the model and of each other."""
+        exponents = [self.terms.exponents(j) for j in [*active, *entering]]
+        columns = products(exponents, self.terms.columns, self.sample.X)
+        columns *= np.sqrt(self.sample.weight)[:, None]
+        triangle = np.asarray(np.linalg.qr(columns, mode="r"))
+        outside = np.abs(triangle.diagonal()[len(active) :])
+        sizes = np.linalg.norm(columns, axis=0)[len(active) :]
+        able = np.zeros(len(entering), dtype=bool)
+        able[: len(outside)] = outside > np.sqrt(_ALIAS) * sizes[: len(outside)]
+        return [j for j, independent in zip(entering, able, strict=True) if independent]
 
     def _aliases(self, active: list[int], outside: Array) -> list[Exponents]:
         """Return terms x^α that the model and lower powers of the same variables add up to."""
@@ -173,10 +187,23 @@ def fit_few(exponents: list[Exponents], terms: Terms, sample: Sample, y: Array) 
     """Fit a few terms of the orthonormal basis."""
     phi = products(exponents, terms.columns, sample.X)
     weighted = phi * sample.weight[:, None]
-    factor = cho_factor(phi.T @ weighted, lower=True)
+    factor = _factor(phi.T @ weighted)
     coefficients, residual = np.zeros(len(exponents)), y
     for _ in range(3):  # the later rounds remove the rounding of the first
         coefficients = coefficients + cho_solve(factor, weighted.T @ residual)
         residual = y - phi @ coefficients
     inverse = cho_solve(factor, np.eye(len(exponents)))
     return Fit(coefficients, inverse, residual, float(sample.weight @ residual**2))
+
+
+def _factor(gram: Array) -> tuple[Array, bool]:
+    """Factor a Gram matrix; where terms are dependent, a shade of shrinkage makes it definite.
+
+    A term that others replace then has a huge variance and is the first to be eliminated.
+    """
+    try:
+        factor: tuple[Array, bool] = cho_factor(gram, lower=True)
+    except LinAlgError:
+        shade = np.diag(_SHADE * gram.diagonal())
+        factor = cho_factor(gram + shade, lower=True)
+    return factor

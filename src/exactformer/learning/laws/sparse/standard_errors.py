@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.sample import Sample
@@ -41,11 +42,28 @@ class RobustErrors:
         if freedom <= 0:
             return np.full(len(left.kept), np.nan)
         classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
-        to_coefficients = left.transfer @ self.powers
-        onto = (self.products[:, left.kept] @ to_coefficients).astype(np.float64)
-        residual = self.y - self.phi @ (onto @ self.fit.coefficients)
-        leverage = np.einsum("ij,ij->i", self.phi @ (onto @ self.fit.inverse), self.phi)
-        left_out = residual / np.maximum(1 - leverage, _FULL_LEVERAGE)
-        influence = self.phi @ (self.fit.inverse @ to_coefficients.astype(np.float64).T)
-        robust = (self.sample.weight * left_out**2) @ influence**2
+        influence = self.phi @ (self.fit.inverse @ self._change(left).astype(np.float64).T)
+        robust = (self.sample.weight * self.left_out(left) ** 2) @ influence**2
         return np.asarray(np.sqrt(np.maximum(classical, robust)))
+
+    def left_out(self, left: ReducedFit, rows: slice = slice(None)) -> Array:
+        """Return the residual of each row, had it been left out of this fit."""
+        phi = self.phi[rows]
+        onto = (self.products[:, left.kept] @ self._change(left)).astype(np.float64)
+        residual = self.y[rows] - phi @ (onto @ self.fit.coefficients)
+        leverage = np.einsum("ij,ij->i", phi @ (onto @ self.fit.inverse), phi)
+        return np.asarray(residual / np.maximum(1 - leverage, _FULL_LEVERAGE))
+
+    def prefer(self, larger: Array, smaller: Array, level: float) -> bool:
+        """Whether significantly more than half of the rows are nearer to the larger fit.
+
+        Both fits are given by their leave-one-out residuals. This is a sign test: no row counts more
+        than another, whatever its leverage and the size of its noise.
+        """
+        size = self.sample.size
+        excess = float(self.sample.weight @ (np.abs(smaller) > np.abs(larger))) - size / 2
+        return bool(excess >= -float(ndtri(level)) * np.sqrt(size) / 2)
+
+    def _change(self, left: ReducedFit) -> NDArray[Any]:
+        """Return the matrix from φ-coefficients of the whole fit to the powers that remain."""
+        return np.asarray(left.transfer @ self.powers)
