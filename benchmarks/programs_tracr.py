@@ -182,14 +182,16 @@ def timing_table(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
     names += [RUN, f"tracr under {JITTED}", "times faster"]
     cells = []
     for row in rows:
-        ours, theirs, own, peer = (
-            f"{1e3 * row[way]:.3g} ms" for way in (DECODED, APPLIED, RUN, JITTED)
-        )
+        ours, theirs, own, peer = (_duration(row[way]) for way in (DECODED, APPLIED, RUN, JITTED))
         ratios = (row[key] for key in ("decode : apply", "model(ids) : jax.jit"))
         faster = (f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}" for ratio in ratios)
         cells.append([row["program"], str(row["batch"]), ours, theirs, next(faster)])
         cells[-1] += [own, peer, next(faster)]
     return names, cells
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
 
 
 def outcome_table(rows: list[Row]) -> tuple[list[str], list[list[str]]]:
@@ -214,10 +216,13 @@ def run(quick: bool = False) -> None:
     found = compare()
     show("Evaluation", *timing_table(timed))
     show("Programs that tracr compiles into something else", *outcome_table(found))
-    if quick:
-        return
-    versions = ("exactformer", "torch", "jax", "dm-haiku", "numpy")
-    origin_of = provenance("programs_tracr", versions)
+    if not quick:
+        versions = ("exactformer", "torch", "jax", "dm-haiku", "numpy")
+        write(timed, found, provenance("programs_tracr", versions))
+
+
+def write(timed: list[Row], found: list[Row], origin_of: dict[str, Any]) -> None:
+    """Write the page."""
     note = (
         "Processor time of one call, all threads together, in turn and the best of three rounds: the "
         "machine had other work. tracr at commit 9ce2b8c; its apply takes one sequence at a time, and "
