@@ -105,7 +105,7 @@ def test_a_journey_can_be_stepped_through_and_shared(visit: Visit) -> None:
     assert page.get_by_role("button", name="Back").is_disabled()
     page.get_by_role("button", name="Step").click()
     assert "falls into a cell: 0; 5; 3" in words.inner_text()
-    slider = page.get_by_role("slider", name="Station of the journey")
+    slider = page.get_by_role("slider", name="Step")
     slider.focus()
     page.keyboard.press("End")
     way = journey(SequenceRequest(input="0.1,0.7,0.4"))

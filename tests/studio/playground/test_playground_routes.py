@@ -198,7 +198,7 @@ def test_new_constructions_are_counted_and_known_ones_are_free(studio: Any) -> N
 def test_a_studio_without_a_free_worker_says_when_to_come_back(
     studio: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def busy(job: str, request: dict[str, Any]) -> bytes:
+    def busy(job: str, asked: Any, asker: str) -> bytes:
         raise BusyError("all workers are taken")
 
     monkeypatch.setattr(studio.app.state.playground, "answer", busy)

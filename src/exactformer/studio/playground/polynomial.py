@@ -129,7 +129,7 @@ def refused(error: ParseError, text: str) -> dict[str, Any]:
     if text[column - 1 :].startswith(name):
         mended = f"{text[: column - 1]}{factors}{text[column - 1 + len(name) :]}"
         remedy = {"label": f"Write {factors}", "set": {"p": mended}}
-    problem = f"{name!r} may be one variable or a product; put blanks between factors"
+    problem = f"{name!r} may be one variable or a product; for a product write {factors}"
     return {"problem": problem, "column": column, "remedy": remedy}
 
 
