@@ -29,6 +29,11 @@ LIBRARY = (
     "Soundness",
     "Laws",
     "Running",
+    "Softmax",
+    "Logistic",
+    "SoftChecker",
+    "SoftSoundness",
+    "SoftLaws",
 )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from exactformer.algebra import Target
+from exactformer.coq.softmax_law import SoftData, soft_data, soft_model
 from exactformer.coq.text import (
     listed,
     matrix,
@@ -35,10 +36,12 @@ from exactformer.core.layers import (
 from exactformer.errors import CertificationError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import digest
+from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 
 _RULES = {Rule.ONE_HOT_MAX: "OneHotMax", Rule.HARD_MAX: "HardMax"}
 
 PROOF = "Proof. intros. certify region. Qed."
+SOFT_PROOF = "Proof. intros. certify_softly region tangent. Qed."
 
 LAST = "Print Assumptions law.\n"
 
@@ -63,34 +66,51 @@ Open Scope model_scope.
 """
 
 
+SOFT_IMPORTS = IMPORTS.replace("Import Laws.", "Import Laws SoftLaws.")
+
+
 def law(blueprint: Blueprint, target: Target) -> str:
-    """Return the file that states and proves that the model is the target on its domain."""
+    """Return the file that states and proves what the model is on its domain.
+
+    That is the target exactly, or where attention is a softmax, within an error.
+    """
+    soft = soft_data(blueprint) if is_softmax(blueprint) else None
     parts = [
         _TITLE.format(digest=digest(blueprint)),
-        IMPORTS,
-        definitions(blueprint),
+        IMPORTS if soft is None else SOFT_IMPORTS,
+        definitions(blueprint, soft),
         "Open Scope R_scope.\n",
-        statement(blueprint, target),
-        PROOF,
+        statement(blueprint, target, None if soft is None else soft.error),
+        PROOF if soft is None else SOFT_PROOF,
         "",
         LAST,
     ]
     return "\n".join(parts)
 
 
-def definitions(blueprint: Blueprint) -> str:
+def theorem_of(text: str) -> str:
+    """Return the theorem of a law's file."""
+    return text[text.rindex("Theorem law") : text.rindex("Proof.")].strip()
+
+
+def definitions(blueprint: Blueprint, soft: SoftData | None = None) -> str:
     """Return the transformer and its region as data."""
-    return f"{_model(blueprint)}\n\nDefinition region : domain := {_region(blueprint)}.\n"
+    model = _model(blueprint) if soft is None else soft_model(blueprint, soft.guess)
+    return f"{model}\n\nDefinition region : domain := {_region(blueprint)}.\n"
 
 
-def statement(blueprint: Blueprint, target: Target) -> str:
-    """Return the theorem in plain notation."""
+def statement(blueprint: Blueprint, target: Target, error: Fraction | None = None) -> str:
+    """Return the theorem in plain notation: that the model is the target, or is within an error."""
     variables = names(blueprint.variables)
     lines = ["Theorem law :"]
     if variables:
         lines = [wrapped(f"Theorem law : forall {' '.join(variables)} : R,", 0)]
         lines += [f"{wrapped(h, 2)} ->" for h in _hypotheses(blueprint.domain, variables)]
-    lines.append(wrapped(f"run model {listed(variables)} =", 2))
+    if error is None:
+        lines.append(wrapped(f"run model {listed(variables)} =", 2))
+    else:
+        run = f"(run_softmax model {listed(variables)})"
+        lines.append(wrapped(f"agree_within ({real(error)}) {run}", 2))
     outputs = [wrapped(polynomial(p, variables), 3).strip() for p in target]
     return "\n".join(lines) + f"\n  {listed(outputs, 2, lines=True)}."
 

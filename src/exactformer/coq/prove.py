@@ -9,7 +9,7 @@ from typing import Any
 
 from exactformer.algebra import Target
 from exactformer.coq.check import Checked, check_law
-from exactformer.coq.law import law, statement
+from exactformer.coq.law import law, theorem_of
 from exactformer.core.certificate import Claim
 from exactformer.core.loading import certify, family_of
 from exactformer.errors import AlteredFileError, CertificationError, InputError
@@ -17,7 +17,6 @@ from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import digest, load_blueprint
 from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
-from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,8 @@ def prove(source: Any, path: str | Path, check: bool = False) -> Law:
     """Write the law of a polynomial's model as a theorem in a Coq file; with ``check``, run Coq on it.
 
     Python's own proof goes first, from scratch. The theorem says in plain notation that for all real
-    points of the domain the transformer, with exactly these matrices, is exactly this polynomial.
+    points of the domain the transformer, with exactly these matrices, is exactly this polynomial; where
+    attention is a softmax, that it is within a stated error of it, in exact arithmetic.
     Writing needs no Coq. After a check the certificate of a model lists it.
 
     Args:
@@ -73,16 +73,12 @@ def law_of(source: Any) -> Law:
             "exactformer certify proves it in Python"
         )
     blueprint = source.blueprint if isinstance(source, PolynomialModel) else _read(source)
-    if is_softmax(blueprint):
-        raise InputError(
-            "attention by softmax has no semantics in the Coq library; "
-            "compile with another construction"
-        )
     certificate = certify(source)
     if not isinstance(certificate, PolynomialCertificate) or _changed(certificate, blueprint):
         raise CertificationError(f"{source} changed while it was being proven")
     target = Target.coerce(certificate.target, blueprint.variables)
-    return Law(law(blueprint, target), statement(blueprint, target), certificate)
+    text = law(blueprint, target)
+    return Law(text, theorem_of(text), certificate)
 
 
 def checked(found: Law, path: Path, source: Any) -> Law:

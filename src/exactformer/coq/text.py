@@ -18,7 +18,8 @@ WIDTH = 100
 # Words of Coq's grammar with Reals and QArith loaded, and those that a statement or its proof uses.
 _TAKEN = frozenset(
     "as at by cofix else end exists exists2 fix for forall fun if IF in let match mod Prop return Set "
-    "SProp then Type using where with orelse andalso R run model region law certify".split()
+    "SProp then Type using where with orelse andalso R run model region law certify "
+    "run_softmax agree_within tangent certify_softly".split()
 )
 
 
