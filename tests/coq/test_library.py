@@ -44,7 +44,8 @@ def test_the_makefile_builds_every_file():
 
 def test_the_library_is_copied_whole_and_replaces_nothing(tmp_path):
     copied = copy_library(tmp_path / "library")
-    assert {path.name: path.read_text() for path in copied} == sources()
+    folder = tmp_path / "library"
+    assert {str(path.relative_to(folder)): path.read_text() for path in copied} == sources()
     with pytest.raises(InputError, match="not an empty folder"):
         copy_library(tmp_path / "library")
 

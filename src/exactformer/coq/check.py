@@ -8,14 +8,18 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from exactformer.coq.installation import Coq, built_library, find_coq
-from exactformer.coq.law import LAST, PROOF, SOFT_PROOF
+from exactformer.coq.installation import Coq, built_library, built_rounding, find_coq
+from exactformer.coq.law import PROOF, SOFT_PROOF
+from exactformer.coq.rounding_law import ROUNDING_PROOF
 from exactformer.errors import CertificationError
 
 _DIAGNOSES = {
     PROOF: "Proof. intros. diagnose region. Abort.",
     SOFT_PROOF: "Proof. intros. diagnose_softly region tangent. Abort.",
+    ROUNDING_PROOF: "Proof. intros. diagnose_rounding region. Abort.",
 }
+
+_PASSED = ("Proved", "SoftProved", "RoundingProved")
 
 _VERDICTS = {
     "WrongRow": "token {0}: its row of F does not have one entry per variable",
@@ -32,9 +36,9 @@ _VERDICTS = {
     "NotTarget": "output {0}: the linear parts do not give the polynomial of the theorem",
     "TooFar": "output {0}: the error is not shown to be as small as stated",
     "BadCount": "the theorem does not have one polynomial per output",
-    **dict.fromkeys(
-        ("Proved", "SoftProved"), "the weights pass, but the statement does not follow"
-    ),
+    "RoundingRefused": "the rounding error of the closed form is not shown to be as small as stated, "
+    "or the closed form is not the polynomial of the theorem",
+    **dict.fromkeys(_PASSED, "the weights pass, but the statement does not follow"),
 }
 
 _AXIOMS = {
@@ -43,7 +47,10 @@ _AXIOMS = {
 }
 """Those of Coq's own real numbers."""
 _SOFT_AXIOMS = _AXIOMS | {"ClassicalDedekindReals.sig_not_dec", "Classical_Prop.classic"}
-"""Coq's exponential and its mean value theorem rest on two more."""
+"""Coq's exponential, its mean value theorem and Flocq rest on two more."""
+
+
+_ROUNDING = "Exactformer.rounding"
 
 
 @dataclass(frozen=True)
@@ -67,18 +74,19 @@ def check_law(text: str, timeout: float | None = None) -> Checked:
         raise CertificationError(
             f"Coq {coq.version} refuses the law: {_diagnosis(coq, text, answer)}"
         )
-    allowed = _SOFT_AXIOMS if SOFT_PROOF in text else _AXIOMS
+    allowed = _SOFT_AXIOMS if SOFT_PROOF in text or _ROUNDING in text else _AXIOMS
     return Checked(coq.version, _assumptions(answer.stdout, allowed))
 
 
 def compiled(coq: Coq, text: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
     """Compile a text against the library; nothing stays on the disk."""
     library = built_library(coq)
+    rounding = built_rounding(coq) if _ROUNDING in text else None
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "law.v"
         file.write_text(text, encoding="utf-8")
         try:
-            return coq.compile(file, library, timeout)
+            return coq.compile(file, library, timeout, rounding)
         except subprocess.TimeoutExpired:
             raise CertificationError(
                 f"Coq did not finish within {timeout:g} seconds; nothing is known of the law"
@@ -87,13 +95,14 @@ def compiled(coq: Coq, text: str, timeout: float | None = None) -> subprocess.Co
 
 def _diagnosis(coq: Coq, text: str, answer: subprocess.CompletedProcess[str]) -> str:
     """Return what the checker says of a refused law, or else what Coq says."""
+    changed = re.sub(r"^Print Assumptions.*$", "", text, flags=re.MULTILINE)
     for proof, diagnosis in _DIAGNOSES.items():
-        if proof not in text:
-            continue
-        changed = text.replace(proof, diagnosis).replace(LAST, "")
-        found = re.search(r"verdict: \(?(\w+)((?: \d+)*)", compiled(coq, changed).stdout)
-        if found and found[1] in _VERDICTS:
-            return _VERDICTS[found[1]].format(*found[2].split())
+        changed = changed.replace(proof, diagnosis)
+    found = re.findall(r"verdict: \(?(\w+)((?: \d+)*)", compiled(coq, changed).stdout)
+    known = [(name, places) for name, places in found if name in _VERDICTS]
+    if known:
+        name, places = min(known, key=lambda verdict: verdict[0] in _PASSED)
+        return _VERDICTS[name].format(*places.split())
     return " ".join(answer.stderr.split())[:1000] or f"coqc left with {answer.returncode}"
 
 

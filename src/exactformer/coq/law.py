@@ -6,10 +6,12 @@ a label could otherwise become part of the proof.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 
 from exactformer.algebra import Target
+from exactformer.coq.rounding_law import rounding as rounding_text
 from exactformer.coq.softmax_law import SoftData, soft_data, soft_model
 from exactformer.coq.text import (
     listed,
@@ -33,7 +35,7 @@ from exactformer.core.layers import (
     PiecewiseLinear,
     Rule,
 )
-from exactformer.errors import CertificationError
+from exactformer.errors import CertificationError, InputError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import digest
 from exactformer.polynomials.proof.softmax_symbolic import is_softmax
@@ -67,14 +69,26 @@ Open Scope model_scope.
 
 
 SOFT_IMPORTS = IMPORTS.replace("Import Laws.", "Import Laws SoftLaws.")
+ROUNDING_IMPORTS = IMPORTS.replace(
+    "Import Laws.", "Import Laws.\nFrom Exactformer.rounding Require Import RoundingLaws."
+)
 
 
-def law(blueprint: Blueprint, target: Target) -> str:
+def law(
+    blueprint: Blueprint,
+    target: Target,
+    soft: SoftData | None = None,
+    rounding: str | None = None,
+) -> str:
     """Return the file that states and proves what the model is on its domain.
 
-    That is the target exactly, or where attention is a softmax, within an error.
+    That is the target exactly, or where attention is a softmax, within an error: the one given, or
+    that of :func:`soft_data`. For a float format a second theorem is about the rounded fused form.
     """
-    soft = soft_data(blueprint) if is_softmax(blueprint) else None
+    if is_softmax(blueprint):
+        if rounding is not None:
+            raise InputError("a softmax model has no fused form, whose rounding could be proved")
+        soft = soft or soft_data(blueprint)
     parts = [
         _TITLE.format(digest=digest(blueprint)),
         IMPORTS if soft is None else SOFT_IMPORTS,
@@ -83,14 +97,20 @@ def law(blueprint: Blueprint, target: Target) -> str:
         statement(blueprint, target, None if soft is None else soft.error),
         PROOF if soft is None else SOFT_PROOF,
         "",
-        LAST,
     ]
-    return "\n".join(parts)
+    if rounding is not None:
+        parts[1] = ROUNDING_IMPORTS
+        domain = _hypotheses(blueprint.domain, names(blueprint.variables))
+        text, theorems = rounding_text(blueprint, target, domain, rounding)
+        return "\n".join(
+            [*parts, text, LAST, *(f"Print Assumptions {name}.\n" for name in theorems)]
+        )
+    return "\n".join([*parts, LAST])
 
 
 def theorem_of(text: str) -> str:
-    """Return the theorem of a law's file."""
-    return text[text.rindex("Theorem law") : text.rindex("Proof.")].strip()
+    """Return the theorems of a law's file."""
+    return "\n\n".join(re.findall(r"^Theorem .*?(?=\nProof\.)", text, re.DOTALL | re.MULTILINE))
 
 
 def definitions(blueprint: Blueprint, soft: SoftData | None = None) -> str:

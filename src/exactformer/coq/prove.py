@@ -43,7 +43,7 @@ class Law:
         return Claim("coq", f"checked by Coq {version} (file with SHA-256 {self.digest})")
 
 
-def prove(source: Any, path: str | Path, check: bool = False) -> Law:
+def prove(source: Any, path: str | Path, check: bool = False, rounding: str | None = None) -> Law:
     """Write the law of a polynomial's model as a theorem in a Coq file; with ``check``, run Coq on it.
 
     Python's own proof goes first, from scratch. The theorem says in plain notation that for all real
@@ -55,17 +55,19 @@ def prove(source: Any, path: str | Path, check: bool = False) -> Law:
         source: a model, or the path of a saved one.
         path: of the file to write, usually ``law.v``; an existing file is replaced.
         check: whether Coq must accept the file; then it is also read back and compared with the model.
+        rounding: "float64" or "float32" adds a theorem about the fused form in that arithmetic, in any
+            order of summation; to check it takes Coq's library Flocq.
 
     Raises:
         ExactformerError: if the model is not proven, has no law in the Coq library, or Coq refuses.
     """
-    found = law_of(source)
+    found = law_of(source, rounding)
     path = Path(path)
     path.write_text(found.text, encoding="utf-8")
     return checked(found, path, source) if check else found
 
 
-def law_of(source: Any) -> Law:
+def law_of(source: Any, rounding: str | None = None) -> Law:
     """Return the law of a model or a saved file that Python has proven from scratch, unchecked."""
     if (family := family_of(source)) != "polynomials":
         raise InputError(
@@ -77,7 +79,7 @@ def law_of(source: Any) -> Law:
     if not isinstance(certificate, PolynomialCertificate) or _changed(certificate, blueprint):
         raise CertificationError(f"{source} changed while it was being proven")
     target = Target.coerce(certificate.target, blueprint.variables)
-    text = law(blueprint, target)
+    text = law(blueprint, target, rounding=rounding)
     return Law(text, theorem_of(text), certificate)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, log10
+from math import ceil
 
 from exactformer.coq.logistic import Tangent, tangent
-from exactformer.coq.text import listed, matrix, rational, row
+from exactformer.coq.text import listed, matrix, rational, row, two_digits
 from exactformer.core.formats import FORMATS
 from exactformer.core.layers import BiasedHead, Block, Head, Rule
 from exactformer.errors import CertificationError
@@ -41,7 +41,7 @@ def soft_data(blueprint: Blueprint) -> SoftData:
     bound = softmax_bound(run, FORMATS["float64"])
     if bound.truncation is None or bound.leakage is None:
         raise CertificationError(f"there is no bound of the error to state: {bound.reason}")
-    return SoftData(_two_digits(FACTOR * (bound.truncation + bound.leakage)), _guess(run))
+    return SoftData(two_digits(FACTOR * (bound.truncation + bound.leakage)), _guess(run))
 
 
 def soft_model(blueprint: Blueprint, guess: Tangent) -> str:
@@ -133,15 +133,3 @@ def _power_of_two(value: Fraction) -> Fraction:
     while result > value:
         result /= 2
     return result
-
-
-def _two_digits(value: float) -> Fraction:
-    """Return a decimal fraction of two digits that is at least the value.
-
-    >>> _two_digits(0.00123)
-    Fraction(13, 10000)
-    """
-    if not value:
-        return Fraction(0)
-    unit = Fraction(10) ** (floor(log10(value)) - 1)
-    return ceil(Fraction(value) / unit) * unit
