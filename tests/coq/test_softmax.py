@@ -39,6 +39,14 @@ def test_the_law_states_an_error_in_plain_notation(model):
     assert 2 * certified <= stated_error(theorem) <= 2.2 * certified
 
 
+def test_the_guide_shows_theorems_as_they_are_written():
+    guide = (Path(__file__).parents[2] / "docs/guide/coq.md").read_text()
+    soft = law_of(ef.compile("x^2 + 3 x y", radius=2, construction="softmax")).theorem
+    rounded = law_of(ef.compile("x^2 + 3 x y", radius=2), "float64").theorem
+    assert soft in guide
+    assert rounded.split("\n\n")[1] in guide
+
+
 def test_coq_accepts_a_softmax_model(coq, model, tmp_path):
     law = ef.prove(model, tmp_path / "law.v", check=True)
     assert law.checked.assumptions == ASSUMPTIONS

@@ -14,6 +14,7 @@ from exactformer.algebra import Target
 from exactformer.coq.rounding_law import rounding as rounding_text
 from exactformer.coq.softmax_law import SoftData, soft_data, soft_model
 from exactformer.coq.text import (
+    decimal,
     listed,
     matrix,
     names,
@@ -130,7 +131,7 @@ def statement(blueprint: Blueprint, target: Target, error: Fraction | None = Non
         lines.append(wrapped(f"run model {listed(variables)} =", 2))
     else:
         run = f"(run_softmax model {listed(variables)})"
-        lines.append(wrapped(f"agree_within ({real(error)}) {run}", 2))
+        lines.append(wrapped(f"agree_within ({decimal(error)}) {run}", 2))
     outputs = [wrapped(polynomial(p, variables), 3).strip() for p in target]
     return "\n".join(lines) + f"\n  {listed(outputs, 2, lines=True)}."
 

@@ -70,7 +70,7 @@ def _interpolated(upto: Fraction, count: int, digits: int) -> tuple[Fraction, ..
     result = []
     for k, value in enumerate(to_powers(series)):
         if k % 2:
-            shift = digits + ceil(k * log2(upto)) + 2
+            shift = max(0, digits + ceil(k * log2(upto)) + 2)
             result.append(Fraction(round(value / upto**k * 2**shift), 2**shift))
     return tuple(result)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from exactformer.algebra import Target
-from exactformer.coq.text import listed, names, polynomial, rational, real, two_digits, wrapped
+from exactformer.coq.text import decimal, listed, names, polynomial, rational, two_digits, wrapped
 from exactformer.core.formats import FORMATS
 from exactformer.errors import CertificationError, InputError
 from exactformer.polynomials.blueprint import Blueprint
@@ -61,7 +61,7 @@ def rounding(
         lines += [f"{wrapped(h, 2)} ->" for h in hypotheses]
         call = f"computes {COVERED[name]} closed_form{mark} {listed(variables)}"
         lines.append(f"{wrapped(f'{call} result largest', 2)} ->")
-        difference = f"Rabs (result - ({polynomial(wanted, variables)})) <= {real(error)}"
+        difference = f"Rabs (result - ({polynomial(wanted, variables)})) <= {decimal(error)}"
         conclusion = f"largest < too_large {COVERED[name]} /\\ {difference}."
         lines.append(wrapped(conclusion, 2))
         parts += ["\n".join(lines), ROUNDING_PROOF, ""]

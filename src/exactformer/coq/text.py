@@ -72,6 +72,18 @@ def two_digits(value: float) -> Fraction:
     return ceil(Fraction(value) / unit) * unit
 
 
+def decimal(value: Fraction) -> str:
+    """Return a decimal fraction of R as one reads it, not in lowest terms.
+
+    >>> decimal(Fraction(48, 10000))
+    '48 / 10000'
+    """
+    power = 1
+    while value * power != round(value * power):
+        power *= 10
+    return f"{value * power} / {power}" if power > 1 else str(value)
+
+
 def listed(items: Iterable[str], indent: int = 0, lines: bool = False) -> str:
     """Return a list, with one item per line if told."""
     separator = f";\n{' ' * (indent + 1)}" if lines else "; "

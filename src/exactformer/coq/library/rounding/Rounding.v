@@ -818,3 +818,38 @@ Proof.
   eapply Rle_trans; [|exact Eh]. apply Rmax_lub; apply qmax_ok; [now left|right].
   rewrite !Q2R_qadd. lra.
 Qed.
+
+(** ** There is such a computation: the theorem is not about nothing *)
+
+Lemma summed_exists f l : l <> [] -> exists v m, summed f (length l) l v m.
+Proof.
+  assert (One : forall a, exists v m, summed f 1 [a] v m).
+  { intros [a|a b]; [exists a, (Rabs a); apply sum_less, sum_term|].
+    exists (rnd f (a * b)), (Rabs (rnd f (a * b))). apply sum_product. }
+  induction l as [|a l IH]; intros N; [now elim N|]. destruct (One a) as (v & m & H).
+  destruct l as [|b l]; [now exists v, m|].
+  destruct IH as (w & m' & H'); [discriminate|].
+  exists (rnd f (v + w)), (Rmax (Rmax m m') (Rabs (rnd f (v + w)))).
+  apply (sum_add f (length (b :: l)) [a] (b :: l)); trivial.
+  clear -H. cbn [length]. induction (length l) as [|k IH]; trivial. now apply sum_less.
+Qed.
+
+Theorem computes_exists f F x : exists v m, computes f F x v m.
+Proof.
+  set (y := shifted f x (about F)).
+  assert (V : forall l, exists ls M, values f y l ls M /\ length ls = length l).
+  { induction l as [|[row c] l (ls & M & IH & L)]; [exists [], 0; split; [constructor|trivial]|].
+    assert (T : exists t m, feature_is f row y t m).
+    { unfold feature_is. destruct (leaves f row y) as [|b r] eqn:E; [now exists 0, 0|].
+      apply summed_exists. discriminate. }
+    destruct T as (t & m & T).
+    assert (P : exists p m', horner f t c p m').
+    { induction c as [|q c (p & m' & IHc)]; [exists 0, 0; constructor|].
+      destruct c as [|q' c]; [eexists; eexists; apply horner_last|].
+      eexists; eexists; apply horner_step, IHc. }
+    destruct P as (p & m' & P). exists (Product p t :: ls), (Rmax (Rmax m m') M).
+    split; [now apply one_value|cbn [length]; now rewrite L]. }
+  destruct (V (ridges_of F)) as (ls & M & H & L).
+  destruct (summed_exists f (Term (rnd f (Q2R (offset F))) :: ls)) as (v & s & S); [discriminate|].
+  exists v, (Rmax M s), ls, M, s. repeat split; trivial. cbn [length] in S. now rewrite L in S.
+Qed.
