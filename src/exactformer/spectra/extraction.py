@@ -34,7 +34,7 @@ from exactformer.spectra.projections import (
     value_projection,
 )
 from exactformer.spectra.rotation import NORMS, angles_of, rotation_of
-from exactformer.spectra.scores import Scores, seen_keys
+from exactformer.spectra.scores import Projection, Scores, seen_keys
 from exactformer.spectra.switches import fused
 
 _Each = Callable[[Scores, Attention], None]
@@ -165,6 +165,7 @@ class Watch:
     ) -> Scores:
         module = running.module
         found: Found | None
+        value: Projection | None
         if isinstance(module, nn.MultiheadAttention):
             found, value = packed_projections(running.name, module, attention)
         else:

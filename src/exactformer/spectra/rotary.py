@@ -102,7 +102,7 @@ class RotaryStatistics:
         turned = averaged(self._queries, self._planes, self._frequencies, self._pairs)
         share = len(self._queries) // len(self._keys)
         keys = symmetric_root(self._keys)
-        together = turned.unflatten(0, (-1, share)).sum(dim=1)
+        together = turned.reshape(-1, share, *turned.shape[1:]).sum(dim=1)
         count = max(self._tokens, 1)
         energies = {
             name: moment.diagonal(dim1=-2, dim2=-1)[:, self._planes].sum(dim=-1) / count

@@ -133,7 +133,7 @@ def _sources(
             if output.shape == (batch, tokens, heads, m):
                 yield output.transpose(1, 2)
             if output.shape == (batch, tokens, heads * m):
-                yield output.unflatten(-1, (heads, m)).transpose(1, 2)
+                yield output.reshape(batch, tokens, heads, m).transpose(1, 2)
     for passed in layers.values():
         if passed.name == module and passed.output.shape[:2] == (batch, tokens):
             yield passed.output[..., rows.to(passed.output.device)].transpose(1, 2)

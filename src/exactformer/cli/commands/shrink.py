@@ -97,8 +97,8 @@ def shrink(
         return
     others = None
     if held_out is not None:
-        kinds = (held_out if option is not None else None for option in (texts, images, npz))
-        others = given_inputs(model, *kinds, limit, batch_size)
+        text, image, arrays = (None if kind is None else held_out for kind in (texts, images, npz))
+        others = given_inputs(model, text, image, arrays, limit, batch_size)
     shrunk = shrink_heads(
         model,
         given_inputs(model, texts, images, npz, limit, batch_size),

@@ -167,7 +167,7 @@ def _by_wavelength(result: Spectrum) -> Table:
         heads = rows["head"].nunique()
         below = [rows.loc[rows["wavelength"] <= edge, "share"].sum() / heads for edge in edges]
         parts = [high - low for low, high in zip([0.0, *below], below, strict=False)]
-        table.add_row(names[layer], *(f"{part:.0%}" for part in parts))
+        table.add_row(names[str(layer)], *(f"{part:.0%}" for part in parts))
     return table
 
 
@@ -179,7 +179,7 @@ def _by_distance(result: Spectrum) -> Table:
     table = empty_table("layer", *labels, right=1, ruled=False)
     for layer, rows in frame.groupby("layer", sort=False):
         means = rows.groupby("from")["attention"].sum() / rows["head"].nunique()
-        table.add_row(names[layer], *(f"{means.get(low, 0):.0%}" for low, _ in ranges))
+        table.add_row(names[str(layer)], *(f"{means.get(low, 0):.0%}" for low, _ in ranges))
     return table
 
 

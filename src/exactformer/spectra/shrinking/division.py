@@ -100,9 +100,9 @@ def _by_entries(model: nn.Module, batches: list[Batch]) -> Division:
             parts[False], parts[True], sum(_length(batch, places) or 0 for batch in parts[True])
         )
     back = _kept_back([_key(batch) for batch in batches])
-    kept = [batch for batch, own in zip(batches, back, strict=True) if own]
+    held_out = [batch for batch, own in zip(batches, back, strict=True) if own]
     fitted = [batch for batch, own in zip(batches, back, strict=True) if not own]
-    return _described(fitted, kept, len(kept))
+    return _described(fitted, held_out, len(held_out))
 
 
 def _entry_places(model: nn.Module, batch: Batch) -> frozenset[int]:
@@ -148,7 +148,8 @@ def _key(batch: Batch) -> bytes:
     digest = blake2b(digest_size=16)
     for value in batch.values:
         if isinstance(value, Tensor):
-            digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+            flat = value.detach().cpu().contiguous().flatten().view(torch.uint8)
+            digest.update(flat.numpy().tobytes())
     return digest.digest()
 
 

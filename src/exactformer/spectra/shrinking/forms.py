@@ -255,14 +255,14 @@ def _narrowed(linear: Any, kept: Tensor, transposed: bool) -> nn.Module:
     return new
 
 
-def _linear(transposed: bool, weight: Tensor, bias: bool) -> Any:
+def _linear(transposed: bool, weight: Tensor, bias: bool) -> nn.Linear:
     """Return a linear layer of torch's, or of GPT-2's kind, with a weight given as (out, in)."""
     out, inputs = weight.shape
     with torch.device(weight.device):
         if transposed:
             from transformers.pytorch_utils import Conv1D
 
-            new: Any = Conv1D(out, inputs)
+            new: nn.Linear = Conv1D(out, inputs)  # type: ignore[assignment, no-untyped-call]
         else:
             new = nn.Linear(inputs, out, bias=bias, dtype=weight.dtype)
     new.weight.data = (weight.mT if transposed else weight).clone(

@@ -128,7 +128,7 @@ def project_values(
     assert layer.output is not None
     share, width = layer.heads // layer.kv_heads, left.shape[-1]
     weight = output_weight(original, layer)
-    factors = [torch.block_diag(*f.repeat_interleave(share, dim=0)) for f in (left, right)]
+    factors = [_diagonal(f.repeat_interleave(share, dim=0)) for f in (left, right)]
     bias = _bias(layer.output, changed)
     seen = moments.centred() if bias is not None else moments
     near = weight @ factors[0]
@@ -140,7 +140,7 @@ def project_values(
         eye = torch.eye(len(given), dtype=given.dtype, device=given.device)
         new = torch.linalg.solve(given + ridge * eye, (wanted + ridge * near).mT).mT
     write_rows(layer.value, changed, right)
-    _write_columns(layer, changed, new.unflatten(1, (layer.heads, width)))
+    _write_columns(layer, changed, new.reshape(len(new), layer.heads, width))
     if bias is not None:
         constant = weight @ moments.old_mean - new @ (factors[1].mT @ moments.new_mean)
         own = _bias(layer.output, original)
@@ -160,15 +160,22 @@ def _mixed(scores: Scores, there: Tensor) -> Tensor:
     return mixed.transpose(1, 2)[there].flatten(1).double()
 
 
+def _diagonal(heads: Tensor) -> Tensor:
+    """Return the matrix that has those of the heads on its diagonal."""
+    whole: Tensor = torch.block_diag(*heads)  # type: ignore[no-untyped-call]
+    return whole
+
+
 def _blocks(matrix: Tensor, layer: Layer) -> Tensor:
     """Return the blocks on the diagonal that belong to the heads (heads, m_v, m_v)."""
-    parts = matrix.unflatten(0, (layer.heads, -1)).unflatten(2, (layer.heads, -1))
+    width = layer.value_dim
+    parts = matrix.reshape(layer.heads, width, layer.heads, width)
     return parts.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
 
 
 def _grouped(heads: Tensor, shape: tuple[int, int]) -> Tensor:
     """Return (heads that share, key heads, …) of (heads, …)."""
-    return heads.unflatten(0, shape).transpose(0, 1)
+    return heads.reshape(*shape, *heads.shape[1:]).transpose(0, 1)
 
 
 def _view(projection: Projection, model: nn.Module) -> Tensor:
