@@ -76,5 +76,6 @@ def _interpolated(upto: Fraction, count: int, digits: int) -> tuple[Fraction, ..
 
 
 def _dyadic(value: arb, digits: int) -> Fraction:
-    scaled = (value * arb(2) ** digits).mid()
-    return Fraction(int((scaled + arb(0.5)).floor().unique_fmpz()), 2**digits)
+    whole = ((value * arb(2) ** digits).mid() + arb(0.5)).floor().unique_fmpz()
+    assert whole is not None  # a midpoint is a number, not a range
+    return Fraction(int(whole), 2**digits)
