@@ -86,9 +86,8 @@ def test_the_library_without_rounding_does_not_need_flocq():
     assert not [name for name in LIBRARY if "Flocq" in sources()[f"{name}.v"]]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_coq_accepts_the_rounding(flocq, model, dtype, tmp_path):
-    law = ef.prove(model, tmp_path / "law.v", check=True, rounding=dtype)
+def test_coq_accepts_the_rounding(flocq, model, tmp_path):
+    law = ef.prove(model, tmp_path / "law.v", check=True, rounding="float64")
     assert law.checked.assumptions == f"{ASSUMPTIONS}\n{MORE}"
     assert law.claim in model.certificate.claims
 

@@ -1,6 +1,8 @@
 """Softmax models: the law with an error, what Coq accepts, and what it refuses."""
 
 import re
+from fractions import Fraction
+from math import tanh
 from pathlib import Path
 
 import pytest
@@ -55,15 +57,17 @@ def test_coq_accepts_a_softmax_model(coq, model, tmp_path):
 
 @pytest.mark.parametrize("upto", ["1/4", "23/16", "19/4"])
 def test_the_guess_is_close_to_tanh(upto):
-    from fractions import Fraction
-    from math import tanh
-
     guess = tangent(Fraction(upto), Fraction(1, 2**40))
     assert residual(guess) <= Fraction(1, 2**40)
     for k in range(-16, 17):
         u = float(guess.upto) * k / 16
         value = sum(float(c) * u ** (2 * j + 1) for j, c in enumerate(guess.odd))
         assert abs(value - tanh(u / 2)) < 1e-9
+
+
+def test_large_logits_are_refused():
+    with pytest.raises(CertificationError, match="logits up to 8 are too large"):
+        tangent(Fraction(8), Fraction(1, 2**10))
 
 
 ALTERATIONS = [

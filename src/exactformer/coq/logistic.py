@@ -12,7 +12,7 @@ from math import ceil, log2
 
 from flint import arb, ctx, fmpq, fmpq_poly
 
-from exactformer.algebra.chebyshev import absolute_sum, to_powers
+from exactformer.algebra.chebyshev import absolute_sum, from_powers, to_powers
 from exactformer.algebra.rational import to_fmpq, to_fraction
 from exactformer.errors import CertificationError
 
@@ -32,13 +32,15 @@ def tangent(upto: Fraction, accuracy: Fraction) -> Tangent:
     """Return a polynomial that Coq will find within ``accuracy`` of tanh(u/2) for |u| ≤ ``upto``.
 
     Raises:
-        CertificationError: if more powers than 120 are needed.
+        CertificationError: if more than 120 powers are needed, or ``upto`` is beyond about 6.
     """
     for count in range(_STEP, _MOST + 1, _STEP):
         digits = ceil(-log2(accuracy)) + 8
         guess = Tangent(upto, _interpolated(upto, count, digits))
         if residual(guess) <= accuracy:
-            return guess
+            if is_positive(guess):
+                return guess
+            break
     raise CertificationError(
         f"logits up to {float(upto):.3g} are too large for the polynomials of the Coq library; "
         "compile with fewer heads, or for a wider format"
@@ -51,6 +53,14 @@ def residual(guess: Tangent) -> Fraction:
     coefficients[1::2] = map(to_fmpq, guess.odd)
     p = fmpq_poly(coefficients)
     return to_fraction(absolute_sum(2 * p.derivative() - 1 + p * p, guess.upto))
+
+
+def is_positive(guess: Tangent) -> bool:
+    """Whether Coq will see that p(u)/u is positive: by its Chebyshev coefficients."""
+    scaled = [Fraction(0)] * (2 * len(guess.odd))
+    scaled[::2] = [c * guess.upto ** (2 * k) for k, c in enumerate(guess.odd)]
+    middle, *rest = from_powers(scaled)
+    return middle >= sum(map(abs, rest))
 
 
 def _interpolated(upto: Fraction, count: int, digits: int) -> tuple[Fraction, ...]:
@@ -76,5 +86,6 @@ def _interpolated(upto: Fraction, count: int, digits: int) -> tuple[Fraction, ..
 
 
 def _dyadic(value: arb, digits: int) -> Fraction:
-    scaled = (value * arb(2) ** digits).mid()
-    return Fraction(int((scaled + arb(0.5)).floor().unique_fmpz()), 2**digits)
+    whole = ((value * arb(2) ** digits).mid() + arb(0.5)).floor().unique_fmpz()
+    assert whole is not None  # a midpoint is a number, not a range
+    return Fraction(int(whole), 2**digits)
