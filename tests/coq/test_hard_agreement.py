@@ -93,7 +93,7 @@ def numbers(rows: list[list[Fraction]]) -> str:
 
 def test_coq_runs_random_transformers_on_tokens_as_python_does(coq):
     rng, cases = random.Random(0), []
-    for number in range(60):
+    for number in range(40):
         blueprint = random_program_blueprint(rng)
         lines = [model_definition(blueprint)]
         for _ in range(3):
@@ -141,7 +141,7 @@ def random_sequence_blueprint(rng: random.Random) -> SequenceBlueprint:
 
 def test_coq_runs_random_transformers_on_vectors_as_python_does(coq):
     rng, cases = random.Random(1), []
-    for number in range(60):
+    for number in range(40):
         blueprint = random_sequence_blueprint(rng)
         lines = [sequence_model(blueprint)]
         for _ in range(3):
