@@ -67,6 +67,15 @@ def test_writing_token_by_token_is_reading_all_at_once(make: Any) -> None:
     torch.testing.assert_close(out.logits, at_once[:, -13:], atol=1e-4, rtol=1e-4)
 
 
+def test_attention_written_out_gives_the_same(half: Any) -> None:
+    eager, ids = copy.deepcopy(half.model), tokens(2)
+    eager.set_attn_implementation("eager")
+    mask = torch.ones_like(ids)
+    mask[1, :5] = 0
+    same = logits(eager, ids, attention_mask=mask), logits(half.model, ids, attention_mask=mask)
+    torch.testing.assert_close(*(x[mask.bool()] for x in same), atol=1e-4, rtol=1e-4)
+
+
 def test_padding_changes_nothing(half: Any) -> None:
     ids = tokens(2)
     for keep in (slice(5, None), slice(None, -5)):

@@ -39,7 +39,7 @@ class LatentAttention(Projections, nn.Module):
         self.encode = nn.Linear(state + below, rank, **place)
         self.decode = nn.Linear(below + rank, state, **place)
         self.sensitivity = nn.Parameter(torch.zeros(state, **place), requires_grad=False)
-        """Weight of every number of a state in the strain; see ``familiarity``."""
+        """Weight of every number of a state in the strain."""
         self.strain: Tensor | None = None
         """Mean of Σ sensitivity · (u − û)² over the newest tokens, while ``watching``."""
         self.watching = False
