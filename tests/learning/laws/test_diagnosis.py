@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from exactformer.learning.laws.diagnosis import LawWarning, structure, weighted_median
+from exactformer.learning.laws.diagnosis import LawWarning, structure
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
+from exactformer.learning.laws.sample import weighted_median
 
 
 def fitted(X, y, **options):

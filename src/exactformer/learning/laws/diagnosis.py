@@ -21,7 +21,7 @@ from exactformer.learning.laws.dense.least_squares import cholesky, normal_equat
 from exactformer.learning.laws.dense.solvers import dictionary
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.terms import count_terms
-from exactformer.learning.laws.sample import Sample
+from exactformer.learning.laws.sample import Sample, weighted_median
 
 # Rows looked at, and terms of the least squares that a law is compared with.
 _ROWS = 3000
@@ -95,15 +95,6 @@ def diagnose(
     if discovered is not None:
         found += missed(sample, output, residual, discovered)
     return found + structure(sample.X, fitted, residual, names, float(np.var(y)))
-
-
-def weighted_median(values: Array, weight: Array) -> float:
-    """Return the median, each value repeated as often as its weight says."""
-    order = np.argsort(values)
-    sums = np.cumsum(weight[order])
-    lower, upper = (np.searchsorted(sums, sums[-1] / 2, side=side) for side in ("left", "right"))
-    last = len(values) - 1
-    return float(values[order[min(lower, last)]] + values[order[min(upper, last)]]) / 2
 
 
 def robust_spread(residual: Array, weight: Array) -> float:

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.learning.laws.dense.solvers import Solved
-from exactformer.learning.laws.diagnosis import robust_spread, weighted_median
+from exactformer.learning.laws.diagnosis import robust_spread
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.sample import Sample
+from exactformer.learning.laws.sample import Sample, weighted_median
 
 LOSSES = ("squared", "huber", "trimmed")
 _HUBER, _TRIM = 1.345, 3.0

@@ -115,3 +115,12 @@ def _relation(slopes: Array, offset: float, share: Array, names: list[str]) -> s
         return f"equal to a sum of {len(parts)} others"
     shown = [] if abs(offset) <= 1e-9 * size else [f"{offset:.6g}"]
     return "equal to " + " + ".join(parts + shown).replace("+ -", "- ")
+
+
+def weighted_median(values: Array, weight: Array) -> float:
+    """Return the median, each value repeated as often as its weight says."""
+    order = np.argsort(values)
+    sums = np.cumsum(weight[order])
+    lower, upper = (np.searchsorted(sums, sums[-1] / 2, side=side) for side in ("left", "right"))
+    last = len(values) - 1
+    return float(values[order[min(lower, last)]] + values[order[min(upper, last)]]) / 2

@@ -297,7 +297,7 @@ def _steps(mixture: _Mixture, law: SparseLaw, sample: Sample, output: int) -> li
     sums = Centred.of(phi, y, sample.weight)
     own, constant = sums.on_features(sums.coefficients(sums.strengths())[KINDS[1]])
     exponents = family.terms.all_exponents()
-    steps = []
+    steps: list[Step] = []
     for i in range(own.shape[1]):
         kept = [exponents[0], *(exponents[j + 1] for j in np.flatnonzero(own[:, i]))]
         square = float(sample.weight @ (y - phi @ own[:, i] - constant[i]) ** 2)

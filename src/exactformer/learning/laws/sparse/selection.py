@@ -14,8 +14,8 @@ it had been known.
 
 HC3 errors grow when a few rows have much leverage, and each good power removed makes them grow
 further, down to nothing. So a power that only HC3 rejects is removed only if the rows agree: where
-significantly more than half of them, each left out, are nearer to the law with it, it stays, and is
-reported as ``disputed``.
+significantly more than half of them, each left out, are nearer to the law with it, and the median
+residual grows without it, it stays, and is reported as ``disputed``.
 
 On nearly exact data the smallest systematic error is significant. A power without which ‖r‖ grows by
 less than ``relevance`` times the spread of y is removed, unless the law is exact up to rounding.

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.sample import Sample
+from exactformer.learning.laws.sample import Sample, weighted_median
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit
 from exactformer.learning.laws.sparse.forward_search import Fit
 
 _FULL_LEVERAGE = 1e-8
+# A fit collapses if the median residual grows by this factor.
+_GROWTH = 1.1
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,18 @@ class RobustErrors:
         return np.asarray(residual / np.maximum(1 - leverage, _FULL_LEVERAGE))
 
     def prefer(self, larger: Array, smaller: Array, level: float) -> bool:
-        """Whether significantly more than half of the rows are nearer to the larger fit.
+        """Whether the rows object to the smaller of two fits, given by leave-one-out residuals.
 
-        Both fits are given by their leave-one-out residuals. This is a sign test: no row counts more
-        than another, whatever its leverage and the size of its noise.
+        Significantly more than half of them must be nearer to the larger fit, and the median |r| must
+        grow. This is a sign test: no row counts more than another, whatever its leverage and the size
+        of its noise. Rows without noise share the error of the fit, so their signs alone prove little.
         """
-        size = self.sample.size
-        excess = float(self.sample.weight @ (np.abs(smaller) > np.abs(larger))) - size / 2
-        return bool(excess >= -float(ndtri(level)) * np.sqrt(size) / 2)
+        weight, size = self.sample.weight, self.sample.size
+        excess = float(weight @ (np.abs(smaller) > np.abs(larger))) - size / 2
+        if excess < -float(ndtri(level)) * np.sqrt(size) / 2:
+            return False
+        before, after = (weighted_median(np.abs(r), weight) for r in (larger, smaller))
+        return after > _GROWTH * before
 
     def _change(self, left: ReducedFit) -> NDArray[Any]:
         """Return the matrix from φ-coefficients of the whole fit to the powers that remain."""
