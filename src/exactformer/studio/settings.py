@@ -67,7 +67,7 @@ class Settings:
     compile_waiting: int = 8
     compile_waiting_each: int = 2
     run_seconds: float = 120.0
-    run_bytes: int = 2 << 30
+    run_bytes: int = 4 << 30
     run_rate: Rate = Rate(10, 600)
     explore_rate: Rate = Rate(1200, 60)
     writing_rate: Rate = Rate(60, 60)
