@@ -42,7 +42,7 @@ BOTH = by_scale(True, False, True)
 CONTEXT = by_scale(64, 4096)
 SIZES = by_scale(
     {"length": 32, "fitted": 12, "tested": 4},
-    {"length": 512, "fitted": 8, "tested": 3},
+    {"length": 512, "fitted": 16, "tested": 3},
     {"length": 512, "fitted": 16, "tested": 16},
 )
 
