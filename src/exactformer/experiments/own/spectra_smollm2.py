@@ -3,7 +3,7 @@
 SmolLM2-135M-Instruct (30 layers, 9 query heads over 3 key heads of 64, rotary positions) gets a smaller
 cache by every method of ``ef.shrink_cache``. Calibration is on windows of the Debian Administrator's
 Handbook, drawn by the seed; or on as many of it and of Python's help topics together. Perplexity is
-measured on windows of both that no fit and no choice of a setting has seen:
+measured on windows of both that no fit has seen:
 
     ratio       perplexity with the smaller cache over that of the original
     strain      what the states lose by the diagonal of the Fisher information, over its expectation
