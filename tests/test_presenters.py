@@ -94,6 +94,7 @@ def by_studio(results: Path, names: list[str]) -> str:
     views = claim_views(results, names)
     paper = SimpleNamespace(slug="a-paper")
     context = {"claims": views, "tally": claims.tally(views), "paper": paper, "mentions": {}}
+    context |= {"meanings": claims.MEANINGS, "tones": claims.TONES}
     return plain(fill("papers/_claims.html", context))
 
 

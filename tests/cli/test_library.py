@@ -63,7 +63,7 @@ def test_one_paper_is_exported_in_each_format(database: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("export", "--paper", "none"), "there is no paper 'none'"),
+        (("export", "--paper", "none"), "There is no paper 'none'"),
         (("export", "--collection", "none"), "No shared collection has this token"),
         (("export", "--collection", "a", "--paper", "b"), "not both"),
     ],

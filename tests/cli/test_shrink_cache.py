@@ -60,7 +60,7 @@ def test_max_loss_of_a_rotary_model_is_about_its_cache(folder: Path) -> None:
     ("options", "reason"),
     [
         (["--cache", "0.5"], "give text to calibrate on by --texts"),
-        (["--cache", "0.5", "--head-dim", "4"], "--cache goes with --texts"),
+        (["--cache", "0.5", "--head-dim", "4"], "a cache is shrunk by --texts"),
         (["--cache", "2", "--texts", "TEXTS"], "cache = 2.0: give the share"),
         (["--cache", "0.5", "--texts", "TEXTS", "--method", "magic"], "method = 'magic'"),
     ],

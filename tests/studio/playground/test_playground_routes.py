@@ -149,7 +149,6 @@ def test_reading_says_where_the_error_is(studio: Any) -> None:
         ("polynomial/trace", {"x": "1"}, "coordinates"),
         ("polynomial/surface", {"axes": "z"}, "no variable"),
         ("polynomial/model.safetensors", {"p": "sin(x)"}, "is a function"),
-        ("polynomial/law.v", {"construction": "softmax"}, "softmax has no semantics"),
         ("sequences", {"map": "soort"}, "did you mean sort"),
         ("sequences", {"tokens": 99}, "tokens"),
         ("sequences/journey", {"input": "1,2"}, "finite numbers"),
