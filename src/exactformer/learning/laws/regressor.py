@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from decimal import ROUND_CEILING, Decimal, localcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -13,12 +13,20 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from exactformer.core.options import choose
 from exactformer.errors import InputError
 from exactformer.learning.laws import formula
 from exactformer.learning.laws.dense.directions import checked_directions, unit_directions
 from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares, solve_sparse
 from exactformer.learning.laws.law import Law
-from exactformer.learning.laws.sample import DependentColumnsWarning, Sample, take_sample
+from exactformer.learning.laws.sample import (
+    DependentColumnsWarning,
+    RowLabelsWarning,
+    Sample,
+    take_sample,
+)
+from exactformer.learning.laws.streamed.blocks import Blocks, DaskBlocks, is_dask
+from exactformer.learning.laws.tables import counts_rows
 from exactformer.progress import progress
 
 if TYPE_CHECKING:
@@ -29,6 +37,8 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 _SOLVERS = ("sparse", "least-squares", "sgd")
+# Names that pandas gives to a column of row labels, and that people do.
+_LABELS = {"Unnamed: 0", "__index_level_0__", "index", "level_0", "id", "ID"}
 _FAMILIES = ("auto", "fewest", "lattice", "spread", "tailored")
 
 
@@ -74,14 +84,18 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     formula_, coef_table_, polynomial_, model_
         The law as text, as a table with confidence intervals, as an exact
         :class:`exactformer.algebra.Polynomial`, and as a certified model (compiled on first use).
-        Lists for several outputs (``coef_table_`` gets a column ``output``).
+        For several outputs ``formula_`` and ``polynomial_`` are lists, ``coef_table_`` has a column
+        ``output``, and ``model_`` is one model whose values are vectors.
+    variables_, renamed_ : list, dict
+        The names that formulas use, one per column, and {name: column} for those that are not the
+        column's own, because a formula could not hold it. Files of ``model_`` keep the columns'.
     intercept_, r2_, noise_ : float or array
         Q(0); R² on the training data; standard deviation of the residual.
     degree_ : int
         Degree of the dictionary.
-    box_, radius_ : array (d, 2), float
-        Range of each column and a round number just above the largest ‖x‖ of the training data:
-        beyond them is extrapolation.
+    box_ : array (d, 2)
+        Range of each column of the training data: beyond it is extrapolation. ``model_`` is certified
+        on this box, rounded outwards to hundredths.
     unused_ : dict
         Columns left out, and why: constant, or a linear function of others.
     aliases_ : list of lists
@@ -132,8 +146,18 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to rows ``X`` (N, d) and targets ``y`` (N,) or (N, outputs)."""
+        """Fit to rows ``X`` (N, d) and targets ``y`` (N,) or (N, outputs).
+
+        Dask arrays and data frames are not brought into memory: blocks of their rows are worked on
+        where they are, by the current Dask client if there is one. The law is the same.
+        """
         self._check_parameters()
+        self._outputs = _output_names(y)
+        if is_dask(X) or is_dask(y):
+            if sample_weight is not None:
+                raise InputError("sample_weight is for data in memory, not for Dask collections")
+            single = getattr(y, "ndim", 1) == 1
+            return self.fit_blocks(DaskBlocks(X, y, self.verbose), _column_names(X), single)
         rows, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
@@ -147,7 +171,34 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         self._laws: list[Law] = solved.laws
         self._compiled: Any = None
         self._record(rows if weight is None else rows[weight > 0], sample, solved)
-        self._warn()
+        self._warn(rows)
+        return self
+
+    def fit_blocks(self, blocks: Blocks, names: list[str] | None, single: bool) -> Self:
+        """Fit to blocks of rows, columns named or not, by passes over them; for "sparse" only."""
+        from exactformer.learning.laws.streamed.solver import solve_streamed
+
+        self._check_parameters()
+        if self.solver != "sparse" or not isinstance(self.directions, str):
+            raise InputError(
+                "data larger than memory are fitted by solver='sparse' with directions by name"
+            )
+        self.n_features_in_ = blocks.columns
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._names = names or [f"x{i + 1}" for i in range(blocks.columns)]
+        self._single = single
+        found = solve_streamed(
+            blocks, self.degree, self.significance, self.memory_limit, self._names
+        )
+        self._laws, self._compiled = found.solved.laws, None
+        d, total = blocks.columns, found.moments
+        spread = total.comoments.diagonal()[d:] / total.count
+        self._state(found.squares / total.count, spread, found.solved, found.unused)
+        self.box_ = np.column_stack([total.low[:d], total.high[:d]])
+        self._warn(np.zeros((0, d)))
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -175,7 +226,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         if self._single:
             return tables[0]
         for output, table in enumerate(tables):
-            table.insert(0, "output", output)
+            table.insert(0, "output", self._outputs[output] if self._outputs else output)
         return pd.concat(tables, ignore_index=True)
 
     @property
@@ -187,22 +238,69 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
 
     @property
     def model_(self) -> Any:
-        """The certified transformer, compiled on first use for the ball that holds the data."""
-        from exactformer.learning.laws.compilation import compile_law
+        """The certified transformer of all outputs, compiled on first use for the data's box."""
+        from exactformer.learning.laws.compilation import compile_laws, data_box
 
         check_is_fitted(self)
         if self._compiled is None:
             family = self.directions if isinstance(self.directions, str) else "auto"
-            self._compiled = self._each(
-                lambda law: compile_law(law, self.variables_, self.radius_, family)
-            )
+            box, vector = data_box(self.box_), not self._single
+            model = compile_laws(self._laws, self.variables_, box, family, vector)
+            self._compiled = model.named(self._names, self._outputs)
         return self._compiled
 
     @property
     def variables_(self) -> list[str]:
-        """The names a formula uses: the columns' own where all are plain words, else x1, x2, …"""
+        """The names a formula uses: the columns' own where they are plain words, else an alias."""
         check_is_fitted(self)
         return formula.variable_names(self._names)
+
+    @property
+    def renamed_(self) -> dict[str, str]:
+        """The columns behind those names in a formula that are not the columns' own."""
+        pairs = zip(self.variables_, self._names, strict=True)
+        return {variable: name for variable, name in pairs if variable != name}
+
+    def with_intervals(self, form: str = "text") -> Any:
+        """Return the formula with an interval for each coefficient: "text", "latex" or "sympy".
+
+        A list for several outputs. The intervals are those of ``coef_table_``.
+        """
+        from exactformer.learning.laws import intervals
+
+        writers = {"text": intervals.text, "latex": intervals.latex, "sympy": intervals.to_sympy}
+        choose("form", form, tuple(writers))
+        return self._each(
+            lambda law: writers[form](
+                formula.table(
+                    law.powers(), law.errors(), self.variables_, law.freedom, self.confidence
+                )
+            )
+        )
+
+    def save_report(self, path: str | Path, X: ArrayLike, y: ArrayLike) -> None:
+        """Write one HTML page about the law on these data: formula, intervals, pictures, ranges."""
+        import pandas as pd
+
+        from exactformer.learning.laws.report import law_page
+        from exactformer.learning.laws.tables import Table
+
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        values = np.asarray(y, dtype=np.float64).reshape(len(rows), -1)
+        names = self._outputs or (
+            ["y"] if self._single else [f"y{k + 1}" for k in range(values.shape[1])]
+        )
+        table = Table(pd.DataFrame(rows, columns=self._names), pd.DataFrame(values, columns=names))
+        Path(path).write_text(law_page(self, table, len(rows), []), encoding="utf-8")
+
+    def evaluate(self, rows: NDArray[np.float64], output: int = 0) -> NDArray[np.float64]:
+        """Return one output's values at rows (n, d), without a check of them."""
+        return self._laws[output].values(rows)
+
+    def depends_on(self, column: int, output: int = 0) -> bool:
+        """Return whether the law of an output has a term with this column."""
+        return any(alpha[column] for alpha in self._laws[output].powers())
 
     def to_sympy(self) -> sympy.Expr | list[sympy.Expr]:
         """Return the law with exact rational coefficients."""
@@ -215,7 +313,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     def _written(self, law: Law, write: Any) -> str:
         powers, noise = law.powers(), np.sqrt(law.variance) if law.variance > 0 else 0.0
         # Noise below the rounding of y would ask for digits nobody has.
-        noise = max(float(noise), 1e-13 * law.data_range.size)
+        noise = max(float(noise), 1e-11 * law.data_range.size)
         digits = formula.digits_needed(powers, law.errors(), law.data_range.reach.tolist(), noise)
         return str(write(powers, digits, self.variables_))
 
@@ -280,6 +378,17 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         square = np.average((sample.Y - fitted) ** 2, axis=0, weights=sample.weight)
         centred = sample.Y - np.average(sample.Y, axis=0, weights=sample.weight)
         spread = np.average(centred**2, axis=0, weights=sample.weight)
+        self._state(square, spread, solved, sample.unused)
+        self.box_ = np.column_stack([X.min(axis=0), X.max(axis=0)])
+
+    def _state(
+        self,
+        square: NDArray[np.float64],
+        spread: NDArray[np.float64],
+        solved: Solved,
+        unused: dict[int, str],
+    ) -> None:
+        """Record the laws, given the mean squares of residuals and of centred targets."""
         # A constant target is explained in full or not at all; 0/0 would say neither.
         score = np.where(spread > 0, 1 - square / np.where(spread > 0, spread, 1), square == 0)
         start = np.array([law.intercept() for law in self._laws])
@@ -287,13 +396,21 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             (float(v[0]) if self._single else v) for v in (score, np.sqrt(square), start)
         )
         self.degree_ = solved.degree
-        self.box_ = np.column_stack([X.min(axis=0), X.max(axis=0)])
-        self.radius_ = _radius(float(np.sqrt((X**2).sum(axis=1)).max()))
         names = formula.variable_names(self._names)
         self.aliases_ = [[formula.monomial(a, names) for a in terms] for terms in solved.aliases]
-        self.unused_ = {self._names[j]: why for j, why in sample.unused.items()}
+        self.unused_ = {self._names[j]: why for j, why in unused.items()}
 
-    def _warn(self) -> None:
+    def _warn(self, X: NDArray[np.float64]) -> None:
+        labels = [
+            n for n, x in zip(self._names, X.T, strict=True) if n in _LABELS and counts_rows(x)
+        ]
+        if labels:
+            warnings.warn(
+                f"column {labels[0]!r} counts the rows; it looks like an index, of which no law "
+                "should be made. Leave it out with X.drop(columns=…)",
+                RowLabelsWarning,
+                stacklevel=3,
+            )
         relations = [f"{n} ({why})" for n, why in self.unused_.items() if why != "constant"]
         if relations:
             warnings.warn(
@@ -338,9 +455,15 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         return super().__getstate__() | ({"_compiled": None} if "_compiled" in vars(self) else {})  # type: ignore[no-any-return]
 
 
-def _radius(norm: float) -> float:
-    """Return ``norm`` rounded up to three digits; 1 for zero, since a ball needs a radius."""
-    if norm == 0:
-        return 1.0
-    with localcontext(prec=3, rounding=ROUND_CEILING):
-        return float(+Decimal(float(np.nextafter(norm, np.inf))))
+def _output_names(y: Any) -> list[str]:
+    """Return the names of the columns of a DataFrame, or of a Series, if it has any."""
+    if hasattr(type(y), "columns"):
+        return [str(name) for name in y.columns]
+    name = getattr(y, "name", None) if hasattr(type(y), "loc") else None
+    return [] if name is None else [str(name)]
+
+
+def _column_names(X: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame, where they are texts."""
+    names = list(getattr(X, "columns", []))
+    return names if names and all(isinstance(name, str) for name in names) else None

@@ -65,7 +65,11 @@ class Search:
 
     def __post_init__(self) -> None:
         self.threshold = threshold(self.sample, self.y, self.level)
-        self.floor = (_EPS / _ROUNDING * self.threshold.rounding) ** 2
+
+    @property
+    def floor(self) -> float:
+        """The least ‖r‖² that is more than rounding."""
+        return (_EPS / _ROUNDING * self.threshold.rounding) ** 2
 
     def run(self) -> SearchResult:
         """Add significant terms and drop those they explain away, until nothing changes."""
@@ -108,7 +112,7 @@ class Search:
 
     def _entering(self, inner: Array, outside: Array, fit: Fit, size: int) -> list[int]:
         """Return the terms whose t-statistic on entering is significant, strongest first."""
-        freedom = self.sample.size - size - 1
+        freedom = self.threshold.size - size - 1
         if freedom < 1:
             return []
         able = outside > _ALIAS * self.norms
@@ -145,13 +149,16 @@ class Search:
             if alpha in known:
                 continue
             others = sorted({*model, *lower_closure([alpha])} - {alpha})
-            head = self.sample.X[:_HEAD]
-            if _explained(alpha, others, self.terms, head) and (
-                len(head) == len(self.sample.X)
-                or _explained(alpha, others, self.terms, self.sample.X)
-            ):
+            if self._is_alias(alpha, others):
                 found.append(alpha)
         return found
+
+    def _is_alias(self, alpha: Exponents, others: list[Exponents]) -> bool:
+        """Whether the rows have φ_α in the span of ``others``; a few of them are asked first."""
+        X = self.sample.X
+        return _explained(alpha, others, self.terms, X[:_HEAD]) and (
+            len(X) <= _HEAD or _explained(alpha, others, self.terms, X)
+        )
 
 
 def _explained(alpha: Exponents, others: list[Exponents], terms: Terms, X: Array) -> bool:
@@ -166,7 +173,12 @@ def _explained(alpha: Exponents, others: list[Exponents], terms: Terms, X: Array
 
 def threshold(sample: Sample, y: Array, level: float) -> Threshold:
     """Return the threshold for coefficients fitted to ``y``."""
-    return Threshold(level, sample.size, _ROUNDING * float(np.sqrt(sample.weight @ y**2)))
+    return threshold_of(level, sample.size, float(sample.weight @ y**2))
+
+
+def threshold_of(level: float, size: float, square: float) -> Threshold:
+    """Return the threshold for coefficients of ``size`` observations with ‖y‖² = ``square``."""
+    return Threshold(level, size, _ROUNDING * float(np.sqrt(square)))
 
 
 def fit_few(exponents: list[Exponents], terms: Terms, sample: Sample, y: Array) -> Fit:
