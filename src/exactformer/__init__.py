@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from exactformer.couplings.compile import compile_coupling
     from exactformer.couplings.model import CouplingModel
     from exactformer.experiments import reproduce
+    from exactformer.learning.dynamics import Equations, fit_dynamics
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
     from exactformer.learning.recommending import Recommendation, recommend_architecture
     from exactformer.polynomials.blueprint import Blueprint
@@ -48,6 +49,7 @@ _HOMES = {
     "CertifiedModel": "core.model",
     "Claim": "core.certificate",
     "CouplingModel": "couplings.model",
+    "Equations": "learning.dynamics",
     "Measured": "core.certificate",
     "Polynomial": "algebra",
     "PolynomialAttentionRegressor": "learning.laws.regressor",
@@ -64,6 +66,7 @@ _HOMES = {
     "compile_coupling": "couplings.compile",
     "compile_program": "programs.compile",
     "compile_sequence": "sequences.compile",
+    "fit_dynamics": "learning.dynamics",
     "is_contextual_mapping": "probing",
     "load": "core.loading",
     "load_shrunk": "spectra.shrinking",
@@ -83,6 +86,7 @@ __all__ = [
     "CertifiedModel",
     "Claim",
     "CouplingModel",
+    "Equations",
     "ExactformerError",
     "Measured",
     "Polynomial",
@@ -100,6 +104,7 @@ __all__ = [
     "compile_coupling",
     "compile_program",
     "compile_sequence",
+    "fit_dynamics",
     "is_contextual_mapping",
     "load",
     "load_shrunk",
