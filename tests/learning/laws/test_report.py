@@ -96,4 +96,5 @@ def test_several_outputs_have_a_section_each(data, tmp_path):
     both.save_report(tmp_path / "law.html", X, np.column_stack([y, 0 * y]))
     page = Page((tmp_path / "law.html").read_text())
     assert page.tags.count("section") == 3
-    assert page.tags.count("math") == 2
+    assert page.words.count("=") >= 2
+    assert "still = 0" in page.words

@@ -46,23 +46,29 @@ def latex(table: pd.DataFrame) -> str:
 
 
 def mathml(table: pd.DataFrame, target: str) -> str:
-    """Return ``target = …`` as MathML, which browsers show without a script."""
+    """Return ``target = …`` as MathML, which browsers show without a script.
+
+    Every term is an element of its own, so that a long formula breaks between terms.
+    """
     pieces = [f"<mi>{escape(target)}</mi><mo>=</mo>"]
     for place, row in enumerate(_rows(table)):
         negative = row["coefficient"] < 0
-        if negative or place:
-            pieces.append(f"<mo>{'−' if negative else '+'}</mo>")
+        sign = "−" if negative else "+" if place else ""
+        # Alone in its element a sign would stand close to its term, as one before a number.
+        space = ' form="infix" lspace="0" rspace="0.25em"' if place else ' form="prefix"'
+        piece = f"<mo{space}>{sign}</mo>" if sign else ""
         number, _ = _rounded(row["coefficient"], _margin(row))
         factors = _factors(row["term"])
         if number != "1" or not factors:
-            pieces.append(f"<mn>{number}</mn>")
+            piece += f"<mn>{number}</mn>"
         for name, power in factors:
             symbol = f"<mi>{escape(name)}</mi>"
             raised = f"<msup>{symbol}<mn>{power}</mn></msup>" if power != "1" else symbol
-            pieces.append(f'<mspace width="0.2em"/>{raised}')
+            piece += f'<mspace width="0.2em"/>{raised}'
+        pieces.append(piece)
     if len(pieces) == 1:
         pieces.append("<mn>0</mn>")
-    return f'<math display="block"><mrow>{"".join(pieces)}</mrow></math>'
+    return " ".join(f"<math><mrow>{piece}</mrow></math>" for piece in pieces)
 
 
 def to_sympy(table: pd.DataFrame) -> sympy.Expr:

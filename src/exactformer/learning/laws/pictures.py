@@ -13,7 +13,8 @@ from exactformer.learning.laws.dictionary.columns import Array
 _PANELS = 3
 _AVERAGED = 500
 _SHOWN = 3000
-_GRID = 80
+_GRID = 60
+_SINGLE = 25
 _BINS = 20
 
 
@@ -22,8 +23,9 @@ def dependence(
 ) -> Any:
     """Draw partial dependence: the mean of a law over the rows, one variable set to each value.
 
-    ``predict`` takes rows (n, d); ``variables`` are the columns to draw, with their names. Marks
-    below each curve are rows of the data.
+    ``predict`` takes rows (n, d); ``variables`` are the columns to draw, with their names. Pale curves
+    are single rows: where they are not parallel, the effect depends on other variables. Marks below
+    are rows of the data.
     """
     rows = X[_evenly(len(X), _AVERAGED)]
     figure, places = _panels(len(variables))
@@ -33,7 +35,9 @@ def dependence(
         table = np.repeat(rows[None], _GRID, axis=0)
         table[:, :, column] = grid[:, None]
         values = predict(table.reshape(-1, X.shape[1])).reshape(_GRID, len(rows))
-        axes.plot(grid, values.mean(axis=1), color=BLUE)
+        single = values[:, _evenly(len(rows), _SINGLE)]
+        axes.plot(grid, single, color=GREY, linewidth=0.6, alpha=0.35)
+        axes.plot(grid, values.mean(axis=1), color=BLUE, linewidth=2)
         marks = rows[:, column]
         axes.plot(marks, np.zeros_like(marks), "|", color=GREY, transform=_at_the_foot(axes))
         axes.set_xlabel(name)
@@ -46,7 +50,7 @@ def residuals(
 ) -> Any:
     """Draw residuals against the fitted values and each variable, with means of equally many rows.
 
-    Means that leave zero together are structure the law has not caught.
+    Neighbouring means that leave zero are structure that the law has not caught.
     """
     figure, places = _panels(len(variables) + 1)
     shown = _evenly(len(X), _SHOWN)
@@ -75,6 +79,8 @@ def _panels(count: int) -> tuple[Any, list[Any]]:
         3.2 * columns + 0.6, 2.6 * rows, rows, columns, squeeze=False, sharey=True
     )
     places = list(axes.ravel())
+    for place in places[:count]:
+        place.locator_params(axis="x", nbins=5)
     for spare in places[count:]:
         spare.set_visible(False)
     return figure, places[:count]

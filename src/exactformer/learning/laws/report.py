@@ -123,13 +123,14 @@ def _pictures(
                 lambda rows: law.evaluate(rows, place), X, inside[:_MOST_PANELS], target
             )
             legend = (
-                "The mean of the law over the rows, with one variable set to each value in turn."
+                "Blue: the mean of the law over the rows, with one variable set to each value in turn. "
+                "Pale: single rows; where they are not parallel, the effect depends on other variables."
             )
             found.append(_picture("Dependence on each variable", legend, curves))
         clouds = pictures.residuals(residual, fitted, X, drawn, target)
     legend = (
-        "Points are rows; the line joins means of equally many of them. Where it leaves zero "
-        "together, the law has missed something."
+        "Points are rows; the line joins means of equally many of them. Where several neighbouring "
+        "means leave zero on one side, the law has missed something."
     )
     if len(candidates) > _MOST_PANELS:
         legend += f" The first {_MOST_PANELS} of {len(candidates)} variables are drawn."
