@@ -4,6 +4,7 @@ import pytest
 
 import exactformer as ef
 from exactformer.errors import InputError, OutsideDomainError
+from exactformer.learning.dynamics.identification import MisfitWarning
 from exactformer.learning.dynamics.operators import smoothing, weak_form
 from exactformer.learning.dynamics.regression import gradients, unbiased_powers
 from exactformer.learning.dynamics.trajectories import Trajectory, noise_deviations
@@ -153,3 +154,20 @@ def test_a_still_state_has_no_law():
 def test_what_cannot_be_learned_from_is_refused(t, X, options, message):
     with pytest.raises(InputError, match=message):
         ef.fit_dynamics(t, X, **options)
+
+
+def test_no_test_function_bridges_a_gap():
+    t, X, law = trajectory("lotka-volterra", 0.01)
+    kept = (t < 10) | (t > 12)
+    own = found(ef.fit_dynamics(t[kept], X[kept], degree=2))
+    assert [one.keys() for one in own] == [true.keys() for true in law]
+    with pytest.raises(InputError, match="too uneven"):
+        ef.fit_dynamics(np.concatenate([np.arange(8) + 99.0 * k for k in range(6)]), X[:48])
+
+
+def test_a_slope_that_is_neither_law_nor_noise_is_noticed():
+    t = np.linspace(0, 20, 400)
+    with pytest.warns(MisfitWarning, match="x1': terms up to degree 2 explain 0.0% of the slope"):
+        ef.fit_dynamics(t, np.column_stack([np.sin(t), t]), degree=2)
+    noise = np.random.default_rng(0).normal(size=(400, 1))
+    assert ef.fit_dynamics(t, noise).formulas == ["0"]

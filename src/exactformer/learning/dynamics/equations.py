@@ -64,6 +64,11 @@ class Equations:
         return np.array([solution.explained for solution in self.solutions])
 
     @property
+    def misfit(self) -> Array:
+        """For each state the residual in units of the noise: about one where terms hold the law."""
+        return np.array([solution.misfit for solution in self.solutions])
+
+    @property
     def polynomials(self) -> list[Polynomial]:
         """The right sides as exact polynomials: the coefficients are the floats, as rationals."""
         from exactformer.algebra import Polynomial

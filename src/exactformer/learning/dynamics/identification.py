@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -26,6 +27,11 @@ _NARROWEST = {"weak": 5, "smoothing": 3}
 # Rows per coefficient below which nothing can be said of the noise.
 _ROWS_PER_TERM = 2
 _MOST_TERMS = 500
+_MISFIT, _EXPLAINED = 2.0, 0.99
+
+
+class MisfitWarning(UserWarning):
+    """The slope of a state is neither explained by the law nor by noise."""
 
 
 def fit_dynamics(
@@ -52,7 +58,8 @@ def fit_dynamics(
 
     The noise of each state is estimated from the data and taken to be independent from time to time.
     Intervals account for it on both sides of the equations; where the residual is larger than that
-    noise explains (the law is not in the dictionary, samples are too far apart), they are widened.
+    noise explains (the law is not in the dictionary, samples are too far apart), they are widened, and
+    :class:`MisfitWarning` is given if that matters. Gaps in the times cut a trajectory.
 
     Raises:
         InputError: if times do not increase, values are missing, or there are too few of them.
@@ -78,7 +85,22 @@ def fit_dynamics(
         solutions = [solve(rows, terms, j, noise, choice) for j in range(len(given.names))]
     states = given.states
     box = np.column_stack([states.min(axis=0), states.max(axis=0)])
-    return Equations(given.names, terms, solutions, noise, box, method)
+    found = Equations(given.names, terms, solutions, noise, box, method)
+    _warn(found, degree)
+    return found
+
+
+def _warn(found: Equations, degree: int) -> None:
+    """Warn of states whose slope is neither explained nor noise."""
+    for name, explained, misfit in zip(found.names, found.explained, found.misfit, strict=True):
+        if misfit > _MISFIT and explained < _EXPLAINED:
+            warnings.warn(
+                f"{name}': terms up to degree {degree} explain {explained:.1%} of the slope, and the "
+                f"rest is {misfit:.3g} times what noise explains. The law may need a higher degree, "
+                "another kind of term, a state that was not measured, or more samples per oscillation",
+                MisfitWarning,
+                stacklevel=3,
+            )
 
 
 def _terms(dimension: int, degree: int) -> list[Exponents]:

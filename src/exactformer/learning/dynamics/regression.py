@@ -40,13 +40,15 @@ class Choice:
 class Solution:
     """One state's law: coefficients (p,), zero where a term is out, their covariance, freedom.
 
-    ``explained`` is the share of the squares of D x that the law explains.
+    ``explained`` is the share of the squares of D x that the law explains; ``misfit`` is the size of
+    the residual in units of the noise, about one where the law is in the dictionary.
     """
 
     coefficients: Array
     covariance: Array
     freedom: float
     explained: float
+    misfit: float
 
     @property
     def active(self) -> list[int]:
@@ -165,7 +167,8 @@ def _selected(
         active = tuple(np.delete(active, int(np.argmin(relevance))).tolist())
     values, inverse = subset.fit(active)
     freedom = count - len(active)
-    spread = max(1.0, subset.square(active) / freedom)
+    misfit = float(np.sqrt(subset.square(active) / freedom))
+    spread = max(1.0, misfit**2)
     chosen = list(active)
     coefficients, covariance = np.zeros(size), np.zeros((size, size))
     coefficients[chosen] = values / scale[chosen]
@@ -173,7 +176,7 @@ def _selected(
     covariance[np.ix_(chosen, chosen)] = spread * root @ root.T
     away = target - plain @ coefficients
     explained = 1 - float(away @ away) / max(float(target @ target), 1e-300)
-    return Solution(coefficients, covariance, freedom, explained)
+    return Solution(coefficients, covariance, freedom, explained, misfit)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from exactformer.errors import InputError
 # A longer trajectory is cut, so that the covariance of its equations stays a small matrix.
 _LONGEST = 2000
 _SHORTEST = 20
+# A trajectory is also cut where a step is this many times the median one: no sum bridges a gap.
+_GAP = 4
 # Order of the differences that leave noise only: polynomials below it vanish.
 _ORDER = 6
 
@@ -107,6 +109,16 @@ def _checked(t: Array, X: Array) -> list[Trajectory]:
     if (place := np.flatnonzero(np.diff(t) <= 0)).size:
         k = int(place[0])
         raise InputError(f"times must increase; t[{k + 1}] = {t[k + 1]:g} after t[{k}] = {t[k]:g}")
-    parts = -(-len(t) // _LONGEST)
-    cuts = np.array_split(np.arange(len(t)), parts)
-    return [Trajectory(t[rows], X[rows]) for rows in cuts]
+    steps = np.diff(t)
+    unbroken = np.split(np.arange(len(t)), np.flatnonzero(steps > _GAP * np.median(steps)) + 1)
+    kept = [rows for rows in unbroken if len(rows) >= _SHORTEST]
+    if sum(map(len, kept)) < len(t) / 2:
+        raise InputError(
+            f"times are too uneven: gaps of more than {_GAP} median steps leave pieces of fewer than "
+            f"{_SHORTEST} times. Interpolate the states at even times first"
+        )
+    return [
+        Trajectory(t[rows], X[rows])
+        for piece in kept
+        for rows in np.array_split(piece, -(-len(piece) // _LONGEST))
+    ]
