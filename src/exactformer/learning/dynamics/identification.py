@@ -27,11 +27,11 @@ _NARROWEST = {"weak": 5, "smoothing": 3}
 # Rows per coefficient below which nothing can be said of the noise.
 _ROWS_PER_TERM = 2
 _MOST_TERMS = 500
-_MISFIT, _EXPLAINED = 2.0, 0.99
+_MISFIT, _EXPLAINED, _NOISY = 2.0, 0.99, 0.15
 
 
 class MisfitWarning(UserWarning):
-    """The slope of a state is neither explained by the law nor by noise."""
+    """A slope is neither explained by the law nor by noise, or noise is too large to tell."""
 
 
 def fit_dynamics(
@@ -86,12 +86,21 @@ def fit_dynamics(
     states = given.states
     box = np.column_stack([states.min(axis=0), states.max(axis=0)])
     found = Equations(given.names, terms, solutions, noise, box, method)
-    _warn(found, degree)
+    _warn(found, degree, noise / np.maximum(states.std(axis=0), 1e-300))
     return found
 
 
-def _warn(found: Equations, degree: int) -> None:
-    """Warn of states whose slope is neither explained nor noise."""
+def _warn(found: Equations, degree: int, noisy: Array) -> None:
+    """Warn of states whose slope is neither explained nor noise, and of those that are mostly noise."""
+    for name, share in zip(found.names, noisy.tolist(), strict=True):
+        if share > _NOISY:
+            warnings.warn(
+                f"the noise of {name} is {share:.0%} of its deviation. Terms and intervals rest on "
+                f"small noise; above {_NOISY:.0%} wrong terms may pass. Average repeated measurements, "
+                "or measure more trajectories",
+                MisfitWarning,
+                stacklevel=3,
+            )
     for name, explained, misfit in zip(found.names, found.explained, found.misfit, strict=True):
         if misfit > _MISFIT and explained < _EXPLAINED:
             warnings.warn(
