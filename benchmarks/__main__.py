@@ -4,8 +4,10 @@ import argparse
 
 from benchmarks import (
     compiling,
+    dynamics,
     ensembles,
     evaluating,
+    large,
     learning,
     lengths,
     programs,
@@ -24,6 +26,8 @@ lengths.compare_lengths(quick)
 compiling.run(quick)
 scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
+dynamics.run(quick)
+large.run(quick)
 ensembles.run(quick)
 spectra.run(quick)
 programs.run(quick)
