@@ -180,6 +180,21 @@ def test_chosen_columns_leave_the_rest_alone(csv):
         run(path, "-t", "y", "--columns", "x,y")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-t", "y,y"), "--target has a name twice"),
+        (("-t", " "), "--target names no column"),
+        (("-t", "y", "--names", "x,x,y"), "--names has a name twice"),
+        (("-t", "y", "--columns", "x,x"), "--columns has a name twice"),
+        (("-t", "y", "--missing", "maybe"), "choose one of raise, drop"),
+    ],
+)
+def test_names_are_given_once(csv, options, message):
+    with pytest.raises(InputError, match=message):
+        run(csv(law(20)), *options)
+
+
 def test_files_that_are_no_tables(tmp_path):
     with pytest.raises(FileFormatError, match="is not a file"):
         run(tmp_path / "absent.csv", "-t", "y")

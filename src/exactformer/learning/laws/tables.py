@@ -57,6 +57,15 @@ class Wanted:
 
     def __post_init__(self) -> None:
         choose("missing", self.missing, MISSING)
+        if not self.targets:
+            raise InputError("--target names no column; give one, or several with commas")
+        for option, given in (
+            ("--target", self.targets),
+            ("--columns", self.columns or []),
+            ("--names", self.names or []),
+        ):
+            if len(set(given)) < len(given):
+                raise InputError(f"{option} has a name twice: {', '.join(given)}")
 
 
 def read_table(path: Path, wanted: Wanted, memory_limit: int = 2**62) -> Table:
