@@ -7,7 +7,9 @@ from benchmarks import (
     dynamics,
     ensembles,
     evaluating,
+    heads,
     large,
+    laws,
     learning,
     lengths,
     programs,
@@ -28,8 +30,10 @@ scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
 dynamics.run(quick)
 large.run(quick)
+laws.run("iris, petal width" if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
+heads.run(quick)
 programs.run(quick)
 studio.run(quick)
 widths.run(quick)

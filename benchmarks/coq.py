@@ -39,6 +39,8 @@ CASES = [
     ("dense 4 8", "paper"),
     ("dense 9 4", "scaled"),
     ("dense 9 4", "chebyshev"),
+    ("x^2", "softmax"),
+    ("f2", "softmax"),
 ]
 QUICK = CASES[:2]
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import evaluating, lengths, measuring, peers, programs, scaling
+from benchmarks import evaluating, heads, lengths, measuring, peers, programs, scaling
 from benchmarks.cases import CASES, Case
 from benchmarks.tables import HERE
 
@@ -204,7 +204,7 @@ def test_a_small_size_runs_through_all_stages():
 
 
 @pytest.mark.parametrize(
-    "module", [evaluating, lengths, scaling], ids=lambda module: module.__name__
+    "module", [evaluating, heads, lengths, scaling], ids=lambda module: module.__name__
 )
 def test_the_stored_page_is_that_of_the_stored_run(module):
     name = module.__name__.rpartition(".")[2]

@@ -309,7 +309,9 @@ def test_what_a_family_does_not_offer_is_said(
         soft = isinstance(model, ef.ProgramModel) and model.blueprint.selection.rule is Rule.SOFTMAX
         offered = soft and bool(pytest.importorskip("transformer_lens"))
     else:
-        offered = isinstance(model, ef.PolynomialModel)
+        offered = isinstance(model, ef.PolynomialModel) or (
+            way == "to_onnx" and isinstance(model, ef.ProgramModel)
+        )
     arguments = (tmp_path / "model.onnx",) if way == "to_onnx" else ()
     if offered:
         getattr(model, way)(*arguments)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from exactformer.couplings.model import CouplingModel
     from exactformer.experiments import reproduce
     from exactformer.learning.dynamics import Equations, fit_dynamics
+    from exactformer.learning.laws.diagnosis import LawWarning
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
     from exactformer.learning.recommending import Recommendation, recommend_architecture
     from exactformer.polynomials.blueprint import Blueprint
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.model import SequenceModel
     from exactformer.spectra import spectrum
+    from exactformer.spectra.caching import shrink_cache
     from exactformer.spectra.shrinking import load_shrunk, shrink_heads
 
 
@@ -50,6 +52,7 @@ _HOMES = {
     "Claim": "core.certificate",
     "CouplingModel": "couplings.model",
     "Equations": "learning.dynamics",
+    "LawWarning": "learning.laws.diagnosis",
     "Measured": "core.certificate",
     "Polynomial": "algebra",
     "PolynomialAttentionRegressor": "learning.laws.regressor",
@@ -74,6 +77,7 @@ _HOMES = {
     "recommend_architecture": "learning.recommending",
     "reproduce": "experiments",
     "ridge_form": "algebra.ridge",
+    "shrink_cache": "spectra.caching",
     "shrink_heads": "spectra.shrinking",
     "spectrum": "spectra",
     "universality_curve": "polynomials.functions.curve",
@@ -88,6 +92,7 @@ __all__ = [
     "CouplingModel",
     "Equations",
     "ExactformerError",
+    "LawWarning",
     "Measured",
     "Polynomial",
     "PolynomialAttentionRegressor",
@@ -113,6 +118,7 @@ __all__ = [
     "recommend_architecture",
     "reproduce",
     "ridge_form",
+    "shrink_cache",
     "shrink_heads",
     "spectrum",
     "targets",
@@ -126,8 +132,9 @@ _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theor
 
 _RENAMED = {"CompiledModel": "ef.PolynomialModel", "measure_sequence_error": "model.measure"}
 
-for _table, _ours in (("configuration_auto", "stock_config"), ("modeling_auto", "stock_model")):
-    register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.programs.{_ours}")
+for _table, _module in (("configuration_auto", "config"), ("modeling_auto", "model")):
+    for _ours in (f"programs.stock_{_module}", f"spectra.caching.{_module}"):
+        register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.{_ours}")
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ _SHARING = "polynomials/proof/shared_polynomials.py"
 _MAGNITUDES = "polynomials/proof/magnitudes.py"
 _POWERS = "entry[0] == 0 and sum((a != 0 for a in entry.coeffs())) <= 1"
 _POWER = "The bound of a power is found the long way: the same rational, rounded once."
+_SUM = "The rational sum and the nearest float of it, both pushed out, are bounds alike."
 _PUSHED = "A sum of upper bounds is pushed out further than this."
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
@@ -40,6 +41,10 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "sum((a != 0 for a in entry.coeffs())) <= 1 → sum((a != 0 for a in entry.coeffs())) < 1",
     ): _POWER,
     (_MAGNITUDES, "_slope", "1 → 0"): _POWER,
+    (_MAGNITUDES, "_sum_above", "polynomial.degree() < 1 or reach == 0 → True"): _SUM,
+    (_MAGNITUDES, "_sum_above", "polynomial.degree() < 1 → polynomial.degree() <= 1"): _SUM,
+    (_MAGNITUDES, "_sum_above", "1 → 0"): _SUM,
+    (_MAGNITUDES, "_norm", "1.0 → 0.5"): "Zeros are divided by another number than one.",
     (_MAGNITUDES, "largest", "c != 0 → True"): _POWER,
     (_MAGNITUDES, "largest", "len(terms) == 1 → False"): _POWER,
     (_MAGNITUDES, "Sizes._find", "key not in self._known → True"): _SAME_TWICE,

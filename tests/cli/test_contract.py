@@ -196,7 +196,9 @@ def prepared(tmp_path_factory, law):
     x = random.random((20, 4))
     np.savez(place / "sequences.npz", inputs=x, outputs=np.cumsum(x, axis=1))
     (place / "references.bib").write_text("@book{a, title={A new book}, year=2021}")
-    (place / "sentences.txt").write_text("the cat sat on the mat\na cat\nthe mat sat\n")
+    (place / "sentences.txt").write_text(
+        "the cat sat on the mat\na cat\nthe mat sat\nthe cat\na mat\na cat sat\nthe mat\non the cat\n"
+    )
     (place / "results").mkdir()
     shutil.copy(Path(__file__).parents[2] / "results" / "universality.json", place / "results")
     return place

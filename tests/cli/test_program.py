@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 import exactformer as ef
 
 
@@ -18,7 +20,59 @@ def test_a_program_is_compiled_shown_and_saved(call, tmp_path):
     data = json.loads(call("inspect", path, "--at", "ab", "--json").out)
     assert data["family"] == "programs"
     assert "reverse" in data["trace"]
-    assert call("export", path).code != 0
+    assert call("inspect", path, "--plot", tmp_path / "circuit.png").code == 0
+    assert (tmp_path / "circuit.png").exists()
+    assert call("inspect", path, "--matrices").code == 2
+
+
+def test_certify_holds_a_file_to_the_inputs_that_are_given(call, tmp_path):
+    path = tmp_path / "reverse.safetensors"
+    call("program", "reverse", "--vocabulary", "ab", "--max-length", "3", "-o", path)
+    answer = call(
+        "certify", path, "reverse", "--vocabulary", "b,a", "--max-length", "3", "--everywhere"
+    )
+    assert answer.code == 0
+    for wrong in (["--vocabulary", "abc"], ["--max-length", "4"], ["--causal"]):
+        assert call("certify", path, "reverse", *wrong).code == 1
+    text = "Aggregate(Select(indices, length - 1 - indices, EQ), tokens)"
+    assert call("certify", path, text).code == 0
+
+
+def test_a_program_is_exported_as_onnx(call, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    path = tmp_path / "hist.safetensors"
+    call("program", "hist", "--vocabulary", "ab", "--max-length", "3", "-o", path)
+    answer = call("export", path, "--dtype", "float32")
+    assert answer.code == 0
+    assert "of the program's outputs on 1 to 3 tokens" in " ".join(answer.out.split())
+    run = onnxruntime.InferenceSession(path.with_suffix(".onnx"))
+    assert run.run(None, {"ids": [[0, 0, 1]]})[0].argmax(-1).tolist() == [[1, 1, 0]]
+    for wrong in (["--format", "numpy"], ["--format", "torch"], ["--outside", "allow"]):
+        assert call("export", path, *wrong, "--force").code == 2
+
+
+def test_a_program_is_read_from_a_file_and_drawn(call, tmp_path):
+    file, plot = tmp_path / "reverse.rasp", tmp_path / "circuit.svg"
+    file.write_text(
+        "opposite = length - 1 - indices\nAggregate(Select(indices, opposite, EQ), tokens)\n"
+    )
+    told = call(
+        *("program", "--file", file, "--vocabulary", "ab", "--max-length", "3"),
+        *("--at", "aab", "--plot", plot, "--json"),
+    ).json
+    assert told["example"]["output"] == ["b", "a", "a"]
+    assert told["saved"] == [str(plot)]
+    assert "layer 0, head 0" in plot.read_text()
+    written = call("program", "length - indices", "--max-length", "3", "--at", "ab", "--json").json
+    assert written["example"]["output"] == ["2", "1"]
+    file.write_text("__import__('os').system('true')")
+    answer = call("program", "--file", file)
+    assert answer.code == 2
+    assert "line 1" in answer.err
+    file.write_bytes(b"\xff\xfe")
+    assert "UTF-8" in call("program", "--file", file).err
+    assert call("program", "--file", tmp_path / "nowhere.rasp").code == 2
+    assert call("program", "reverse", "--file", file).code == 2
 
 
 def test_programs_are_listed_and_described_as_data(call):

@@ -34,7 +34,10 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = "[PAD] [UNK] [CLS] [SEP] [MASK] a cat sat on the mat".split()
     (folder / "vocab.txt").write_text("\n".join(words))
     BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
-    (folder / "texts.txt").write_text("a cat sat on the mat\nthe mat sat\nthe cat\n")
+    texts = (
+        "a cat sat on the mat|the mat sat|the cat|a mat|on the mat|the cat sat|a cat|sat on a mat"
+    )
+    (folder / "texts.txt").write_text(texts.replace("|", "\n"))
     return folder
 
 
@@ -46,6 +49,7 @@ def test_texts_give_a_folder_with_a_smaller_model(bert: Path, tmp_path: Path) ->
     assert report["form"] == "small"
     assert report["saved"] == [str(out)]
     assert {head["new_head_dim"] for head in report["heads"]} == {4}
+    assert (report["fitted"]["inputs"], report["held_out"]["inputs"]) == (6, 2)
     model = load_shrunk(out)
     assert sum(p.numel() for p in model.parameters()) == report["parameters"]["after"]
     from transformers import AutoTokenizer
@@ -73,7 +77,22 @@ def test_arrays_will_do(bert: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "inputs.npz", input_ids=families.tokens()["input_ids"].numpy())
     code, said = call(bert, "--npz", tmp_path / "inputs.npz", "--head-dim", 2, "--json")
     assert code == 0
-    assert json.loads(said)["inputs"] == 3
+    report = json.loads(said)
+    assert report["fitted"]["inputs"] == 3
+    assert report["held_out"] is None
+    assert "too few to keep some back" in report["notes"][0]
+
+
+def test_inputs_to_measure_on_are_of_the_kind_of_the_inputs(bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "others.txt").write_text("on the mat a cat sat\nthe cat sat\n")
+    others = ("--held-out", tmp_path / "others.txt", "--values")
+    how = (bert, "--texts", bert / "texts.txt", "--head-dim", 2, "--json", *others)
+    code, said = call(*how)
+    assert code == 0
+    report = json.loads(said)
+    assert (report["fitted"]["inputs"], report["held_out"]["inputs"]) == (8, 2)
+    assert "1 of 2 held-out inputs are among those fitted to" in report["notes"]
+    assert {head["new_value_dim"] for head in report["heads"]} == {2}
 
 
 def test_what_is_missing_is_said(bert: Path) -> None:

@@ -1,11 +1,14 @@
 """Random models and random tampering: Python and Coq must agree.
 
-    python -m tests.coq.campaign [--models 200] [--seed 0]
+    python -m tests.coq.campaign [--models 200] [--seed 0] [--softmax]
 
 Every model that Python proves must be proved by Coq, up to ``Qed``. Of the models that were tampered
 with (a weight, the domain, the rule, the target), Coq must prove those that Python proves and refuse
 those that Python shows to be wrong. Where Python shows neither, Coq may still find a proof; such models
 are printed. A statement about a larger domain than the one that was checked must be refused.
+
+Softmax models keep the error of their law when they are tampered with; a law with a thousandth of the
+error must be refused.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from exactformer.algebra import Polynomial, Target
 from exactformer.coq.check import compiled
 from exactformer.coq.installation import Coq, find_coq
 from exactformer.coq.law import law
+from exactformer.coq.softmax_law import soft_data
 from exactformer.core.domain import Ball, Box, Domain
 from exactformer.core.layers import Head, Rule, Selection
 from exactformer.core.matrix import Matrix
@@ -187,12 +191,67 @@ def campaign(coq: Coq, count: int, seed: int) -> list[str]:
     return found
 
 
+def random_soft_model(rng: random.Random) -> tuple[Blueprint, Target]:
+    """Return a softmax blueprint of few heads that Python proves, and its target."""
+    while True:
+        target = random_target(rng)
+        if target.degree > 4:
+            continue
+        try:
+            model = ef.compile(
+                list(target) if target.vector else target.polynomials[0],
+                domain=random_domain(rng, target.dimension),
+                variables=target.variables,
+                construction="softmax",
+                tolerance=rng.choice([1.0, 1e-3, 1e-6]),
+            )
+        except ExactformerError:
+            continue
+        return model.blueprint, target
+
+
+def soft_campaign(coq: Coq, count: int, seed: int) -> list[str]:
+    """Return every disagreement of Python and Coq about softmax models, in words."""
+    rng, found = random.Random(seed), []
+    for start in range(0, count, FILE):
+        size = min(FILE, count - start)
+        models = [random_soft_model(rng) for _ in range(size)]
+        data = [soft_data(blueprint) for blueprint, _ in models]
+        both = list(zip(models, data, strict=True))
+        texts = [law(*model, soft) for model, soft in both]
+        answer = compiled(coq, together(texts))
+        if answer.returncode:
+            found.append(f"Coq refuses one of the models from {start} on: {answer.stderr[-500:]}")
+        attempts = []
+        for model, soft in both:
+            attempt = tampered(rng, *model)
+            try:
+                attempts.append((attempt, law(*attempt, soft)))
+            except CertificationError:  # another rule or layer: it cannot even be stated
+                assert asked_python(*attempt) != "right"
+        small = [law(*model, replace(soft, error=soft.error / 1000)) for model, soft in both]
+        said = verdicts(coq, [*(text for _, text in attempts), *small])
+        for (attempt, _), verdict in zip(attempts, said, strict=False):
+            if verdict == "SoftProved" and (python := asked_python(*attempt)) != "right":
+                line = f"Python: {python}, Coq: {verdict}, {attempt[1]} on {attempt[0].domain}"
+                print(line, flush=True)
+                if python == "wrong":
+                    found.append(line)
+        for ((blueprint, target), soft), verdict in zip(both, said[len(attempts) :], strict=True):
+            if soft.error and blueprint.blocks and verdict != "TooFar":
+                found.append(f"{verdict} with a thousandth of the error: {target}")
+        print(f"{start + size} softmax models, {len(found)} disagreements", flush=True)
+    return found
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--softmax", action="store_true")
     options = parser.parse_args()
-    disagreements = campaign(find_coq(), options.models, options.seed)
+    chosen = soft_campaign if options.softmax else campaign
+    disagreements = chosen(find_coq(), options.models, options.seed)
     print(
         "\n".join(disagreements) or f"{options.models} models and as many tampered ones: agreement."
     )

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 
 from exactformer.coq.check import compiled
 from exactformer.coq.installation import Coq
-from exactformer.coq.law import IMPORTS, LAST, PROOF
+from exactformer.coq.law import LAST, PROOF, SOFT_IMPORTS, SOFT_PROOF
 
-_START = "Definition model"
+_START = "Definition "
 
 
 def together(texts: Sequence[str], proof: str = PROOF) -> str:
     """Return one file with a module for each law, proved as told."""
-    modules = [IMPORTS]
+    modules = [SOFT_IMPORTS]
+    softly = re.sub(r"(certify|diagnose) region", r"\1_softly region tangent", proof)
     for number, text in enumerate(texts):
-        body = text[text.index(_START) :].removesuffix(LAST).replace(PROOF, proof)
+        body = text[text.index(_START) :].removesuffix(LAST)
+        body = body.replace(PROOF, proof).replace(SOFT_PROOF, softly)
         modules.append(module(f"law_{number}", body))
     return "\n".join(modules)
 

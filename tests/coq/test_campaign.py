@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.coq.campaign import campaign
+from tests.coq.campaign import campaign, soft_campaign
 
 
 def test_python_and_coq_agree_on_random_models(coq):
@@ -12,3 +12,8 @@ def test_python_and_coq_agree_on_random_models(coq):
 @pytest.mark.slow
 def test_python_and_coq_agree_on_two_hundred_models(coq):
     assert campaign(coq, 200, seed=2) == []
+
+
+@pytest.mark.slow
+def test_python_and_coq_agree_on_softmax_models(coq):
+    assert soft_campaign(coq, 40, seed=3) == []

@@ -74,8 +74,6 @@ def test_domains_are_written_as_inequalities():
 
 
 def test_other_models_are_refused():
-    with pytest.raises(InputError, match="softmax"):
-        law_of(ef.compile("x^2", radius=1, construction="softmax"))
     with pytest.raises(InputError, match="a model or the path"):
         law_of(3)
 

@@ -24,6 +24,14 @@ def test_nothing_is_assumed(name):
 
 def test_the_semantics_uses_nothing_of_the_library():
     assert "Exactformer" not in sources()["Semantics.v"]
+    assert "Exactformer" not in sources()["HardAttention.v"]
+    for name in ("Rasp.v", "Grids.v"):
+        assert re.findall(r"From Exactformer .*", sources()[name]) == [
+            "From Exactformer Require Import HardAttention."
+        ]
+    assert re.findall(r"From Exactformer (.*)", sources()["Softmax.v"]) == [
+        "Require Import Semantics."
+    ]
 
 
 def test_a_file_needs_only_earlier_ones():
@@ -41,7 +49,8 @@ def test_the_makefile_builds_every_file():
 
 def test_the_library_is_copied_whole_and_replaces_nothing(tmp_path):
     copied = copy_library(tmp_path / "library")
-    assert {path.name: path.read_text() for path in copied} == sources()
+    folder = tmp_path / "library"
+    assert {str(path.relative_to(folder)): path.read_text() for path in copied} == sources()
     with pytest.raises(InputError, match="not an empty folder"):
         copy_library(tmp_path / "library")
 
@@ -61,17 +70,21 @@ def test_every_theorem_rests_on_the_stored_axioms(coq):
         "From Exactformer Require Import Selection Soundness Running.\n"
         "Print Assumptions sound.\nPrint Assumptions selection_ok.\nPrint Assumptions qrun_ok.\n"
     )
+    text += "From Exactformer Require Import SoftSoundness.\nPrint Assumptions soft_sound.\n"
     answer = compiled(coq, text)
     assert answer.returncode == 0, answer.stderr
-    stored = (FOLDER / "assumptions.txt").read_text()
-    assert answer.stdout.strip() == "\n".join([stored.strip()] * 3)
+    stored, soft = (
+        (FOLDER / f"assumptions{kind}.txt").read_text().strip() for kind in ("", "_softmax")
+    )
+    assert answer.stdout.strip() == "\n".join([*[stored] * 3, soft])
 
 
 @pytest.mark.slow
 def test_the_independent_checker_accepts_the_library(coq):
     """``coqchk`` reads the compiled files anew, Coq's own library included."""
     command = ["coqchk", "-silent", "-o", "-Q", str(built_library(coq)), "Exactformer"]
-    names = [f"Exactformer.{name}" for name in ("Soundness", "Running")]
+    proven = ("Soundness", "Running", "SoftSoundness", "Schedules", "Cells")
+    names = [f"Exactformer.{name}" for name in proven]
     answer = subprocess.run([*command, *names], capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
     told = answer.stdout + answer.stderr

@@ -87,6 +87,15 @@ def test_dense_polynomials_are_evaluated_to_the_format(d, q, dtype):
         assert error < 4 * unit * certificate.scale
 
 
+def test_a_product_of_powers_is_not_worse_than_its_roundings():
+    product = Polynomial.from_terms({(5, 5, 5): 1}, ["x", "y", "z"])
+    model = ef.compile(product, domain=[(-1, 1)] * 3, dtype=torch.float32)
+    corners = torch.randint(0, 2, (20, 3), generator=torch.Generator().manual_seed(0)) * 1.8 - 0.9
+    error, bound = largest_error(model, product, corners), model.certificate.bound()
+    assert error <= bound <= 32 * torch.finfo(torch.float32).eps / 2
+    assert 0.99 < model.certificate.scale <= 1  # in the corners, which no random point is near
+
+
 def test_the_bound_by_tokens_is_stated_for_what_does_not_evaluate_terms():
     model = ef.compile(dense(4, 8))
     certificate = model.certificate

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import exactformer as ef
+from exactformer.core.files import write_bytes
 from exactformer.errors import (
     ExecutionError,
     FileFormatError,
@@ -31,7 +33,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "exporting.md"
 # torch's exporter still calls what torch.jit deprecates
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 needs_onnx = pytest.mark.skipif(
-    exporting.find_spec("onnxruntime") is None, reason="onnxruntime is not installed"
+    find_spec("onnxruntime") is None, reason="onnxruntime is not installed"
 )
 
 
@@ -201,17 +203,17 @@ def test_a_file_is_replaced_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(FileFormatError, match="not a plain file"):
-        exporting.write(b"new", tmp_path)
+        write_bytes(b"new", tmp_path)
     with pytest.raises(FileFormatError, match="cannot write"):
-        exporting.write(b"new", tmp_path / "missing" / "law.onnx")
+        write_bytes(b"new", tmp_path / "missing" / "law.onnx")
     file = tmp_path / "law.onnx"
     file.write_bytes(b"old")
     with monkeypatch.context() as full:
         full.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk full")))
         with pytest.raises(FileFormatError, match="disk full"):
-            exporting.write(b"new", file)
+            write_bytes(b"new", file)
     assert (list(tmp_path.iterdir()), file.read_bytes()) == ([file], b"old")
-    exporting.write(b"new", file)
+    write_bytes(b"new", file)
     assert (list(tmp_path.iterdir()), file.read_bytes()) == ([file], b"new")
 
 
@@ -219,3 +221,11 @@ def test_the_name_of_an_onnx_file_ends_with_onnx(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.txt: the name of an ONNX file ends with \.onnx"):
         ef.compile("x^2").to_onnx(tmp_path / "a.txt")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_export_that_is_much_less_accurate_than_the_model_says_so() -> None:
+    model = ef.compile("x^12 y^12", domain=[(-1, 1)] * 2, dtype="float32")
+    assert model.certificate.bound() <= 1e-3 * model.certificate.scale
+    with pytest.warns(UserWarning, match=r"certified error of this export is .* of max"):
+        arrays = model.to_numpy()
+    assert arrays["bound"] > 1e-3 * model.certificate.scale

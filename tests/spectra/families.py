@@ -116,6 +116,72 @@ def qwen() -> Case:
     return model, Batch((), tokens(padding()))
 
 
+def qwen2() -> Case:
+    """Biases before rotation."""
+    from transformers import Qwen2Config, Qwen2Model
+
+    model = Qwen2Model(Qwen2Config(**SMALL, num_key_value_heads=2))
+    return model, Batch((), tokens(padding()))
+
+
+def mistral() -> Case:
+    """A window of five tokens."""
+    from transformers import MistralConfig, MistralModel
+
+    config = MistralConfig(**SMALL, num_key_value_heads=2, head_dim=8, sliding_window=5)
+    return MistralModel(config), Batch((), tokens())
+
+
+def gemma() -> Case:
+    from transformers import GemmaConfig, GemmaModel
+
+    model = GemmaModel(GemmaConfig(**SMALL, num_key_value_heads=1, head_dim=8))
+    return model, Batch((), tokens(padding()))
+
+
+def gemma3() -> Case:
+    """Two rotations, for layers with a window and without, and norms."""
+    from transformers import Gemma3TextConfig, Gemma3TextModel
+
+    kinds = ["sliding_attention", "full_attention"]
+    config = Gemma3TextConfig(
+        **SMALL, num_key_value_heads=2, head_dim=8, sliding_window=5, layer_types=kinds
+    )
+    return Gemma3TextModel(config), Batch((), tokens())
+
+
+def phi() -> Case:
+    """Half of each head is rotated."""
+    from transformers import PhiConfig, PhiModel
+
+    return PhiModel(PhiConfig(**SMALL)), Batch((), tokens(padding()))
+
+
+def cohere() -> Case:
+    """Planes of neighbours."""
+    from transformers import CohereConfig, CohereModel
+
+    config = CohereConfig(**SMALL, num_key_value_heads=2, bos_token_id=1, eos_token_id=2)
+    return CohereModel(config), Batch((), tokens(padding()))
+
+
+def gptj() -> Case:
+    """Rotated by tables of its own, in no module."""
+    from transformers import GPTJConfig, GPTJModel
+
+    sizes = {"n_embd": 32, "n_head": 4, "n_layer": 2, "vocab_size": 50, "rotary_dim": 4}
+    config = GPTJConfig(**sizes, n_positions=40, bos_token_id=1, eos_token_id=2)
+    return GPTJModel(config), Batch((), tokens(padding()))
+
+
+def bloom() -> Case:
+    """Distances added to the scores."""
+    from transformers import BloomConfig, BloomModel
+
+    config = BloomConfig(hidden_size=32, n_head=4, n_layer=2, vocab_size=50)
+    return BloomModel(config), Batch((), tokens(padding()))
+
+
 def neox() -> Case:
     """Queries, keys and values fused head by head, part of each rotated."""
     from transformers import GPTNeoXConfig, GPTNeoXModel

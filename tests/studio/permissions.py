@@ -20,7 +20,14 @@ TABLE = """
 #                                                     visitor reader owner curator admin
 GET    /                                                  200 200 200 200 200
 GET    /api                                               200 200 200 200 200
+GET    /about                                             200 200 200 200 200
+GET    /help                                              200 200 200 200 200
 GET    /papers                                            200 200 200 200 200
+GET    /claims                                            200 200 200 200 200
+GET    /papers/{slug}/claims/{anchor}                     200 200 200 200 200
+GET    /source/{path:path}                                200 200 200 200 200
+GET    /experiments/{name}/run                            200 200 200 200 200
+POST   /experiments/{name}/runs                           401 303 303 303 303
 GET    /papers/{slug}                                     200 200 200 200 200
 GET    /papers/{slug}/history                             200 200 200 200 200
 GET    /figures/{experiment}.{kind}                       200 200 200 200 200
@@ -69,7 +76,10 @@ GET    /api/v1/papers/{slug}/cited-by                     200 200 200 200 200
 GET    /api/v1/papers/{slug}/history                      200 200 200 200 200
 GET    /api/v1/papers/{slug}/export                       200 200 200 200 200
 GET    /api/v1/export                                     200 200 200 200 200
+GET    /api/v1/claims                                     200 200 200 200 200
 GET    /api/v1/experiments/{name}                         200 200 200 200 200
+GET    /api/v1/experiments/{name}/run                     200 200 200 200 200
+POST   /api/v1/experiments/{name}/runs                    401 202 202 202 202
 GET    /api/v1/people/{id}                                200 200 200 200 200
 GET    /api/v1/institutions/{id}                          200 200 200 200 200
 GET    /api/v1/topics                                     200 200 200 200 200
@@ -192,6 +202,7 @@ THIRD = "the slug of a third paper"
 NEWCOMER = {"handle": "newcomer", "password": PASSWORD, "name": "New"}
 
 EXPERIMENT = "rounding-by-radius"
+SOURCE = "tests/algebra/test_ridge_forms.py"
 POLYNOMIAL = {"params": {"p": "x^2 + y"}}
 
 CONTENT: dict[str, dict[str, Any]] = {
@@ -298,7 +309,12 @@ def _slug(row: Row, world: World) -> str:
 def request_of(row: Row, world: World) -> Request:
     """A well-formed request for a line."""
     values = vars(world) | {name: getattr(world, thing) for name, thing in NAMES.items()}
-    values |= {"experiment": EXPERIMENT, "name": EXPERIMENT, "slug": _slug(row, world)}
+    values |= {
+        "anchor": "theorem-3-5",
+        "experiment": EXPERIMENT,
+        "name": EXPERIMENT,
+        "slug": _slug(row, world),
+    }
     values |= {"id": world.pending if "/imports/" in row.path else 1}
     values |= {
         "kind": "png" if "figures" in row.path else "useful",
@@ -307,4 +323,5 @@ def request_of(row: Row, world: World) -> Request:
     content = CONTENT.get(str(row), {})
     if content.get("json") == {"slug": THIRD}:
         content = {"json": {"slug": world.third_slug}}
-    return Request(row.method, row.path.format(**values), content)
+    path = row.path.replace("{path:path}", SOURCE)
+    return Request(row.method, path.format(**values), content)

@@ -109,6 +109,30 @@ def test_guessing_passwords_is_slowed_down_and_locks_nobody_else_out(settings: A
         assert log_in(visitor, other).status_code == 200
 
 
+def test_wrong_passwords_from_elsewhere_do_not_lock_the_owner_out(settings: Any) -> None:
+    from starlette.testclient import TestClient
+
+    from exactformer.studio.app import create_app
+    from exactformer.studio.settings import Rate
+
+    rates = {"login_rate": Rate(3, 60), "login_handle_rate": Rate(10, 60)}
+    app = create_app(replace(settings, **rates))
+    with TestClient(app) as client:
+        people = People(lambda: client, app.state.database, settings)
+        victim = people.new().handle
+        wrong = {"handle": victim, "password": "a wrong password"}
+        statuses = []
+        for host in ("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"):
+            elsewhere = TestClient(app, client=(host, 1))
+            Person("visitor", elsewhere).take_session()
+            statuses += [elsewhere.post(SESSION, json=wrong).status_code for _ in range(3)]
+            if host == "192.0.2.1":
+                owner = TestClient(app, client=("198.51.100.1", 1))
+                assert elsewhere.post(SESSION, json=wrong).status_code == 429
+                assert log_in(Person("visitor", owner).take_session(), victim).status_code == 200
+        assert statuses == [422] * 9 + [429] * 3  # many addresses together are slowed down, too
+
+
 @pytest.mark.parametrize(
     ("path", "kind"),
     [("/login", "application/x-www-form-urlencoded"), (SESSION, "application/json")],

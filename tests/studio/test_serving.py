@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
+import uvicorn
 
+from exactformer.studio import serving
 from exactformer.studio.errors import AddressError
-from exactformer.studio.serving import is_loopback, listen, serve, shown_address
+from exactformer.studio.serving import configuration, is_loopback, listen, serve, shown_address
 from exactformer.studio.settings import Settings
+from tests.waiting import PATIENCE, wait_until
 
 
 def test_an_address_that_is_taken_is_said_so_with_the_way_out() -> None:
@@ -58,3 +65,68 @@ def test_what_is_asked_before_anybody_answers_is_kept() -> None:
         answering, _ = door.accept()
         with answering:
             assert answering.recv(5) == b"early"
+
+
+async def whereabouts(scope: Any, receive: Any, send: Any) -> None:
+    """An application that says from where it is asked, and takes its time over /slow."""
+    if scope["type"] != "http":
+        return
+    if scope["path"] == "/slow":
+        await asyncio.sleep(3 * serving.HEADER_SECONDS)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": scope["client"][0].encode()})
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of a server that waits a tenth of a second for the head of a request."""
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
+    with listen("127.0.0.1", 0) as door:
+        config = configuration(whereabouts, Settings("sqlite://"))  # type: ignore[arg-type]
+        config.lifespan = "off"
+        server = uvicorn.Server(config)
+        thread = Thread(target=server.run, kwargs={"sockets": [door]})
+        thread.start()
+        wait_until(lambda: server.started)
+        yield door.getsockname()[1]
+        server.should_exit = True
+        thread.join(PATIENCE)
+
+
+def test_a_request_that_never_gets_past_its_head_is_let_go(impatient: int) -> None:
+    for sent in (b"GET / HTTP/1.1\r\nHost: x\r\n", b""):
+        with socket.create_connection(("127.0.0.1", impatient), PATIENCE) as half:
+            half.sendall(sent)
+            assert half.recv(1) == b""
+    with socket.create_connection(("127.0.0.1", impatient), PATIENCE) as second:
+        second.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert second.recv(12) == b"HTTP/1.1 200"
+        second.sendall(b"GET / HTTP/1.1\r\n")
+        while second.recv(4096):
+            pass
+
+
+def test_a_long_answer_is_waited_for(impatient: int) -> None:
+    with socket.create_connection(("127.0.0.1", impatient), PATIENCE) as slow:
+        slow.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert slow.recv(12) == b"HTTP/1.1 200"
+
+
+@pytest.mark.parametrize("behind_proxy", [False, True])
+def test_a_proxys_word_is_taken_where_there_is_one(behind_proxy: bool) -> None:
+    config = configuration(whereabouts, Settings("sqlite://", behind_proxy=behind_proxy))  # type: ignore[arg-type]
+    config.load()
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "path": "/",
+        "scheme": "http",
+        "client": ("127.0.0.1", 1),
+        "headers": [(b"x-forwarded-for", b"192.0.2.7")],
+    }
+    asyncio.run(config.loaded_app(scope, None, send))  # type: ignore[arg-type]
+    assert sent[1]["body"] == (b"192.0.2.7" if behind_proxy else b"127.0.0.1")

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -29,7 +29,25 @@ LIBRARY = (
     "Soundness",
     "Laws",
     "Running",
+    "Softmax",
+    "Logistic",
+    "SoftChecker",
+    "SoftSoundness",
+    "SoftLaws",
+    "HardAttention",
+    "Rasp",
+    "Inputs",
+    "Tallies",
+    "States",
+    "Schedules",
+    "Programs",
+    "Grids",
+    "Cells",
 )
+
+
+# In the folder "rounding": these need Flocq besides.
+ROUNDING = ("Floats", "Rounding", "RoundingLaws")
 
 
 @dataclass(frozen=True)
@@ -40,10 +58,17 @@ class Coq:
     version: str
 
     def compile(
-        self, file: Path, library: Path, timeout: float | None = None
+        self,
+        file: Path,
+        library: Path,
+        timeout: float | None = None,
+        rounding: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Compile a file in its own folder, against a built library."""
-        command = [self.compiler, "-q", "-Q", str(library), "Exactformer", file.name]
+        """Compile a file in its own folder, against a built library and that of rounding."""
+        command = [self.compiler, "-q", "-Q", str(library), "Exactformer"]
+        if rounding is not None:
+            command += ["-Q", str(rounding), "Exactformer.rounding"]
+        command.append(file.name)
         return subprocess.run(
             command, cwd=file.parent, capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -72,6 +97,7 @@ def sources() -> dict[str, str]:
     """Return the files of the library by name."""
     folder = files("exactformer.coq") / "library"
     names = [*(f"{name}.v" for name in LIBRARY), "Makefile"]
+    names += [f"rounding/{name}.v" for name in ROUNDING]
     return {name: (folder / name).read_text(encoding="utf-8") for name in names}
 
 
@@ -79,7 +105,7 @@ def copy_library(folder: Path) -> list[Path]:
     """Write the sources of the library into a folder, which must be new or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not an empty folder; choose another place")
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "rounding").mkdir(parents=True, exist_ok=True)
     for name, text in sources().items():
         (folder / name).write_text(text, encoding="utf-8")
     return [folder / name for name in sources()]
@@ -90,15 +116,30 @@ def built_library(coq: Coq) -> Path:
 
     The folder's name contains the version of Coq and a digest of the sources.
     """
+    return _built("", coq, lambda folder: _build(coq, folder, LIBRARY))
+
+
+def built_rounding(coq: Coq) -> Path:
+    """Return the folder of the files about rounding, built on the library where that was not done.
+
+    Raises:
+        InputError: if Coq finds no Flocq.
+    """
+    library = built_library(coq)
+    folder = _built("-rounding", coq, lambda fresh: _build_rounding(coq, fresh, library))
+    return folder / "rounding"
+
+
+def _built(part: str, coq: Coq, build: Callable[[Path], None]) -> Path:
     digest = hashlib.sha256(repr(sorted(sources().items())).encode()).hexdigest()
-    place = cache_folder("coq") / f"{coq.version}-{digest[:16]}"
+    place = cache_folder("coq") / f"{coq.version}-{digest[:16]}{part}"
     if place.is_dir():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
         fresh = Path(temporary) / "library"
         copy_library(fresh)
-        _build(coq, fresh, LIBRARY)
+        build(fresh)
         try:
             os.replace(fresh, place)
         except OSError:  # another process was quicker
@@ -109,8 +150,23 @@ def built_library(coq: Coq) -> Path:
 
 def _build(coq: Coq, folder: Path, names: Sequence[str]) -> None:
     for name in names:
-        answer = coq.compile(folder / f"{name}.v", folder)
-        if answer.returncode:
-            raise ExecutionError(
-                f"Coq {coq.version} does not accept {name}.v of the library:\n{answer.stderr[-2000:]}"
+        _accept(coq, name, coq.compile(folder / f"{name}.v", folder))
+
+
+def _build_rounding(coq: Coq, fresh: Path, library: Path) -> None:
+    folder = fresh / "rounding"
+    for name in ROUNDING:
+        answer = coq.compile(folder / f"{name}.v", library, rounding=folder)
+        if answer.returncode and "Flocq" in answer.stderr and name == ROUNDING[0]:
+            raise InputError(
+                f"Coq {coq.version} finds no Flocq, on which theorems about rounding rest; install it "
+                "(Debian: apt-get install libcoq-flocq), or leave rounding out"
             )
+        _accept(coq, name, answer)
+
+
+def _accept(coq: Coq, name: str, answer: subprocess.CompletedProcess[str]) -> None:
+    if answer.returncode:
+        raise ExecutionError(
+            f"Coq {coq.version} does not accept {name}.v of the library:\n{answer.stderr[-2000:]}"
+        )

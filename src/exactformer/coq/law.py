@@ -6,11 +6,15 @@ a label could otherwise become part of the proof.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 
 from exactformer.algebra import Target
+from exactformer.coq.rounding_law import rounding as rounding_text
+from exactformer.coq.softmax_law import SoftData, soft_data, soft_model
 from exactformer.coq.text import (
+    decimal,
     listed,
     matrix,
     names,
@@ -32,13 +36,15 @@ from exactformer.core.layers import (
     PiecewiseLinear,
     Rule,
 )
-from exactformer.errors import CertificationError
+from exactformer.errors import CertificationError, InputError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import digest
+from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 
 _RULES = {Rule.ONE_HOT_MAX: "OneHotMax", Rule.HARD_MAX: "HardMax"}
 
 PROOF = "Proof. intros. certify region. Qed."
+SOFT_PROOF = "Proof. intros. certify_softly region tangent. Qed."
 
 LAST = "Print Assumptions law.\n"
 
@@ -63,34 +69,69 @@ Open Scope model_scope.
 """
 
 
-def law(blueprint: Blueprint, target: Target) -> str:
-    """Return the file that states and proves that the model is the target on its domain."""
+SOFT_IMPORTS = IMPORTS.replace("Import Laws.", "Import Laws SoftLaws.")
+ROUNDING_IMPORTS = IMPORTS.replace(
+    "Import Laws.", "Import Laws.\nFrom Exactformer.rounding Require Import RoundingLaws."
+)
+
+
+def law(
+    blueprint: Blueprint,
+    target: Target,
+    soft: SoftData | None = None,
+    rounding: str | None = None,
+) -> str:
+    """Return the file that states and proves what the model is on its domain.
+
+    That is the target exactly, or where attention is a softmax, within an error: the one given, or
+    that of :func:`soft_data`. For a float format a second theorem is about the rounded fused form.
+    """
+    if is_softmax(blueprint):
+        if rounding is not None:
+            raise InputError("a softmax model has no fused form, whose rounding could be proved")
+        soft = soft or soft_data(blueprint)
     parts = [
         _TITLE.format(digest=digest(blueprint)),
-        IMPORTS,
-        definitions(blueprint),
+        IMPORTS if soft is None else SOFT_IMPORTS,
+        definitions(blueprint, soft),
         "Open Scope R_scope.\n",
-        statement(blueprint, target),
-        PROOF,
+        statement(blueprint, target, None if soft is None else soft.error),
+        PROOF if soft is None else SOFT_PROOF,
         "",
-        LAST,
     ]
-    return "\n".join(parts)
+    if rounding is not None:
+        parts[1] = ROUNDING_IMPORTS
+        domain = _hypotheses(blueprint.domain, names(blueprint.variables))
+        text, theorems = rounding_text(blueprint, target, domain, rounding)
+        return "\n".join(
+            [*parts, text, LAST, *(f"Print Assumptions {name}.\n" for name in theorems)]
+        )
+    return "\n".join([*parts, LAST])
 
 
-def definitions(blueprint: Blueprint) -> str:
+def theorem_of(text: str) -> str:
+    """Return the theorems of a law's file."""
+    return "\n\n".join(re.findall(r"^Theorem .*?(?=\nProof\.)", text, re.DOTALL | re.MULTILINE))
+
+
+def definitions(blueprint: Blueprint, soft: SoftData | None = None) -> str:
     """Return the transformer and its region as data."""
-    return f"{_model(blueprint)}\n\nDefinition region : domain := {_region(blueprint)}.\n"
+    model = _model(blueprint) if soft is None else soft_model(blueprint, soft.guess)
+    return f"{model}\n\nDefinition region : domain := {_region(blueprint)}.\n"
 
 
-def statement(blueprint: Blueprint, target: Target) -> str:
-    """Return the theorem in plain notation."""
+def statement(blueprint: Blueprint, target: Target, error: Fraction | None = None) -> str:
+    """Return the theorem in plain notation: that the model is the target, or is within an error."""
     variables = names(blueprint.variables)
     lines = ["Theorem law :"]
     if variables:
         lines = [wrapped(f"Theorem law : forall {' '.join(variables)} : R,", 0)]
         lines += [f"{wrapped(h, 2)} ->" for h in _hypotheses(blueprint.domain, variables)]
-    lines.append(wrapped(f"run model {listed(variables)} =", 2))
+    if error is None:
+        lines.append(wrapped(f"run model {listed(variables)} =", 2))
+    else:
+        run = f"(run_softmax model {listed(variables)})"
+        lines.append(wrapped(f"agree_within ({decimal(error)}) {run}", 2))
     outputs = [wrapped(polynomial(p, variables), 3).strip() for p in target]
     return "\n".join(lines) + f"\n  {listed(outputs, 2, lines=True)}."
 

@@ -9,15 +9,16 @@ from typing import Any
 
 from exactformer.algebra import Target
 from exactformer.coq.check import Checked, check_law
-from exactformer.coq.law import law, statement
-from exactformer.core.certificate import Claim
+from exactformer.coq.hard_laws import FAMILIES, hard_law
+from exactformer.coq.law import law, theorem_of
+from exactformer.core.certificate import Certificate, Claim
 from exactformer.core.loading import certify, family_of
+from exactformer.core.model import CertifiedModel
 from exactformer.errors import AlteredFileError, CertificationError, InputError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import digest, load_blueprint
 from exactformer.polynomials.model import PolynomialModel
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
-from exactformer.polynomials.proof.softmax_symbolic import is_softmax
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Law:
 
     text: str
     theorem: str
-    certificate: PolynomialCertificate
+    certificate: Certificate
     """Python's own; it lists Coq's check where there was one."""
     checked: Checked | None = None
 
@@ -44,45 +45,52 @@ class Law:
         return Claim("coq", f"checked by Coq {version} (file with SHA-256 {self.digest})")
 
 
-def prove(source: Any, path: str | Path, check: bool = False) -> Law:
-    """Write the law of a polynomial's model as a theorem in a Coq file; with ``check``, run Coq on it.
+def prove(source: Any, path: str | Path, check: bool = False, rounding: str | None = None) -> Law:
+    """Write the law of a model as a theorem in a Coq file; with ``check``, run Coq on it.
 
     Python's own proof goes first, from scratch. The theorem says in plain notation that for all real
-    points of the domain the transformer, with exactly these matrices, is exactly this polynomial.
+    points of the domain the transformer, with exactly these matrices, is exactly this polynomial; where
+    attention is a softmax, that it is within a stated error of it, in exact arithmetic. Of a
+    program it says that every input up to the length gives the program's output, of a sequence map
+    that every rational point of the support gives the table's value, both with hard attention.
     Writing needs no Coq. After a check the certificate of a model lists it.
 
     Args:
         source: a model, or the path of a saved one.
         path: of the file to write, usually ``law.v``; an existing file is replaced.
         check: whether Coq must accept the file; then it is also read back and compared with the model.
+        rounding: "float64" or "float32" adds a theorem about the fused form in that arithmetic, in any
+            order of summation; to check it takes Coq's library Flocq.
 
     Raises:
         ExactformerError: if the model is not proven, has no law in the Coq library, or Coq refuses.
     """
-    found = law_of(source)
+    found = law_of(source, rounding)
     path = Path(path)
     path.write_text(found.text, encoding="utf-8")
     return checked(found, path, source) if check else found
 
 
-def law_of(source: Any) -> Law:
+def law_of(source: Any, rounding: str | None = None) -> Law:
     """Return the law of a model or a saved file that Python has proven from scratch, unchecked."""
-    if (family := family_of(source)) != "polynomials":
+    family = family_of(source)
+    if family != "polynomials" and rounding is not None:
         raise InputError(
-            f"the Coq library proves polynomials only, and this model is one of {family}; "
-            "exactformer certify proves it in Python"
+            f"a theorem about rounding is there for polynomials, and this model is one of {family}"
+        )
+    if family in FAMILIES:
+        return Law(*hard_law(source, family))
+    if family != "polynomials":
+        raise InputError(
+            f"the Coq library does not prove {family}; exactformer certify proves it in Python"
         )
     blueprint = source.blueprint if isinstance(source, PolynomialModel) else _read(source)
-    if is_softmax(blueprint):
-        raise InputError(
-            "attention by softmax has no semantics in the Coq library; "
-            "compile with another construction"
-        )
     certificate = certify(source)
     if not isinstance(certificate, PolynomialCertificate) or _changed(certificate, blueprint):
         raise CertificationError(f"{source} changed while it was being proven")
     target = Target.coerce(certificate.target, blueprint.variables)
-    return Law(law(blueprint, target), statement(blueprint, target), certificate)
+    text = law(blueprint, target, rounding=rounding)
+    return Law(text, theorem_of(text), certificate)
 
 
 def checked(found: Law, path: Path, source: Any) -> Law:
@@ -94,7 +102,7 @@ def checked(found: Law, path: Path, source: Any) -> Law:
         )
     result = replace(found, checked=check_law(text))
     certificate = replace(found.certificate, checks=(result.claim,))
-    if isinstance(source, PolynomialModel):
+    if isinstance(source, CertifiedModel):
         source._restate(replace(source._certificate, checks=(result.claim,)))
     return replace(result, certificate=certificate)
 

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from math import ceil, floor, log10
 
 from exactformer.algebra import Polynomial
 from exactformer.core.matrix import Matrix
@@ -18,7 +19,8 @@ WIDTH = 100
 # Words of Coq's grammar with Reals and QArith loaded, and those that a statement or its proof uses.
 _TAKEN = frozenset(
     "as at by cofix else end exists exists2 fix for forall fun if IF in let match mod Prop return Set "
-    "SProp then Type using where with orelse andalso R run model region law certify".split()
+    "SProp then Type using where with orelse andalso R run model region law certify "
+    "run_softmax agree_within tangent certify_softly result largest computes certify_rounding".split()
 )
 
 
@@ -56,6 +58,30 @@ def real(value: Fraction) -> str:
     '-1 / 2'
     """
     return str(value).replace("/", " / ")
+
+
+def two_digits(value: float) -> Fraction:
+    """Return a decimal fraction of two digits that is at least the value.
+
+    >>> two_digits(0.00123)
+    Fraction(13, 10000)
+    """
+    if not value:
+        return Fraction(0)
+    unit = Fraction(10) ** (floor(log10(value)) - 1)
+    return ceil(Fraction(value) / unit) * unit
+
+
+def decimal(value: Fraction) -> str:
+    """Return a decimal fraction of R as one reads it, not in lowest terms.
+
+    >>> decimal(Fraction(48, 10000))
+    '48 / 10000'
+    """
+    power = 1
+    while value * power != round(value * power):
+        power *= 10
+    return f"{value * power} / {power}" if power > 1 else str(value)
 
 
 def listed(items: Iterable[str], indent: int = 0, lines: bool = False) -> str:

@@ -108,6 +108,8 @@ class Certificate(ABC):
     """The number format that :meth:`bound` is about unless told otherwise."""
     executor: str | None = field(default=None, compare=False)
     """The executor that it is about; None is whichever errs most."""
+    checks: tuple[Claim, ...] = field(default=(), compare=False)
+    """What other programs, such as Coq, have checked."""
 
     @property
     @abstractmethod

@@ -47,8 +47,10 @@ class FileKind(Generic[Stored]):
 
     def save(self, value: Stored, path: str | Path) -> None:
         """Write a file; an existing one is replaced only once all is written."""
+        from safetensors.numpy import save
+
         writer, metadata = self._encoded(value)
-        _write(writer.tensors(), metadata, Path(path))
+        write_bytes(save(writer.tensors(), metadata=metadata), path)
 
     def digest(self, value: Stored) -> str:
         """Return a SHA-256 over every weight and name: equal for equal values only."""
@@ -108,14 +110,14 @@ def kind_of(path: str | Path) -> str | None:
     return metadata.get("kind") if metadata.get("format") == FORMAT else None
 
 
-def _write(tensors: Tensors, metadata: dict[str, str], target: Path) -> None:
-    from safetensors.numpy import save
-
+def write_bytes(contents: bytes, path: str | Path) -> None:
+    """Write a file; an existing one is replaced only once all is written."""
+    target = Path(path)
     if target.exists() and not target.is_file():
         raise FileFormatError(f"cannot write {target}: it is not a plain file")
     partial = target.with_name(target.name + ".partial")
     try:
-        partial.write_bytes(save(tensors, metadata=metadata))
+        partial.write_bytes(contents)
         partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)

@@ -77,7 +77,8 @@ def certify(source: Any, target: Any = None, **options: Any) -> Certificate:
     Args:
         source: a model, or the path of a saved one.
         target: what it must compute, as the family's compiler takes it.
-        options: ``memory_limit``, and for polynomials ``variables``.
+        options: ``memory_limit``; for polynomials ``variables``; for programs ``vocabulary``,
+            ``max_length`` and ``causal``, which are the model's own where they are not given.
 
     The certificate of a model speaks of its number format and its executor, that of a file of
     float64 and of every executor.

@@ -35,7 +35,11 @@ class _WhenImported(MetaPathFinder):
 
         def load_and_register(module: ModuleType) -> None:
             load(module)
-            import_module(self.ours).register()
+            try:
+                import_module(self.ours).register()
+            except ImportError as error:  # an older transformers, which cannot hold our models
+                if not (error.name or "").startswith("transformers"):
+                    raise
 
         spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
         return spec

@@ -36,6 +36,7 @@ _MODULES: dict[str, str] = {
     "jiang-mixing": "exactformer.experiments.jiang.mixing",
     "jiang-recommend": "exactformer.experiments.jiang.recommend",
     "spectra-minilm": "exactformer.experiments.own.spectra_minilm",
+    "spectra-smollm2": "exactformer.experiments.own.spectra_smollm2",
 }
 
 _registered: dict[str, Experiment] = {}

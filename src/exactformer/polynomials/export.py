@@ -8,16 +8,17 @@ blueprint is refused. A file cannot raise for a point outside the domain, and re
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
+import warnings
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from exactformer.core.formats import float_format
-from exactformer.errors import ExecutionError, FileFormatError, SizeError
+from exactformer.core.onnx_graph import LARGEST_ONNX, check_onnx
+from exactformer.errors import SizeError
+from exactformer.polynomials.acceptance import RELATIVE
 from exactformer.polynomials.model import BOUNDARY_SLACK, PolynomialModel
 from exactformer.polynomials.proof.certify import Proof
 from exactformer.polynomials.run.literal import dense_bytes
@@ -33,21 +34,30 @@ from exactformer.version import __version__
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-LARGEST_ONNX = 2**31 - 1
-"""Bytes; protobuf reads no longer message."""
-
 
 def about(model: PolynomialModel, executor: str) -> dict[str, str]:
-    """Return what an export says of itself; the bound holds whatever the order of the sums."""
+    """Return what an export says of itself; the bound holds whatever the order of the sums.
+
+    Warns of a bound that would not have been handed over unasked where that of the model was.
+    """
+    certificate, scale = model.certificate, model.certificate.scale
+    bound = certificate.bound(model.dtype, executor, any_order=True)
+    if certificate.bound() <= RELATIVE * scale < bound:
+        warnings.warn(
+            f"the certified error of this export is {bound:.3g}, {bound / scale:.2g} of max|Q|, that "
+            f"of the model {certificate.bound():.3g}: it sums over tokens, the model over terms. A "
+            "wider dtype helps",
+            stacklevel=3,
+        )
     return {
         "target": model.target,
         "variables": ", ".join(model.blueprint.variables),
         "domain": str(model.blueprint.domain),
-        "bound": repr(model.certificate.bound(model.dtype, executor, any_order=True)),
+        "bound": repr(bound),
         "dtype": float_format(model.dtype).name,
         "executor": executor,
         "construction": model.blueprint.construction,
-        "blueprint_digest": model.certificate.blueprint_digest,
+        "blueprint_digest": certificate.blueprint_digest,
         "version": __version__,
     }
 
@@ -69,8 +79,7 @@ def npz_file(model: PolynomialModel, executor: str | None = None) -> bytes:
 
 def onnx_file(model: PolynomialModel, executor: str | None = None) -> bytes:
     """Return an ``.onnx`` file that onnxruntime runs on any batch, within the bound it names."""
-    if find_spec("onnx") is None:
-        raise ExecutionError("ONNX needs the package onnx: pip install 'exactformer[onnx]'")
+    check_onnx()
     from exactformer.polynomials.onnx import fused_graph, literal_graph, onnx_model
 
     executor, dtype = executor or model.executor, numpy_dtype(model.dtype)
@@ -109,20 +118,6 @@ def program(model: PolynomialModel) -> ExportedProgram:
 
 FORMATS = {"onnx": (".onnx", onnx_file), "numpy": (".npz", npz_file), "torch": (".pt2", pt2_file)}
 """By name: the ending of a file and what makes its contents."""
-
-
-def write(contents: bytes, path: str | Path) -> None:
-    """Write a file; an existing one is replaced only once all is written."""
-    target = Path(path)
-    if target.exists() and not target.is_file():
-        raise FileFormatError(f"cannot write {target}: it is not a plain file")
-    partial = target.with_name(target.name + ".partial")
-    try:
-        partial.write_bytes(contents)
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise FileFormatError(f"cannot write {target}: {error.strerror or error}") from None
 
 
 def _outside(model: PolynomialModel) -> str:

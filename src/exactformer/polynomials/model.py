@@ -19,6 +19,7 @@ from exactformer.algebra.printing import name_list
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.core.certificate import Measured
 from exactformer.core.domain import Ball, Domain
+from exactformer.core.files import write_bytes
 from exactformer.core.formats import float_format
 from exactformer.core.inputs import (
     as_tensor,
@@ -32,6 +33,7 @@ from exactformer.core.inputs import (
 )
 from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel, Trace
+from exactformer.core.onnx_graph import check_onnx_name
 from exactformer.core.precision import check_products, full_precision
 from exactformer.core.words import plural
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError
@@ -248,11 +250,10 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
         Points outside the domain are answered with NaN unless the model has ``outside="allow"``.
         """
-        from exactformer.polynomials.export import onnx_file, write
+        from exactformer.polynomials.export import onnx_file
 
-        if Path(path).suffix.lower() != ".onnx":
-            raise InputError(f"{path}: the name of an ONNX file ends with .onnx")
-        write(onnx_file(self, executor), path)
+        check_onnx_name(path)
+        write_bytes(onnx_file(self, executor), path)
 
     def to_numpy(self, executor: str | None = None) -> dict[str, NDArray[Any]]:
         """Return the weights as plain arrays: the closed form, or every matrix by its path."""

@@ -17,7 +17,7 @@ it are answered with NaN.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -26,58 +26,14 @@ import numpy as np
 from exactformer.algebra.rational import to_float
 from exactformer.core.domain import Ball, Domain
 from exactformer.core.layers import RELU, Block, Rule, Selection
+from exactformer.core.onnx_graph import AnyArray, Graph, finished
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.run.closed_form import Basis
-from exactformer.polynomials.run.numpy_weights import AnyArray
 
 if TYPE_CHECKING:
     import onnx
 
-OPSET, IR_VERSION = 17, 8  # read by every onnxruntime since 1.12
 INPUT, OUTPUT = "x", "y"
-
-
-class Graph:
-    """Nodes and weights in order of use; the value of a node bears the node's name."""
-
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self.dtype = dtype
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
-
-    def weight(self, name: str, array: AnyArray | Sequence[int] | float) -> str:
-        """Add a constant tensor; integers stay integers, numbers take the graph's format."""
-        from onnx import numpy_helper
-
-        values = np.asarray(array, self.dtype if isinstance(array, float) else None)
-        self.weights.append(numpy_helper.from_array(np.array(values, order="C"), name))
-        return name
-
-    def node(self, name: str, operation: str, *inputs: str, **attributes: Any) -> str:
-        """Add an operation and return its value."""
-        from onnx import helper
-
-        self.nodes.append(helper.make_node(operation, inputs, [name], name, **attributes))
-        return name
-
-    def cast(self, name: str, value: str, dtype: np.dtype[Any], back: bool = False) -> str:
-        """Take a value from the graph's format to ``dtype``, or back; the same one needs nothing."""
-        from onnx import helper
-
-        if dtype == self.dtype:
-            return value
-        kind = helper.np_dtype_to_tensor_dtype(self.dtype if back else dtype)
-        return self.node(name, "Cast", value, to=kind)
-
-    def linear(self, name: str, value: str, matrix: AnyArray) -> str:
-        """Multiply every token by a matrix, given as the theorem writes it: on the left."""
-        return self.node(name, "MatMul", value, self.weight(f"{name}/weight", matrix.T))
-
-    def plus(self, name: str, value: str, constant: AnyArray) -> str:
-        """Add a constant, unless it is zero."""
-        if not constant.any():
-            return value
-        return self.node(name, "Add", value, self.weight(f"{name}/weight", constant))
 
 
 def literal_graph(blueprint: Blueprint, arrays: Mapping[str, AnyArray]) -> tuple[Graph, str]:
@@ -223,17 +179,8 @@ def onnx_model(
         graph.node(OUTPUT, "Squeeze", values, graph.weight("y/axis", [1]))
     kind = helper.np_dtype_to_tensor_dtype(graph.dtype)
     shape: list[str | int] = ["batch", outputs] if blueprint.vector else ["batch"]
-    body = helper.make_graph(
-        graph.nodes,
-        "exactformer",
-        [helper.make_tensor_value_info(INPUT, kind, ["batch", d], ", ".join(blueprint.variables))],
-        [helper.make_tensor_value_info(OUTPUT, kind, shape)],
-        graph.weights,
-    )
-    opset = helper.make_opsetid("", OPSET)
-    model = helper.make_model(body, opset_imports=[opset], ir_version=IR_VERSION)
-    helper.set_model_props(model, dict(metadata))
-    return model
+    given = helper.make_tensor_value_info(INPUT, kind, ["batch", d], ", ".join(blueprint.variables))
+    return finished(graph, [given], [helper.make_tensor_value_info(OUTPUT, kind, shape)], metadata)
 
 
 def _inside(graph: Graph, domain: Domain, d: int, limit: float) -> str:

@@ -61,7 +61,7 @@ def _evaluation(
     """
     certificate, number_format = proof.certificate, float_format(dtype)
     bound = certificate.fused[number_format.name].executed
-    if bound is None or not 1 < certificate.terms <= _MAX_TERMS or certificate.tokens == 1:
+    if bound is None or not 0 < certificate.terms <= _MAX_TERMS or certificate.tokens == 1:
         return None, None, None
     target = proof.target or Target.coerce(certificate.target, blueprint.variables)
     d, domain = target.dimension, blueprint.domain.enlarged(SLACK)

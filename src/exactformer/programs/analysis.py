@@ -1,4 +1,4 @@
-"""The values that nodes of a program can take, and what is known of how they differ.
+"""The values that nodes of a program can take, and how many positions their selectors select.
 
 For every node and every *cell*, a length and a position (in causal programs a position alone, since
 nothing depends on what comes later), a finite set holds every value that the node takes there on
@@ -12,14 +12,14 @@ functions of the same root are never taken for independent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from math import lcm
 from typing import Any
 
 import numpy as np
 
 from exactformer.errors import CertificationError, InputError, SizeError
+from exactformer.programs.aggregates import aggregated, is_uniform
+from exactformer.programs.differences import injective
+from exactformer.programs.knowledge import MOST_PAIRS, MOST_VALUES, Knowledge
 from exactformer.programs.program import (
     AggregateNode,
     AndNode,
@@ -37,35 +37,11 @@ from exactformer.programs.program import (
     TokensNode,
     WidthNode,
     combined,
+    entry_of,
 )
-from exactformer.programs.selectors import Literal, compared, disjoint, selects_of
-from exactformer.programs.sets import Flags, Integers, all_means, is_strict_chain, merged
+from exactformer.programs.selectors import Literal, compared, disjoint
+from exactformer.programs.sets import Flags, Integers, merged
 from exactformer.programs.values import Value, in_order, is_number
-
-MOST_VALUES = 20_000
-"""Values that one node may take."""
-MOST_PAIRS = 60_000_000
-"""Pairs of a key and a query that are compared for one selector."""
-
-
-class AmbiguityError(InputError):
-    """An aggregate would have to average things that have no mean."""
-
-
-@dataclass(frozen=True, eq=False)
-class Knowledge:
-    """What is known of one node."""
-
-    universe: tuple[Value, ...]
-    """All values anywhere, in order."""
-    root: int
-    """The node that it is a function of; itself where there is none."""
-    image: Integers
-    """For every value of the root, the place of the node's value in the universe."""
-    sets: Flags
-    """(sets, values): the different sets that occur."""
-    cells: Integers
-    """For every cell, the number of its set."""
 
 
 class Analysis:
@@ -79,7 +55,8 @@ class Analysis:
         self.known: list[Knowledge] = []
         self._values: tuple[Value, ...] = ()
         self._numbers: dict[Value, int] = {}
-        self._memory: dict[tuple[Any, ...], Any] = {}
+        self.memory: dict[tuple[Any, ...], Any] = {}
+        """What was found out once, of selectors and nodes by number."""
         if causal:
             self.positions = np.arange(max_length)
             self.lengths = np.full(max_length, max_length)
@@ -135,23 +112,24 @@ class Analysis:
             return self._own([self._values[node.value]], None)
         if isinstance(node, MapNode):
             inner = self.known[node.inner]
-            outputs = [self._output(node, name, x, None) for x in inner.universe]
+            outputs = [self._output(node, name, x) for x in inner.universe]
             return self._function(inner, [outputs[k] for k in inner.image])
         if isinstance(node, PairNode | LinearNode):
             return self._pair(node, name)
         if isinstance(node, WidthNode):
             low, high = self.widths(node.selector)
             return self._ranges(low, high)
-        return self._aggregate(node, name)
+        return aggregated(self, node, name)
 
     def _own(self, universe: list[Value], places: Integers | None) -> Knowledge:
         """A node that is its own root, with one value per cell or all of them in all."""
         size = len(universe)
         sets = np.ones((1, size), bool) if places is None else np.eye(size, dtype=bool)
         cells = np.zeros(len(self.positions), np.int64) if places is None else places
-        return self._rooted(universe, sets, cells)
+        return self.rooted(universe, sets, cells)
 
-    def _rooted(self, universe: Sequence[Value], sets: Flags, cells: Integers) -> Knowledge:
+    def rooted(self, universe: Sequence[Value], sets: Flags, cells: Integers) -> Knowledge:
+        """Return a node that is its own root, with a set for every cell."""
         sets, cells = merged(sets, cells)
         image = np.arange(len(universe))
         return Knowledge(tuple(universe), len(self.nodes), image, sets, cells)
@@ -168,12 +146,10 @@ class Analysis:
         sets, cells = merged(sets, root.cells)
         return Knowledge(tuple(universe), inner.root, image, sets, cells)
 
-    def _output(self, node: MapNode | PairNode, name: str, x: Value, y: Value | None) -> Value:
-        row = self._numbers.get(x, -1)
-        column = 0 if isinstance(node, MapNode) else self._numbers.get(y, -1)
-        entry = node.table[row, column]
-        if not entry or not 1 <= entry <= len(self._values) or entry.denominator != 1:
-            at = repr(x) if isinstance(node, MapNode) else f"{x!r}, {y!r}"
+    def _output(self, node: MapNode | PairNode, name: str, *arguments: Value) -> Value:
+        entry = entry_of(node, self._numbers, *arguments)
+        if not 1 <= entry <= len(self._values) or entry.denominator != 1:
+            at = ", ".join(map(repr, arguments))
             raise CertificationError(f"the table of {name} has no value at {at}, which can occur")
         return self._values[int(entry) - 1]
 
@@ -194,7 +170,7 @@ class Analysis:
     def table(self, number: int) -> Integers:
         """Return the places of a pair's or a linear map's values, −1 where parts never meet."""
         key = ("table", number)
-        if key not in self._memory:
+        if key not in self.memory:
             node = self.nodes[number]
             assert isinstance(node, PairNode | LinearNode)
             sizes = [len(self.universe(part)) for part in (node.first, node.second)]
@@ -202,8 +178,8 @@ class Analysis:
             found = np.full(sizes, -1, np.int64)
             for (a, b), value in self.outputs_of_pairs(node, self.names[number]).items():
                 found[a, b] = place[value]
-            self._memory[key] = found
-        table: Integers = self._memory[key]
+            self.memory[key] = found
+        table: Integers = self.memory[key]
         return table
 
     def joint(self, first: int, second: int) -> Flags:
@@ -239,7 +215,7 @@ class Analysis:
         for k, code in enumerate(different.tolist()):
             rows, columns = a.sets[code // len(b.sets)], b.sets[code % len(b.sets)]
             sets[k, table[np.ix_(rows, columns)].ravel()] = True
-        return self._rooted(universe, sets, cells)
+        return self.rooted(universe, sets, cells)
 
     def _ranges(self, low: Integers, high: Integers) -> Knowledge:
         """A whole number between bounds in every cell."""
@@ -249,16 +225,16 @@ class Analysis:
         numbers = np.arange(first, last + 1)
         bottom, top = different // (last + 1), different % (last + 1)
         sets = (numbers >= bottom[:, None]) & (numbers <= top[:, None])
-        return self._rooted(numbers.tolist(), sets, cells)
+        return self.rooted(numbers.tolist(), sets, cells)
 
     # Selectors
 
     def predicate(self, select: int) -> Flags:
         """Return (keys' values, queries' values): which pairs a select accepts."""
         key = ("predicate", select)
-        if key not in self._memory:
-            self._memory[key] = self._predicate(select)
-        found: Flags = self._memory[key]
+        if key not in self.memory:
+            self.memory[key] = self._predicate(select)
+        found: Flags = self.memory[key]
         return found
 
     def _predicate(self, select: int) -> Flags:
@@ -301,10 +277,10 @@ class Analysis:
     def terms(self, selector: int) -> list[list[Literal]]:
         """Return conjunctions of literals of which a selector is the disjoint union."""
         key = ("terms", selector)
-        if key not in self._memory:
+        if key not in self.memory:
             terms = disjoint(self.selectors, selector)
-            self._memory[key] = [term for term in terms if not self._is_contradiction(term)]
-        found: list[list[Literal]] = self._memory[key]
+            self.memory[key] = [term for term in terms if not self._is_contradiction(term)]
+        found: list[list[Literal]] = self.memory[key]
         return found
 
     def _is_contradiction(self, literals: list[Literal]) -> bool:
@@ -326,7 +302,7 @@ class Analysis:
     def _status(self, literal: Literal) -> tuple[Flags, Flags, Flags, Flags]:
         """Return whether a literal may and must hold: by sets of key and query, and on the diagonal."""
         key = ("status", literal)
-        if key not in self._memory:
+        if key not in self.memory:
             k, q = self.roots(literal)
             accepts, keys, queries = self.accepted(literal), self.known[k], self.known[q]
             size = keys.sets.sum(1)[:, None] * queries.sets.sum(1)[None, :]
@@ -337,8 +313,8 @@ class Analysis:
                 here = (keys.sets & own).any(1), ~(keys.sets & ~own).any(1)
             else:
                 here = (np.zeros(0, bool), np.zeros(0, bool))
-            self._memory[key] = (may, must, *here)
-        found: tuple[Flags, Flags, Flags, Flags] = self._memory[key]
+            self.memory[key] = (may, must, *here)
+        found: tuple[Flags, Flags, Flags, Flags] = self.memory[key]
         return found
 
     def blocks(self, selector: int) -> Iterator[tuple[slice, Flags, Flags]]:
@@ -392,25 +368,25 @@ class Analysis:
     def widths(self, selector: int) -> tuple[Integers, Integers]:
         """Return bounds, for every cell, of how many positions are selected."""
         key = ("widths", selector)
-        if key not in self._memory:
+        if key not in self.memory:
             terms = self.terms(selector)
             if len(terms) == 1:
-                self._memory[key] = self._conjunction_widths(terms[0])
+                self.memory[key] = self._conjunction_widths(terms[0])
             else:  # the widths of disjoint terms add up
                 low, high = self._counted(lambda cells: self._on(selector, cells))
                 parts = [self._conjunction_widths(term) for term in terms]
                 least = np.sum([part[0] for part in parts], axis=0, dtype=np.int64)
                 most = np.sum([part[1] for part in parts], axis=0, dtype=np.int64)
-                self._memory[key] = np.maximum(low, least), np.minimum(high, most)
-        found: tuple[Integers, Integers] = self._memory[key]
+                self.memory[key] = np.maximum(low, least), np.minimum(high, most)
+        found: tuple[Integers, Integers] = self.memory[key]
         return found
 
     def term_widths(self, selector: int, term: int) -> list[int]:
         """Return how many positions one term of a selector may select, in any cell."""
         key = ("term widths", selector, term)
-        if key not in self._memory:
-            self._memory[key] = self._conjunction_widths(self.terms(selector)[term])
-        low, high = self._memory[key]
+        if key not in self.memory:
+            self.memory[key] = self._conjunction_widths(self.terms(selector)[term])
+        low, high = self.memory[key]
         return list(range(int(low.min()), int(high.max()) + 1))
 
     def _counted(self, on: Callable[[slice], tuple[Flags, Flags]]) -> tuple[Integers, Integers]:
@@ -449,7 +425,7 @@ class Analysis:
             node = self.selectors[literal.select]
             assert isinstance(node, SelectNode)
             keys.append(node.keys)
-        return self.injective(tuple(dict.fromkeys(keys)))
+        return injective(self, tuple(dict.fromkeys(keys)))
 
     def _bijection(self, literal: Literal, low: Integers, high: Integers) -> None:
         """Narrow the widths where the keys of every input of a length are all values there are.
@@ -459,7 +435,7 @@ class Analysis:
         """
         node = self.selectors[literal.select]
         assert isinstance(node, SelectNode)
-        if not self.injective((node.keys,)):
+        if not injective(self, (node.keys,)):
             return
         keys, queries = self.known[node.keys], self.known[node.queries]
         accepts = self.predicate(literal.select) != literal.negated
@@ -473,260 +449,16 @@ class Analysis:
             low[cells] = np.maximum(low[cells], np.where(sets, count, m).min(1))
             high[cells] = np.minimum(high[cells], np.where(sets, count, 0).max(1))
 
-    # How values differ between positions
-
-    def injective(self, nodes: tuple[int, ...]) -> bool:
-        """Whether any two positions of an input differ in one of the nodes' values."""
-        key = ("injective", nodes)
-        if key not in self._memory:
-            self._memory[key] = False  # what a definition by itself would have to be
-            self._memory[key] = any(map(self._is_injective, nodes)) or any(
-                self._is_rank(node, tuple(o for o in nodes if o != node)) for node in nodes
-            )
-        return bool(self._memory[key])
-
-    def _is_injective(self, number: int) -> bool:
-        known, node = self.known[number], self.nodes[number]
-        if known.root != number:
-            return len(np.unique(known.image)) == len(known.image) and self.injective((known.root,))
-        if isinstance(node, IndicesNode):
-            return True
-        if isinstance(node, PairNode | LinearNode):
-            outputs = self.outputs_of_pairs(node, self.names[number])
-            for side, part in enumerate((node.first, node.second)):
-                if not self.injective((part,)):
-                    continue
-                seen: dict[Value, int] = {}
-                if all(seen.setdefault(v, pair[side]) == pair[side] for pair, v in outputs.items()):
-                    return True
-        return False
-
-    def _is_rank(self, number: int, others: tuple[int, ...]) -> bool:
-        """Whether a width orders the positions on which the other nodes agree.
-
-        What two such positions select is nested, and the larger selection has one of the two that the
-        smaller has not. Then the widths differ.
-        """
-        node = self.nodes[number]
-        if not isinstance(node, WidthNode):
-            return False
-        selects = selects_of(self.selectors, node.selector)
-        bases = {root for select in selects for root in self.roots(Literal(select, False))}
-        if self.causal:
-            indices = next(
-                (k for k, n in enumerate(self.nodes) if isinstance(n, IndicesNode)), None
-            )
-            if indices is None:
-                return False
-            bases.add(indices)
-        tied = sorted(base for base in bases if any(self._determines(o, base) for o in others))
-        free = sorted(bases - set(tied))
-        if not any(self.injective((base,)) for base in free):
-            return False
-        if (separate := self._separate(node.selector, tied)) is not None:
-            return separate
-        sizes = {base: len(self.universe(base)) for base in bases}
-        queries = int(np.prod([sizes[b] for b in free], dtype=float))
-        keys = int(np.prod([sizes[b] for b in bases], dtype=float))
-        if queries * keys > MOST_PAIRS or keys > 2**20:
-            return False
-        order = [*tied, *free]
-        tuples = np.stack([axis.ravel() for axis in np.indices([sizes[b] for b in order])], axis=1)
-        place = {base: k for k, base in enumerate(order)}
-        return all(
-            self._is_chain(node.selector, place, tuples, start, queries, free)
-            for start in range(0, keys, queries)
-        )
-
-    def _separate(self, selector: int, tied: list[int]) -> bool | None:
-        """Whether a conjunction orders positions by one root alone; None where it is not that simple.
-
-        Literals of tied roots accept the same keys from both positions, and must accept the two
-        positions themselves. The others must compare one root with itself.
-        """
-        literals = self.conjunction(selector)
-        if literals is None:
-            return None
-        nested: dict[int, Flags] = {}
-        for literal in literals:
-            k, q = self.roots(literal)
-            accepts = self.accepted(literal).T
-            if k != q:
-                return None
-            if k in tied:
-                if not np.diagonal(accepts).all():
-                    return None
-                continue
-            nested[k] = nested[k] & accepts if k in nested else accepts
-        if self.causal:
-            k = next(at for at, n in enumerate(self.nodes) if isinstance(n, IndicesNode))
-            before = np.tri(self.max_length, dtype=bool)
-            nested[k] = nested[k] & before if k in nested else before
-        if len(nested) != 1:
-            return None
-        ((root, rows),) = nested.items()
-        return self.injective((root,)) and is_strict_chain(rows)
-
-    def _determines(self, node: int, base: int) -> bool:
-        known = self.known[node]
-        return known.root == base and len(np.unique(known.image)) == len(known.image)
-
-    def _is_chain(
-        self,
-        selector: int,
-        place: dict[int, int],
-        tuples: Integers,
-        start: int,
-        size: int,
-        free: list[int],
-    ) -> bool:
-        """Whether selections of the queries that agree on the tied nodes are strictly nested."""
-        own = tuples[start : start + size]
-        rows = self._accepts(selector, place, tuples, own).T  # queries × keys
-        if self.causal:
-            at = place[next(k for k, n in enumerate(self.nodes) if isinstance(n, IndicesNode))]
-            rows = rows & (tuples[None, :, at] <= own[:, None, at])
-        order = np.argsort(rows.sum(1), kind="stable")
-        rows, own = rows[order], own[order]
-        if any((rows[k] & ~rows[k + 1]).any() for k in range(len(rows) - 1)):
-            return False
-        here = rows[:, start : start + size][:, order]  # queries × the queries' own keys
-        itself = np.diagonal(here)
-        # For a before b: b selects a and a does not, or b selects b and a does not.
-        strict = (here.T & ~itself[:, None]) | (itself[None, :] & ~here)
-        injective = [place[base] for base in free if self.injective((base,))]
-        same = np.zeros(strict.shape, bool)
-        for at in injective:
-            same |= own[:, None, at] == own[None, :, at]
-        later = np.triu(np.ones(strict.shape, bool), 1)
-        return bool((strict | same | ~later).all())
-
-    def _accepts(
-        self, selector: int, place: dict[int, int], keys: Integers, queries: Integers
-    ) -> Flags:
-        """Return (keys, queries): what a selector accepts, given tuples of values of the roots."""
-        node = self.selectors[selector]
-        if isinstance(node, NotNode):
-            return ~self._accepts(node.inner, place, keys, queries)
-        if isinstance(node, AndNode | OrNode):
-            first = self._accepts(node.first, place, keys, queries)
-            second = self._accepts(node.second, place, keys, queries)
-            return first & second if isinstance(node, AndNode) else first | second
-        literal = Literal(selector, False)
-        k, q = self.roots(literal)
-        return self.accepted(literal)[np.ix_(keys[:, place[k]], queries[:, place[q]])]
-
     # Aggregates
 
     def is_uniform(self, number: int) -> bool:
         """Whether all positions that an aggregate selects have the same value, on every input."""
         node = self.nodes[number]
         assert isinstance(node, AggregateNode)
-        return self._uniform(node)
-
-    def _uniform(self, node: AggregateNode) -> bool:
-        key = ("uniform", node.selector, node.values)
-        if key not in self._memory:
-            values = self.known[node.values]
-            found = len(values.universe) == 1 or int(self.widths(node.selector)[1].max()) <= 1
-            literals = self.conjunction(node.selector) or []
-            self._memory[key] = found or any(
-                self._fixes(literal, values) or self._ranks(literal, values) for literal in literals
-            )
-        return bool(self._memory[key])
-
-    def _fixes(self, literal: Literal, values: Knowledge) -> bool:
-        """Whether every query accepts keys with one value only, the value being a function of them."""
-        k, _ = self.roots(literal)
-        if k != values.root:
-            return False
-        accepts = self.accepted(literal)
-        met = np.zeros((len(values.universe), accepts.shape[1]), bool)
-        for at, row in zip(values.image, accepts, strict=True):
-            met[at] |= row
-        return bool((met.sum(0) <= 1).all())
-
-    def _ranks(self, literal: Literal, values: Knowledge) -> bool:
-        """Whether every query accepts one key only, a rank by the root of the values.
-
-        Positions where the root differs have different ranks, so those of one rank share the root.
-        """
-        node = self.selectors[literal.select]
-        assert isinstance(node, SelectNode)
-        key, rank = self.known[node.keys], self.nodes[self.known[node.keys].root]
-        accepts = self.predicate(literal.select) != literal.negated
-        if not isinstance(rank, WidthNode) or self.causal or (accepts.sum(0) > 1).any():
-            return False
-        if len(np.unique(key.image)) < len(key.image):
-            return False
-        literals = self.conjunction(rank.selector) or []
-        if not literals or any(self.roots(own) != (values.root, values.root) for own in literals):
-            return False
-        return is_strict_chain(np.logical_and.reduce([self.accepted(own).T for own in literals]))
+        return is_uniform(self, node)
 
     def may_be_empty(self, number: int) -> bool:
         """Whether an aggregate may find nothing selected."""
         node = self.nodes[number]
         assert isinstance(node, AggregateNode)
         return int(self.widths(node.selector)[0].min()) == 0
-
-    def _aggregate(self, node: AggregateNode, name: str) -> Knowledge:
-        if self._uniform(node):
-            return self._moved(node)
-        values = self.known[node.values]
-        if strange := [v for v in values.universe if not is_number(v)]:
-            raise AmbiguityError(
-                f"{name} cannot be shown to select one position, or equal values, and "
-                f"{strange[0]!r} has no mean"
-            )
-        return self._mean(node, name)
-
-    def _moved(self, node: AggregateNode) -> Knowledge:
-        values, (low, _) = self.known[node.values], self.widths(node.selector)
-        default = self._values[node.default]
-        universe = list(values.universe)
-        if int(low.min()) == 0 and default not in universe:
-            universe = in_order([*universe, default])
-        at = [universe.index(v) for v in values.universe]
-        sets = np.zeros((len(self.positions), len(universe)), bool)
-        weights = values.sets.astype(np.float32)
-        for cells, may, _ in self.blocks(node.selector):
-            found = may.astype(np.float32) @ weights[values.cells[cells]] > 0
-            block = np.zeros((found.shape[0], len(universe)), bool)
-            block[:, at] = found
-            sets[cells] = block
-        if int(low.min()) == 0:
-            sets[low == 0, universe.index(default)] = True
-        kept: Flags = np.asarray(sets.any(0))
-        return self._rooted(
-            [v for v, k in zip(universe, kept, strict=True) if k],
-            sets[:, kept],
-            np.arange(len(self.positions)),
-        )
-
-    def _mean(self, node: AggregateNode, name: str) -> Knowledge:
-        values, (low, high) = self.known[node.values], self.widths(node.selector)
-        numbers = [Fraction(v) for v in values.universe]
-        scale = lcm(*(v.denominator for v in numbers))
-        whole = [int(v * scale) for v in numbers]
-        members = [[whole[k] for k in np.flatnonzero(row)] for row in values.sets]
-        count = len(members)
-        which = np.zeros((len(self.positions), 2 * count + 2), np.int64)
-        one_hot = np.eye(count, dtype=np.int64)
-        for cells, may, must in self.blocks(node.selector):
-            of = one_hot[values.cells[cells]]
-            which[cells, :count] = must.astype(np.int64) @ of
-            which[cells, count : 2 * count] = (may & ~must).astype(np.int64) @ of
-        which[:, -2], which[:, -1] = low, high
-        different, back = np.unique(which, axis=0, return_inverse=True)
-        default = self._values[node.default]
-        found = []
-        for row in different.tolist():
-            means = all_means(members, row, scale, name)
-            found.append(means | {default} if row[-2] == 0 else means)
-        universe = in_order(value for means in found for value in means)
-        place = {value: k for k, value in enumerate(universe)}
-        sets = np.zeros((len(found), len(universe)), bool)
-        for k, means in enumerate(found):
-            sets[k, [place[value] for value in means]] = True
-        return self._rooted(universe, sets, back.ravel())

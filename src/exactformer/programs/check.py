@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -18,9 +19,15 @@ from exactformer.programs.files import load_program
 from exactformer.programs.language import SOp
 from exactformer.programs.model import ProgramModel
 from exactformer.programs.program import Program
-from exactformer.programs.proof.certificate import ProgramCertificate, certify_program
-from exactformer.programs.tabulation import tabulate
+from exactformer.programs.proof.certificate import (
+    TABLES,
+    ProgramCertificate,
+    certify_program,
+)
+from exactformer.programs.tabulation import checked_vocabulary, tabulate
+from exactformer.programs.values import Value
 
+GIVEN = "the given program"
 MOST_COMPARED = 20_000
 """Inputs on which two programs that are written differently are compared."""
 
@@ -41,13 +48,25 @@ def load_program_model(
 
 
 def certify_program_model(
-    source: ProgramModel | str | Path, target: Any = None, *, memory_limit: int = MEMORY_LIMIT
+    source: ProgramModel | str | Path,
+    target: Any = None,
+    *,
+    vocabulary: Iterable[Value] | None = None,
+    max_length: int | None = None,
+    causal: bool | None = None,
+    memory_limit: int = MEMORY_LIMIT,
 ) -> ProgramCertificate:
     """Prove a model, or the file of one, from its weights alone.
+
+    A program depends on what it is run on. What is not given here is read from the model, and the
+    certificate names it.
 
     Args:
         source: a model, first compared with what its blueprint builds; or the path of a file.
         target: an expression of :mod:`exactformer.rasp`; by default the tables it was saved with.
+        vocabulary: the tokens that the model must take, in any order.
+        max_length: the most tokens that inputs must have.
+        causal: whether positions must attend to earlier ones only.
         memory_limit: bytes that the model may take.
 
     Raises:
@@ -59,11 +78,36 @@ def certify_program_model(
         blueprint, program, dtype = source.blueprint, source.program, source.dtype
     else:
         blueprint, program = load_program(source)
+    check_inputs(program, vocabulary, max_length, causal)
     check_stored_size(blueprint, memory_limit)
-    certificate = certify_program(blueprint, program, dtype)
+    certificate = certify_program(blueprint, program, dtype, TABLES if target is None else GIVEN)
     if target is not None:
         check_same(program, target)
     return certificate
+
+
+def check_inputs(
+    program: Program,
+    vocabulary: Iterable[Value] | None = None,
+    max_length: int | None = None,
+    causal: bool | None = None,
+) -> None:
+    """Raise unless a program is about these inputs, as far as they are given."""
+    wanted = {
+        "vocabulary": None if vocabulary is None else tuple(checked_vocabulary(vocabulary)),
+        "max_length": max_length,
+        "causal": causal,
+    }
+    found = {
+        "vocabulary": program.tokens,
+        "max_length": program.max_length,
+        "causal": program.causal,
+    }
+    for name, value in wanted.items():
+        if value is not None and value != found[name]:
+            raise CertificationError(
+                f"the model has {name}={_short(found[name])}, and {name}={_short(value)} is wanted"
+            )
 
 
 def check_same(program: Program, target: Any) -> None:
@@ -75,12 +119,11 @@ def check_same(program: Program, target: Any) -> None:
         other = tabulate(target, program.tokens, program.max_length, program.causal)
     elif isinstance(target, Program):
         other = target
+        check_inputs(program, other.tokens, other.max_length, other.causal)
     else:
         raise InputError(f"a program is an expression of exactformer.rasp, not {type(target)}")
     if _nameless(other) == _nameless(program):
         return
-    if other.tokens != program.tokens or other.max_length != program.max_length:
-        raise CertificationError("the model's program has another vocabulary or another max_length")
     sizes = [len(program.tokens) ** m for m in range(1, min(program.max_length, 40) + 1)]
     if program.max_length > 40 or sum(sizes) > MOST_COMPARED:
         raise CertificationError(
@@ -94,6 +137,11 @@ def check_same(program: Program, target: Any) -> None:
                 raise CertificationError(
                     f"on {list(xs)} the model's program gives {found}, the target {wanted}"
                 )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def check_stored_size(blueprint: ProgramBlueprint, memory_limit: int) -> None:

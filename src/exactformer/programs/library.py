@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exactformer.errors import InputError
+from exactformer.programs.grammar import SEQUENCES, parse_program
 from exactformer.programs.language import (
     Aggregate,
     Comparison,
@@ -244,3 +245,15 @@ def program_named(name: str) -> SOp:
     if name not in PROGRAMS:
         raise InputError(f"there is no program {name!r}; choose one of {', '.join(PROGRAMS)}")
     return PROGRAMS[name]()
+
+
+def program_of(text: str) -> SOp:
+    """Return a program of the library by its name, or one that is written out.
+
+    >>> program_of("length - indices - 1")(list("abc")), program_of("reverse")(list("abc"))
+    ([2, 1, 0], ['c', 'b', 'a'])
+    """
+    text = text.strip()
+    if text.isidentifier() and text not in SEQUENCES:
+        return program_named(text)
+    return parse_program(text)

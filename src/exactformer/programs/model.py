@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 from exactformer.core.certificate import Measured
+from exactformer.core.files import write_bytes
 from exactformer.core.inputs import as_tensor, is_recording
 from exactformer.core.integrity import remember
 from exactformer.core.layers import Rule
 from exactformer.core.model import CertifiedModel, Trace
+from exactformer.core.onnx_graph import check_onnx_name
 from exactformer.core.options import choose
 from exactformer.core.precision import check_products, full_precision
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError, needs
@@ -85,7 +87,12 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         return self.program.max_length
 
     def forward(self, x: Any) -> Tensor:
-        """Evaluate sequences of tokens by number, given as tensor, array or nested list."""
+        """Evaluate sequences of tokens by number, given as tensor, array or nested list.
+
+        Raises:
+            CertificationError: if the model was moved to a format in which it is not proven.
+        """
+        self._check_proven()
         ids = self._ids(x)
         rows = ids if ids.dim() == 2 else ids[None]
         inside = self._inside(rows)
@@ -103,7 +110,11 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
     def decode(self, sequences: Any) -> list[Any]:
         """Return the values at every token of a sequence, or of each of several sequences.
 
-        Tokens are those of the vocabulary. A text is a sequence of its characters.
+        Tokens are those of the vocabulary. A text is a sequence of its characters. Every weight is
+        looked at first; ``model.decode_output(model(ids))`` leaves that out.
+
+        Raises:
+            WeightMismatchError: if the module is no longer the one that was proven.
 
         >>> import exactformer as ef
         >>> from exactformer import rasp
@@ -112,6 +123,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         >>> model.decode("abca"), model.decode([["a"], ["b", "b"]])
         ([2, 1, 1, 2], [[1], [2, 2]])
         """
+        self.check_unchanged()
         one = self._is_one(sequences)
         rows = [self.encode(row) for row in ([sequences] if one else sequences)]
         if not rows or not any(rows):
@@ -162,6 +174,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         if ids.dim() != 1:
             raise InputError("trace takes one sequence of tokens at a time")
         self.check_unchanged()
+        self._check_proven()
         if self._inside(ids[None]) is not None:
             raise self._outside_error(ids)
         seen: dict[str, Tensor] = {}
@@ -213,6 +226,18 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         first = rows.new_full((len(rows), int(self.blueprint.beginning)), len(self.vocabulary))
         return torch.cat([first, rows], dim=1)
 
+    def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
+        """Write an ONNX file: ``ids`` (batch, n) to ``values``, within the certified error.
+
+        −1 comes after the end of shorter sequences. What is not an input is answered with NaN. The
+        file's words have the vocabulary and the values, in order.
+        """
+        from exactformer.programs.onnx import onnx_file
+
+        check_onnx_name(path)
+        choose("executor", executor or self.executor, EXECUTORS)
+        write_bytes(onnx_file(self), path)
+
     def to_transformer_lens(self) -> Any:
         """Return the model as a ``TransformerBridge``, which takes :meth:`stock_ids`.
 
@@ -220,6 +245,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         beginning token's.
         """
         self.check_unchanged()
+        self._check_proven()
         return bridge(self)
 
     def to_hugging_face(self) -> Any:
@@ -229,6 +255,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         ``import exactformer`` ``AutoModelForTokenClassification`` reads it, without a proof.
         """
         self.check_unchanged()
+        self._check_proven()
         with needs("models", "to_hugging_face"):
             from exactformer.programs.stock_model import stock_model
         return stock_model(self)
@@ -301,6 +328,10 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
     def _home(self) -> Tensor:
         return self.network.unembed.weight
 
+    def _check_proven(self) -> None:
+        """Raise after ``.to(dtype)`` where decoded outputs are not proven to be right."""
+        self._certificate.proof.outcome(self.dtype)
+
     def _is_one(self, sequences: Any) -> bool:
         """Whether this is one sequence of tokens rather than several."""
         if isinstance(sequences, str):
@@ -324,7 +355,9 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
             )
         check_products(home.dtype)
         if isinstance(x, Tensor) and not x.is_floating_point() and not x.is_complex():
-            numbers = x if x.dtype != torch.bool else x.long()
+            if x.dtype == torch.uint64 and bool((x.view(torch.int64) < 0).any()):
+                raise InputError("numbers of tokens are below 2^63")
+            numbers = x
         else:
             numbers = as_tensor(x, torch.float64, home.device, "tokens")
         if numbers.dim() not in (1, 2) or not numbers.numel():

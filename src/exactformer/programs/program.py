@@ -7,13 +7,13 @@ number. Values are numbered too: tables are matrices whose rows and columns are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from exactformer.core.matrix import Matrix
-from exactformer.errors import InputError
+from exactformer.errors import InputError, SizeError
 from exactformer.programs.language import COMPARISONS, average
 from exactformer.programs.values import Value, canonical, read
 
@@ -200,11 +200,11 @@ class _Rows:
         if isinstance(node, ConstantNode):
             return [values[node.value]] * n
         if isinstance(node, MapNode):
-            return [self._entry(node.table, x, None, name) for x in self.known[node.inner]]
+            return [self._entry(node, name, x) for x in self.known[node.inner]]
         if isinstance(node, PairNode | LinearNode):
             pairs = zip(self.known[node.first], self.known[node.second], strict=True)
             if isinstance(node, PairNode):
-                return [self._entry(node.table, x, y, name) for x, y in pairs]
+                return [self._entry(node, name, x, y) for x, y in pairs]
             return [combined(node, x, y) for x, y in pairs]
         rows = [[self.selects(node.selector, i, j) for j in range(n)] for i in range(n)]
         if isinstance(node, WidthNode):
@@ -213,11 +213,9 @@ class _Rows:
         picked = ([v for s, v in zip(row, chosen, strict=True) if s] for row in rows)
         return [average(selected, values[node.default], name) for selected in picked]
 
-    def _entry(self, table: Matrix, x: Value, y: Value | None, name: str) -> Value:
-        numbers = self.program.numbers
-        row, column = numbers.get(x, -1), 0 if table.columns == 1 else numbers.get(y, -1)
-        if not (entry := table[row, column]):
-            raise InputError(f"{name} has no value at {x!r}" + (f", {y!r}" if column else ""))
+    def _entry(self, node: MapNode | PairNode, name: str, *arguments: Value) -> Value:
+        if not (entry := entry_of(node, self.program.numbers, *arguments)):
+            raise InputError(f"{name} has no value at {', '.join(map(repr, arguments))}")
         return self.program.values[int(entry) - 1]
 
     def selects(self, selector: int, i: int, j: int) -> bool:
@@ -240,13 +238,41 @@ class _Rows:
         return listed != node.inverted
 
 
+def entry_of(
+    node: MapNode | PairNode, numbers: Mapping[Value, int], x: Value, y: Value = None
+) -> Fraction:
+    """Return the entry of a table for values: 1 + the number of the result; 0 where there is none."""
+    column = 0 if isinstance(node, MapNode) else numbers.get(y, -1)
+    return node.table[numbers.get(x, -1), column]
+
+
 def combined(node: LinearNode, x: Value, y: Value) -> Value:
     """Return a·x + b·y."""
     return None if x is None or y is None else canonical(node.a * x + node.b * y)
 
 
-DEEPEST = 200
-"""Levels of a selector."""
+DEEPEST, MOST_PARTS = 200, 1000
+"""Levels of a selector, and parts of it, written out: what is used twice counts twice."""
+
+Extent = tuple[int, int]
+"""Levels and parts of a selector."""
+
+
+def extent_of(selector: SelectorNode, before: Sequence[Extent]) -> Extent:
+    """Return the extent of a selector, from those of the selectors before it.
+
+    Raises:
+        SizeError: where it is too large to be written out.
+    """
+    inner = [before[getattr(selector, f)] for f in _PARTS if hasattr(selector, f)]
+    depth, parts = 1 + max((d for d, _ in inner), default=0), 1 + sum(p for _, p in inner)
+    for count, limit, what in ((depth, DEEPEST, "levels"), (parts, MOST_PARTS, "parts")):
+        if count > limit:
+            raise SizeError(f"a selector has {count} {what}; the limit is {limit}")
+    return depth, parts
+
+
+_PARTS = ("first", "second", "inner")
 
 
 def check_program(program: Program) -> None:
@@ -260,20 +286,21 @@ def check_program(program: Program) -> None:
     counts = len(program.nodes), len(program.selectors)
     if (len(program.names), len(program.selector_names)) != counts or not counts[0]:
         raise InputError("a program does not have one name for each of its parts")
+    if not all(map(str.isprintable, (*program.names, *program.selector_names))):
+        raise InputError("a program has a name that is not one line of text")
     if not program.output < counts[0] or not program.tokens or program.max_length < 1:
         raise InputError("a program has no output, no tokens or no length")
-    depth: list[int] = []
+    extents: list[Extent] = []
     for number, selector in enumerate(program.selectors):
-        inner = [getattr(selector, f) for f in ("first", "second", "inner") if hasattr(selector, f)]
-        if any(not part < number for part in inner):
+        if any(hasattr(selector, f) and not getattr(selector, f) < number for f in _PARTS):
             raise InputError(f"selector {number} refers to one that does not come before it")
-        depth.append(1 + max((depth[part] for part in inner), default=0))
-        if depth[-1] > DEEPEST:
-            raise InputError(f"selectors are nested {depth[-1]} deep; the limit is {DEEPEST}")
-        if isinstance(selector, SelectNode) and selector.comparison not in ("", *COMPARISONS):
-            raise InputError(f"{selector.comparison[:40]!r} is not a comparison")
+        extents.append(extent_of(selector, extents))
+        if isinstance(selector, SelectNode):
+            if selector.comparison not in ("", *COMPARISONS):
+                raise InputError(f"{selector.comparison[:40]!r} is not a comparison")
+            _check_table(program, selector.table, len(program.values), f"selector {number}")
     for number, node in enumerate(program.nodes):
-        for part in ("first", "second", "inner", "values"):
+        for part in (*_PARTS, "values"):
             if hasattr(node, part) and not getattr(node, part) < number:
                 raise InputError(f"node {number} refers to one that does not come before it")
         if hasattr(node, "selector"):
@@ -281,6 +308,14 @@ def check_program(program: Program) -> None:
         for part in ("default", "value"):
             if hasattr(node, part) and not getattr(node, part) < len(program.values):
                 raise InputError(f"node {number} names a value that is not there")
+        if isinstance(node, MapNode | PairNode):
+            columns = 1 if isinstance(node, MapNode) else len(program.values)
+            _check_table(program, node.table, columns, f"node {number}")
+
+
+def _check_table(program: Program, table: Matrix, columns: int, name: str) -> None:
+    if table.rows > len(program.values) or table.columns > columns:
+        raise InputError(f"the table of {name} has {table.rows} × {table.columns} entries")
 
 
 def _check_selector(program: Program, selector: int, node: int) -> None:
@@ -293,6 +328,6 @@ def _check_selector(program: Program, selector: int, node: int) -> None:
                 f"a selector of node {node} refers to one that does not come before it"
             )
         return
-    for part in ("first", "second", "inner"):
+    for part in _PARTS:
         if hasattr(found, part):
             _check_selector(program, getattr(found, part), node)

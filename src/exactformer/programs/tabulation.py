@@ -18,11 +18,13 @@ import numpy as np
 from exactformer.core.matrix import Matrix
 from exactformer.errors import InputError, SizeError
 from exactformer.programs import language as rasp
-from exactformer.programs.analysis import MOST_PAIRS, AmbiguityError, Analysis
+from exactformer.programs.analysis import Analysis
+from exactformer.programs.knowledge import MOST_PAIRS, AmbiguityError
 from exactformer.programs.program import (
     AggregateNode,
     AndNode,
     ConstantNode,
+    Extent,
     IndicesNode,
     LinearNode,
     MapNode,
@@ -33,6 +35,7 @@ from exactformer.programs.program import (
     SelectNode,
     TokensNode,
     WidthNode,
+    extent_of,
 )
 from exactformer.programs.selectors import selects_of
 from exactformer.programs.sets import Flags
@@ -97,6 +100,7 @@ class _Tabulation:
         self.numbers: dict[Value, int] = {}
         self.values: list[Value] = []
         self.selector_names: list[str] = []
+        self._extents: list[Extent] = []
         self._memory: dict[Any, int] = {}
         self._kept: list[Any] = []
         self.tables: list[tuple[int, dict[tuple[int, int], int]]] = []
@@ -141,7 +145,7 @@ class _Tabulation:
 
     def _node(self, key: tuple[Any, ...], make: Callable[[], Any], name: str) -> int:
         if key not in self._memory:
-            self._memory[key] = self.analysis.add(make(), name)
+            self._memory[key] = self.analysis.add(make(), _printable(name))
         return self._memory[key]
 
     def node(self, e: rasp.SOp) -> int:
@@ -276,8 +280,9 @@ class _Tabulation:
         for number, other in enumerate(known):
             if type(other) is type(node) and other == node:
                 return number
+        self._extents.append(extent_of(node, self._extents))
         known.append(node)
-        self.selector_names.append(name)
+        self.selector_names.append(_printable(name))
         return len(known) - 1
 
     def _simple(self, selector: int) -> int:
@@ -338,6 +343,11 @@ class _Tabulation:
                 f"{name} would need a table of {first:,} × {second:,} values; the limit is {limit:,}. "
                 "Use a smaller max_length or vocabulary"
             )
+
+
+def _printable(name: str) -> str:
+    """Return a name on one line, whatever it contains."""
+    return name if name.isprintable() else repr(name)[1:-1]
 
 
 def _example(expression: rasp.SOp, tokens: list[Value], max_length: int, causal: bool) -> str:

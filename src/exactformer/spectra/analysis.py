@@ -105,7 +105,7 @@ class _Analysis:
                 self._gathered[scores.name] = LayerStatistics(scores, *self._options)
             self._gathered[scores.name].add(scores)
 
-        with watching(self._model) as watch:
+        with watching(self._model, rotary=True) as watch:
             watch.run(batch, gather)
             self._left_out |= dict.fromkeys(watch.left_out)
         if self._agreement is None:

@@ -31,11 +31,14 @@ from exactformer.spectra.projections import (
     is_linear,
     packed_projections,
     projections,
+    value_projection,
 )
-from exactformer.spectra.scores import Scores, seen_keys
+from exactformer.spectra.rotation import NORMS, angles_of, rotation_of
+from exactformer.spectra.scores import Projection, Scores, seen_keys
 from exactformer.spectra.switches import fused
 
 _Each = Callable[[Scores, Attention], None]
+_NORMS = {name for names in NORMS.values() for name in names}
 
 
 @dataclass
@@ -46,6 +49,7 @@ class _Running:
     module: nn.Module
     adapter: Adapter | None
     layers: dict[str, Passed] = field(default_factory=dict)
+    norms: dict[str, Tensor] = field(default_factory=dict)
     inside: dict[str, Any] = field(default_factory=dict)
     softmaxes: list[Tensor] = field(default_factory=list)
 
@@ -53,8 +57,9 @@ class _Running:
 class Watch:
     """A model under observation; made by :func:`watching`."""
 
-    def __init__(self, model: nn.Module, whole: bool = False) -> None:
-        self._model, self._whole = model, whole
+    def __init__(self, model: nn.Module, whole: bool = False, rotary: bool = False) -> None:
+        self._model, self._whole, self._rotary = model, whole, rotary
+        self._angles: list[tuple[Tensor, Tensor]] = []
         self._stack: list[_Running] = []
         self._calls: dict[str, int] = {}
         self._lengths: dict[tuple[int, int], Tensor] = {}
@@ -70,6 +75,7 @@ class Watch:
         self._each = each or (lambda scores, attention: kept.append(scores))
         self._batch, self._calls, self._lengths = batch, {}, {}
         self._stack.clear()
+        self._angles.clear()
         self._flow = flow = DataFlow(self._model, self._place)
         seen = Primitives(self._attended, self._softmaxed, self._whole, flow.resting)
         try:
@@ -94,6 +100,9 @@ class Watch:
         running = self._stack.pop()
         if self._stack:
             self._remember(running, args, output)
+        if self._rotary:
+            with torch._C.DisableTorchFunction(), self._flow.resting():
+                self._angles += [found for found in [angles_of(output)] if found is not None]
         if running.adapter is None or self._claimed() is not None:
             return
         with torch._C.DisableTorchFunction(), self._flow.resting():
@@ -107,9 +116,11 @@ class Watch:
 
     def _remember(self, running: _Running, args: Any, output: Any) -> None:
         parent = self._stack[-1]
+        short = running.name.rpartition(".")[2]
         if is_linear(running.module) and args and isinstance(output, Tensor):
-            short = running.name.rpartition(".")[2]
             parent.layers[short] = Passed(running.name, running.module, args[0], output)
+        if self._rotary and isinstance(output, Tensor) and short in _NORMS:
+            parent.norms[short] = output
         claimed = self._claimed()
         if claimed is not None:
             within = running.name.removeprefix(claimed.name).removeprefix(".")
@@ -153,11 +164,12 @@ class Watch:
         self, running: _Running, attention: Attention, layers: dict[str, Passed], turn: str
     ) -> Scores:
         module = running.module
-        found = (
-            packed_projections(running.name, module, attention)
-            if isinstance(module, nn.MultiheadAttention)
-            else projections(attention, layers)
-        )
+        found: Found | None
+        value: Projection | None
+        if isinstance(module, nn.MultiheadAttention):
+            found, value = packed_projections(running.name, module, attention)
+        else:
+            found, value = projections(attention, layers), value_projection(attention, layers)
         keys, queries = attention.keys, attention.queries
         groups = _key_heads(running.module, attention, found)
         if keys.shape[1] != groups:
@@ -170,6 +182,11 @@ class Watch:
             keys = together[:, :, 0]
         same = found[2] if found else queries.shape[2] == keys.shape[2] - attention.added_keys
         query_tokens, key_tokens = self._tokens(attention, same)
+        rotation, positions = None, ""
+        if self._rotary:
+            rotation, positions = rotation_of(
+                attention, found, layers, running.norms, self._angles, key_tokens
+            )
         return Scores(
             name=running.name + turn,
             module=running.module,
@@ -183,6 +200,11 @@ class Watch:
             scale=attention.scale,
             query_projection=found[0] if found else None,
             key_projection=found[1] if found else None,
+            value_projection=value,
+            values=attention.values,
+            mixed=attention.mixed,
+            rotation=rotation,
+            positions=positions,
         )
 
     def _tokens(self, attention: Attention, same: bool) -> tuple[Tensor, Tensor]:
@@ -210,12 +232,13 @@ class Watch:
 
 
 @contextmanager
-def watching(model: nn.Module, whole: bool = False) -> Iterator[Watch]:
+def watching(model: nn.Module, whole: bool = False, rotary: bool = False) -> Iterator[Watch]:
     """Watch a model with its attention fused; afterwards it is as it was.
 
-    ``whole`` asks ``torch.nn.MultiheadAttention`` for its probabilities too.
+    ``whole`` asks ``torch.nn.MultiheadAttention`` for its probabilities too, ``rotary`` for queries and
+    keys before rotation.
     """
-    with fused(model), hooks(model, Watch(model, whole)) as watch:
+    with fused(model), hooks(model, Watch(model, whole, rotary)) as watch:
         yield watch
 
 

@@ -67,7 +67,7 @@ def load(path: str | Path) -> nn.Module:
     if (folder / HEADS).is_file():
         return load_shrunk(folder)
     try:
-        with _quietly():
+        with quietly():
             model: nn.Module = AutoModel.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: {error}") from error
@@ -75,7 +75,7 @@ def load(path: str | Path) -> nn.Module:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Keep the library's own progress bar off the terminal."""
     from transformers.utils import logging
 

@@ -112,13 +112,13 @@ def _multi_head(call: dict[str, Any], whole: bool) -> Attention:
     """Project as ``multi_head_attention_forward`` does; its inputs are (τ, B, width)."""
     x, y, heads = call["query"], call["key"], call["num_heads"]
     batched = x.ndim == 3
-    rows = (t if batched else t.unsqueeze(1) for t in (x, y))
-    biases = (None, None) if call.get("in_proj_bias") is None else call["in_proj_bias"].chunk(3)[:2]
+    rows = (t if batched else t.unsqueeze(1) for t in (x, y, call["value"]))
+    biases = (None,) * 3 if call.get("in_proj_bias") is None else call["in_proj_bias"].chunk(3)
     if call.get("use_separate_proj_weight"):
-        weights = (call["q_proj_weight"], call["k_proj_weight"])
+        weights = tuple(call[f"{letter}_proj_weight"] for letter in "qkv")
     else:
-        weights = call["in_proj_weight"].chunk(3)[:2]
-    queries, keys = (
+        weights = call["in_proj_weight"].chunk(3)
+    queries, keys, values = (
         functional.linear(t, w, b) for t, w, b in zip(rows, weights, biases, strict=True)
     )
     added = 0
@@ -127,7 +127,9 @@ def _multi_head(call: dict[str, Any], whole: bool) -> Attention:
     if call.get("add_zero_attn"):
         keys, added = torch.cat([keys, keys.new_zeros(1, *keys.shape[1:])]), added + 1
     batch = queries.shape[1]
-    queries, keys = (t.view(*t.shape[:2], heads, -1).permute(1, 2, 0, 3) for t in (queries, keys))
+    queries, keys, values = (
+        t.view(*t.shape[:2], heads, -1).permute(1, 2, 0, 3) for t in (queries, keys, values)
+    )
     probabilities = None
     if whole:
         asked = call | {"need_weights": True, "average_attn_weights": False}
@@ -140,6 +142,7 @@ def _multi_head(call: dict[str, Any], whole: bool) -> Attention:
             call.get("attn_mask"), call.get("key_padding_mask"), batch, queries.dtype, added
         ),
         scale=1 / math.sqrt(queries.shape[-1]),
+        values=None if added else values,
         probabilities=probabilities,
         added_keys=added,
         inputs=(x, y),

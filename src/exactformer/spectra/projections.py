@@ -1,4 +1,4 @@
-"""Finding W_Q and W_K: linear layers beside an attention call, by the names that models use.
+"""Finding W_Q, W_K and W_V: linear layers beside an attention call, by the names that models use.
 
 A fused layer gives queries, keys and values at once, in *blocks* (all queries, all keys, all values) or
 *by head* (query, key, value of the first head, then of the second). Whether the layer's output is the
@@ -17,12 +17,12 @@ from exactformer.spectra.primitives import Attention
 from exactformer.spectra.scores import Projection
 
 _SEPARATE = (
-    ("query", "key"),
-    ("q_proj", "k_proj"),
-    ("q", "k"),
-    ("q_lin", "k_lin"),
-    ("to_q", "to_k"),
-    ("wq", "wk"),
+    ("query", "key", "value"),
+    ("q_proj", "k_proj", "v_proj"),
+    ("q", "k", "v"),
+    ("q_lin", "k_lin", "v_lin"),
+    ("to_q", "to_k", "to_v"),
+    ("wq", "wk", "wv"),
 )
 _BLOCKS = ("c_attn", "qkv", "qkv_proj", "incoming", "to_qkv", "Wqkv", "in_proj")
 _BY_HEAD = ("query_key_value",)
@@ -50,7 +50,7 @@ def is_linear(module: nn.Module) -> bool:
 def projections(attention: Attention, layers: Mapping[str, Passed]) -> Found | None:
     """Return the projections among the layers that ran in a module; None if names say nothing."""
     heads, m = attention.queries.shape[1], attention.queries.shape[-1]
-    for query, key in _SEPARATE:
+    for query, key, _ in _SEPARATE:
         if query in layers and key in layers:
             q, k = layers[query], layers[key]
             return _pair(attention, q, k, _rows(heads, m), _rows(_width(k) // m, m))
@@ -71,12 +71,42 @@ def projections(attention: Attention, layers: Mapping[str, Passed]) -> Found | N
     return None
 
 
-def packed_projections(name: str, module: nn.MultiheadAttention, attention: Attention) -> Found:
+def value_projection(attention: Attention, layers: Mapping[str, Passed]) -> Projection | None:
+    """Return the projection of values among the layers that ran in a module, if names say it."""
+    values = attention.values
+    if values is None:
+        return None
+    heads, m, width = attention.queries.shape[1], attention.queries.shape[-1], values.shape[-1]
+    for query, key, value in _SEPARATE:
+        if query in layers and key in layers and value in layers:
+            passed = layers[value]
+            return _values(values, passed, _rows(_width(passed) // width, width))
+    for name in _BLOCKS:  # values come last, whether queries stand there too or apart
+        if name in layers:
+            passed = layers[name]
+            groups = (_width(passed) - (0 if "q_attn" in layers else heads * m)) // (m + width)
+            return _values(values, passed, _rows(groups, width, _width(passed) - groups * width))
+    for name in _BY_HEAD:
+        if name in layers and _width(layers[name]) == 3 * heads * m and width == m:
+            return _values(values, layers[name], _rows(heads, m, 2 * m, 3 * m))
+    return None
+
+
+def _values(values: Tensor, passed: Passed, rows: Tensor) -> Projection | None:
+    groups = len(rows)
+    if groups < 1 or values.shape[1] % groups or rows.max() >= _width(passed):
+        return None
+    return _projection(passed, rows, values[:, :: values.shape[1] // groups])
+
+
+def packed_projections(
+    name: str, module: nn.MultiheadAttention, attention: Attention
+) -> tuple[Found, Projection]:
     """Return the projections of torch's own module, which keeps all three in one matrix or apart."""
     heads, m = attention.queries.shape[1], attention.queries.shape[-1]
     packed = module.in_proj_weight is not None
     bias = "in_proj_bias" if module.in_proj_bias is not None else None
-    query, key = (
+    query, key, value = (
         Projection(
             name,
             "in_proj_weight" if packed else f"{letter}_proj_weight",
@@ -86,10 +116,10 @@ def packed_projections(name: str, module: nn.MultiheadAttention, attention: Atte
             plain=True,
             bias_start=0 if packed else start,
         )
-        for letter, start in (("q", 0), ("k", heads * m))
+        for letter, start in (("q", 0), ("k", heads * m), ("v", 2 * heads * m))
     )
     x, y = attention.inputs or (attention.queries, attention.keys)
-    return query, key, x.data_ptr() == y.data_ptr() and x.shape == y.shape
+    return (query, key, x.data_ptr() == y.data_ptr() and x.shape == y.shape), value
 
 
 def _width(passed: Passed) -> int:

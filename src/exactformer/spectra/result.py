@@ -69,6 +69,56 @@ class Spectrum:
             )
         return pd.concat(parts, ignore_index=True)
 
+    @cached_property
+    def planes(self) -> pd.DataFrame:
+        """One row for each layer, head and plane of rotary heads; empty for a model that has none."""
+        import pandas as pd
+
+        layers = [(layer, head) for layer in self.layers for head in range(layer.heads)]
+        return pd.DataFrame([row for layer, head in layers for row in layer.by_plane(head)])
+
+    @cached_property
+    def distances(self) -> pd.DataFrame:
+        """One row for each layer, rotary head and range of distances: its scores and its attention."""
+        import pandas as pd
+
+        layers = [(layer, head) for layer in self.layers for head in range(layer.heads)]
+        return pd.DataFrame([row for layer, head in layers for row in layer.by_distance(head)])
+
+    @property
+    def key_cache(self) -> dict[str, float] | None:
+        """Estimated: the share of the keys of a cache that 99 % and 99.9 % of the energy need.
+
+        Of the scores of rotary heads, over keys before rotation; None where no head is rotary.
+        """
+        layers = [layer for layer in self.layers if layer.shared_keys is not None]
+        if not layers:
+            return None
+        whole = sum(layer.kv_heads * layer.head_dim for layer in layers)
+        return {
+            name: sum(layer.keys_kept(share) for layer in layers) / whole
+            for name, share in (("share_99", 0.99), ("share_999", 0.999))
+        }
+
+    @property
+    def remarks(self) -> list[str]:
+        """Say what a reader must know about positions: the estimate of the cache, what was not read."""
+        lines = []
+        if (kept := self.key_cache) is not None:
+            lines.append(
+                f"estimated: {1 - kept['share_99']:.0%} of the keys in the cache could go at 99 % of "
+                f"the energy of the scores, {1 - kept['share_999']:.0%} at 99.9 %; values are not "
+                "looked at. ef.shrink_cache makes the cache smaller and measures the price"
+            )
+        reasons: dict[str, list[str]] = {}
+        for layer in self.layers:
+            if layer.positions not in ("", "rotary"):
+                reasons.setdefault(layer.positions, []).append(layer.name)
+        for reason, names in reasons.items():
+            others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            lines.append(f"positions of module {names[0]!r}{others} {reason}")
+        return lines
+
     def layer(self, which: str | int) -> LayerSpectrum:
         """Return a layer by its name or its place."""
         if isinstance(which, int):
@@ -140,6 +190,9 @@ class Spectrum:
             "agreement": self.agreement,
             "centred": self.centred,
             "heads": [dict(record) for record in records],
+            "planes": self.planes.to_dict(orient="records"),
+            "distances": self.distances.to_dict(orient="records"),
+            "key_cache": self.key_cache,
             "left_out": [asdict(left) for left in self.left_out],
             "control": None if self.control is None else self.control.to_dict(),
         }
@@ -162,6 +215,7 @@ class Spectrum:
                 f"  {layer.name:<{size}}  {layer.heads} heads of {layer.head_dim}: effective rank "
                 f"{layer.effective_rank.mean():.1f}, 99.9 % in {min(kept)} to {max(kept)}"
             )
+        lines += [f"  {remark}" for remark in self.remarks]
         return "\n".join([*lines, *(f"  left out: {left}" for left in self.left_out)])
 
 

@@ -10,12 +10,15 @@ padding, a relative bias. With grouped queries heads h of one group share the ke
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
 from exactformer.errors import InputError
+
+if TYPE_CHECKING:
+    from exactformer.spectra.rotation import Rotation
 
 HIDDEN = -9999.0
 """An additive term at or below this hides a key (models use −10⁴, −10⁹, the least number, −∞)."""
@@ -73,6 +76,16 @@ class Scores:
     scale: float
     query_projection: Projection | None = None
     key_projection: Projection | None = None
+    value_projection: Projection | None = None
+    values: Tensor | None = None
+    """(B, key heads or heads, τ_k, m_v), where they were seen."""
+    mixed: Tensor | None = None
+    """(B, heads, τ_q, m_v): attention times values, where the model formed it by a primitive."""
+    rotation: Rotation | None = None
+    """Queries and keys before rotation, where that was asked for and found."""
+    positions: str = ""
+    """``rotary``, or why what acts between projections and products is not read; empty where nothing
+    does but a norm."""
 
     @property
     def heads(self) -> int:
@@ -129,6 +142,17 @@ class Scores:
     def probabilities(self) -> Tensor:
         """Return the attention (B, heads, τ_q, τ_k): for checks, not for analysis."""
         return self.scores().softmax(dim=-1)
+
+    @property
+    def visible(self) -> Tensor:
+        """(B, τ_q, τ_k): which tokens of each input meet, as far as both are there."""
+        there = self.query_tokens[:, :, None] & self.key_tokens[:, None, :]
+        added = self.additive
+        if added is not None:
+            while added.ndim < 4:
+                added = added.unsqueeze(0)
+            there = there & (added > HIDDEN).any(dim=1)
+        return there
 
 
 def _as_additive(mask: Tensor, dtype: torch.dtype) -> Tensor:

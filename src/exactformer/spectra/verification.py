@@ -6,8 +6,9 @@ On the first batch the probabilities rebuilt from extracted queries, keys and ad
   ``need_weights``, the softmax of a module that an adapter reads), and
 * where queries and keys meet in a fused primitive, with its result: probabilities times values.
 
-They must agree within 1e-5 in float32. Scores far from zero have rounding of their own, 8 ε |q||k|, and
-where that is more it is allowed.
+Scores of a rotary head, put together plane by plane from queries and keys before rotation, are compared
+with the products that met. All must agree within 1e-5 in float32. Scores far from zero have rounding of
+their own, 8 ε |q||k|, and where that is more it is allowed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from exactformer.spectra.batches import Batch
 from exactformer.spectra.errors import ExtractionError
 from exactformer.spectra.extraction import hooks, watching
 from exactformer.spectra.primitives import Attention, Primitives
+from exactformer.spectra.rotation import Rotation
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.switches import can_be_written_out, written_out
 
@@ -35,12 +37,14 @@ def verify(model: nn.Module, batch: Batch) -> float:
 
     def check(scores: Scores, attention: Attention) -> None:
         seen[scores.name] = scores
+        if scores.rotation is not None:
+            _compare_rotated(scores, scores.rotation)
         if attention.probabilities is not None:
             checked[scores.name] = compare(scores, attention.probabilities)
         elif attention.mixed is not None and attention.values is not None:
             checked[scores.name] = _compare_mixed(scores, attention.values, attention.mixed)
 
-    with watching(model, whole=True) as watch:
+    with watching(model, whole=True, rotary=True) as watch:
         watch.run(batch, check)
     if not seen:
         raise ExtractionError(
@@ -116,6 +120,16 @@ def _compare_mixed(scores: Scores, values: Tensor, mixed: Tensor) -> float:
         weighed = (rebuilt.unsqueeze(1) @ values[:, head // share].double()[owner]).squeeze(1)
         worst = max(worst, _largest(weighed - mixed[:, head][there].double()) / size)
     return _accept(scores, worst, "values mixed with rebuilt probabilities differ from its own")
+
+
+def _compare_rotated(scores: Scores, rotation: Rotation) -> None:
+    products = scores.queries.double() @ scores.expanded_keys().double().mT
+    there = scores.query_tokens[:, :, None] & scores.key_tokens[:, None, :]
+    difference = (rotation.scores() - products) * there[:, None]
+    size = max(1.0, _largest(products * there[:, None]))
+    _accept(
+        scores, _largest(difference) / size, "scores rebuilt plane by plane differ from its own"
+    )
 
 
 def _rebuilt(scores: Scores) -> Iterator[tuple[int, Tensor]]:

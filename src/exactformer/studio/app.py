@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from math import ceil
 
 from fastapi import Depends, FastAPI
 from starlette.middleware import Middleware
@@ -14,6 +15,7 @@ from starlette.types import Scope
 
 from exactformer import __version__
 from exactformer.studio.api import accounts as accounts_api
+from exactformer.studio.api import claims as claims_api
 from exactformer.studio.api import collections as collections_api
 from exactformer.studio.api import comments as comments_api
 from exactformer.studio.api import exports as exports_api
@@ -30,8 +32,10 @@ from exactformer.studio.caching import PageCache
 from exactformer.studio.database import migrations
 from exactformer.studio.database.engine import Database
 from exactformer.studio.database.watching import version_of
+from exactformer.studio.pages import about as about_page
 from exactformer.studio.pages import account as account_page
 from exactformer.studio.pages import administration as administration_page
+from exactformer.studio.pages import claims as claims_page
 from exactformer.studio.pages import collections as collections_page
 from exactformer.studio.pages import comments as comments_page
 from exactformer.studio.pages import editing as editing_page
@@ -54,18 +58,21 @@ from exactformer.studio.security.headers import StrictHeaders
 from exactformer.studio.security.heads import Heads
 from exactformer.studio.security.rates import Rates
 from exactformer.studio.services import accounts, seeding
+from exactformer.studio.services.runs import Runs
 from exactformer.studio.settings import Settings
 from exactformer.studio.web import guard
 
 # Pages and API, in the order in which paths are tried.
 ROUTERS = [
     home_page.router,
+    about_page.router,
     entrance_page.router,
     account_page.router,
     administration_page.router,
     reference_page.router,
     map_page.router,
     papers_page.router,
+    claims_page.router,
     editing_page.router,
     imports_page.router,
     playground_page.router,
@@ -79,6 +86,7 @@ ROUTERS = [
     map_api.router,
     exports_api.router,
     papers_api.router,
+    claims_api.router,
     search_api.router,
     imports_api.router,
     playground_api.router,
@@ -104,6 +112,7 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
+        app.state.runs.close()
         app.state.playground.close()
         database.close()
 
@@ -121,6 +130,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.database = database
     app.state.rates = Rates()
     app.state.playground = Pool(Limits.of(settings))
+    app.state.runs = Runs(Limits(1, ceil(settings.run_seconds), settings.run_bytes))
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)

@@ -28,8 +28,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 READING = re.compile(
     r"/"
-    r"|/(papers|people|institutions|topics|map)(/[^/]+)?"
-    r"|/api/v1/(search|map(/[a-z]+)?|(people|institutions|topics|experiments)(/[^/]+)?)"
+    r"|/(papers|people|institutions|topics|map)(/[^/]+)?|/claims"
+    r"|/api/v1/(search|claims|map(/[a-z]+)?|(people|institutions|topics|experiments)(/[^/]+)?)"
     r"|/api/v1/papers(/[^/]+(/(claims|references|cited-by|reviews|comments))?)?"
 )
 """Paths whose answers are shared."""

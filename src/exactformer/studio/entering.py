@@ -32,8 +32,11 @@ def log_in(request: Request, handle: str, password: str) -> None:
     """Prove who one is; the refusal does not tell whether the handle exists."""
     _refuse_at_a_desk(request)
     settings = settings_of(request)
-    limit(request, "log-in", settings.login_address_rate, f"address {address(request)}")
-    limit(request, "log-in", settings.login_rate, f"handle {handle.strip().lower()}")
+    known_as, place = handle.strip().lower(), address(request)
+    limit(request, "log-in", settings.login_address_rate, f"address {place}")
+    # Wrong passwords from elsewhere must not lock the owner out, nor may many addresses guess on.
+    limit(request, "log-in", settings.login_rate, f"handle {known_as} from {place}")
+    limit(request, "log-in", settings.login_handle_rate, f"handle {known_as}")
     with database_of(request).session() as db:
         known = accounts.by_handle(db, handle)
         stored = None if known is None or known.disabled else known.password_hash
@@ -64,7 +67,7 @@ def change_password(request: Request, present: str, password: str, name: str | N
     actor, browser = request.state.actor, request.state.browser
     user_id = actor.require("reader")
     _refuse_at_a_desk(request)
-    limit(request, "log-in", settings_of(request).login_rate, f"handle {actor.handle}")
+    limit(request, "log-in", settings_of(request).login_rate, f"password of {actor.handle}")
     with database_of(request).session() as db:
         stored = accounts.get(db, user_id).password_hash
     if not passwords.verify(stored, present):

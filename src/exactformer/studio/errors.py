@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from exactformer.errors import ExactformerError
 
@@ -52,9 +52,17 @@ class TooLargeError(StudioError):
 
 
 class InvalidError(StudioError):
-    """A value that cannot be accepted."""
+    """A value that cannot be accepted.
+
+    A ``remedy``, if there is one, has the ``label`` of a button and, in ``set``, values of fields with
+    which the request would be accepted.
+    """
 
     status = 422
+
+    def __init__(self, message: str, remedy: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.remedy = remedy
 
 
 class TooManyError(StudioError):

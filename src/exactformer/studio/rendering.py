@@ -12,6 +12,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from exactformer.core.words import plural
+from exactformer.experiments.engine.presentation import Line, Part
 from exactformer.studio.services.typesetting import typeset
 from exactformer.studio.settings import PACKAGE
 
@@ -28,10 +29,17 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(static=static, csrf_field=csrf_field)
+    made.globals.update(static=static, csrf_field=csrf_field, first_lines=first_lines)
     made.filters.update(day=day, moment=moment, count=count, plural=plural, browser=browser)
     made.filters.update(typeset=typeset)
     return made
+
+
+def first_lines(part: Part, most: int) -> list[Line]:
+    """Return the lines of a table that are shown at first: all that differ, then others, in order."""
+    telling = [line for line in part.lines if line.tone in ("warn", "bad")]
+    others = [line for line in part.lines if line not in telling][: max(0, most - len(telling))]
+    return [line for line in part.lines if line in telling[:most] or line in others]
 
 
 @cache

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import resource
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from exactformer.studio.app import create_app
 from exactformer.studio.errors import AddressError
 from exactformer.studio.settings import Settings
 
 GRACE_SECONDS = 5
+HEADER_SECONDS = 10.0
+"""How long the head of a request may take to arrive."""
+MOST_DESCRIPTORS = 65_536
 
 
 def serve(settings: Settings, announce: Callable[[FastAPI, str], None]) -> None:
@@ -28,15 +35,55 @@ def serve(settings: Settings, announce: Callable[[FastAPI, str], None]) -> None:
         app = create_app(settings)
         app.state.playground.start()  # so that the first construction does not wait for torch
         address = shown_address(settings.host, door.getsockname()[1])
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        )
+        _allow_many_connections()
+        config = configuration(app, settings)
         server = _Server(config, lambda: announce(app, address))
         with suppress(KeyboardInterrupt):  # passed on after what was under way has finished
             server.run(sockets=[door])
+
+
+def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """Return how the server runs: it believes a proxy's headers only where there is a proxy."""
+    return uvicorn.Config(
+        app,
+        http=Punctual,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=settings.behind_proxy,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+
+
+class Punctual(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Closes connections on which no request gets past its head: they would only take room."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin to watch."""
+        super().connection_made(transport)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop watching."""
+        self._watching.cancel()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        self._watching = self.loop.call_later(HEADER_SECONDS, self._look, self.cycle)
+
+    def _look(self, before: Any) -> None:
+        """Close the connection if no request has begun since ``before``, and none is answered."""
+        if self.cycle is before and (before is None or before.response_complete):
+            self.transport.close()
+        else:
+            self._watch()
+
+
+def _allow_many_connections() -> None:
+    """Raise this process's limit on open files as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(MOST_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listen(host: str, port: int) -> socket.socket:

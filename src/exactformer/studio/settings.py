@@ -49,6 +49,7 @@ class Settings:
     single_user: bool = False
     results: Path | None = field(default_factory=stored_results)
     secure_cookies: bool = False
+    behind_proxy: bool = False
     workers: int = 2
 
     body_bytes: int = 1 << 20
@@ -57,12 +58,17 @@ class Settings:
     visit_seconds: float = 12 * 3600
     visit_rate: Rate = Rate(120, 60)
     login_rate: Rate = Rate(10, 300)
+    login_handle_rate: Rate = Rate(100, 300)
     login_address_rate: Rate = Rate(40, 300)
     register_rate: Rate = Rate(20, 3600)
     compile_seconds: float = 20.0
     compile_rate: Rate = Rate(30, 60)
     compile_bytes: int = 1 << 30
     compile_waiting: int = 8
+    compile_waiting_each: int = 2
+    run_seconds: float = 120.0
+    run_bytes: int = 4 << 30
+    run_rate: Rate = Rate(10, 600)
     explore_rate: Rate = Rate(1200, 60)
     writing_rate: Rate = Rate(60, 60)
     preview_rate: Rate = Rate(120, 60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -123,6 +124,7 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
         "settings": settings,
         "single_user": settings.single_user,
         "path": request.url.path,
+        "origin_url": str(request.base_url).rstrip("/"),
     }
     response = HTMLResponse(fill(template, known | context), status)
     return with_cookie(request, response)
@@ -138,6 +140,13 @@ def with_cookie(request: Request, response: Answer) -> Answer:
 def is_htmx(request: Request) -> bool:
     """Whether a part of a page is asked for, to be put into the one that is open."""
     return request.headers.get("HX-Request") == "true"
+
+
+def counted(response: Answer, **counts: int) -> Answer:
+    """Tell the open page new numbers, which it shows in more than one place."""
+    named = {name.replace("_", "-"): number for name, number in counts.items()}
+    response.headers["HX-Trigger"] = json.dumps({"studio:counts": named})
+    return response
 
 
 def redirect(request: Request, target: str) -> Response:

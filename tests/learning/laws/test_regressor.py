@@ -214,7 +214,7 @@ def test_latex_writes_subscripts_powers_and_names():
     fitted = PolynomialAttentionRegressor(2).fit(frame, X[:, 1] - 2 * X[:, 0] ** 2)
     assert fitted.latex() == r"-2 x_{1}^{2} + \mathrm{speed\_max}"
     terms, digits = {(1,): Fraction(-1, 10**7)}, {(1,): 3}
-    assert formula.latex(terms, digits, ["x1"]) == r"-1 \cdot 10^{-7} x_{1}"
+    assert formula.latex(terms, digits, ["x_{1}"]) == r"-1 \cdot 10^{-7} x_{1}"
     assert formula.text(terms, digits, ["x1"]) == "-1e-7 x1"
 
 

@@ -10,6 +10,8 @@ TINY = {"degree": 1, "epochs": 60, "directions": 6, "learning_rate": (1e-2, 1e-1
 ESTIMATORS = [
     PolynomialAttentionRegressor(),
     PolynomialAttentionRegressor(degree=2),
+    PolynomialAttentionRegressor(degree=1, purpose="prediction"),
+    PolynomialAttentionRegressor(degree=1, features=["sin"], loss="huber"),
     PolynomialAttentionRegressor(solver="least-squares"),
     PolynomialAttentionRegressor(solver="sgd", random_state=0, **TINY),
 ]
@@ -17,5 +19,6 @@ ESTIMATORS = [
 
 @parametrize_with_checks(ESTIMATORS)
 @pytest.mark.filterwarnings("ignore::exactformer.learning.laws.sample.DependentColumnsWarning")
+@pytest.mark.filterwarnings("ignore::exactformer.learning.laws.diagnosis.LawWarning")
 def test_scikit_learn_check(estimator, check):
     check(estimator)

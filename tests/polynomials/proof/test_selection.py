@@ -307,6 +307,11 @@ def test_a_polynomial_through_zero_lies_below_the_line_of_its_slope(
     assert value <= Fraction(largest(p, reach))
 
 
+def test_the_slope_of_a_line_is_rounded_up() -> None:
+    for slope in (Fraction(1, 3), Fraction(2, 3), Fraction(1, 10)):
+        assert Fraction(slope_bound(fmpq_poly([0, to_fmpq(slope)]), Fraction(1))) >= slope
+
+
 def test_a_polynomial_that_misses_zero_has_no_slope_bound() -> None:
     assert slope_bound(fmpq_poly([1, 1]), Fraction(1)) == np.inf
     assert slope_bound(fmpq_poly([0, -3, 0, 4]), Fraction(1)) == pytest.approx(3)  # T_3

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+import exactformer as ef
 from exactformer.experiments import real_data
 from exactformer.experiments.own.spectra_minilm import run
 
@@ -18,6 +19,32 @@ pytestmark = [
         real_data.VARIABLE not in os.environ, reason=f"{real_data.VARIABLE} names no data"
     ),
 ]
+
+
+def test_errors_held_out_are_those_of_other_sentences() -> None:
+    """Sixteen sentences: what the fit knows is far better than the rest, and the report says so."""
+    folder, sentences = real_data.minilm(), real_data.multi30k("train")
+    report = ef.shrink_heads(folder, sentences[:16], head_dim=12).report
+    assert report.held_out is not None
+    fitted = [sentence for i, sentence in enumerate(sentences[:16]) if i % 4 != 3]
+    others = sentences[100:300]
+    true = ef.shrink_heads(folder, fitted, head_dim=12, held_out=others).report.held_out
+    assert true is not None
+    assert report.fitted.output_change < true.output_change / 2
+    assert report.held_out.output_change == pytest.approx(true.output_change, rel=0.3)
+
+
+def test_a_loss_is_held_on_other_sentences() -> None:
+    folder, sentences = real_data.minilm(), real_data.multi30k("train")
+    shrunk = ef.shrink_heads(folder, sentences[:96], max_loss=0.05)
+    true = ef.shrink_heads(
+        folder,
+        [sentence for i, sentence in enumerate(sentences[:96]) if i % 4 != 3],
+        head_dim=shrunk.report.dims[0],
+        held_out=sentences[100:300],
+    ).report.held_out
+    assert true is not None
+    assert true.output_change <= 0.05 * 1.25
 
 
 def shrunk(method: str) -> dict[str, float]:

@@ -75,7 +75,7 @@ def test_a_shared_link_works_for_everybody_until_it_is_taken_back(
     assert link.startswith("http")
     visitor.goto(link)
     expect(visitor.get_by_role("heading", name="Shared shelf")).to_have_count(1)
-    assert visitor.locator("button", has_text="Take out").count() == 0
+    assert visitor.locator("button", has_text="Remove").count() == 0
     with visitor.expect_download() as waiting:
         visitor.get_by_role("link", name="BibTeX").click()
     assert waiting.value.suggested_filename.endswith(".bib")

@@ -25,7 +25,7 @@ def register(page: Any) -> str:
     page.goto("/")
     page.get_by_role("link", name="Register").first.click()
     fill_in(page, Handle=handle, Name="A Newcomer", Password=PASSWORD)
-    page.get_by_role("button", name="Make the account").click()
+    page.get_by_role("button", name="Create account").click()
     return handle
 
 

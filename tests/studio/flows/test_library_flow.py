@@ -42,7 +42,7 @@ def test_a_paper_shows_each_claim_with_status_and_the_command_to_rerun(
     picture.scroll_into_view_if_needed()
     picture.evaluate("async image => image.decode()")
     assert picture.evaluate("image => image.naturalWidth") > 100
-    for text in ("Open access", "Data", "Code", "citations", "reviews", "saves"):
+    for text in ("Open access", "Data", "Code", "cite it here", "reviews", "saves"):
         assert page.get_by_text(text, exact=True).count() >= 1, text
 
 
@@ -98,7 +98,7 @@ def test_everything_can_be_exported_in_three_forms(page: Any) -> None:
         ("BibTeX", lambda text: text.count("@") > 40),
         ("CSV", lambda text: "title" in text.splitlines()[0]),
     ):
-        page.locator("summary", has_text="Export everything").click()
+        page.locator("summary", has_text="Export the library").click()
         with page.expect_download() as waiting:
             page.get_by_role("link", name=name, exact=True).click()
         assert check(Path(waiting.value.path()).read_text("utf-8"))
@@ -110,7 +110,7 @@ def test_a_curator_edits_a_paper_and_its_history_tells(visit: Visit, live_people
     page = visit.page(live_people.new("curator"))
     page.goto(f"/papers/{slug}/edit")
     page.get_by_label("Source").fill("A proceedings of its own")
-    page.get_by_role("button", name="Keep the changes").click()
+    page.get_by_role("button", name="Save").click()
     page.wait_for_url(f"**/papers/{slug}")
     expect(page.get_by_text("A proceedings of its own").first).to_be_visible()
     page.goto(f"/papers/{slug}/history")

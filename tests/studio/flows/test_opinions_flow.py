@@ -99,9 +99,9 @@ def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: Peopl
 
     other = visit.page(helper)
     other.goto(f"/comments/{number}")
-    other.locator(f"#comment-{number}").get_by_role("link", name="Answer").click()
-    other.get_by_label("Your answer").fill(f"{helper.handle} answers @{asker.handle}: yes.")
-    other.get_by_role("button", name="Answer", exact=True).click()
+    other.locator(f"#comment-{number}").get_by_role("link", name="Reply").click()
+    other.get_by_label("Your reply").fill(f"{helper.handle} answers @{asker.handle}: yes.")
+    other.get_by_role("button", name="Reply", exact=True).click()
     answer = other.locator("article.comment", has_text=f"{helper.handle} answers")
     answer.wait_for()
     expect(answer.get_by_role("link", name=f"@{asker.handle}")).to_have_count(1)

@@ -103,7 +103,7 @@ def test_an_account_changes_its_name_and_password(visit: Visit, live_people: Peo
     page.get_by_label("What others see").fill("Hypatia")
     page.get_by_role("button", name="Change the name").click()
     page.get_by_text("The name is changed.").wait_for()
-    page.get_by_label("Present password").fill(PASSWORD)
+    page.get_by_label("Current password").fill(PASSWORD)
     page.get_by_label("New password").fill("another long password")
     page.get_by_role("button", name="Change the password").click()
     page.get_by_text("The password is changed").wait_for()

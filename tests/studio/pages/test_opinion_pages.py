@@ -169,7 +169,7 @@ def test_deep_threads_lead_on(people):
     number = 0
     for _ in range(DEPTH + 3):
         number = comment(people.reader, parent_id=number)
-    assert "2 more answers" in page(people.visitor, f"{PAPER}/discussion")
+    assert "2 more replies" in page(people.visitor, f"{PAPER}/discussion")
 
 
 def test_filters_by_kind_and_claim(people):
@@ -177,7 +177,7 @@ def test_filters_by_kind_and_claim(people):
     comment(people.reader, "Something else")
     assert "Something else" not in page(people.visitor, f"{PAPER}/discussion?kind=caveat")
     assert "Something else" not in page(people.visitor, f"{PAPER}/discussion?claim=table-1")
-    assert "Nothing of this kind" in page(people.visitor, f"{PAPER}/discussion?kind=question")
+    assert "No comments of this kind" in page(people.visitor, f"{PAPER}/discussion?kind=question")
     page(people.visitor, f"{PAPER}/discussion?kind=rant", expected=422)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +12,7 @@ from playwright.sync_api import expect
 
 from exactformer.studio.playground.couplings import CouplingRequest, decompose
 from exactformer.studio.playground.sequences import SequenceRequest, journey
-from tests.studio.browsers import PHONE, Visit, scrolls_sideways
+from tests.studio.browsers import PHONE, Visit, scrolls_sideways, until
 
 
 def state_of(page: Any) -> dict[str, str]:
@@ -68,15 +69,21 @@ def test_the_way_back_leads_through_what_was_built(page: Any) -> None:
     page.get_by_label("y", exact=True).wait_for()
 
 
-def test_outside_the_ball_x_can_be_moved_back(visit: Visit) -> None:
-    page = visit.page()
+def norm(page: Any) -> float:
+    """The distance of the point in the address from 0."""
+    return math.hypot(*map(float, state_of(page)["x"].split(",")))
+
+
+def test_x_never_leaves_the_ball(page: Any) -> None:
     page.goto("/playground/polynomial?p=x y&x=1,1")
-    page.get_by_text("where nothing is proven").wait_for()
-    page.get_by_role("button", name="Move x into the ball").click()
-    page.locator("#output dl").wait_for()
-    x, y = map(float, state_of(page)["x"].split(","))
-    assert 0.9 < x * x + y * y <= 1
-    visit.expect("status of 422")
+    page.get_by_text("where nothing is proven. It was moved inside").wait_for()
+    assert 0.9 < norm(page) <= 1
+    page.get_by_label("x", exact=True).press("End")
+    page.get_by_label("y", exact=True).press("End")
+    assert 0.9 < norm(page) <= 1
+    page.get_by_label("Radius of the ball").fill("1/3")
+    until(page, "Number(document.getElementById('x-x').max) < 0.34")
+    assert norm(page) <= 1 / 3
 
 
 def test_one_of_many_heads_is_shown_at_a_time(page: Any) -> None:
@@ -98,7 +105,7 @@ def test_a_journey_can_be_stepped_through_and_shared(visit: Visit) -> None:
     assert page.get_by_role("button", name="Back").is_disabled()
     page.get_by_role("button", name="Step").click()
     assert "falls into a cell: 0; 5; 3" in words.inner_text()
-    slider = page.get_by_role("slider", name="Station of the journey")
+    slider = page.get_by_role("slider", name="Step")
     slider.focus()
     page.keyboard.press("End")
     way = journey(SequenceRequest(input="0.1,0.7,0.4"))

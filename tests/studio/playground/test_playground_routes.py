@@ -141,7 +141,7 @@ def test_reading_says_where_the_error_is(studio: Any) -> None:
     ("path", "params", "words"),
     [
         ("polynomial", {"p": "x +"}, "should stand (character 4)"),
-        ("polynomial", {"p": "x" * (LONGEST_TEXT + 1)}, "p: Value should have at most 2000"),
+        ("polynomial", {"p": "x" * (LONGEST_TEXT + 1)}, "p: at most 2000 characters"),
         ("polynomial", {"p": "x\0"}, "NUL"),
         ("polynomial", {"construction": "literal"}, "construction"),
         ("polynomial", {"radius": "-1"}, "positive"),
@@ -159,7 +159,7 @@ def test_reading_says_where_the_error_is(studio: Any) -> None:
         (
             "programs",
             {"program": "x" * (LONGEST_PROGRAM + 1)},
-            "program: Value should have at most",
+            "program: at most",
         ),
         ("programs", {"max_length": 11}, "max_length"),
         ("programs", {"vocabulary": "abcdefghijklmnop"}, "16 tokens; the playground's limit is 12"),
@@ -198,7 +198,7 @@ def test_new_constructions_are_counted_and_known_ones_are_free(studio: Any) -> N
 def test_a_studio_without_a_free_worker_says_when_to_come_back(
     studio: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def busy(job: str, request: dict[str, Any]) -> bytes:
+    def busy(job: str, asked: Any, asker: str) -> bytes:
         raise BusyError("all workers are taken")
 
     monkeypatch.setattr(studio.app.state.playground, "answer", busy)

@@ -181,10 +181,10 @@ def test_a_worker_that_dies_before_it_is_lent_fails_no_request(
 ) -> None:
     take, killed = single._take, single.processes()
 
-    def kill_and_take() -> Worker:
+    def kill_and_take(asker: str) -> Worker:
         for process in killed:
             kill(process)
-        return take()
+        return take(asker)
 
     monkeypatch.setattr(single, "_take", kill_and_take)
     assert ask(single, "echo", still="here") == {"still": "here"}
@@ -196,8 +196,8 @@ def test_a_worker_that_dies_after_it_is_lent_fails_no_request(
 ) -> None:
     take, killed = single._take, single.processes()
 
-    def take_and_kill() -> Worker:
-        worker = take()
+    def take_and_kill(asker: str) -> Worker:
+        worker = take(asker)
         kill(worker.pid)
         return worker
 
@@ -221,12 +221,12 @@ def test_a_request_whose_worker_died_keeps_its_place(monkeypatch: pytest.MonkeyP
     with closing(pool_of(workers=1, waiting=1)) as pool:
         take, others = pool._take, []
 
-        def take_and_kill_while_the_queue_fills() -> Worker:
+        def take_and_kill_while_the_queue_fills(asker: str) -> Worker:
             monkeypatch.undo()
-            worker = take()
+            worker = take(asker)
             kill(worker.pid)
             others.append(in_background(pool, "echo", turn=2))
-            wait_until(lambda: pool._waiting == 1)
+            wait_until(lambda: len(pool._queue) == 1)
             return worker
 
         monkeypatch.setattr(pool, "_take", take_and_kill_while_the_queue_fills)
@@ -269,7 +269,7 @@ def test_beyond_the_queue_requests_are_refused_at_once(tmp_path: Path) -> None:
     with closing(pool_of(workers=1, waiting=1)) as pool:
         first = at_work(pool, "wait", tmp_path)
         second = in_background(pool, "echo", k=2)
-        wait_until(lambda: pool._waiting == 1)
+        wait_until(lambda: len(pool._queue) == 1)
         with pytest.raises(BusyError, match="1 requests are waiting, which is the limit"):
             ask(pool, "echo", k=3)
         (tmp_path / "end").touch()
@@ -360,3 +360,52 @@ def test_a_message_longer_than_the_limit_is_not_even_read() -> None:
         frames.receive(reading, 1)
     os.close(reading)
     os.close(writing)
+
+
+def asked_by(pool: Pool, asker: str, job: str, **request: Any) -> Future[bytes]:
+    """Ask in the background as somebody; return when the request waits or is under way."""
+    before = [*pool._queue, *pool._busy]
+    executor = ThreadPoolExecutor(1)
+    future = executor.submit(pool.answer, job, request, asker)
+    executor.shutdown(wait=False)
+    wait_until(lambda: [*pool._queue, *pool._busy] != before or future.done())
+    return future
+
+
+def test_nobody_shuts_others_out(tmp_path: Path) -> None:
+    with closing(pool_of(workers=1, waiting=8)) as pool:
+        first = at_work(pool, "wait", tmp_path)
+        begun = tmp_path / "order"
+        held = [
+            asked_by(pool, "mallory", "wait", begun=str(begun), end=str(tmp_path / "end"), n=n)
+            for n in range(2)
+        ]
+        assert len(pool._queue) == 2
+        newest = asked_by(pool, "mallory", "echo", n=2)
+        with pytest.raises(BusyError, match="newer request of yours"):
+            held[0].result(PATIENCE)
+        assert len(pool._queue) == 2
+        other = asked_by(pool, "ada", "echo", whose="ada")
+        (tmp_path / "end").touch()
+        assert json.loads(other.result(PATIENCE)) == {"whose": "ada"}
+        assert first.result(PATIENCE) == "waited"
+        assert json.loads(newest.result(PATIENCE)) == {"n": 2}
+
+
+def test_a_free_worker_goes_to_whoever_occupies_the_fewest(tmp_path: Path) -> None:
+    with closing(pool_of(workers=2)) as pool:
+        ends = [tmp_path / "end 1", tmp_path / "end 2"]
+        held = [
+            asked_by(pool, "mallory", "wait", begun=str(tmp_path / "begun"), end=str(end))
+            for end in ends
+        ]
+        wait_until(lambda: not pool._queue)
+        last = tmp_path / "last"
+        greedy = asked_by(pool, "mallory", "wait", begun=str(last), end=str(tmp_path / "end 3"))
+        other = asked_by(pool, "ada", "echo", whose="ada")
+        ends[0].touch()
+        assert json.loads(other.result(PATIENCE)) == {"whose": "ada"}
+        (tmp_path / "end 3").touch()
+        ends[1].touch()
+        for future in (*held, greedy):
+            assert json.loads(future.result(PATIENCE)) == "waited"

@@ -143,3 +143,17 @@ def test_a_body_that_announces_less_than_it_sends_is_stopped() -> None:
 def test_uploads_may_be_larger() -> None:
     assert read_through([b"x" * 50, b"x" * 50], path="/imports") == [50, 50]
     assert read_through([b"x" * 50, b"x" * 51], path="/imports") == [50, 413]
+
+
+def test_a_redirect_within_the_site_does_not_name_the_host_it_was_told(client: Any) -> None:
+    for host in ("evil.example", "evil.example:80", "[::1]"):
+        answer = client.get("/papers/?q=x", headers={"Host": host})
+        assert (answer.status_code, answer.headers["location"]) == (307, "/papers?q=x")
+
+
+def test_other_redirects_stay_as_they_are() -> None:
+    from exactformer.studio.security.headers import _path_only
+
+    scope = {"scheme": "http", "headers": [(b"host", b"here")]}
+    for target in ("https://here/x", "http://there/x", "/x", "http://here//there/x", "x"):
+        assert _path_only(target, scope) == target

@@ -18,8 +18,8 @@ def certify(
         str | None,
         typer.Argument(
             metavar="[EXPR]",
-            help="The polynomial that the model must compute, or the program by its name; what its "
-            "file names if absent.",
+            help="The polynomial that the model must compute, or the program, by its name or written "
+            "out; what its file names if absent.",
         ),
     ] = None,
     variables: Annotated[
@@ -27,6 +27,16 @@ def certify(
         typer.Option(
             help="Variables of EXPR in order, separated by commas; the model's if absent."
         ),
+    ] = None,
+    vocabulary: Annotated[
+        str | None, typer.Option(help="Of a program: the tokens that the model must take.")
+    ] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Of a program: the most tokens that inputs must have.")
+    ] = None,
+    causal: Annotated[
+        bool | None,
+        typer.Option("--causal/--everywhere", help="Of a program: what positions must attend to."),
     ] = None,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
@@ -47,12 +57,23 @@ def certify(
     family = family_of(file)
     options: dict[str, Any] = {"memory_limit": in_bytes(memory_limit)}
     target: Any = None if expression is None else expression.strip()
+    inputs = {"vocabulary": vocabulary, "max_length": max_length, "causal": causal}
+    given = {name: value for name, value in inputs.items() if value is not None}
+    if given and family != "programs":
+        raise InputError(
+            f"{file} holds a {NAMES[family]} model; --vocabulary, --max-length, --causal and "
+            "--everywhere are about programs"
+        )
     if family == "polynomials":
         options["variables"] = names(variables)
     elif family == "programs" and variables is None:
-        from exactformer.programs.library import program_named
+        from exactformer.programs.library import program_of
+        from exactformer.programs.token_text import read_vocabulary
 
-        target = None if target is None else program_named(target)
+        target = None if target is None else program_of(target)
+        options |= given
+        if vocabulary is not None:
+            options["vocabulary"] = read_vocabulary(vocabulary)
     elif expression is not None or variables is not None:
         raise InputError(
             f"{file} holds a {NAMES[family]} model, which is not compared with an expression; leave "

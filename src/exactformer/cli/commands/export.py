@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -41,48 +41,76 @@ def export(
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
-    """Export a polynomial's model, proven anew on loading, for use without exactformer.
+    """Export a model, proven anew on loading, for use without exactformer: a polynomial or a program.
 
-    The file carries target, domain and the error bound that holds whatever the order in which a
+    The file carries target, inputs and the error bound that holds whatever the order in which a
     runtime adds. It cannot raise: points outside the domain return NaN. Arrays of --format
-    numpy check nothing.
+    numpy check nothing. Programs are exported as ONNX.
     """
-    from exactformer.cli.support.descriptions import NAMES
+    from exactformer.core.files import write_bytes
     from exactformer.core.loading import family_of
-    from exactformer.polynomials.check import load
-    from exactformer.polynomials.export import FORMATS, about, write
+    from exactformer.polynomials.export import FORMATS
 
     if format not in FORMATS:
         raise InputError(f"--format {format}: choose one of {', '.join(FORMATS)}")
     if outside not in _OUTSIDE:
         raise InputError(f"--outside {outside}: choose one of {', '.join(_OUTSIDE)}")
-    if (family := family_of(file)) != "polynomials":
-        raise InputError(
-            f"a {NAMES[family]} model cannot be exported as {format}; {file} keeps it whole: "
-            "exactformer predict runs it, and ef.load gives it as a torch module"
-        )
-    ending, contents_of = FORMATS[format]
+    family = family_of(file)
+    _check_offered(file, family, format, outside)
+    ending, _ = FORMATS[format]
     target = file.with_suffix(ending) if out is None else out
     if target.suffix.lower() != ending:
         raise InputError(f"{target}: write {ending} for --format {format}")
     check_free(force, target)
+    options = {
+        "dtype": torch_dtype(dtype),
+        "executor": executor,
+        "memory_limit": in_bytes(memory_limit),
+    }
     with waiting("Prove and export", not as_json):
-        model = load(
-            file,
-            dtype=torch_dtype(dtype),
-            executor=executor,
-            outside=outside,
-            memory_limit=in_bytes(memory_limit),
-        )
-        contents = contents_of(model)
-    write(contents, target)
-    facts = about(model, model.executor)
+        if family == "programs":
+            contents, facts = _program(file, options)
+        else:
+            contents, facts = _polynomial(file, format, {**options, "outside": outside})
+    write_bytes(contents, target)
     bound, size = float(facts["bound"]), len(contents)
     if as_json:
         print_json({**facts, "bound": bound, "format": format, "bytes": size}, target)
         return
+    if family == "programs":
+        within = f"the program's outputs on 1 to {facts['max_length']} tokens"
+    else:
+        within = f"the polynomial on {facts['domain']}"
     console().print(
         f"{target}: {shortened(facts['target'], 100)}\n"
-        f"{format}, {facts['executor']}, {facts['dtype']}, {size:,} bytes; within {bound:.3g} of the "
-        f"polynomial on {facts['domain']}."
+        f"{format}, {facts['executor']}, {facts['dtype']}, {size:,} bytes; within {bound:.3g} of "
+        f"{within}."
     )
+
+
+def _check_offered(file: Path, family: str, format: str, outside: str) -> None:
+    from exactformer.cli.support.descriptions import NAMES
+
+    if family == "programs" and outside != "nan":
+        raise InputError(f"--outside {outside}: a program has no value outside its vocabulary")
+    if family != "polynomials" and (family, format) != ("programs", "onnx"):
+        raise InputError(
+            f"a {NAMES[family]} model cannot be exported as {format}; {file} keeps it whole: "
+            "exactformer predict runs it, and ef.load gives it as a torch module"
+        )
+
+
+def _polynomial(file: Path, format: str, options: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
+    from exactformer.polynomials.check import load
+    from exactformer.polynomials.export import FORMATS, about
+
+    model = load(file, **options)
+    return FORMATS[format][1](model), about(model, model.executor)
+
+
+def _program(file: Path, options: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
+    from exactformer.programs.check import load_program_model
+    from exactformer.programs.onnx import about, onnx_file
+
+    model = load_program_model(file, **options)
+    return onnx_file(model), about(model)

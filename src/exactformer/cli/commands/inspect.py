@@ -54,7 +54,8 @@ def inspect(
     """Show what a model is: its counts, dimensions and layers, and its certificate.
 
     A polynomial's counts are compared with the theorem's formulas, and --plot draws its matrices and
-    attention. A model that cannot be proven is shown too; exactformer certify leaves with 1 there.
+    attention; of a program it draws the circuit. A model that cannot be proven is shown too;
+    exactformer certify leaves with 1 there.
     """
     from exactformer.cli.support.descriptions import NAMES, model_facts, read_blueprint
     from exactformer.cli.support.panels import NOT_PROVEN, add_certificate, facts_grid, row
@@ -63,7 +64,7 @@ def inspect(
     family = family_of(file)
     if family != "polynomials":
         for option, given in (("--matrices", matrices), ("--plot", plot)):
-            if given:
+            if given and (family, option) != ("programs", "--plot"):
                 raise InputError(
                     f"{option} shows models of polynomials, and {file} holds a {NAMES[family]} "
                     "model; --json gives its layers, --at its trace"
@@ -72,8 +73,8 @@ def inspect(
     model, problem = _proven(file, in_bytes(memory_limit))
     if problem is not None and (plot is not None or at is not None):
         raise problem
-    drawn = {} if plot is None else {"at": _plot(model, plot, at)}
-    trace = None if at is None or plot is not None else _trace(model, family, at)
+    drawn = {} if plot is None else _plot(model, family, plot, at)
+    trace = None if at is None or "at" in drawn else _trace(model, family, at)
     if as_json:
         certificate = None if model is None else model.certificate.to_dict()
         data = {"family": family, **model_facts(blueprint)}
@@ -120,16 +121,20 @@ def _proven(file: Path, memory_limit: int) -> tuple[Any, ExactformerError | None
         return None, error
 
 
-def _plot(model: Any, plot: Path, at: str | None) -> list[float]:
+def _plot(model: Any, family: str, plot: Path, at: str | None) -> dict[str, Any]:
+    """Draw a model, and return where it is shown at work, if it is."""
     from exactformer.core.domain import points_in_domain
-    from exactformer.figures import architecture_figure, save_figure
+    from exactformer.figures import architecture_figure, circuit_figure, save_figure
 
+    if family == "programs":
+        save_figure(circuit_figure(model), plot)
+        return {}
     domain, variables = model.blueprint.domain, model.blueprint.variables
     point: list[float] = (
         points_in_domain(1, domain, len(variables))[0].tolist() if at is None else coordinates(at)
     )
     save_figure(architecture_figure(model, point), plot)
-    return point
+    return {"at": point}
 
 
 def _trace(model: Any, family: str, at: str) -> Trace:
@@ -139,9 +144,9 @@ def _trace(model: Any, family: str, at: str) -> Trace:
     if not hasattr(model, "trace"):
         raise InputError(f"--at: a {NAMES[family]} model has no trace; exactformer predict runs it")
     if family == "programs":
-        from exactformer.cli.support.tokens import tokens_of
+        from exactformer.programs.token_text import read_tokens
 
-        found: Trace = model.trace(model.encode(tokens_of(at, model.vocabulary)))
+        found: Trace = model.trace(model.encode(read_tokens(at, model.vocabulary)))
         return found
     if family == "sequences":
         trace: Trace = model.trace(sequence_at(at, model.blueprint.tokens, model.blueprint.dim))

@@ -99,13 +99,14 @@ def _decode(
 ) -> None:
     """Run a program on every line, a sequence of tokens, and write lines of values."""
     from exactformer.cli.support.options import torch_dtype
-    from exactformer.cli.support.tokens import lines_of, shown, tokens_of
+    from exactformer.cli.support.tokens import lines_of, shown
     from exactformer.programs.check import load_program_model
+    from exactformer.programs.token_text import read_tokens
 
     model = load_program_model(
         file, dtype=torch_dtype(dtype), executor=executor, memory_limit=limit
     )
-    rows = [tokens_of(line, model.vocabulary) for line in lines_of(source)]
+    rows = [read_tokens(line, model.vocabulary) for line in lines_of(source)]
     values = [model.decode([row])[0] for row in rows]
     lines = [",".join(map(shown, row)) for row in values]
     if out is not None:

@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.support.options import Dtype, Force, Json, out_file, torch_dtype
-from exactformer.cli.support.output import console, empty_table, print_json
+from exactformer.cli.support.options import Dtype, Force, Json, Plot, out_file, torch_dtype
+from exactformer.cli.support.output import console, empty_table, print_json, print_saved
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
+    from exactformer.programs.language import SOp
     from exactformer.programs.model import ProgramModel
 
 
 def program(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="PROGRAM", help="The program by its name; --list shows them all."),
+        typer.Argument(
+            metavar="PROGRAM",
+            help="The program by its name (--list shows them all), or written out: length - indices.",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="A file with the program: lines name = expression.")
     ] = None,
     vocabulary: Annotated[
         str, typer.Option(help="The tokens: abc, or separated by commas: red,green or 0,1,2.")
@@ -37,6 +44,7 @@ def program(
     out: Annotated[
         Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
     ] = None,
+    plot: Plot = None,
     force: Force = False,
     as_list: Annotated[bool, typer.Option("--list", help="List the programs by name.")] = False,
     as_json: Json = False,
@@ -44,29 +52,33 @@ def program(
     """Compile a RASP program into a transformer and prove it for every input.
 
     The decoded output is the program's on every sequence up to the largest length. The table shows
-    the value of every expression at every position of one input.
+    the value of every expression at every position of one input. --plot draws the circuit.
+
+    Programs are read by a grammar and never run as code.
     """
-    from exactformer.cli.support.tokens import tokens_of, vocabulary_of
     from exactformer.programs.compile import compile_program
-    from exactformer.programs.library import program_named
+    from exactformer.programs.token_text import read_tokens, read_vocabulary
 
     if as_list:
         _show_programs(as_json)
         return
-    if name is None:
-        raise InputError("name a program, e.g. exactformer program reverse; --list shows them all")
+    name, expression = _given(name, file)
     model = compile_program(
-        program_named(name),
-        vocabulary=vocabulary_of(vocabulary),
+        expression,
+        vocabulary=read_vocabulary(vocabulary),
         max_length=max_length,
         causal=causal,
         realisation=realisation,
         dtype=torch_dtype(dtype),
     )
-    tokens = _example(model) if at is None else tokens_of(at, model.vocabulary)
+    tokens = _example(model) if at is None else read_tokens(at, model.vocabulary)
     output = model.decode([tokens])[0]
     if out is not None:
         model.save(out)
+    if plot is not None:
+        from exactformer.figures import circuit_figure, save_figure
+
+        save_figure(circuit_figure(model), plot)
     if as_json:
         from exactformer.cli.support.descriptions import model_facts
 
@@ -77,9 +89,26 @@ def program(
             "circuit": model.circuit().to_dict(),
             "certificate": model.certificate.to_dict(),
         }
-        print_json(data, out)
+        print_json(data, out, plot)
     else:
         _show(name, model, tokens, out)
+        print_saved(plot)
+
+
+def _given(name: str | None, file: Path | None) -> tuple[str, SOp]:
+    """Return what a program is called, and the program."""
+    from exactformer.cli.support.tokens import program_text
+    from exactformer.programs.grammar import parse_program
+    from exactformer.programs.library import program_of
+
+    if name is not None and file is None:
+        return name, program_of(name)
+    if file is not None and name is None:
+        return file.name, parse_program(program_text(file))
+    raise InputError(
+        "name one program, e.g. exactformer program reverse, or give one with --file; --list shows "
+        "those that have names"
+    )
 
 
 def _example(model: ProgramModel) -> list[Any]:

@@ -29,14 +29,22 @@ def prove(
         Path | None,
         typer.Option(help="Copy the library's sources into this folder, to check without Python."),
     ] = None,
+    rounding: Annotated[
+        str | None,
+        typer.Option(
+            help="Add a theorem about rounding in float64 or float32; its check needs Flocq."
+        ),
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write what a polynomial's model computes as a theorem over the reals, for Coq to check.
+    """Write what a model computes as a theorem, for Coq to check.
 
     For all real points of the domain, the transformer with exactly these matrices is exactly this
-    polynomial. Python proves it first, from scratch. Writing the file needs no Coq; --check does,
-    and prints the theorem with the axioms it rests on.
+    polynomial, or where attention is a softmax, within a stated error of it; for all inputs, it
+    computes exactly this program; for all points of the support, it has exactly the values of this
+    table. Python proves it first, from scratch. Writing the file needs no Coq; --check does, and
+    prints the theorem with the axioms it rests on.
     """
     from exactformer.coq.installation import copy_library, find_coq
     from exactformer.coq.prove import checked, law_of
@@ -50,7 +58,7 @@ def prove(
         find_coq()  # raises without one, before anything is written
     else:
         check_free(force, path)
-    law = law_of(file)
+    law = law_of(file, rounding)
     sources = [] if library is None else copy_library(library)
     is_there = check and path.is_file() and path.read_text(errors="replace") == law.text
     if not is_there:

@@ -53,6 +53,13 @@ def serve(
             "--secure-cookies", help="Send cookies over https only; for use behind a https proxy."
         ),
     ] = False,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option(
+            "--behind-proxy",
+            help="Believe the proxy's headers about where requests come from; never without one.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Try the constructions in a browser, and read the papers with the evidence for each claim.
@@ -70,6 +77,7 @@ def serve(
         single_user=single_user,
         workers=workers,
         secure_cookies=secure_cookies,
+        behind_proxy=behind_proxy,
     )
     if database is not None:
         settings = replace(settings, database=database)

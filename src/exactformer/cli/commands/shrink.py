@@ -33,6 +33,12 @@ def shrink(
     texts: Texts = None,
     images: ImageFolder = None,
     npz: Npz = None,
+    cache: Annotated[
+        float | None,
+        typer.Option(
+            help="Language models with rotary positions: the share of the cache to keep, such as 0.5."
+        ),
+    ] = None,
     head_dim: Annotated[int | None, typer.Option(help="The new dimension of every head.")] = None,
     energy: Annotated[
         float | None, typer.Option(help="Keep this share of the scores' energy: 0.99.")
@@ -41,6 +47,16 @@ def shrink(
         float | None,
         typer.Option(
             help="Search for the smallest dimension that changes outputs by at most this: 0.05."
+        ),
+    ] = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="Shrink values too, to the same dimension.")
+    ] = False,
+    held_out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Measure errors on these, of the kind of the inputs, not on a fourth of the inputs.",
+            show_default=False,
         ),
     ] = None,
     method: Annotated[
@@ -60,21 +76,37 @@ def shrink(
 ) -> None:
     """Make the attention heads of a model smaller: new queries and keys, the best ones on your inputs.
 
-    Values and everything else stay. The report lists what is saved, and how far scores, attention and
-    outputs have moved. exactformer.load_shrunk reads the saved model.
+    One input in four is kept back from the fit. The report lists what is saved, how far scores,
+    attention and outputs have moved on inputs that were kept back and on the others, and which loader
+    reads the saved model.
     """
+    from exactformer.cli.commands.shrink_cache import has_rotary_positions, shrink_to
     from exactformer.spectra.shrinking import shrink_heads
 
     if out is not None and out.exists() and not out.is_dir():
         raise InputError(f"{out} is not a folder; choose another place")
     if out is not None and out.is_dir() and any(out.iterdir()) and not force:
         raise InputError(f"{out} exists; choose another folder, or replace its files with --force")
+    searched = max_loss is not None and head_dim is None and energy is None
+    if cache is not None or (searched and has_rotary_positions(model)):
+        if values or any(option is not None for option in (head_dim, energy, images, npz)):
+            raise InputError(
+                "a cache is shrunk by --texts, --held-out and --cache or --max-loss only"
+            )
+        shrink_to(model, texts, held_out, cache, max_loss, method, limit, out, device, as_json)
+        return
+    others = None
+    if held_out is not None:
+        text, image, arrays = (None if kind is None else held_out for kind in (texts, images, npz))
+        others = given_inputs(model, text, image, arrays, limit, batch_size)
     shrunk = shrink_heads(
         model,
         given_inputs(model, texts, images, npz, limit, batch_size),
         head_dim=head_dim,
         energy=energy,
         max_loss=max_loss,
+        values=values,
+        held_out=others,
         method=method,  # type: ignore[arg-type]
         batch_size=batch_size,
         device=device,

@@ -1,40 +1,16 @@
-"""Sequences of tokens as text: with commas, or a character per token."""
+"""Programs and sequences of tokens in files, and values as tables show them."""
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from exactformer.errors import FileFormatError, InputError
+from exactformer.errors import FileFormatError
 
 LONGEST = 2**20
 """Characters of a line."""
-
-
-def vocabulary_of(text: str) -> list[Any]:
-    """Return the tokens of a vocabulary: ``abc``, ``red,green`` or ``0,1,2``, whose tokens are numbers.
-
-    >>> vocabulary_of("abc"), vocabulary_of("0,1,-2")
-    (['a', 'b', 'c'], [0, 1, -2])
-    """
-    if "," not in text:
-        return list(text)
-    cells = [cell.strip() for cell in text.split(",")]
-    if not all(cells):
-        raise InputError(f"--vocabulary {text!r}: a token is missing between two commas")
-    return [int(cell) if re.fullmatch(r"-?[0-9]{1,9}", cell) else cell for cell in cells]
-
-
-def tokens_of(text: str, vocabulary: Sequence[Any]) -> list[Any]:
-    """Return the tokens of a line: separated by commas or spaces, or one per character."""
-    by_text = {str(token): token for token in vocabulary}
-    cells = [cell for cell in re.split(r"[,\s]+", text.strip()) if cell]
-    if any(cell not in by_text for cell in cells):
-        cells = list(text.strip()) if "," not in text else cells
-    return [by_text.get(cell, cell) for cell in cells]
 
 
 def lines_of(path: Path | None) -> Iterator[str]:
@@ -49,6 +25,17 @@ def lines_of(path: Path | None) -> Iterator[str]:
                     yield line.rstrip("\n")
     except UnicodeDecodeError:
         raise FileFormatError(f"{path or 'standard input'} is not text in UTF-8") from None
+
+
+def program_text(path: Path) -> str:
+    """Return the text of a program's file."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.read(LONGEST)
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{path} is not text in UTF-8") from None
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def shown(value: Any) -> str:

@@ -34,7 +34,8 @@ def fit(solver: str, target: Target, data: Data) -> tuple[dict[str, Any], Callab
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
     began = time.perf_counter()
-    regressor = PolynomialAttentionRegressor(target.degree, solver=solver).fit(data.x, data.y)
+    regressor = PolynomialAttentionRegressor(target.degree, solver=solver, relevance=0.0)
+    regressor.fit(data.x, data.y)
     metrics: dict[str, Any] = {"minutes": (time.perf_counter() - began) / 60}
     if solver == "sparse":
         found = set(regressor.coef_table_["term"])

@@ -86,7 +86,9 @@ def run(parameters: Parameters, device: str) -> Metrics:
             "device": device,
             "random_state": seed,
         }
-    regressor = PolynomialAttentionRegressor(target.degree, solver=parameters["solver"], **options)
+    regressor = PolynomialAttentionRegressor(
+        target.degree, solver=parameters["solver"], relevance=0.0, **options
+    )
     regressor.fit(samples[0].x, np.column_stack([sample.y for sample in samples]))
     values = regressor.predict(samples[0].test_x)
     return {"test": [mean_square(v, samples[0].test_clean) for v in values.T]}

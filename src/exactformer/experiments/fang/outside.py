@@ -109,7 +109,9 @@ def run(parameters: Parameters, device: str) -> Metrics:
         }
     found: dict[str, list[float]] = {"degree": [], "test": [], "terms": []}
     for degree in parameters["degrees"]:
-        regressor = PolynomialAttentionRegressor(degree, solver=parameters["solver"], **options)
+        regressor = PolynomialAttentionRegressor(
+            degree, solver=parameters["solver"], relevance=0.0, **options
+        )
         regressor.fit(data.x, data.y)
         found["degree"].append(regressor.degree_)
         found["test"].append(mean_square(regressor.predict(data.test_x), data.test_clean))

@@ -92,16 +92,19 @@ class Equations:
 
     def latex(self) -> str:
         """Return the equations as LaTeX, aligned at their equals signs."""
+        symbols = [formula.latex_name(name) for name in self.variables]
         lines = [
-            rf"\dot{{{formula.latex_name(name)}}} &= "
-            + formula.latex(terms, self._digits(terms, errors), self.variables)
-            for name, (terms, errors) in zip(self.variables, self._each(), strict=True)
+            rf"\dot{{{symbol}}} &= " + formula.latex(terms, self._digits(terms, errors), symbols)
+            for symbol, (terms, errors) in zip(symbols, self._each(), strict=True)
         ]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
     def to_sympy(self) -> list[sympy.Expr]:
         """Return the right sides with exact rational coefficients."""
-        return [formula.to_sympy(terms, self.variables) for terms, _ in self._each()]
+        import sympy
+
+        symbols = [sympy.Symbol(name) for name in self.variables]
+        return [formula.to_sympy(terms, symbols) for terms, _ in self._each()]
 
     def slopes(self, X: Any) -> Array:
         """Return f at states (..., d), given in the order of ``names``."""

@@ -28,6 +28,8 @@ _NARROWEST = {"weak": 5, "smoothing": 3}
 _ROWS_PER_TERM = 2
 _MOST_TERMS = 500
 _MISFIT, _EXPLAINED, _NOISY = 2.0, 0.99, 0.15
+# A deviation below this share of the largest value is rounding.
+_STILL = 1e-12
 
 
 class MisfitWarning(UserWarning):
@@ -86,7 +88,10 @@ def fit_dynamics(
     states = given.states
     box = np.column_stack([states.min(axis=0), states.max(axis=0)])
     found = Equations(given.names, terms, solutions, noise, box, method)
-    _warn(found, degree, noise / np.maximum(states.std(axis=0), 1e-300))
+    deviation = states.std(axis=0)
+    # A state that stands still has a deviation of rounding at most, and no law to get wrong.
+    moving = deviation > _STILL * np.abs(states).max(axis=0)
+    _warn(found, degree, np.divide(noise, deviation, out=np.zeros_like(noise), where=moving))
     return found
 
 

@@ -68,22 +68,20 @@ def text(
 
 
 def latex(
-    terms: Mapping[Exponents, Fraction], digits: Mapping[Exponents, int], names: Sequence[str]
+    terms: Mapping[Exponents, Fraction], digits: Mapping[Exponents, int], symbols: Sequence[str]
 ) -> str:
-    """Return LaTeX; ``x12`` becomes ``x_{12}``, longer names upright."""
+    """Return LaTeX, with symbols that are LaTeX already."""
     numbers = [
         re.sub(r"e(-?\d+)", r" \\cdot 10^{\1}", _decimal(c, digits[alpha]))
         for alpha, c in terms.items()
     ]
-    symbols = [latex_name(n) for n in names]
     return _joined(terms, numbers, symbols, "{}^{{{}}}")
 
 
-def to_sympy(terms: Mapping[Exponents, Fraction], names: Sequence[str]) -> sympy.Expr:
+def to_sympy(terms: Mapping[Exponents, Fraction], symbols: Sequence[sympy.Expr]) -> sympy.Expr:
     """Return a SymPy expression with the exact rational coefficients."""
     import sympy
 
-    symbols = [sympy.Symbol(n) for n in names]
     return sympy.Add(
         *(
             sympy.Mul(

@@ -6,6 +6,7 @@ All are written from the table of terms, so they say what the table says.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from html import escape
 from math import floor, isfinite, log10
@@ -31,17 +32,18 @@ def text(table: pd.DataFrame) -> str:
     return _joined(parts)
 
 
-def latex(table: pd.DataFrame) -> str:
-    r"""Return LaTeX such as ``(2.003 \pm 0.011)\, x^{2}``."""
+def latex(table: pd.DataFrame, symbols: Mapping[str, str] | None = None) -> str:
+    r"""Return LaTeX such as ``(2.003 \pm 0.011)\, x^{2}``; ``symbols`` has names as LaTeX."""
+    known = symbols or {}
     parts = []
     for row in _rows(table):
         number, margin = (_power_of_ten(n) for n in _rounded(row["coefficient"], _margin(row)))
         factor = rf"({number} \pm {margin})" if margin else number
-        symbols = " ".join(
-            latex_name(name) + (f"^{{{power}}}" if power != "1" else "")
+        factors = " ".join(
+            known.get(name, latex_name(name)) + (f"^{{{power}}}" if power != "1" else "")
             for name, power in _factors(row["term"])
         )
-        parts.append((row["coefficient"] < 0, rf"{factor}\, {symbols}" if symbols else factor))
+        parts.append((row["coefficient"] < 0, rf"{factor}\, {factors}" if factors else factor))
     return _joined(parts)
 
 
@@ -71,17 +73,21 @@ def mathml(table: pd.DataFrame, target: str) -> str:
     return " ".join(f"<math><mrow>{piece}</mrow></math>" for piece in pieces)
 
 
-def to_sympy(table: pd.DataFrame) -> sympy.Expr:
+def to_sympy(table: pd.DataFrame, symbols: Mapping[str, sympy.Expr] | None = None) -> sympy.Expr:
     """Return an expression whose coefficients are intervals (``sympy.AccumBounds``)."""
     import sympy
 
+    known = symbols or {}
     parts = []
     for row in _rows(table):
         low, high = row["lower"], row["upper"]
-        known = isfinite(low) and isfinite(high) and low < high
-        coefficient = sympy.AccumBounds(low, high) if known else sympy.Float(row["coefficient"])
-        symbols = (sympy.Symbol(name) ** int(power) for name, power in _factors(row["term"]))
-        parts.append(sympy.Mul(coefficient, *symbols))
+        sure = isfinite(low) and isfinite(high) and low < high
+        coefficient = sympy.AccumBounds(low, high) if sure else sympy.Float(row["coefficient"])
+        factors = (
+            known.get(name, sympy.Symbol(name)) ** int(power)
+            for name, power in _factors(row["term"])
+        )
+        parts.append(sympy.Mul(coefficient, *factors))
     return sympy.Add(*parts)
 
 

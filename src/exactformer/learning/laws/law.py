@@ -108,11 +108,17 @@ class SparseLaw(Law):
 
     def values(self, X: Array) -> Array:
         """Return the values (N,) at rows of all columns."""
+        return self._at(X, self.data_range.used)
+
+    def inner_values(self, X: Array) -> Array:
+        """Return the values (N,) at rows of the used columns."""
+        return self._at(X, slice(None))
+
+    def _at(self, X: Array, columns: NDArray[np.int64] | slice) -> Array:
         out = np.empty(len(X))
         for start in range(0, len(X), _ROWS):
             rows = slice(start, start + _ROWS)
-            phi = products(self.basis, self.columns, X[rows][:, self.data_range.used])
-            out[rows] = phi @ self.coordinates
+            out[rows] = products(self.basis, self.columns, X[rows][:, columns]) @ self.coordinates
         return out
 
     def powers(self) -> dict[Exponents, Fraction]:
@@ -197,6 +203,14 @@ class RidgeLaw(Law):
     def errors(self) -> dict[Exponents, float]:
         """Return NaN for each term: training gives no standard errors."""
         return dict.fromkeys(self.powers(), float("nan"))
+
+
+def plain_powers(law: Law, columns: int) -> dict[Exponents, Fraction] | None:
+    """Return the powers of the first columns; None if the law has a term with one of the others."""
+    terms = law.powers()
+    if any(any(alpha[columns:]) for alpha in terms):
+        return None
+    return {alpha[:columns]: c for alpha, c in terms.items()}
 
 
 def _standard_errors(found: Coefficients, terms: Terms) -> Array:

@@ -59,8 +59,8 @@ def _law(law: PolynomialAttentionRegressor, table: Table, place: int) -> dict[st
     from markupsafe import Markup
 
     target = str(table.targets.columns[place])
-    own = law.coef_table_
-    if len(table.targets.columns) > 1:
+    own, single = law.coef_table_, len(table.targets.columns) == 1
+    if not single:
         own = own[own["output"].isin([target, place])]
     shown = own.sort_values("p_value", kind="stable").head(_MOST_TERMS).sort_index()
     r2, noise = (float(np.atleast_1d(v)[place]) for v in (law.r2_, law.noise_))
@@ -71,8 +71,8 @@ def _law(law: PolynomialAttentionRegressor, table: Table, place: int) -> dict[st
         "terms": [_term(row) for row in shown.to_dict("records")],
         "hidden": len(own) - len(shown),
         "text": f"{target} = {intervals.text(own)}",
-        "latex": intervals.latex(own),
-        "sympy": str(intervals.to_sympy(own)),
+        "latex": law.with_intervals("latex") if single else law.with_intervals("latex")[place],
+        "sympy": str(law.with_intervals("sympy") if single else law.with_intervals("sympy")[place]),
         "pictures": _pictures(law, table, place, target),
     }
 

@@ -30,7 +30,9 @@ class Sample:
     """Rows that count: ``X`` (N, d), ``Y`` (N, outputs), ``weight`` (N,), all weights positive.
 
     A weight is a number of repetitions: a row of weight 2 is that row twice, and the sample size of
-    every test is the sum of the weights. ``unused`` has the reason for each column left out.
+    every test is the sum of the weights. ``unused`` has the reason for each column left out. Columns
+    that are functions of others obey identities: ``apart`` has pairs that no term holds together (x
+    and 1/x), ``highest`` the largest power of each (the square of a root is no news).
     """
 
     X: Array
@@ -38,6 +40,8 @@ class Sample:
     weight: Array
     used: NDArray[np.int64]
     unused: dict[int, str]
+    apart: tuple[tuple[int, int], ...] = ()
+    highest: NDArray[np.int64] | None = None
 
     @property
     def size(self) -> float:
@@ -140,3 +144,12 @@ def _relation(slopes: Array, offset: float, share: Array, names: list[str]) -> s
         return f"equal to a sum of {len(parts)} others"
     shown = [] if abs(offset) <= 1e-9 * size else [f"{offset:.6g}"]
     return "equal to " + " + ".join(parts + shown).replace("+ -", "- ")
+
+
+def weighted_median(values: Array, weight: Array) -> float:
+    """Return the median, each value repeated as often as its weight says."""
+    order = np.argsort(values)
+    sums = np.cumsum(weight[order])
+    lower, upper = (np.searchsorted(sums, sums[-1] / 2, side=side) for side in ("left", "right"))
+    last = len(values) - 1
+    return float(values[order[min(lower, last)]] + values[order[min(upper, last)]]) / 2

@@ -47,8 +47,6 @@ class PolynomialCertificate(Certificate):
     """The bound of a model that evaluates the proven polynomial's terms, in its own format."""
     choice: str = field(default="", compare=False)
     """How directions, construction and evaluation were chosen, and what was rejected; no claim."""
-    checks: tuple[Claim, ...] = field(default=(), compare=False)
-    """What other programs, such as Coq, have checked."""
 
     @property
     def zero_error(self) -> bool:

@@ -131,6 +131,9 @@ def _sample(domain: Domain, d: int, form: FusedForm | None) -> list[list[float]]
     rng = np.random.default_rng(0)
     order = np.inf if isinstance(domain, Box) else 2
     points = rng.normal(size=(_SAMPLES, d))
+    points[1::2] = np.sign(
+        points[1::2]
+    )  # corners of a box: there products of variables are largest
     points *= _INSIDE / np.linalg.norm(points, ord=order, axis=1, keepdims=True)
     if form is None:
         return points[:_EXACT].tolist()  # type: ignore[no-any-return]

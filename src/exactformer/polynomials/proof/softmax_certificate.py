@@ -53,13 +53,14 @@ class SoftmaxCertificate(PolynomialCertificate):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """Attention and identity."""
+        """Attention and identity, and the checks of other programs."""
         return (
             Claim(
                 "attention",
                 "every token attends to itself and one constant token, others are masked",
             ),
             Claim("identity", f"{self._agreement()} exactly once softmax is linear"),
+            *self.checks,
         )
 
     def describe(self, name: str) -> str:

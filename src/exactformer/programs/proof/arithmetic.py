@@ -139,6 +139,30 @@ def times(a: Array, b: Array) -> tuple[Array, Array]:
     if not a.size or not b.size:
         return found, np.zeros(found.shape)
     lowest = int(lowest_bits(a).min()) + int(lowest_bits(b).min())
-    if lowest > -1000 and float(sizes.max()) <= 2.0 ** min(lowest + 53, 1000):
+    if lowest > -1000 and float(sizes.max()) < 2.0 ** min(lowest + 53, 1000):
         return found, np.zeros(found.shape)
     return found, up(sizes * (a.shape[-1] + 2) * _UNIT) + 1e-300
+
+
+def plus(a: Array | float, b: Array | float) -> tuple[Array, Array]:
+    """Return a sum, and how far it is from the true one, exactly: 0 where nothing is rounded.
+
+    >>> [part.tolist() for part in plus(2.0**53, 1.0)]
+    [9007199254740992.0, 1.0]
+    """
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    found = a + b
+    second = found - a
+    return found, np.abs((a - (found - second)) + (b - second))
+
+
+def sum_below(a: Array | float, b: Array | float) -> Array:
+    """Return a sum that is not above the true one."""
+    found, lost = plus(a, b)
+    return np.where(lost > 0, np.nextafter(found, -np.inf), found)
+
+
+def sum_above(a: Array | float, b: Array | float) -> Array:
+    """Return a sum that is not below the true one."""
+    found, lost = plus(a, b)
+    return np.where(lost > 0, np.nextafter(found, np.inf), found)

@@ -19,7 +19,7 @@ from exactformer.core.layers import Rule
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.program import AggregateNode, WidthNode
-from exactformer.programs.proof.arithmetic import Array, times, up
+from exactformer.programs.proof.arithmetic import Array, sum_below, times, up
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.scores import HeadScores, Scores
 from exactformer.programs.proof.state import Reading, State
@@ -175,7 +175,7 @@ class _Written:
                 )
             return np.zeros(len(widths))
         leak = (self.tokens - widths) / (widths + 1)
-        leak = leak * self._leak(scores.gap - scores.spread - spread)
+        leak = leak * self._leak(_total(scores.gap, -scores.spread, -spread))
         return up(np.expm1(min(2 * spread, 700.0)) * (1 + leak) + leak)
 
     def _leak(self, room: float) -> float:
@@ -221,16 +221,7 @@ class _Written:
         code, nearness = self._code(number, node.values, uniform)
         roots = [part.root for part in reading.parts]
         cases = cases_of(self.state, roots, node.values, None)
-        value = np.zeros((len(cases), len(lost)))
-        away = np.zeros(value.shape)
-        for part in reading.parts:
-            at = (
-                cases.columns[part.root]
-                if part.root is not None
-                else np.zeros(len(cases), np.int64)
-            )
-            value, away = value + part.centre[at], away + part.radius[at]
-        away = away + np.abs(value) * 2.0**-50 * (away > 0)
+        value, away = reading.at(cases.columns, len(cases))
         wanted, known = code(self.analysis.universe(node.values), cases.target)
         error = np.where(known[:, None], np.abs(value - wanted) + away, 0.0)
         error = error.max(0, initial=0.0) + lost
@@ -289,7 +280,7 @@ class _Written:
         wanted, known = code([self.analysis.value(node.default)], np.zeros(1, np.int64))
         if not known.all():
             raise self._refusal("its default has no code")
-        room = scores.gap + scores.lowest - scores.spread
+        room = _total(scores.gap, scores.lowest, -scores.spread)
         if not room > 0:
             raise self._refusal("where nothing is selected, other positions outweigh the default")
         away = np.abs(reading.beginning.centre[0] - wanted[0]) + reading.beginning.radius[0]
@@ -301,8 +292,9 @@ class _Written:
     def _selecting(self, scores: Scores, uniform: bool) -> float:
         """Return how far weights can be from uniform ones on the selected positions."""
         beginning = self.state.blueprint.beginning
-        below = -scores.highest - scores.spread if beginning else np.inf
-        if not (scores.gap - 2 * scores.spread > 0 and below > 0):
+        below = _total(-scores.highest, -scores.spread) if beginning else np.inf
+        room = _total(scores.gap, -2 * scores.spread)
+        if not (room > 0 and below > 0):
             raise self._refusal("its head does not score selected positions above all others")
         if self.hard:
             if scores.spread > 0 and not uniform:
@@ -311,7 +303,7 @@ class _Written:
                     "drop some"
                 )
             return 0.0
-        mass = (self.tokens - 1) * self._leak(scores.gap - 2 * scores.spread) + self._leak(below)
+        mass = (self.tokens - 1) * self._leak(room) + self._leak(below)
         return float(up(mass + (0.0 if uniform else np.tanh(scores.spread / 2))))
 
     def _compared(
@@ -322,3 +314,11 @@ class _Written:
         if kept is not None:
             found, radius = np.vstack([found, kept[0]]), np.vstack([radius, kept[1]])
         return centre, up(np.abs(centre - found) + radius + error)
+
+
+def _total(*numbers: float) -> float:
+    """Return a sum, not above the true one."""
+    total = 0.0
+    for number in numbers:
+        total = float(sum_below(total, number))
+    return total

@@ -14,9 +14,15 @@ from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.files import program_digest
 from exactformer.programs.program import Program
 from exactformer.programs.proof.induction import Outcome, prove_program
+from exactformer.programs.values import Value
 
 EXECUTORS = ("literal",)
 NORM = "sup |output − ideal output|, every input, position and direction"
+
+
+TABLES = "the program in its own tables"
+"""What a model is proven against unless a program is given."""
+_SHOWN = 12
 
 
 class Proof:
@@ -43,6 +49,8 @@ class ProgramCertificate(Certificate):
     """For every input, the decoded output of the model is the program's."""
 
     proof: Proof = field(repr=False, compare=False)
+    target: str = field(default=TABLES, compare=False)
+    """What the program is: the tables of the model, or what the caller gave, which they equal."""
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -53,12 +61,14 @@ class ProgramCertificate(Certificate):
         return (
             Claim(
                 "program",
-                f"for every input of 1 to {program.max_length} tokens of {len(program.tokens)}, the "
-                f"decoded output is the program's, one of {values} values at every position",
+                f"for every input of 1 to {program.max_length} tokens of {_listed(program.tokens)}, "
+                f"every position seeing {'itself and earlier ones' if program.causal else 'all'}, the "
+                f"decoded output is that of {self.target}, one of {values} values everywhere",
             ),
             Claim(
                 "selection",
-                "hard maxima select exactly the selected positions"
+                f"hard maxima select exactly the selected positions; outputs are within "
+                f"{exact.error:.3g} of the ideal ones in exact arithmetic"
                 if self.zero_error
                 else f"softmax leaves outputs within {exact.error:.3g} of the ideal ones",
             ),
@@ -67,6 +77,7 @@ class ProgramCertificate(Certificate):
                 f"in {self.dtype} outputs are within {rounded.error:.3g} of the ideal ones, and right "
                 f"as long as they are within {rounded.limit:.3g}",
             ),
+            *self.checks,
         )
 
     @property
@@ -103,8 +114,9 @@ class ProgramCertificate(Certificate):
         """Return plain data."""
         program, rounded = self.proof.program, self.proof.outcome(self.dtype)
         return {
+            "target": self.target,
             "tokens": program.max_length,
-            "vocabulary": len(program.vocabulary),
+            "vocabulary": list(map(str, program.tokens)),
             "values": len(self.proof.analysis.universe(program.output)),
             "causal": program.causal,
             "zero_error": self.zero_error,
@@ -122,17 +134,26 @@ class ProgramCertificate(Certificate):
     def __str__(self) -> str:
         program = self.proof.program
         lines = [
-            f"Certificate of {program.names[program.output]} on up to {program.max_length} tokens",
+            f"Certificate of a program called {program.names[program.output]}",
             *(f"  {claim.name:<10}  {claim}" for claim in self.claims),
             *(f"  {line}" for line in str(self.bound()).splitlines()),
         ]
         return "\n".join(lines)
 
 
+def _listed(tokens: tuple[Value, ...]) -> str:
+    """Return a vocabulary in words."""
+    shown = ", ".join(map(repr, tokens[:_SHOWN]))
+    return shown if len(tokens) <= _SHOWN else f"{shown} and {len(tokens) - _SHOWN} more"
+
+
 def certify_program(
-    blueprint: ProgramBlueprint, program: Program, dtype: object = "float64"
+    blueprint: ProgramBlueprint,
+    program: Program,
+    dtype: object = "float64",
+    target: str = TABLES,
 ) -> ProgramCertificate:
-    """Prove a blueprint against a program, from weights and tables alone.
+    """Prove a blueprint against a program, from weights and tables alone; ``target`` says whose.
 
     Raises:
         CertificationError: with the expression at which the proof fails.
@@ -141,4 +162,6 @@ def certify_program(
     proof.outcome()
     proof.outcome(dtype)
     digest = program_digest(blueprint, program)
-    return ProgramCertificate(proof=proof, blueprint_digest=digest, dtype=float_format(dtype).name)
+    return ProgramCertificate(
+        proof=proof, blueprint_digest=digest, dtype=float_format(dtype).name, target=target
+    )

@@ -147,15 +147,15 @@ class _Register:
                 weights, changes = w2 * [first, second], e2 * [first, second]
                 slope, slope_error = _slopes(weights, changes, both, errors)
                 result = np.where(here, _distance(slope, slope_error, x, radius, centre), result)
-        parts = np.where(on, rounding.reshape(shape), 0.0)
-        parts += np.where(doubtful, np.maximum(before, 0).reshape(shape) + away.reshape(shape), 0.0)
+        most = (np.maximum(before, 0) + away).reshape(shape)
+        parts = np.where(on, rounding.reshape(shape), np.where(doubtful, most, 0.0))
         size = np.abs(centre) + result
         result = result + (np.abs(w2) * parts).sum(2)
         if arithmetic.format is not None:
             arithmetic.check_range(
                 (np.abs(w2) * up(total).reshape(shape)).sum(2), self.state.name(self.number)
             )
-            height = (np.abs(w2) * np.where(on, (np.abs(before) + away).reshape(shape), 0.0)).sum(2)
+            height = (np.abs(w2) * np.where(on | doubtful, most, 0.0)).sum(2)
             own_bits = np.where(exact, bits, UNKNOWN).reshape(shape) + lowest_bits(w2)
             own_bits = np.where(on, own_bits, NEVER).min(2)
             power = (_are_powers(w2) | (w2 == 0)).all(1)
@@ -217,11 +217,11 @@ class _Register:
         on, off = before - away >= 0, before + away <= 0
         doubtful = ~on & ~off
         result, value = _affine(on, x, radius, sizes, w1, b1, w2, e1, eb, e2, centre)
-        result += (np.abs(w2) * np.where(on, rounding, 0.0)).sum(1)
-        result += (np.abs(w2) * np.where(doubtful, np.maximum(before, 0) + away, 0.0)).sum(1)
+        most = np.maximum(before, 0) + away
+        result += (np.abs(w2) * np.where(on, rounding, np.where(doubtful, most, 0.0))).sum(1)
         if arithmetic.format is not None:
             arithmetic.check_range(up(total) @ np.abs(w2), self.state.name(self.number))
-            height = (np.abs(w2) * np.where(on, np.abs(before) + away, 0.0)).sum(1)
+            height = (np.abs(w2) * np.where(on | doubtful, most, 0.0)).sum(1)
             own = np.where(on, np.where(exact, bits, UNKNOWN) + lowest_bits(w2), NEVER)
             two = (on.sum(1) <= 2) & _are_powers(w2).all()
             bound = np.where(two, np.minimum(height, value), height)

@@ -170,13 +170,10 @@ def _prove_output(state: State, program: Program) -> tuple[float, float]:
     rows = len(reading.terms)
     if rows != (1 if program.numerical else len(universe)):
         raise CertificationError(f"the model reads out {rows} numbers, not {len(universe)}")
-    value, away = np.zeros((len(cases), rows)), np.zeros((len(cases), rows))
+    value, away = reading.at(cases.columns, len(cases))
     size = np.zeros(rows)
     for part in reading.parts:
-        at = cases.columns[part.root] if part.root is not None else np.zeros(len(cases), np.int64)
-        value, away = value + part.centre[at], away + part.radius[at]
         size = size + part.size.max(0)
-    away = away + np.abs(value) * 2.0**-50 * (away > 0)
     state.arithmetic.check_range(up(size), "an output")
     lowest = np.min([part.lowest for part in reading.parts], axis=0, initial=1 << 20)
     lost = (

@@ -15,7 +15,7 @@ import numpy as np
 
 from exactformer.errors import CertificationError, SizeError
 from exactformer.programs.blueprint import ProjectedHead
-from exactformer.programs.proof.arithmetic import Array, times, up
+from exactformer.programs.proof.arithmetic import Array, plus, sum_above, sum_below, times, up
 from exactformer.programs.proof.state import Read, Reading, Root, State
 from exactformer.programs.selectors import Literal
 from exactformer.programs.sets import Flags
@@ -69,28 +69,29 @@ class HeadScores:
                     top, away, room = table[:, 0], float(error.max()), np.inf
                 else:
                     top, away, room = self._levels(table, error, accepts, never)
-                spread, gap = spread + away, min(gap, room)
+                spread, gap = float(sum_above(spread, away)), min(gap, room)
                 known, loss = beginning.get(over, (np.zeros(len(top)), np.zeros(len(top))))
-                beginning[over] = (
-                    known - top,
-                    loss + 2.0**-50 * (np.abs(top) + np.abs(known)) * (error.max(1) > 0),
-                )
+                known, rest = plus(known, -top)
+                beginning[over] = known, up(loss + rest)
         if keys.beginning is not None and queries.beginning is not None:
             for part in queries.parts:
                 found, error = self._table(part, keys.beginning, part.root, None)
                 over = () if part.root is None else (part.root,)
                 known, loss = beginning.get(over, (np.zeros(len(found)), np.zeros(len(found))))
-                beginning[over] = known + found[:, 0], loss + error[:, 0]
-            own = self._prefers_itself(queries.beginning, keys) - 2 * rounding
+                known, rest = plus(known, found[:, 0])
+                beginning[over] = known, up(loss + rest + error[:, 0])
+            own = float(sum_below(self._prefers_itself(queries.beginning, keys), -2 * rounding))
         low = high = 0.0
         for over, (centre, radius) in beginning.items():
             if len(over) == 1 and over[0] in refused:
                 centre, room = self._refusing(centre, radius, refused[over[0]])
                 gap = min(gap, room)
-            low, high = low + float((centre - radius).min()), high + float((centre + radius).max())
+            low = float(sum_below(low, sum_below(centre, -radius).min()))
+            high = float(sum_above(high, sum_above(centre, radius).max()))
         if any((query,) not in beginning for query in refused):
             raise self._refusal("its head does not score selected positions above all others")
-        return Scores(float(up(np.float64(spread))), gap, low - rounding, high + rounding, own)
+        low, high = float(sum_below(low, -rounding)), float(sum_above(high, rounding))
+        return Scores(spread, gap, low, high, own)
 
     def _refusing(self, centre: Array, away: Array, refused: Flags) -> tuple[Array, float]:
         """Return the beginning token's scores with those of queries that select nothing as for others.
@@ -99,7 +100,8 @@ class HeadScores:
         """
         others = ~refused
         usual = float(centre[others].max()) if others.any() else 0.0
-        room = float((centre - away - usual)[refused].min()) if refused.any() else np.inf
+        least = sum_below(sum_below(centre, -away), -usual)
+        room = float(least[refused].min()) if refused.any() else np.inf
         if not room > 0:
             raise self._refusal("a query that selects nothing scores some key too high")
         return np.where(refused, usual, centre), room
@@ -141,9 +143,10 @@ class HeadScores:
             if rows * joined[0].shape[1] > MOST_SCORES:
                 raise SizeError(f"{self.name}: a head compares {rows:,} queries")
             times_over, again = len(found[0]), (len(joined[0]), 1)
+            both, rest = plus(np.repeat(joined[0], times_over, axis=0), np.tile(found[0], again))
             joined = (
-                np.repeat(joined[0], times_over, axis=0) + np.tile(found[0], again),
-                np.repeat(joined[1], times_over, axis=0) + np.tile(found[1], again),
+                both,
+                up(rest + np.repeat(joined[1], times_over, axis=0) + np.tile(found[1], again)),
                 np.repeat(joined[2], times_over, axis=0) & np.tile(found[2], again),
             )
         yield tuple(root for root, _ in tables), *joined
@@ -186,20 +189,21 @@ class HeadScores:
         Queries that select nothing for another reason have the largest score of any key.
         """
         if never is not None and never.any():
+            levels = np.asarray(sum_above(table, error).max(1))
             if never.all():
-                return (table + error).max(1), 0.0, np.inf
+                return levels, 0.0, np.inf
             top, spread, least = self._levels(table[~never], error[~never], accepted[~never], None)
-            levels = np.asarray((table + error).max(1))
             levels[~never] = top
             return levels, spread, least
-        high = np.where(accepted, table + error, -np.inf).max(1)
-        low = np.where(accepted, table - error, np.inf).min(1)
-        other = np.where(accepted, -np.inf, table + error).max(1)
+        top = sum_above(table, error)
+        high = np.where(accepted, top, -np.inf).max(1)
+        low = np.where(accepted, sum_below(table, -error), np.inf).min(1)
+        other = np.where(accepted, -np.inf, top).max(1)
         some = accepted.any(1)
         middle = np.where(some, (np.where(some, high, 0) + np.where(some, low, 0)) / 2, 0)
-        away = np.where(some, np.maximum(high - middle, middle - low), 0.0)
-        away = np.where(away > 0, up(away), 0.0)
-        room = np.where(some, middle - other, np.inf)
+        away = np.maximum(sum_above(high, -middle), sum_above(middle, -low))
+        away = np.where(some, away, 0.0)
+        room = np.where(some, sum_below(middle, -other), np.inf)
         gap = float(room.min())
         if not some.any() or not gap > 0:
             raise self._refusal("its head does not score selected positions above all others")
@@ -207,7 +211,7 @@ class HeadScores:
             # Where a query accepts nothing, any level above all keys will do: that of other queries.
             level = np.maximum(middle[some].max(), other + (gap if np.isfinite(gap) else 0.0))
             middle = np.where(some, middle, level)
-            gap = min(gap, float((level - other)[~some].min()))
+            gap = min(gap, float(sum_below(level, -other)[~some].min()))
             if not gap > 0:
                 raise self._refusal("its head does not score selected positions above all others")
         return middle, float(away.max()), gap
@@ -220,8 +224,8 @@ class HeadScores:
         others = 0.0
         for key in keys.parts:
             scores, away = self._table(query, key, None, key.root)
-            others += float((scores + away).max())
-        return float(itself[0, 0] - error[0, 0]) - others
+            others = float(sum_above(others, sum_above(scores, away).max()))
+        return float(sum_below(sum_below(itself, -error)[0, 0], -others))
 
     def _score_rounding(self, queries: Reading, keys: Reading) -> float:
         """Return what rounding can change in a score.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,6 +20,7 @@ from exactformer.programs.proof.arithmetic import (
     Array,
     centres,
     lowest_bits,
+    plus,
     times,
     up,
 )
@@ -76,6 +77,16 @@ class Reading:
     def part(self, root: Root) -> Read | None:
         """Return what is read of a root, if anything."""
         return next((part for part in self.parts if part.root == root), None)
+
+    def at(self, places: Mapping[Root, Integers], cases: int) -> tuple[Array, Array]:
+        """Return what is read in every case, given the places of the roots' values, and radii."""
+        shape = (cases, len(self.terms))
+        centre, radius = np.zeros(shape), np.zeros(shape)
+        for part in self.parts:
+            rows = np.zeros(cases, np.int64) if part.root is None else places[part.root]
+            centre, rest = plus(centre, part.centre[rows])
+            radius = radius + part.radius[rows] + rest
+        return centre, up(radius)
 
 
 class State:
@@ -206,8 +217,8 @@ class State:
             used, wrong = weights[:, register.directions], errors[:, register.directions]
             found, loss = times(own, used.T)
             sizes = np.abs(used).T
-            centre = centre + found
-            radius = radius + loss + error @ sizes + (np.abs(own) + error) @ wrong.T
+            centre, rest = plus(centre, found)
+            radius = radius + loss + rest + error @ sizes + (np.abs(own) + error) @ wrong.T
             size = size + (np.abs(own) + error) @ sizes
             bits = np.where(error > 0, UNKNOWN, lowest_bits(own)).min(0)
             both = np.where(used != 0, lowest_bits(used) + bits[None, :], NEVER)

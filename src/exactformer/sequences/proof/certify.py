@@ -151,7 +151,7 @@ class SequenceCertificate(Certificate):
             claims += [Claim(name, text) for name, text in self.softness.lines().items()]
         if self.error is not None:
             claims.append(self._distance(self.error))
-        return tuple(claims)
+        return (*claims, *self.checks)
 
     def _distance(self, error: SequenceErrorBound) -> Claim:
         bound = self._bound(error)

@@ -1,4 +1,9 @@
-"""Attention whose queries and keys have a smaller head than its values."""
+"""Attention whose queries and keys have a smaller head than its values.
+
+Torch's fast kernels want one size for all three, and what falls back to the slow one is slower than the
+larger head was. So queries and keys are filled up with zeros where they meet, which changes no product:
+weights and cache stay small. A few queries, as in generation, are quicker without a copy of the cache.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import has_torch_function
 
 from exactformer.spectra.primitives import joined_masks
 
+_FEW = 8
+"""Queries up to which the slow kernel is the quicker one."""
 _IMPLEMENTATION = "exactformer_small_heads"
 """The name under which Hugging Face models find :func:`small_heads`."""
 
@@ -28,8 +36,20 @@ def small_heads(
     if value.shape[1] != heads:
         batch, _, tokens, _ = value.shape
         value = value.transpose(1, 2).reshape(batch, tokens, heads, -1).transpose(1, 2)
+    query, key = _as_wide_as(value, query, key)
     mixed, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
     return mixed, None
+
+
+def _as_wide_as(value: Tensor, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Fill queries and keys up with zeros to the size of values, where that is faster.
+
+    Not under a torch function mode: what watches attention is to see the head as it is.
+    """
+    missing = value.shape[-1] - query.shape[-1]
+    if missing <= 0 or query.shape[-2] <= _FEW or has_torch_function((query,)):
+        return query, key
+    return functional.pad(query, (0, missing)), functional.pad(key, (0, missing))
 
 
 def register(model: nn.Module) -> None:
@@ -47,6 +67,13 @@ def register(model: nn.Module) -> None:
         part.set_attn_implementation = _only_way  # type: ignore[assignment]
 
 
+def unregister(model: nn.Module) -> None:
+    """Take back :func:`register`."""
+    for part in model.modules():
+        if vars(part).pop("set_attn_implementation", None) is not None:
+            part.config._attn_implementation = "sdpa"  # type: ignore[union-attr]
+
+
 def _only_way(name: Any, *args: Any, **kwargs: Any) -> None:
     """Refuse another attention implementation: it would not know the values' pieces."""
     if name != _IMPLEMENTATION:
@@ -56,14 +83,20 @@ def _only_way(name: Any, *args: Any, **kwargs: Any) -> None:
 
 
 class SmallHeadAttention(nn.Module):
-    """``torch.nn.MultiheadAttention`` with queries and keys of ``head_dim`` and values as they were."""
+    """``torch.nn.MultiheadAttention``: queries and keys of ``head_dim``, values of ``value_dim``."""
 
     def __init__(
-        self, like: nn.MultiheadAttention, head_dim: int, scale: float, bias: bool = True
+        self,
+        like: nn.MultiheadAttention,
+        head_dim: int,
+        value_dim: int,
+        scale: float,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.embed_dim, self.num_heads = like.embed_dim, like.num_heads
-        self.head_dim, self.scale, self.dropout = head_dim, scale, like.dropout
+        self.head_dim, self.value_dim, self.scale = head_dim, value_dim, scale
+        self.dropout = like.dropout
         self.batch_first = like.batch_first
         self._qkv_same_embed_dim = False  # torch's encoder layer then takes no short cut past us
         self.in_proj_bias = None
@@ -71,15 +104,16 @@ class SmallHeadAttention(nn.Module):
         place: dict[str, Any] = {"device": some.device, "dtype": some.dtype, "bias": bias}
         self.q_proj = nn.Linear(like.embed_dim, like.num_heads * head_dim, **place)
         self.k_proj = nn.Linear(like.kdim, like.num_heads * head_dim, **place)
-        self.v_proj = nn.Linear(like.vdim, like.embed_dim, **place)
-        self.out_proj = nn.Linear(like.embed_dim, like.embed_dim, **place)
+        self.v_proj = nn.Linear(like.vdim, like.num_heads * value_dim, **place)
+        self.out_proj = nn.Linear(like.num_heads * value_dim, like.embed_dim, **place)
 
     @classmethod
     def narrowed(
-        cls, module: nn.MultiheadAttention, head_dim: int, scale: float
+        cls, module: nn.MultiheadAttention, head_dim: int, value_dim: int | None, scale: float
     ) -> SmallHeadAttention:
-        """Return a module with the first ``head_dim`` rows of each head's queries and keys."""
-        small = cls(module, head_dim, scale, module.in_proj_bias is not None)
+        """Return a module with the first rows of each head's queries and keys, and of its values."""
+        width = value_dim or module.head_dim
+        small = cls(module, head_dim, width, scale, module.in_proj_bias is not None)
         packed = module.in_proj_weight
         weights = (
             (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
@@ -88,19 +122,53 @@ class SmallHeadAttention(nn.Module):
         )
         layers = (small.q_proj, small.k_proj, small.v_proj)
         biases = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.chunk(3)
-        for layer, weight, bias, cut in zip(
-            layers, weights, biases, (True, True, False), strict=True
-        ):
-            layer.weight.data = small._first(weight, cut)
+        sizes = (head_dim, head_dim, width)
+        for layer, weight, bias, size in zip(layers, weights, biases, sizes, strict=True):
+            layer.weight.data = small._first(weight, size)
             if bias is not None:
-                layer.bias.data = small._first(bias, cut)
-        small.out_proj.load_state_dict(module.out_proj.state_dict())
+                layer.bias.data = small._first(bias, size)
+        small.out_proj.weight.data = small._first(module.out_proj.weight.mT, width).mT.contiguous()
+        if module.out_proj.bias is not None:
+            small.out_proj.bias.data = module.out_proj.bias.detach().clone()
         return small
 
-    def _first(self, rows: Tensor | None, cut: bool) -> Tensor:
+    def widened(self, head_dim: int) -> nn.MultiheadAttention:
+        """Return torch's own module with heads of ``head_dim``, zeros in the place of what is gone."""
+        some = self.out_proj.weight
+        module = nn.MultiheadAttention(
+            self.embed_dim,
+            self.num_heads,
+            dropout=self.dropout,
+            bias=self.q_proj.bias is not None,
+            kdim=self.k_proj.in_features,
+            vdim=self.v_proj.in_features,
+            batch_first=self.batch_first,
+            device=some.device,
+            dtype=some.dtype,
+        )
+        layers = (self.q_proj, self.k_proj, self.v_proj)
+        weights = [self._filled(layer.weight, head_dim) for layer in layers]
+        if module.in_proj_weight is not None:
+            module.in_proj_weight.data = torch.cat(weights)
+        else:
+            for letter, weight in zip("qkv", weights, strict=True):
+                getattr(module, f"{letter}_proj_weight").data = weight
+        if module.in_proj_bias is not None:
+            module.in_proj_bias.data = torch.cat([self._filled(x.bias, head_dim) for x in layers])
+            module.out_proj.bias.data = self.out_proj.bias.detach().clone()
+        module.out_proj.weight.data = self._filled(some.mT, head_dim).mT.contiguous()
+        return module
+
+    def _filled(self, rows: Tensor, size: int) -> Tensor:
+        by_head = rows.detach().reshape(self.num_heads, -1, *rows.shape[1:])
+        whole = by_head.new_zeros(self.num_heads, size, *rows.shape[1:])
+        whole[:, : by_head.shape[1]] = by_head
+        return whole.flatten(0, 1)
+
+    def _first(self, rows: Tensor | None, size: int) -> Tensor:
         assert rows is not None
         by_head = rows.detach().reshape(self.num_heads, -1, *rows.shape[1:])
-        return (by_head[:, : self.head_dim] if cut else by_head).flatten(0, 1).clone()
+        return by_head[:, :size].flatten(0, 1).clone()
 
     def forward(
         self,
@@ -137,6 +205,7 @@ class SmallHeadAttention(nn.Module):
             mixed = weights @ v
         else:
             weights = None
+            q, k = _as_wide_as(v, q, k)
             mixed = functional.scaled_dot_product_attention(
                 q, k, v, mask, dropout, scale=self.scale
             )

@@ -2,7 +2,7 @@
 
 Each layer is fitted on what it gets from the layers before it as they are by then, to the scores of the
 original model. So the error that is left is the one that the finished model makes: its prediction from
-moments is no estimate for that layer alone.
+moments is no estimate for that layer alone. Values follow the queries and keys of their layer.
 """
 
 from __future__ import annotations
@@ -20,10 +20,19 @@ from exactformer.spectra.shrinking.forms import Plan
 from exactformer.spectra.shrinking.layers import Layer, paired
 from exactformer.spectra.shrinking.moments import Moments, MomentSums
 from exactformer.spectra.shrinking.solution import Truncation, balanced, refined, truncation
+from exactformer.spectra.shrinking.values import (
+    FittedValues,
+    ValueMoments,
+    by_head,
+    output_weight,
+    project_values,
+    value_moments,
+    weight_moments,
+)
 
 Method = Literal["data", "weights"]
-Choice = Callable[[Layer, Truncation], Tensor]
-"""Says the dimension of every key head of a layer."""
+Choice = Callable[[Layer, Truncation, Truncation | None], tuple[Tensor, Tensor | None]]
+"""Says the dimension of every key head of a layer, and of every head of values that shrink."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,7 @@ class Fitted:
     """Predicted squared error of the scores, by key head."""
     total: Tensor
     """Squared scores, by key head; both over the pairs of tokens of all inputs."""
+    values: FittedValues | None = None
 
 
 def calibrate(
@@ -51,8 +61,7 @@ def calibrate(
     changed = deepcopy(original)
     fitted = []
     for done, layer in enumerate(layers, start=1):
-        moments = _moments(original, changed, layer, inputs)
-        fitted.append(_fit(original, changed, layer, moments, choose, method))
+        fitted.append(_fit(original, changed, layer, inputs, choose, method))
         tell(done)
     return changed, fitted
 
@@ -73,25 +82,77 @@ def _fit(
     original: nn.Module,
     changed: nn.Module,
     layer: Layer,
-    moments: Moments,
+    inputs: Sequence[Batch],
     choose: Choice,
     method: Method,
 ) -> Fitted:
+    moments = _moments(original, changed, layer, inputs)
     if method == "data":
         spectrum = truncation(moments.queries.sum(dim=0), moments.keys.sum(dim=0))
     else:
         spectrum = truncation(*_grams(original, layer))
-    dims = choose(layer, spectrum)
+    values = None if layer.value is None else _Values(original, changed, layer, inputs, method)
+    dims, value_dims = choose(layer, spectrum, None if values is None else values.spectrum)
     left, right = spectrum.keep(dims)
     if method == "data":
         left, right = refined(moments, left, right)
-    left, right = balanced(left, right)
-    kept = (torch.arange(left.shape[-1], device=dims.device) < dims[:, None])[:, None]
-    left, right = left * kept, right * kept
+    left, right = _strongest(left, right, dims)
     layer.project(changed, left, right)
     energy = spectrum.energy().gather(1, dims[:, None] - 1)[:, 0]
-    plan = Plan(layer, tuple(dims.tolist()))
-    return Fitted(plan, energy, moments.error(left, right), moments.total)
+    error = moments.error(left, right)
+    if values is None or value_dims is None:
+        return Fitted(Plan(layer, tuple(dims.tolist())), energy, error, moments.total)
+    kept = values.fit(value_dims)
+    return Fitted(Plan(layer, tuple(dims.tolist()), kept.dims), energy, error, moments.total, kept)
+
+
+class _Values:
+    """Smaller values of one layer: their spectrum first, their fit once queries and keys are done."""
+
+    def __init__(
+        self,
+        original: nn.Module,
+        changed: nn.Module,
+        layer: Layer,
+        inputs: Sequence[Batch],
+        method: Method,
+    ) -> None:
+        self._models, self._layer, self._inputs = (original, changed), layer, inputs
+        self._method, self._weight = method, output_weight(original, layer)
+        if method == "data":
+            self.spectrum = self._whitened(self._moments())
+        else:
+            self.spectrum = truncation(*weight_moments(original, layer, self._weight))
+
+    def fit(self, dims: Tensor) -> FittedValues:
+        """Write values of these dimensions, fitted to what the new scores mix."""
+        moments, layer = self._moments(), self._layer
+        left, right = self.spectrum.keep(dims)
+        if self._method == "data":
+            left, right = self._whitened(moments).keep(dims)
+            left, right = refined(by_head(layer, self._weight, self._seen(moments)), left, right)
+        left, right = _strongest(left, right, dims)
+        refit = self._method == "data"
+        return project_values(*self._models, layer, moments, left, right, dims.tolist(), refit)
+
+    def _moments(self) -> ValueMoments:
+        return value_moments(*self._models, self._layer, self._inputs)
+
+    def _seen(self, moments: ValueMoments) -> ValueMoments:
+        """Return the moments about the means where a bias of the output projection holds these."""
+        assert self._layer.output is not None
+        return moments if self._layer.output.bias is None else moments.centred()
+
+    def _whitened(self, moments: ValueMoments) -> Truncation:
+        heads = by_head(self._layer, self._weight, self._seen(moments))
+        return truncation(heads.queries.sum(dim=0), heads.keys.sum(dim=0))
+
+
+def _strongest(left: Tensor, right: Tensor, dims: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the factors balanced, without what lies beyond the dimension of each head."""
+    left, right = balanced(left, right)
+    kept = (torch.arange(left.shape[-1], device=dims.device) < dims[:, None])[:, None]
+    return left * kept, right * kept
 
 
 def _grams(model: nn.Module, layer: Layer) -> tuple[Tensor, Tensor]:

@@ -4,21 +4,23 @@ Shrinking writes the new projections over the old ones, with zeros from row r of
 is unchanged in shape, and any family can run it. Here the zeros are taken out. Two forms exist:
 
 ``small``
-    The module computes with a head of r for queries and keys, and keeps its values: fewer weights,
-    fewer operations in the scores, and a smaller key cache. Hugging Face models whose attention passes
-    through the library's interface take it (values, which the module then cuts into pieces of r, are
-    put together again by :func:`small_heads`), if r divides the width of the values; so does
-    ``torch.nn.MultiheadAttention``, replaced by :class:`SmallHeadAttention`.
+    The module computes with a head of r for queries and keys, and keeps its values or has values of r
+    too: fewer weights, fewer operations in the scores, and a smaller cache. Hugging Face models whose
+    attention passes through the library's interface take it (values of another width, which the module
+    then cuts into pieces of r, are put together again by :func:`small_heads`), if r divides the width
+    of the values; so does ``torch.nn.MultiheadAttention``, replaced by :class:`SmallHeadAttention`.
 ``padded``
     The projection is smaller and its output is filled up with zeros: fewer weights, scores as before.
     Works wherever queries and keys come from linear layers, with a dimension for each head.
+
+:func:`expanded` puts the zeros back: a model of the shapes it had, which computes the same.
 
 In both the scale of the original head stays: 1/√m of the m it had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,24 +29,34 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from exactformer.spectra.scores import Projection
-from exactformer.spectra.shrinking.attention import SmallHeadAttention, register
+from exactformer.spectra.shrinking.attention import SmallHeadAttention, register, unregister
 from exactformer.spectra.shrinking.layers import Layer
 
 Form = Literal["small", "padded"]
-_SIZES = ("attention_head_size", "head_dim")
+_SIZES = ("attention_head_size", "head_dim", "key_value_proj_dim")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of one layer: the new dimension of each key head."""
+    """What becomes of one layer: the new dimension of each key head, and of values that shrink."""
 
     layer: Layer
     dims: tuple[int, ...]
+    value_dims: tuple[int, ...] | None = None
 
     @property
     def uniform(self) -> bool:
-        """Whether all heads of the layer have one dimension."""
-        return len(set(self.dims)) == 1
+        """Whether all heads of the layer have one dimension, and values that shrink have it too."""
+        return len({*self.dims, *(self.value_dims or ())}) == 1
+
+    def by_module(self) -> list[list[tuple[Projection, tuple[int, ...]]]]:
+        """Return the projections whose rows become fewer, with their dimensions, module by module."""
+        layer = self.layer
+        parts = [(layer.query, self.dims), (layer.key, self.dims)]
+        if layer.value is not None and self.value_dims is not None:
+            parts.append((layer.value, self.value_dims))
+        modules = dict.fromkeys(projection.module for projection, _ in parts)
+        return [[part for part in parts if part[0].module == module] for module in modules]
 
 
 class PaddedProjection(nn.Module):
@@ -89,7 +101,7 @@ def possible_dims(model: nn.Module, layer: Layer) -> list[int]:
     """Return the dimensions from 1 to m that the small form can have, or all if there is none."""
     every = list(range(1, layer.head_dim + 1))
     packed = isinstance(model.get_submodule(layer.name), nn.MultiheadAttention)
-    if packed or possible_form(model, layer) == "padded":
+    if packed or layer.value is not None or possible_form(model, layer) == "padded":
         return every
     return [r for r in every if (layer.kv_heads * layer.head_dim) % r == 0]
 
@@ -99,7 +111,8 @@ def compact(model: nn.Module, plans: Sequence[Plan], form: Form) -> nn.Module:
     for plan in plans:
         module = model.get_submodule(plan.layer.name)
         if isinstance(module, nn.MultiheadAttention):
-            small = SmallHeadAttention.narrowed(module, max(plan.dims), plan.layer.scale)
+            width = None if plan.value_dims is None else max(plan.value_dims)
+            small = SmallHeadAttention.narrowed(module, max(plan.dims), width, plan.layer.scale)
             if not plan.layer.name:
                 return _in_the_manner_of(module, small)
             _replace(model, plan.layer.name, small)
@@ -112,41 +125,122 @@ def compact(model: nn.Module, plans: Sequence[Plan], form: Form) -> nn.Module:
     return model
 
 
+def expanded(model: nn.Module, plans: Sequence[Plan], form: Form) -> nn.Module:
+    """Undo :func:`compact` in place: zeros where rows and columns are gone, every shape as it was."""
+    for plan in plans:
+        layer = plan.layer
+        module: Any = model.get_submodule(layer.name)
+        if isinstance(module, SmallHeadAttention):
+            _replace(model, layer.name, module.widened(layer.head_dim))
+            continue
+        for parts in plan.by_module():
+            _replace(model, parts[0][0].module, _widened(model, parts))
+        if form == "small":
+            if layer.query.module == layer.key.module:
+                module.split_size = layer.heads * layer.head_dim
+            setattr(module, _size_name(module, plan.dims[0]) or "", layer.head_dim)
+            if layer.output is not None:
+                _replace(model, layer.output.module, _widened_columns(model, plan))
+    unregister(model)
+    return model
+
+
 def _narrow(model: nn.Module, module: Any, plan: Plan) -> None:
     layer, r = plan.layer, plan.dims[0]
-    for projections in _by_module(layer):
-        linear: Any = model.get_submodule(projections[0].module)
-        kept = _kept(projections, (r,) * layer.kv_heads, _width(linear, projections[0]))
-        _replace(model, projections[0].module, _narrowed(linear, kept, projections[0].transposed))
+    for parts in plan.by_module():
+        one = parts[0][0]
+        linear: Any = model.get_submodule(one.module)
+        kept = _kept(parts, _width(linear, one))
+        _replace(model, one.module, _narrowed(linear, kept, one.transposed))
+    width = r if plan.value_dims is not None else layer.head_dim
     if layer.query.module == layer.key.module:
-        module.split_size = [layer.heads * r, layer.kv_heads * r, layer.kv_heads * layer.head_dim]
+        module.split_size = [layer.heads * r, layer.kv_heads * r, layer.kv_heads * width]
+    if layer.output is not None:
+        taking: Any = model.get_submodule(layer.output.module)
+        columns = _taken(plan)
+        _replace(model, layer.output.module, _with_inputs(taking, columns, layer.output.transposed))
     setattr(module, _size_name(module, layer.head_dim) or "", r)
 
 
 def _pad(model: nn.Module, plan: Plan) -> None:
-    for projections in _by_module(plan.layer):
-        one = projections[0]
+    for parts in plan.by_module():
+        one = parts[0][0]
         linear: Any = model.get_submodule(one.module)
-        kept = _kept(projections, plan.dims, _width(linear, one))
+        kept = _kept(parts, _width(linear, one))
         weight = (linear.weight.mT if one.transposed else linear.weight).detach()[kept].contiguous()
         bias = None if linear.bias is None else linear.bias.detach()[kept]
         _replace(model, one.module, PaddedProjection(weight, bias, kept, _width(linear, one)))
 
 
-def _by_module(layer: Layer) -> list[list[Projection]]:
-    if layer.query.module == layer.key.module:
-        return [[layer.query, layer.key]]
-    return [[layer.query], [layer.key]]
+def removed(model: nn.Module, plans: Sequence[Plan]) -> Iterator[Tensor]:
+    """Yield what :func:`compact` takes out of a model of full shapes: all of it should be zero."""
+    for plan in plans:
+        for parts in plan.by_module():
+            one = parts[0][0]
+            linear: Any = model.get_submodule(one.module)
+            weight = linear.weight.mT if one.transposed else linear.weight
+            gone = torch.ones(len(weight), dtype=torch.bool)
+            gone[_kept(parts, len(weight))] = False
+            yield weight.detach()[gone]
+            if linear.bias is not None:
+                yield linear.bias.detach()[gone]
 
 
-def _kept(projections: list[Projection], dims: tuple[int, ...], width: int) -> Tensor:
+def _kept(parts: Sequence[tuple[Projection, tuple[int, ...]]], width: int) -> Tensor:
     """Return the outputs of a linear layer that are not always zero, ascending."""
     kept = torch.ones(width, dtype=torch.bool)
-    for projection in projections:
+    for projection, dims in parts:
         rows = projection.rows.cpu()
         own = torch.tensor(dims).repeat_interleave(len(rows) // len(dims))
         kept[rows[torch.arange(rows.shape[1]) >= own[:, None]]] = False
     return torch.nonzero(kept).flatten()
+
+
+def _taken(plan: Plan) -> Tensor:
+    """Return the inputs of the output projection that are not always zero, ascending."""
+    assert plan.layer.output is not None
+    assert plan.value_dims is not None
+    return _kept([(plan.layer.output, plan.value_dims)], plan.layer.output.rows.numel())
+
+
+def _widened(model: nn.Module, parts: Sequence[tuple[Projection, tuple[int, ...]]]) -> nn.Module:
+    """Return a linear layer with rows of zeros in the places of those that are gone."""
+    one = parts[0][0]
+    linear: Any = model.get_submodule(one.module)
+    gone = sum(
+        (len(p.rows) // len(dims)) * sum(p.rows.shape[1] - r for r in dims) for p, dims in parts
+    )
+    transposed = one.transposed and not isinstance(linear, PaddedProjection)
+    weight = linear.weight.detach().mT if transposed else linear.weight.detach()
+    kept = _kept(parts, len(weight) + gone)
+    rows = weight.new_zeros(len(weight) + gone, weight.shape[1])
+    rows[kept] = weight
+    new = _linear(one.transposed, rows, linear.bias is not None)
+    if linear.bias is not None:
+        new.bias.data = weight.new_zeros(len(rows)).index_copy(0, kept, linear.bias.detach())
+    return new
+
+
+def _widened_columns(model: nn.Module, plan: Plan) -> nn.Module:
+    """Return the output projection with columns of zeros in the places of those that are gone."""
+    output = plan.layer.output
+    assert output is not None
+    linear: Any = model.get_submodule(output.module)
+    weight = linear.weight.detach().mT if output.transposed else linear.weight.detach()
+    columns = weight.new_zeros(len(weight), output.rows.numel())
+    columns[:, _taken(plan)] = weight
+    new = _linear(output.transposed, columns, linear.bias is not None)
+    if linear.bias is not None:
+        new.bias.data = linear.bias.detach().clone()
+    return new
+
+
+def _with_inputs(linear: Any, kept: Tensor, transposed: bool) -> nn.Module:
+    weight = (linear.weight.mT if transposed else linear.weight).detach()[:, kept]
+    new = _linear(transposed, weight, linear.bias is not None)
+    if linear.bias is not None:
+        new.bias.data = linear.bias.detach().clone()
+    return new
 
 
 def _width(linear: Any, projection: Projection) -> int:
@@ -154,17 +248,27 @@ def _width(linear: Any, projection: Projection) -> int:
 
 
 def _narrowed(linear: Any, kept: Tensor, transposed: bool) -> nn.Module:
-    weight = linear.weight.detach()
-    inputs = weight.shape[0 if transposed else 1]
-    with torch.device(weight.device):
-        if transposed:
-            new = type(linear)(len(kept), inputs)
-        else:
-            new = nn.Linear(inputs, len(kept), bias=linear.bias is not None, dtype=weight.dtype)
-    new.weight.data = (weight[:, kept] if transposed else weight[kept]).clone()
+    weight = (linear.weight.mT if transposed else linear.weight).detach()[kept]
+    new = _linear(transposed, weight, linear.bias is not None)
     if linear.bias is not None:
         new.bias.data = linear.bias.detach()[kept].clone()
-    return new  # type: ignore[no-any-return]
+    return new
+
+
+def _linear(transposed: bool, weight: Tensor, bias: bool) -> nn.Linear:
+    """Return a linear layer of torch's, or of GPT-2's kind, with a weight given as (out, in)."""
+    out, inputs = weight.shape
+    with torch.device(weight.device):
+        if transposed:
+            from transformers.pytorch_utils import Conv1D
+
+            new: nn.Linear = Conv1D(out, inputs)  # type: ignore[assignment, no-untyped-call]
+        else:
+            new = nn.Linear(inputs, out, bias=bias, dtype=weight.dtype)
+    new.weight.data = (weight.mT if transposed else weight).clone(
+        memory_format=torch.contiguous_format
+    )
+    return new
 
 
 def _size_name(module: nn.Module, m: int) -> str | None:

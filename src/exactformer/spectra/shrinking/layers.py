@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +17,7 @@ from exactformer.spectra.extraction import Watch, watching
 from exactformer.spectra.omissions import LeftOut
 from exactformer.spectra.preparation import float_dtype
 from exactformer.spectra.primitives import Attention
+from exactformer.spectra.projections import is_linear
 from exactformer.spectra.scores import Projection, Scores
 from exactformer.spectra.verification import verify
 
@@ -36,16 +37,25 @@ class Layer:
     scale: float
     query: Projection
     key: Projection
+    value: Projection | None = None
+    """Of values, where they are to become smaller; its rows are (key heads, m_v)."""
+    output: Projection | None = None
+    """Of what attention mixes; its rows are the inputs (heads, m_v) that belong to each head."""
+
+    @property
+    def value_dim(self) -> int:
+        """The m_v of values that are to become smaller."""
+        return 0 if self.value is None else self.value.rows.shape[1]
 
     def matrices(self, model: nn.Module) -> tuple[Tensor, Tensor]:
         """Return [W b] of queries (heads, m, in + 1) and of keys, in float64."""
-        return _with_bias(self.query, model), _with_bias(self.key, model)
+        return with_bias(self.query, model), with_bias(self.key, model)
 
     def project(self, model: nn.Module, left: Tensor, right: Tensor) -> None:
         """Write Aᵀ W_Q and Bᵀ W_K in place; rows beyond the new dimension become zero."""
         share = self.heads // self.kv_heads
-        _write(self.query, model, left.repeat_interleave(share, dim=0))
-        _write(self.key, model, right)
+        write_rows(self.query, model, left.repeat_interleave(share, dim=0))
+        write_rows(self.key, model, right)
 
 
 def read_inputs(model: nn.Module, inputs: Any) -> list[Batch]:
@@ -54,12 +64,16 @@ def read_inputs(model: nn.Module, inputs: Any) -> list[Batch]:
     return [b.to(some.device).as_floats(float_dtype(model)) for b in batches(inputs)]
 
 
-def layers_of(model: nn.Module, batch: Batch) -> tuple[tuple[Layer, ...], tuple[LeftOut, ...]]:
+def layers_of(
+    model: nn.Module, batch: Batch, values: bool = False
+) -> tuple[tuple[Layer, ...], tuple[LeftOut, ...]]:
     """Return the layers in the order of execution, and what was left out.
 
-    A layer that cannot be made smaller is refused by name.
+    A layer that cannot be made smaller is refused by name; with ``values``, so is one whose values
+    cannot.
     """
     found: dict[str, Layer] = {}
+    takers = Takers(model)
 
     def look(scores: Scores, attention: Attention) -> None:
         name = scores.name.partition("#")[0]
@@ -68,10 +82,18 @@ def layers_of(model: nn.Module, batch: Batch) -> tuple[tuple[Layer, ...], tuple[
             found[name] = replace(known, calls=(*known.calls, scores.name))
         else:
             found[name] = _layer(name, scores)
+            found[name] = replace(found[name], value=scores.value_projection)
+            takers.expect(name, scores)
 
-    with watching(model) as watch:
+    with watching(model) as watch, takers.hooked():
         watch.run(batch, look)
     verify(model, batch)
+    for name, layer in found.items():
+        output = takers.found.get(name)
+        if values:
+            _refuse_values(model, layer, output)
+        found[name] = replace(layer, value=layer.value if values else None)
+        found[name] = replace(found[name], output=output if values else None)
     _refuse_shared(found.values())
     for layer in found.values():
         if not (layer.query.plain and layer.key.plain):
@@ -155,15 +177,74 @@ def _refuse_unless_linear(model: nn.Module, batch: Batch, layer: Layer) -> None:
         kind = type(was.module).__name__
         raise ExtractionError(
             f"module {layer.name!r} ({kind}): rotary positions or a norm act between its projections "
-            "and its scores, so that no smaller projection gives the same products; such heads are "
-            "analysed by ef.spectrum, but not shrunk"
+            "and its scores, so that no smaller projection gives the same products. ef.shrink_cache "
+            "makes the key-value cache of such a model smaller; ef.spectrum analyses its heads"
         )
+
+
+def _refuse_values(model: nn.Module, layer: Layer, output: Projection | None) -> None:
+    """Refuse a layer whose values do not go from one linear layer, mixed, into another."""
+    kind = type(model.get_submodule(layer.name)).__name__
+    if layer.value is None or not layer.value.plain or len(layer.value.rows) != layer.kv_heads:
+        raise ExtractionError(
+            f"module {layer.name!r} ({kind}): the linear layer that gives its values was not found, so "
+            "they cannot be made smaller; leave values=False"
+        )
+    if output is None or layer.heads * layer.value_dim != output.rows.numel():
+        raise ExtractionError(
+            f"module {layer.name!r} ({kind}): no linear layer takes what its attention mixes as it is, "
+            "so its values cannot be made smaller; leave values=False"
+        )
+
+
+class Takers:
+    """The linear layers whose input is what an attention module has mixed."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._linear = {m: name for name, m in model.named_modules() if is_linear(m)}
+        self._expected: dict[str, tuple[Tensor, Tensor]] = {}
+        self.found: dict[str, Projection] = {}
+
+    def expect(self, name: str, scores: Scores) -> None:
+        """Look out for the layer that takes what a module has mixed; torch's own module is known."""
+        width = 0 if scores.values is None else scores.values.shape[-1]
+        rows = torch.arange(scores.heads * width).reshape(scores.heads, width)
+        if isinstance(scores.module, nn.MultiheadAttention):
+            inner = f"{name}.out_proj".removeprefix(".")
+            self.found[name] = _taking(inner, scores.module.out_proj, rows)
+        elif scores.mixed is not None:
+            self._expected[name] = scores.mixed.transpose(1, 2).flatten(2).nan_to_num(), rows
+
+    @contextmanager
+    def hooked(self) -> Iterator[None]:
+        """Have all linear layers report their inputs."""
+        with ExitStack() as stack:
+            for module in self._linear:
+                stack.callback(module.register_forward_pre_hook(self._look).remove)
+            yield
+
+    def _look(self, module: nn.Module, args: Any) -> None:
+        if not args or not isinstance(args[0], Tensor):
+            return
+        for name, (mixed, rows) in list(self._expected.items()):
+            given = args[0]
+            if given.shape == mixed.shape and torch.equal(given.nan_to_num(), mixed):
+                self.found[name] = _taking(self._linear[module], module, rows)
+                del self._expected[name]
+
+
+def _taking(name: str, module: nn.Module, rows: Tensor) -> Projection:
+    bias = "bias" if getattr(module, "bias", None) is not None else None
+    return Projection(
+        name, "weight", bias, rows, transposed=not isinstance(module, nn.Linear), plain=True
+    )
 
 
 def _refuse_shared(layers: Any) -> None:
     owners: dict[str, str] = {}
     for layer in layers:
-        for module in {layer.query.module, layer.key.module}:
+        projections = (layer.query, layer.key, layer.value, layer.output)
+        for module in {p.module for p in projections if p is not None}:
             if module in owners:
                 raise ExtractionError(
                     f"modules {owners[module]!r} and {layer.name!r} share the projection {module!r}: "
@@ -172,7 +253,8 @@ def _refuse_shared(layers: Any) -> None:
             owners[module] = layer.name
 
 
-def _with_bias(projection: Projection, model: nn.Module) -> Tensor:
+def with_bias(projection: Projection, model: nn.Module) -> Tensor:
+    """Return [W b] (heads, m, in + 1), or W where there is no bias, in float64."""
     weight, bias = projection.matrix(model).double(), _bias(projection, model)
     if bias is None:
         return weight
@@ -188,7 +270,7 @@ def _bias(projection: Projection, model: nn.Module) -> tuple[Tensor, Tensor] | N
     return bias, (projection.rows + projection.bias_start).to(bias.device)
 
 
-def _write(projection: Projection, model: nn.Module, factor: Tensor) -> None:
+def write_rows(projection: Projection, model: nn.Module, factor: Tensor) -> None:
     """Replace W by Fᵀ W and b by Fᵀ b, with F (heads, m, r); the rows from r on become zero."""
     weight: Tensor = getattr(model.get_submodule(projection.module), projection.weight).data
     view = weight.mT if projection.transposed else weight

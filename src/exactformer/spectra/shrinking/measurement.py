@@ -13,7 +13,6 @@ from exactformer.errors import InputError
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.shrinking.layers import Layer, paired
-from exactformer.spectra.shrinking.moments import visible
 from exactformer.spectra.switches import fused
 
 _OUTPUTS = ("last_hidden_state", "logits", "prediction_logits")
@@ -87,7 +86,7 @@ def _first_tensor(result: Any) -> Tensor | None:
 def _compared(was: Scores, now: Scores) -> Tensor:
     """Return (4, heads): error, total, summed variation and number of queries."""
     sums = torch.zeros(4, was.heads, dtype=torch.float64, device=was.queries.device)
-    seen_by, added = visible(was), was.additive
+    seen_by, added = was.visible, was.additive
     if added is not None:
         shape = (*was.queries.shape[:3], was.keys.shape[2])
         added = added.expand(shape)

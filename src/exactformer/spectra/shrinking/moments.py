@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from exactformer.errors import InputError
-from exactformer.spectra.scores import HIDDEN, Scores
+from exactformer.spectra.scores import Scores
 
 _BLOCKS = 16
 """Blocks of queries in an input whose queries do not all see the same keys."""
@@ -69,7 +69,7 @@ class MomentSums:
 
     def add(self, original: Scores, changed: Scores) -> None:
         """Add the inputs of a batch, as the original model and the changed one attend to them."""
-        m, seen_by = original.head_dim, visible(original)
+        m, seen_by = original.head_dim, original.visible
         for index in range(len(original.queries)):
             if self.full:
                 return
@@ -94,17 +94,6 @@ class MomentSums:
         return Moments(
             torch.stack(self._queries), torch.stack(self._keys), self._cross, self._total
         )
-
-
-def visible(scores: Scores) -> Tensor:
-    """Return (B, τ_q, τ_k): which tokens of each input meet, as far as both are there."""
-    there = scores.query_tokens[:, :, None] & scores.key_tokens[:, None, :]
-    added = scores.additive
-    if added is not None:
-        while added.ndim < 4:
-            added = added.unsqueeze(0)
-        there = there & (added > HIDDEN).any(dim=1)
-    return there
 
 
 def blocks(seen: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -33,12 +33,28 @@ class HeadChange:
     head: int
     head_dim: int
     new_head_dim: int
+    new_value_dim: int | None
+    """Of values, where they shrink."""
     energy: float
     """Share of the energy that the new dimension keeps."""
     score_error: float
-    """Relative error of the scores, root mean square, up to a constant of each query."""
+    """Relative error of the scores, root mean square, up to a constant of each query; like the next,
+    on inputs that were held out, if there are any."""
     attention_change: float
     """Mean total variation distance between old and new attention, 0 … 1."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """What smaller heads change on some inputs, measured in all heads together."""
+
+    inputs: int
+    score_error: float
+    """Relative, root mean square, up to a constant of each query."""
+    attention_change: float
+    """Mean total variation distance between old and new attention, 0 … 1."""
+    output_change: float
+    """‖o' − o‖ / ‖o‖ of the outputs, at tokens that are there."""
 
 
 @dataclass(frozen=True)
@@ -48,25 +64,32 @@ class ShrinkReport:
     model: str
     method: str
     form: str
-    inputs: int
     heads: tuple[HeadChange, ...]
     parameters: Saving
     """Of the whole model."""
     projection_parameters: Saving
-    """Of the projections of queries and keys."""
+    """Of the projections of queries and keys; where values shrink, of theirs and the outputs' too."""
     key_cache: Saving
     """Bytes for each token."""
+    value_cache: Saving | None
+    """Bytes for each token, where values shrink."""
     score_flops: Saving
     """Operations for each pair of tokens, in all layers."""
     predicted_score_error: float
-    """Relative, from moments and the discarded directions."""
-    score_error: float
-    """Relative, measured in the finished model on the inputs."""
-    attention_change: float
-    output_change: float
-    """‖o' − o‖ / ‖o‖ on the inputs."""
+    """Relative, on the inputs that were fitted to, from moments and the discarded directions."""
+    predicted_value_error: float | None
+    """Relative, of what attention adds to the stream, from moments in the same way; where values
+    shrink."""
+    fitted: Errors
+    """Measured in the finished model on the inputs that it was fitted to."""
+    held_out: Errors | None
+    """Measured on inputs that were kept back; None where there are none."""
     metric: Saving | None = None
-    note: str = ""
+    notes: tuple[str, ...] = ()
+    stock: dict[str, int] | None = None
+    """The entries of a configuration by which plain transformers builds the model at its new size."""
+    loading: str = ""
+    """Which loader reads a Hugging Face model that was saved, at which size."""
     left_out: tuple[LeftOut, ...] = ()
     """Weights and products seen in the model that are not attention that was read."""
 
@@ -93,18 +116,38 @@ class ShrinkReport:
             f"{self.model}: {len(self.heads)} heads of {_span(old)} shrunk to {_span(self.dims)} "
             f"({_METHODS[self.method]}; {self.form})",
             f"  parameters        {_saved(self.parameters)}",
-            f"    queries, keys   {_saved(self.projection_parameters)}",
+            f"    projections     {_saved(self.projection_parameters)}",
             f"  key cache         {_saved(self.key_cache)} bytes a token",
-            f"  score operations  {_saved(self.score_flops)} a pair of tokens",
-            f"  scores            {self.score_error:.2%} off (predicted "
-            f"{self.predicted_score_error:.2%})",
-            f"  attention         {self.attention_change:.2%} of its mass moved",
-            f"  outputs           {self.output_change:.2%} off, on {self.inputs:,} inputs",
         ]
+        if self.value_cache is not None:
+            lines.append(f"  value cache       {_saved(self.value_cache)} bytes a token")
+        lines.append(f"  score operations  {_saved(self.score_flops)} a pair of tokens")
+        lines += self._errors()
         if self.metric is not None:
             lines.append(f"  metric            {self.metric.before:.6g} → {self.metric.after:.6g}")
-        lines += [f"  {self.note}"] if self.note else []
+        lines += [f"  {note}" for note in (*self.notes, self.loading) if note]
         return "\n".join([*lines, *(f"  left out: {left}" for left in self.left_out)])
+
+    def _errors(self) -> list[str]:
+        """Return what changed: on inputs held out first, on those fitted to in brackets."""
+        known, other = self.fitted, self.held_out
+        counts = f"{known.inputs:,} fitted"
+        if other is None:
+            heading = f"  measured on the {counts} inputs alone"
+        else:
+            heading = f"  measured on {other.inputs:,} inputs held out (on the {counts})"
+
+        def both(name: str, tail: str = "") -> str:
+            old = f"{getattr(known, name):.2%}"
+            return f"{old}{tail}" if other is None else f"{getattr(other, name):.2%} ({old}{tail})"
+
+        predicted = f", predicted {self.predicted_score_error:.2%}"
+        return [
+            heading,
+            f"    scores          off by {both('score_error', predicted)}",
+            f"    attention       moved by {both('attention_change')} of its mass",
+            f"    outputs         off by {both('output_change')}",
+        ]
 
 
 _METHODS = {"data": "fitted to the inputs", "weights": "by weights alone"}

@@ -1,8 +1,8 @@
-"""``ef.shrink_heads``: a model whose heads have fewer dimensions for queries and keys.
+"""``ef.shrink_heads``: a model whose heads have fewer dimensions.
 
 Scores are products of queries and keys; a head of m dimensions can be replaced by one of r, by the
-product that is nearest on given inputs. Values stay. The result is a model that runs as before, and an
-account of what was saved and what changed.
+product that is nearest on given inputs. Values stay, or shrink as well. The result is a model that runs
+as before, and an account of what was saved and what changed, on inputs that the fit has not seen.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from exactformer.errors import InputError
 from exactformer.progress import progress as progress_bar
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.errors import ExtractionError
-from exactformer.spectra.preparation import float_dtype, model_and_inputs, prepared
+from exactformer.spectra.preparation import float_dtype, load, prepared
 from exactformer.spectra.shrinking.accounting import account
 from exactformer.spectra.shrinking.calibration import Choice, Fitted, Method, calibrate
+from exactformer.spectra.shrinking.division import Division, divided, too_few
 from exactformer.spectra.shrinking.forms import Form, Plan, compact, possible_dims, possible_form
-from exactformer.spectra.shrinking.layers import Layer, layers_of, read_inputs
+from exactformer.spectra.shrinking.layers import Layer, layers_of
 from exactformer.spectra.shrinking.measurement import output_change
 from exactformer.spectra.shrinking.report import ShrinkReport
 from exactformer.spectra.shrinking.solution import Truncation
+from exactformer.spectra.shrinking.stock import stock_configuration
 from exactformer.spectra.shrinking.storage import save_shrunk
+from exactformer.spectra.texts import are_texts, tokenizer_at
 
 Metric = Callable[[nn.Module], float]
 _AGREE = 1e-4
@@ -47,7 +50,12 @@ class Shrunk:
         return iter((self.model, self.report))
 
     def save(self, folder: str | Path) -> None:
-        """Write a Hugging Face model with its smaller heads; ``load_shrunk`` reads it."""
+        """Write a Hugging Face model into a folder that ``load_shrunk`` and ``AutoModel`` read.
+
+        ``report.stock`` says what plain transformers makes of it: the model at its new size where a
+        configuration can express it, or the same function at the old size, zeros in the place of what
+        is gone.
+        """
         save_shrunk(self, folder)
 
 
@@ -58,6 +66,8 @@ def shrink_heads(
     head_dim: int | None = None,
     energy: float | None = None,
     max_loss: float | None = None,
+    values: bool = False,
+    held_out: Any = None,
     method: Method = "data",
     metric: Metric | None = None,
     tokenizer: Any = None,
@@ -67,32 +77,48 @@ def shrink_heads(
 ) -> Shrunk:
     """Return a copy of a model with smaller heads for queries and keys, and a report.
 
-    Exactly one of ``head_dim``, ``energy`` and ``max_loss`` says how small.
+    Exactly one of ``head_dim``, ``energy`` and ``max_loss`` says how small. One input in four is kept
+    back from the fit, and the report has the errors on both parts.
 
     Args:
         model: A torch module in evaluation mode, or the folder of a saved Hugging Face model.
-        inputs: As for :func:`exactformer.spectrum`; the new projections are the best ones on these, or
-            on as many of the first as have moments of 512 MiB in a layer.
+        inputs: As for :func:`exactformer.spectrum`; the new projections are the best ones on these,
+            less those kept back, or on as many of the first as have moments of 512 MiB in a layer.
         head_dim: The new dimension of every head.
         energy: The share of the scores' energy that every head keeps, such as 0.99.
-        max_loss: The smallest dimension, the same for all heads, is searched for which outputs change
-            by no more than this (relative), or ``metric`` falls by no more than this.
+        max_loss: The smallest dimension, the same for all heads, is searched for which the outputs of
+            inputs kept back change by no more than this (relative), or ``metric`` falls by no more
+            than this.
+        values: Shrink values too, to the dimension of queries and keys; the output projection takes
+            them as they come.
+        held_out: Inputs to measure errors on; then all of ``inputs`` are fitted to.
         method: ``"data"``, or ``"weights"``: the truncation of W_QᵀW_K, which looks at no input.
         metric: A function of a model, larger is better: evaluated on both and reported.
         tokenizer: For texts.
         batch_size: Texts in a batch.
         device: Where to run; a GPU, if there is one, unless given.
         progress: Whether to show a bar in a terminal.
+
+    >>> encoder = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval()
+    >>> small, report = shrink_heads(encoder, torch.randn(16, 9, 32), head_dim=4)
+    >>> report.fitted.inputs, report.held_out.inputs, report.dims
+    (12, 4, (4,))
     """
     _check(head_dim, energy, max_loss, method)
-    model, inputs = model_and_inputs(model, inputs, tokenizer, batch_size)
+    if isinstance(model, str | Path):
+        if tokenizer is None and (are_texts(inputs) or are_texts(held_out)):
+            tokenizer = tokenizer_at(model)
+        model = load(model)
     ready = prepared(model, device)
     if metric is not None:
         metric = _at_home(metric, model)
-    given = read_inputs(ready, inputs)
-    layers, left_out = layers_of(ready, given[0])
+    division = divided(ready, inputs, held_out, tokenizer, batch_size)
+    if max_loss is not None and metric is None and not division.held_out:
+        raise too_few(division)
+    given = division.fitted
+    layers, left_out = layers_of(ready, given[0], values)
     with progress_bar("shrinking heads, layers", None, progress) as tell:
-        search = _Search(ready, layers, given, method, tell)
+        search = _Search(ready, layers, division, method, tell)
         if head_dim is not None:
             found = search.at(head_dim)
         elif energy is not None:
@@ -102,10 +128,12 @@ def shrink_heads(
     form = _form(ready, [f.plan for f in found.fitted])
     small, form = _compacted(found.model, found.fitted, form, given[0])
     report = account(
-        ready, small, given, found.fitted, form, method, metric, float_dtype(model).itemsize
+        ready, small, division, found.fitted, form, method, metric, float_dtype(model).itemsize
     )
-    report = replace(report, left_out=left_out)
-    return Shrunk(_as_it_was(small, model), report, tuple(f.plan for f in found.fitted))
+    plans = tuple(f.plan for f in found.fitted)
+    stock = stock_configuration(small, plans, form, given[0])
+    report = replace(report, left_out=left_out, stock=stock, loading=_loading(small, stock))
+    return Shrunk(_as_it_was(small, model), report, plans)
 
 
 @dataclass(frozen=True)
@@ -123,24 +151,29 @@ class _Search:
         self,
         model: nn.Module,
         layers: Sequence[Layer],
-        inputs: Sequence[Batch],
+        division: Division,
         method: Method,
         tell: Callable[[int], None],
     ) -> None:
-        self._model, self._layers, self._inputs = model, layers, inputs
+        self._model, self._layers, self._inputs = model, layers, division.fitted
+        self._held_out = division.held_out
         self._method, self._tell, self._done = method, tell, 0
 
     def at(self, head_dim: int) -> _Found:
         """Fit heads of one given dimension."""
         for layer in self._layers:
-            if not 1 <= head_dim <= layer.head_dim:
+            most = min(layer.head_dim, layer.value_dim or layer.head_dim)
+            if not 1 <= head_dim <= most:
                 raise InputError(
-                    f"head_dim = {head_dim}: the heads of module {layer.name!r} have "
-                    f"{layer.head_dim} dimensions; give 1 to {layer.head_dim}"
+                    f"head_dim = {head_dim}: the heads of module {layer.name!r} have {most} "
+                    f"dimensions; give 1 to {most}"
                 )
 
-        def same(layer: Layer, spectrum: Truncation) -> Tensor:
-            return torch.full((layer.kv_heads,), head_dim, device=spectrum.values.device)
+        def same(
+            layer: Layer, spectrum: Truncation, values: Truncation | None
+        ) -> tuple[Tensor, Tensor | None]:
+            dims = torch.full((layer.kv_heads,), head_dim, device=spectrum.values.device)
+            return dims, None if values is None else dims
 
         return self._fit(same)
 
@@ -152,12 +185,16 @@ class _Search:
             if possible_form(self._model, layer) == "small"
         }
 
-        def enough(layer: Layer, spectrum: Truncation) -> Tensor:
+        def enough(
+            layer: Layer, spectrum: Truncation, values: Truncation | None
+        ) -> tuple[Tensor, Tensor | None]:
             own = spectrum.dims_for(energy)
+            mixed = None if values is None else values.dims_for(energy)
             if layer.name not in dims:
-                return own
-            most = int(own.max())
-            return torch.full_like(own, next(r for r in dims[layer.name] if r >= most))
+                return own, mixed
+            most = int(own.max()) if mixed is None else int(max(own.max(), mixed.max()))
+            one = torch.full_like(own, next(r for r in dims[layer.name] if r >= most))
+            return one, None if mixed is None else one
 
         return self._fit(enough)
 
@@ -171,7 +208,7 @@ class _Search:
             middle = (low + high) // 2
             tried = self.at(dims[middle])
             if metric is None or before is None:
-                loss = output_change(self._model, tried.model, self._inputs)
+                loss = output_change(self._model, tried.model, self._held_out)
             else:
                 loss = before - float(metric(tried.model))
             if loss <= max_loss:
@@ -196,6 +233,7 @@ def _form(model: nn.Module, plans: Sequence[Plan]) -> Form:
     small = all(
         possible_form(model, plan.layer) == "small"
         and plan.uniform
+        and (plan.value_dims is None or plan.layer.value_dim == plan.layer.head_dim)
         and plan.dims[0] in possible_dims(model, plan.layer)
         for plan in plans
     )
@@ -219,6 +257,18 @@ def _compacted(
     raise ExtractionError(
         f"{type(model).__name__} computes something else once rows of zeros are taken out of its "
         f"projections (module {plans[0].layer.name!r} and others); its heads are not shrunk"
+    )
+
+
+def _loading(small: nn.Module, stock: dict[str, int] | None) -> str:
+    if not hasattr(small, "from_pretrained"):
+        return ""
+    if stock is not None:
+        entries = ", ".join(f"{name} = {value}" for name, value in stock.items())
+        return f"once saved, AutoModel reads it at its new size ({entries})"
+    return (
+        "once saved, ef.load_shrunk reads it at its new size; AutoModel reads it too, at the old size, "
+        "zeros in the place of what is gone"
     )
 
 

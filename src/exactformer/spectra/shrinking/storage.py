@@ -1,12 +1,14 @@
-"""A Hugging Face model with smaller heads in a folder: its configuration, its weights, its heads.
+"""A Hugging Face model with smaller heads in a folder that plain transformers reads as well.
 
-``config.json`` is that of the original, which knows one head dimension only; ``heads.json`` says what
-has become of each layer, so that the model can be built again before its weights are read.
+Where a stock configuration expresses the model, the folder is an ordinary one. Elsewhere the weights
+have the shapes of the original, zeros in the place of what is gone: ``AutoModel`` reads the same
+function at the old size, and ``load_shrunk`` takes the zeros out again, as ``heads.json`` says.
 """
 
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 from shutil import copymode
@@ -16,64 +18,83 @@ import torch
 from torch import nn
 
 from exactformer.errors import InputError, needs
+from exactformer.spectra.preparation import quietly
 from exactformer.spectra.scores import Projection
-from exactformer.spectra.shrinking.forms import Plan, compact
+from exactformer.spectra.shrinking.forms import Plan, compact, expanded, removed
 from exactformer.spectra.shrinking.layers import Layer
+from exactformer.spectra.shrinking.stock import stock_model
 
 if TYPE_CHECKING:
     from exactformer.spectra.shrinking.shrink import Shrunk
 
-HEADS, WEIGHTS = "heads.json", "heads.safetensors"
-"""Not ``model.safetensors``: what takes the folder for an ordinary model shall find no weights."""
+HEADS = "heads.json"
+_PARTS = ("query", "key", "value", "output")
 
 
 def save_shrunk(shrunk: Shrunk, folder: str | Path) -> None:
     """Write a shrunk Hugging Face model; its tokenizer is not part of it."""
-    from safetensors.torch import save_model
-
     model: Any = shrunk.model
     if not hasattr(model, "from_pretrained"):
         raise InputError(
             f"{type(model).__name__} is no Hugging Face model: keep its state_dict(), and load it into "
             "what the same call of shrink_heads returns"
         )
-    folder = Path(folder)
+    folder, report = Path(folder), shrunk.report
+    whole: Any
+    if report.stock is not None:
+        whole = stock_model(model, shrunk.plans, report.stock)
+    else:
+        whole = expanded(deepcopy(model), shrunk.plans, report.form)  # type: ignore[arg-type]
+    contents = {
+        "model": type(model).__name__,
+        "form": "stock" if report.stock is not None else report.form,
+        "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
+        "layers": [_described(plan) for plan in shrunk.plans],
+    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        model.config.save_pretrained(folder)
-        save_model(model, str(folder / WEIGHTS))
-        contents = {
-            "model": type(model).__name__,
-            "form": shrunk.report.form,
-            "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-            "layers": [_described(plan) for plan in shrunk.plans],
-        }
+        with quietly():
+            whole.save_pretrained(folder)
         (folder / HEADS).write_text(json.dumps(contents, indent=1))
-        copymode(folder / HEADS, folder / WEIGHTS)  # safetensors lets nobody else read
+        for weights in folder.glob("*.safetensors"):  # safetensors lets nobody else read
+            copymode(folder / HEADS, weights)
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error}") from error
 
 
 def load_shrunk(folder: str | Path) -> nn.Module:
-    """Load a model with smaller heads that ``Shrunk.save`` or ``exactformer shrink`` wrote."""
+    """Load a model with smaller heads or a smaller cache that ``exactformer shrink`` wrote."""
     with needs("models", "loading a model by its path"):
         import transformers
-    from safetensors.torch import load_model
+
+    from exactformer.spectra.caching.storage import has_latents, load_with_latents
 
     folder = Path(folder)
+    if has_latents(folder):
+        small: nn.Module = load_with_latents(folder)
+        return small
     try:
         contents = json.loads((folder / HEADS).read_text())
         kind = getattr(transformers, contents["model"], None)
         if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
             raise InputError(f"{folder / HEADS}: transformers has no model {contents['model']!r}")
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-        model: nn.Module = nn.Module.eval(kind(config))
-        model.to(getattr(torch, contents["dtype"]))
-        compact(model, [_plan(layer) for layer in contents["layers"]], contents["form"])
-        load_model(model, str(folder / WEIGHTS))
+        plans = [_plan(layer) for layer in contents["layers"]]
+        dtype = getattr(torch, contents["dtype"])
+        with quietly():
+            made: Any = kind.from_pretrained(folder, local_files_only=True, dtype=dtype)
+        model: nn.Module = made.eval()
+        if contents["form"] != "stock":
+            if any(part.any() for part in removed(model, plans)):
+                raise InputError(
+                    f"{folder}: what {HEADS} says is gone is not zero in the weights, so that they are "
+                    "not those that were saved with it; load the folder by AutoModel"
+                )
+            compact(model, plans, contents["form"])
     except FileNotFoundError as error:
         raise InputError(f"{folder}: no model with smaller heads there ({error})") from None
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except OSError as error:
+        raise InputError(f"{folder}: {error}") from error
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         raise InputError(f"{folder / HEADS} is not what shrink_heads writes: {error}") from error
     return model
 
@@ -84,21 +105,27 @@ def _described(plan: Plan) -> dict[str, Any]:
     return {
         **{name: getattr(layer, name) for name in sizes},
         "dims": plan.dims,
-        "query": _rows(layer.query),
-        "key": _rows(layer.key),
+        "value_dims": plan.value_dims,
+        **{name: _rows(getattr(layer, name)) for name in _PARTS},
     }
 
 
-def _rows(projection: Projection) -> dict[str, Any]:
+def _rows(projection: Projection | None) -> dict[str, Any] | None:
+    if projection is None:
+        return None
     rows = projection.rows.tolist()
     return {**{k: v for k, v in asdict(projection).items() if k != "rows"}, "rows": rows}
 
 
 def _plan(contents: dict[str, Any]) -> Plan:
     fields = dict(contents)
-    dims, calls = tuple(fields.pop("dims")), tuple(fields.pop("calls"))
-    query, key = (
-        Projection(**{**part, "rows": torch.tensor(part["rows"])})
-        for part in (fields.pop("query"), fields.pop("key"))
-    )
-    return Plan(Layer(**fields, calls=calls, query=query, key=key), dims)
+    dims, calls, values = fields.pop("dims"), tuple(fields.pop("calls")), fields.pop("value_dims")
+    parts = {name: _projection(fields.pop(name)) for name in _PARTS}
+    layer = Layer(**fields, calls=calls, **parts)  # type: ignore[arg-type]
+    return Plan(layer, tuple(dims), None if values is None else tuple(values))
+
+
+def _projection(contents: dict[str, Any] | None) -> Projection | None:
+    if contents is None:
+        return None
+    return Projection(**{**contents, "rows": torch.tensor(contents["rows"])})

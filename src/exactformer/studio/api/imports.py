@@ -36,13 +36,17 @@ def waiting(db: ReadSession, actor: CurrentActor) -> dict[str, Any]:
 def send(
     request: Request, actor: CurrentActor, file: Annotated[UploadFile, File()]
 ) -> dict[str, Any]:
-    """Send a file (BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export); nothing is written."""
+    """Send a file (BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export); nothing is written.
+
+    ``left_out`` says what is wrong with records that cannot be read.
+    """
     actor.require("curator")
-    format, records = importing.read(file.file.read())
+    problems: list[str] = []
+    format, records = importing.read(file.file.read(), problems)
     with writing(request) as db:
         kept = importing.propose(db, actor, format, records)
     with database_of(request).session() as db:
-        return _whole(db, kept, records)
+        return _whole(db, kept, records) | {"left_out": problems}
 
 
 @router.get("/{id}")

@@ -45,7 +45,7 @@ from exactformer.studio.playground.sequences import (
     SequenceRequest,
 )
 from exactformer.studio.playground.workers import Pool
-from exactformer.studio.security.rates import limit
+from exactformer.studio.security.rates import asker, limit
 from exactformer.studio.settings import Rate
 from exactformer.studio.web import Clean, settings_of
 
@@ -223,7 +223,7 @@ def compute(request: Request, job: str, asked: dict[str, Any], after: str | None
         limit(request, "explore", settings.explore_rate)
     if after is None or pool.kept(after, _model_of(asked)) is None:
         limit(request, "compile", settings.compile_rate)
-    return pool.answer(job, asked)
+    return pool.answer(job, asked, asker(request))
 
 
 def _model_of(asked: dict[str, Any]) -> dict[str, Any]:
@@ -322,7 +322,7 @@ def decompose_coupling(request: Request, asked: CouplingAsked) -> Response:
     """Decompose a kernel, and say what a head of m dimensions loses of it."""
     limit(request, "explore", settings_of(request).explore_rate)
     pool: Pool = request.app.state.playground
-    return _json(pool.answer("coupling", asdict(asked)))
+    return _json(pool.answer("coupling", asdict(asked), asker(request)))
 
 
 def _json(content: bytes) -> Response:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Query, Request
 from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
+from exactformer.studio import markup
 from exactformer.studio.actor import Actor
 from exactformer.studio.database.tables import Comment, Paper
 from exactformer.studio.errors import ConflictError, InvalidError, StudioError, TooLargeError
@@ -27,6 +29,7 @@ from exactformer.studio.web import (
     FormBody,
     Identifier,
     ReadSession,
+    counted,
     database_of,
     is_htmx,
     redirect,
@@ -47,10 +50,19 @@ class CommentForm(FormBody):
     kind: Annotated[Clean, Field(max_length=20)] = "note"
     parent_id: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     revision: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    claim: Annotated[Clean, Field(max_length=60)] = ""
+    """The anchor of the claim in whose discussion the form stands."""
 
     def draft(self) -> CommentDraft:
-        """What the service takes."""
-        return CommentDraft(self.body, self.kind)
+        """What the service takes; a comment written under a claim mentions it."""
+        body = self.body
+        if self.claim and body.strip() and self.claim not in _named(body):
+            body = f"#{self.claim} {body}"
+        return CommentDraft(body, self.kind)
+
+
+def _named(body: str) -> frozenset[str]:
+    return markup.mentions(body[: markup.LIMIT]).anchors
 
 
 @router.get("/papers/{slug}/discussion")
@@ -82,7 +94,7 @@ def write(
             written = comments.write(db, actor, paper, form.draft(), form.parent_id or None)
     except StudioError as refusal:
         return _give_back(request, actor, slug, form, refusal)
-    return _written(request, actor, paper, written)
+    return _written(request, actor, paper, written, form.claim)
 
 
 @router.get("/comments/{comment_id}")
@@ -180,25 +192,32 @@ def remove(request: Request, actor: CurrentActor, comment_id: Identifier) -> Res
     return redirect(request, f"/papers/{paper.slug}#discussion")
 
 
-def _written(request: Request, actor: Actor, paper: Paper, comment: Comment) -> Response:
-    """After writing: the discussion with the new comment, or the new answer alone.
+def _written(
+    request: Request, actor: Actor, paper: Paper, comment: Comment, claim: str
+) -> Response:
+    """After writing: the discussion with the new comment, or the new reply alone.
 
     Texts are rendered when others may write again.
     """
     if not is_htmx(request):
-        place = f"/papers/{paper.slug}" if comment.parent_id is None else f"/comments/{comment.id}"
-        return redirect(request, f"{place}#comment-{comment.id}")
+        place = f"/comments/{comment.id}" if comment.parent_id else f"/papers/{paper.slug}"
+        about = f"/claims/{quote(claim)}" if claim and not comment.parent_id else ""
+        return redirect(request, f"{place}{about}#comment-{comment.id}")
     with database_of(request).session() as db:
+        known = (
+            claim if claim in {each.anchor for each in papers.get(db, paper.slug).claims} else ""
+        )
+        found = threads.discussion(db, actor, paper, claim=known or None)
         if comment.parent_id is None:
-            found = threads.discussion(db, actor, paper)
             response = render(request, "opinions/_talk.html", paper=paper, discussion=found)
             response.headers.update({"HX-Retarget": "#discussion", "HX-Reswap": "outerHTML"})
-            return response
-        answer = threads.thread(db, actor, paper, comment)
-    response = render(request, "opinions/_answer.html", paper=paper, thread=answer)
-    target = f"#answers-{comment.parent_id}"
-    response.headers.update({"HX-Retarget": target, "HX-Reswap": "beforeend"})
-    return response
+        else:
+            answer = threads.thread(db, actor, paper, comment)
+            response = render(request, "opinions/_answer.html", paper=paper, thread=answer)
+            target = f"#answers-{comment.parent_id}"
+            response.headers.update({"HX-Retarget": target, "HX-Reswap": "beforeend"})
+    kinds = {f"comments-{kind}": number for kind, number in found.kinds.items()}
+    return counted(response, comments=found.total, **kinds)
 
 
 def _changed(request: Request, actor: Actor, comment_id: int) -> Response:

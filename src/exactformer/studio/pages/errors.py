@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from fastapi import FastAPI, Request
@@ -34,6 +35,13 @@ TITLES = {
 }
 
 
+WELCOMES = {
+    "/collections": "Collections are papers in your own order, with your own notes. Log in first.",
+    "/account": "This is about your account.",
+}
+"""What a page is for, told to those who have to log in first."""
+
+
 def install(app: FastAPI) -> None:
     """Teach an application to answer errors."""
     app.add_exception_handler(StudioError, _refused)
@@ -46,14 +54,19 @@ def install(app: FastAPI) -> None:
 
 
 def answer(
-    request: Request, status: int, message: str, headers: dict[str, str] | None = None
+    request: Request,
+    status: int,
+    message: str,
+    headers: dict[str, str] | None = None,
+    remedy: dict[str, Any] | None = None,
 ) -> Response:
     """Say what is wrong."""
     if not hasattr(request.state, "browser"):  # no route, so nobody has asked yet who it is
         recognise(request)
     response: Response
     if request.url.path.startswith("/api/"):
-        response = JSONResponse({"error": {"status": status, "message": message}}, status)
+        told = {"status": status, "message": message} | ({"remedy": remedy} if remedy else {})
+        response = JSONResponse({"error": told}, status)
     elif is_htmx(request):
         response = render(request, "errors/_notice.html", status=status, message=message)
     else:
@@ -77,7 +90,7 @@ def _refused(request: Request, error: Exception) -> Response:
         headers["Retry-After"] = str(max(1, math.ceil(error.seconds)))
     elif isinstance(error, BusyError):
         headers["Retry-After"] = "5"
-    return answer(request, error.status, str(error), headers)
+    return answer(request, error.status, str(error), headers, getattr(error, "remedy", None))
 
 
 def _log_in_first(request: Request, message: str) -> Response:
@@ -92,7 +105,8 @@ def _log_in_first(request: Request, message: str) -> Response:
         "accounts/login.html",
         status=401,
         next=back if request.method == "GET" else "/",
-        problem=message,
+        problem="" if request.method == "GET" else message,
+        why=WELCOMES.get(path, message) if request.method == "GET" else "",
         handle="",
     )
 
@@ -111,8 +125,27 @@ def _invalid(request: Request, error: Exception) -> Response:
     parts = []
     for problem in error.errors()[:5]:
         where = ".".join(str(place) for place in problem["loc"][1:]) or str(problem["loc"][0])
-        parts.append(f"{where}: {problem['msg']}")
+        parts.append(f"{where}: {_words(problem)}")
     return answer(request, 422, "; ".join(parts).encode("ascii", "replace").decode())
+
+
+def _words(problem: dict[str, Any]) -> str:
+    """Say what is wrong with a field, in the words of people."""
+    found = problem.get("ctx", {})
+    kinds = {
+        "less_than_equal": "at most {le}",
+        "greater_than_equal": "at least {ge}",
+        "string_too_long": "at most {max_length} characters",
+        "too_long": "at most {max_length} characters or items",
+        "string_too_short": "at least {min_length} characters",
+        "literal_error": "one of {expected}",
+        "int_parsing": "a whole number",
+        "float_parsing": "a number",
+        "missing": "this is needed",
+        "extra_forbidden": "no such field is known",
+    }
+    words = kinds.get(problem["type"])
+    return words.format(**found) if words else str(problem["msg"])
 
 
 def _http(request: Request, error: Exception) -> Response:

@@ -1,13 +1,14 @@
-"""Imports for curators: upload a file, look at what would happen, confirm or discard."""
+"""Imports for curators: send a file or a text, look at what would happen, confirm or discard."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, File, Query, Request, UploadFile
+from fastapi import APIRouter, File, Form, Query, Request, UploadFile
 from starlette.responses import Response
 
+from exactformer.studio.actor import Actor
 from exactformer.studio.database.housekeeping import PendingImport
 from exactformer.studio.errors import StudioError
 from exactformer.studio.services import importing
@@ -15,6 +16,7 @@ from exactformer.studio.services.importing import FORMATS
 from exactformer.studio.services.importing.texts import MOST_BYTES, MOST_RECORDS
 from exactformer.studio.web import (
     LARGEST,
+    Clean,
     CurrentActor,
     Identifier,
     ReadSession,
@@ -27,6 +29,15 @@ from exactformer.studio.web import (
 router = APIRouter(tags=["imports"], include_in_schema=False)
 
 SHOWN = 500
+EMPTY: dict[str, Any] = {
+    "done": None,
+    "error": "",
+    "text": "",
+    "problems": (),
+    "pending": None,
+    "count": 0,
+}
+"""What the form says when nothing has happened yet."""
 Number = Annotated[int, Query(ge=0, le=LARGEST)]
 
 
@@ -43,29 +54,39 @@ def upload_form(
     """Show the form for a file, what still waits, and what the import just confirmed did."""
     done = None if added is None else (added, filled, unchanged, citations)
     known = _known(importing.waiting(db, actor))
-    return render(request, "imports/upload.html", error="", done=done, **known)
+    return render(request, "imports/upload.html", **(EMPTY | known | {"done": done}))
 
 
 @router.post("/imports")
-def upload(request: Request, actor: CurrentActor, file: Annotated[UploadFile, File()]) -> Response:
-    """Read a file and go on to the preview; a file that cannot be read is refused on the form."""
+def upload(
+    request: Request,
+    actor: CurrentActor,
+    file: Annotated[UploadFile | None, File()] = None,
+    text: Annotated[Clean, Form()] = "",
+) -> Response:
+    """Read a file or a text and go on to the preview; what cannot be read is told on the form.
+
+    Single records that are wrong are left out, and listed before the preview of the others.
+    """
     actor.require("curator")
+    problems: list[str] = []
+    data = file.file.read() if file is not None and file.filename else text.encode()
     try:
-        format, records = importing.read(file.file.read())
+        format, records = importing.read(data, problems)
     except StudioError as refusal:
-        with database_of(request).session() as db:
-            kept = importing.waiting(db, actor)
-        return render(
-            request,
-            "imports/upload.html",
-            status=refusal.status,
-            error=str(refusal),
-            done=None,
-            **_known(kept),
-        )
+        return _form(request, actor, status=refusal.status, error=str(refusal), text=text)
     with writing(request) as db:
         id = importing.propose(db, actor, format, records).id
-    return redirect(request, f"/imports/{id}")
+    if not problems:
+        return redirect(request, f"/imports/{id}")
+    return _form(request, actor, problems=problems, pending=id, count=len(records))
+
+
+def _form(request: Request, actor: Actor, status: int = 200, **context: Any) -> Response:
+    """The form again, with what came of the last attempt."""
+    with database_of(request).session() as db:
+        known = _known(importing.waiting(db, actor))
+    return render(request, "imports/upload.html", status=status, **(EMPTY | known | context))
 
 
 @router.get("/imports/{id}")

@@ -33,6 +33,7 @@ from exactformer.studio.web import (
     CurrentActor,
     FormBody,
     ReadSession,
+    counted,
     is_htmx,
     redirect,
     render,
@@ -154,5 +155,6 @@ def _collect(db: Session, actor: Actor, paper: Paper, form: CollectForm) -> None
 def _bar(request: Request, bar: Bar, **state: bool) -> Response:
     """The bar as it now stands, or the page it stands on."""
     if is_htmx(request):
-        return render(request, "opinions/_bar.html", opinions=bar, **state)
+        response = render(request, "opinions/_bar.html", opinions=bar, **state)
+        return counted(response, saves=bar.saves.count)
     return redirect(request, f"/papers/{bar.paper.slug}#opinions")

@@ -11,7 +11,19 @@ from sqlalchemy.orm import Session
 from starlette.responses import FileResponse, Response
 
 from exactformer.studio.database.library import PAPER_KINDS, Paper
-from exactformer.studio.services import claims, evidence, panel, papers, search, surroundings
+from exactformer.studio.services import (
+    citing,
+    claims,
+    demonstrations,
+    evidence,
+    lookup,
+    panel,
+    papers,
+    runs,
+    search,
+    surroundings,
+)
+from exactformer.studio.services.claims import Wanted
 from exactformer.studio.services.papers import SORTS, Browse
 from exactformer.studio.web import (
     Clean,
@@ -59,6 +71,8 @@ def browse(
         offset=(page - 1) * EACH,
     )
     found = papers.find(db, asked)
+    results, query = settings_of(request).results, search.parse(q)
+    about = claims.find(db, Wanted(q, limit=5), results) if query and page == 1 else None
     terms = {"q": q, "kind": kind, "year": year, "topic": topic, "sort": sort}
     return render(
         request,
@@ -66,7 +80,11 @@ def browse(
         asked=asked,
         found=found,
         counts=papers.counts(db, [paper.id for paper in found.items]),
-        query=search.parse(q),
+        tallies=claims.by_paper(db, results, [paper.id for paper in found.items]),
+        query=query,
+        about=about,
+        houses=lookup.institutions(db, query),
+        near=lookup.near(db, query) if query and not found.total else None,
         highlight=search.highlight,
         excerpt=search.excerpt,
         page=page,
@@ -91,6 +109,12 @@ def paper_page(request: Request, db: ReadSession, actor: CurrentActor, slug: str
         counts=papers.counts(db, [paper.id])[paper.id],
         claims=views,
         tally=claims.tally(views),
+        live=demonstrations.of_paper(db, paper),
+        runnable=runs.RUNNABLE,
+        meanings=claims.MEANINGS,
+        tones=claims.TONES,
+        citation=citing.line(paper),
+        bibtex=citing.entry(paper),
         mentions=panel.mentions(db, paper),
         references=papers.references(db, paper.id),
         cited_by=papers.cited_by(db, paper.id, limit=50),

@@ -23,7 +23,8 @@ from exactformer.studio.playground.polynomial import PolynomialRequest
 from exactformer.studio.playground.program_examples import EXAMPLES
 from exactformer.studio.playground.programs import ProgramRequest
 from exactformer.studio.playground.sequences import SequenceRequest
-from exactformer.studio.web import render
+from exactformer.studio.services import demonstrations
+from exactformer.studio.web import ReadSession, render
 
 router = APIRouter(include_in_schema=False)
 
@@ -35,16 +36,17 @@ def hub(request: Request) -> HTMLResponse:
 
 
 @router.get("/playground/polynomial")
-def polynomial_page(request: Request) -> HTMLResponse:
+def polynomial_page(request: Request, db: ReadSession) -> HTMLResponse:
     """A polynomial as a transformer: tokens, blocks, matrices, proof, and what x does in it."""
     asked, wrong = asked_by(request.query_params, PolynomialRequest)
-    view = _view(request, "x", "axes", "part", "head", "show")
+    view = _view(request, "x", "axes", "part", "head", "show", "step")
     said = polynomial.parse(asked.polynomial)
     found, problem, status = None, None, 422  # what is no polynomial says so beside its text
     at, outside = None, None
     if said["ok"]:
         found, problem, status = _attempt(request, "polynomial", asdict(asked))
     if found is not None:
+        view["x"] = view["x"] or found["start"]
         at, outside, _ = _attempt(request, "trace", asdict(asked) | {"x": view["x"]}, "polynomial")
     return render(
         request,
@@ -58,13 +60,16 @@ def polynomial_page(request: Request) -> HTMLResponse:
         at=at,
         outside=outside,
         choices=polynomial.CHOICES,
+        explained=polynomial.EXPLAINED,
+        shows=demonstrations.on_page(db, "polynomial"),
+        request_query=dict(request.query_params),
         examples=polynomial.EXAMPLES,
         limits=polynomial,
     )
 
 
 @router.get("/playground/sequences")
-def sequences_page(request: Request) -> HTMLResponse:
+def sequences_page(request: Request, db: ReadSession) -> HTMLResponse:
     """A sequence map as a transformer, and the journey of one input."""
     from exactformer.targets import SEQUENCE_MAPS
 
@@ -83,12 +88,14 @@ def sequences_page(request: Request) -> HTMLResponse:
         way=way,
         problem=wrong or problem,
         maps=SEQUENCE_MAPS.values(),
+        shows=demonstrations.on_page(db, "sequences"),
+        request_query=dict(request.query_params),
         limits=sequences,
     )
 
 
 @router.get("/playground/couplings")
-def couplings_page(request: Request) -> HTMLResponse:
+def couplings_page(request: Request, db: ReadSession) -> HTMLResponse:
     """A coupling's kernel, its singular values, and what a smaller head loses."""
     asked, wrong = asked_by(request.query_params, CouplingRequest)
     found, problem, status = _attempt(request, "coupling", asdict(asked), "coupling")
@@ -100,6 +107,8 @@ def couplings_page(request: Request) -> HTMLResponse:
         found=found,
         problem=wrong or problem,
         families=FAMILIES,
+        shows=demonstrations.on_page(db, "couplings"),
+        request_query=dict(request.query_params),
         limits=couplings,
     )
 
@@ -143,9 +152,9 @@ def _view(request: Request, *names: str) -> dict[str, str]:
 
 def _attempt(
     request: Request, job: str, asked: dict[str, Any], after: str | None = None
-) -> tuple[Any, str | None, int]:
+) -> tuple[Any, StudioError | None, int]:
     """Return what was found, or what stands against it, and the status that says so."""
     try:
         return json.loads(compute(request, job, asked, after)), None, 200
     except StudioError as error:
-        return None, str(error), error.status
+        return None, error, error.status

@@ -10,6 +10,7 @@ from exactformer.errors import ExactformerError, InputError
 from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.polynomial import PolynomialRequest
 from exactformer.studio.playground.programs import ProgramRequest
+from exactformer.studio.playground.refusals import plain
 from exactformer.studio.playground.sequences import SequenceRequest
 
 Asked = TypeVar("Asked", PolynomialRequest, SequenceRequest, CouplingRequest, ProgramRequest)
@@ -24,7 +25,7 @@ def asked_by(query: Mapping[str, str], kind: type[Asked]) -> tuple[Asked, str | 
     try:
         return kind(**dict(_values(query, kind))), None
     except ExactformerError as error:
-        return kind(), str(error)
+        return kind(), plain(str(error))
 
 
 def _values(query: Mapping[str, str], kind: type[Asked]) -> list[tuple[str, Any]]:

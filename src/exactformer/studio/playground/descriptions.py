@@ -9,7 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from exactformer.studio.playground.panels import exact_text, matrix_panel
-from exactformer.studio.playground.polynomial import PolynomialRequest, about, compiled, read
+from exactformer.studio.playground.polynomial import (
+    PolynomialRequest,
+    about,
+    compiled,
+    read,
+    telling_point,
+)
 from exactformer.studio.playground.scripts import polynomial_script
 
 if TYPE_CHECKING:
@@ -17,6 +23,14 @@ if TYPE_CHECKING:
     from exactformer.polynomials.model import PolynomialModel
 
 MOST_MATRICES = 120
+COST_NOTES = {
+    "scaled": "The scaled construction saves the first block and four entries in each of the others.",
+    "paper": "The paper's own construction has exactly the counts of the theorem.",
+    "doubling": "Doubling needs one block per doubling of the degree, and a head for each product.",
+    "chebyshev": "Chebyshev polynomials also double from block to block; a head makes each of them.",
+    "softmax": "Softmax attention needs more heads and units, because it selects only nearly.",
+}
+"""What a construction costs beside the theorem's, in a sentence."""
 
 
 def describe(request: PolynomialRequest) -> dict[str, Any]:
@@ -37,7 +51,10 @@ def describe(request: PolynomialRequest) -> dict[str, Any]:
         "blocks": _blocks(blueprint),
         "matrices": [matrix_panel(blueprint, path, m) for path, m in filled[:MOST_MATRICES]],
         "matrices_left_out": max(0, len(filled) - MOST_MATRICES),
+        "tokens": blueprint.tokens,
+        "start": telling_point(len(blueprint.variables), blueprint.radius),
         "counts": counts(blueprint),
+        "cost_note": COST_NOTES[request.construction],
         "certificate": certificate(model),
         "digest": model.certificate.blueprint_digest,
         "script": polynomial_script(request, blueprint),
@@ -71,7 +88,7 @@ def counts(blueprint: Blueprint) -> list[dict[str, Any]]:
         _row("width of a token", here.width, here.tokens + blueprint.degree + 2, None),
         _row("blocks", here.depth, blueprint.degree, None),
         _row(
-            "non-zeros a block",
+            "non-zeros per block",
             " to ".join(f"{count:,}" for count in dict.fromkeys(per_block[:1] + per_block[-1:])),
             theorem.per_block,
             None,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from exactformer.errors import ExactformerError
 from exactformer.studio.playground import couplings, descriptions, programs, sequences, traces
 from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.polynomial import PolynomialRequest
 from exactformer.studio.playground.programs import ProgramRequest
+from exactformer.studio.playground.refusals import worded
 from exactformer.studio.playground.sequences import SequenceRequest
 
 
@@ -33,7 +35,22 @@ def _surface(request: dict[str, Any]) -> Any:
     return traces.surface(PolynomialRequest(**request), x, axes)
 
 
-JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
+Job = Callable[[dict[str, Any]], Any]
+
+
+def _worded(job: Job) -> Job:
+    """Let a job refuse in the words of a page."""
+
+    def run(request: dict[str, Any]) -> Any:
+        try:
+            return job(dict(request))
+        except ExactformerError as error:
+            raise worded(error, request) from error
+
+    return run
+
+
+_JOBS: dict[str, Job] = {
     "polynomial": lambda request: descriptions.describe(PolynomialRequest(**request)),
     "file": lambda request: descriptions.model_file(PolynomialRequest(**request)),
     "law": lambda request: descriptions.law_file(PolynomialRequest(**request)),
@@ -45,3 +62,5 @@ JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "run": lambda request: programs.follow(ProgramRequest(**request)),
     "coupling": lambda request: couplings.decompose(CouplingRequest(**request)),
 }
+
+JOBS = {name: _worded(job) for name, job in _JOBS.items()}

@@ -7,7 +7,6 @@ holds there, decoded from its directions.
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from exactformer.programs.circuit import Circuit, Component
     from exactformer.programs.language import SOp
     from exactformer.programs.model import ProgramModel
+    from exactformer.programs.values import Value
 
 LONGEST_PROGRAM = 2000
 """Characters of a program."""
@@ -75,31 +75,27 @@ class ProgramRequest:
                 )
 
 
-def vocabulary_of(request: ProgramRequest) -> list[str | int]:
-    """Read the vocabulary: ``abc``, ``red, green`` or ``0, 1, 2``, whose tokens are numbers."""
-    text = request.vocabulary.strip()
-    cells = [cell.strip() for cell in text.split(",")] if "," in text else list(text)
-    if "" in cells:
-        raise InputError(f"the vocabulary {text!r} has no token between two commas")
-    if len(cells) > MOST_TOKENS:
+def vocabulary_of(request: ProgramRequest) -> list[Value]:
+    """Read the vocabulary, refused where it is too large."""
+    from exactformer.programs.token_text import read_vocabulary
+
+    found = read_vocabulary(request.vocabulary)
+    if len(found) > MOST_TOKENS:
         raise SizeError(
-            f"the vocabulary has {len(cells)} tokens; the playground's limit is {MOST_TOKENS}"
+            f"the vocabulary has {len(found)} tokens; the playground's limit is {MOST_TOKENS}"
         )
-    is_number = re.compile(r"-?[0-9]{1,9}").fullmatch if "," in text else lambda cell: None
-    return [int(cell) if is_number(cell) else cell for cell in cells]
+    return found
 
 
-def input_of(request: ProgramRequest) -> list[str | int]:
-    """Read the tokens to send in: with commas or spaces between them, or one per character."""
-    vocabulary, text = vocabulary_of(request), request.input.strip()
-    if not text:
+def input_of(request: ProgramRequest) -> list[Value]:
+    """Read the tokens to send in."""
+    from exactformer.programs.token_text import read_tokens
+
+    vocabulary = vocabulary_of(request)
+    if not request.input.strip():
         size = min(request.max_length, len(vocabulary) + 1)
         return [vocabulary[k % len(vocabulary)] for k in range(size)] if vocabulary else []
-    known = {str(token): token for token in vocabulary}
-    cells = [cell for cell in re.split(r"[,\s]+", text) if cell]
-    if "," not in text and any(cell not in known for cell in cells):
-        cells = list(text)
-    return [known.get(cell, cell) for cell in cells]
+    return read_tokens(request.input, vocabulary)
 
 
 def expression_of(request: ProgramRequest) -> SOp:

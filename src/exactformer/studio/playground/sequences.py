@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from exactformer.sequences.grid import Grid
     from exactformer.sequences.model import SequenceModel
     from exactformer.targets import NamedMap
 
@@ -82,18 +83,44 @@ def input_of(request: SequenceRequest) -> NDArray[np.float64]:
     return np.array(numbers).reshape(n, d)
 
 
+def grid_of(request: SequenceRequest) -> Grid:
+    """Return the grid of a request, with positions where its map needs them."""
+    from exactformer.sequences.compile import sequence_grid
+    from exactformer.targets import sequence_map
+
+    equivariant = sequence_map(request.map).equivariant
+    positional = {"yes": True, "no": False}.get(request.positional, not equivariant)
+    delta = f"1/{request.cells}"
+    return sequence_grid(request.tokens, request.dim, delta, request.form, positional, (0, 1))
+
+
+def size_of(request: dict[str, Any]) -> tuple[int, int]:
+    """Return how many keys and attention layers a request needs."""
+    from exactformer.sequences.sizes import predict_size
+
+    asked = SequenceRequest(**request)
+    size = predict_size(grid_of(asked), asked.form)
+    return size.keys, size.layers["contextual mapping"]
+
+
+def problem_of(request: dict[str, Any]) -> str | None:
+    """Return what stands against a request, whose keys may be too large for floats."""
+    from exactformer.sequences.sizes import predict_size
+
+    asked = SequenceRequest(**request)
+    return predict_size(grid_of(asked), asked.form).problem(asked.tokens, False)
+
+
 def compiled(request: SequenceRequest) -> tuple[SequenceModel, NamedMap]:
     """Return the model and its map, from memory if they were among the last ones."""
-    from exactformer.sequences.compile import compile_sequence, sequence_grid
+    from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.sizes import check_sequence_size
     from exactformer.targets import sequence_map
 
     target = sequence_map(request.map)
     key = replace(request, input="")
     if key not in _models:
-        positional = {"yes": True, "no": False}.get(request.positional, not target.equivariant)
-        delta = f"1/{request.cells}"
-        grid = sequence_grid(request.tokens, request.dim, delta, request.form, positional, (0, 1))
+        grid = grid_of(request)
         size = check_sequence_size(grid, request.form)
         if size.keys > MOST_KEYS or size.layers["contextual mapping"] > MOST_LAYERS:
             raise SizeError(
@@ -105,9 +132,9 @@ def compiled(request: SequenceRequest) -> tuple[SequenceModel, NamedMap]:
             target,
             tokens=request.tokens,
             dim=request.dim,
-            delta=delta,
+            delta=f"1/{request.cells}",
             form=request.form,
-            positional=positional,
+            positional=grid.positional,
             outside="zero",
         )
         if target.lipschitz is not None:

@@ -19,6 +19,7 @@ from exactformer.studio.playground.polynomial import (
     compiled,
     read,
 )
+from exactformer.studio.playground.walk import walk
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,6 +30,8 @@ MOST_HEADS = 24
 """Heads whose attention is shown, from the first block on."""
 SIDE = 32
 """Steps of a surface along either variable."""
+RINGS, SPOKES = 14, 56
+"""Circles and rays of a surface that is drawn, up to the very rim of the ball."""
 CURVE = 192
 FARTHEST = 2**500
 """The largest radius there is."""
@@ -74,6 +77,7 @@ def trace(request: PolynomialRequest, x: str = "") -> dict[str, Any]:
     exact = read(request.polynomial).at(point.double().tolist())
     return {
         "x": point.double().tolist(),
+        "walk": walk(blueprint, seen, point.double().tolist(), value),
         "streams": streams,
         "attention": attention,
         "heads": len(heads),
@@ -117,9 +121,39 @@ def surface(request: PolynomialRequest, x: str = "", axes: str = "") -> dict[str
         "axes": [names[a] for a in chosen],
         "line": [float(v) for v in line],
         **grids,
+        "disk": _disk(model, request, centre, chosen) if len(chosen) == 2 else None,
         "points": len(inside),
         "largest_difference": max((abs(d) for _, _, d in found), default=0.0),
         "bound": model.certificate.bound(model.dtype, model.executor),
+    }
+
+
+def _disk(
+    model: PolynomialModel, request: PolynomialRequest, centre: list[Fraction], axes: list[int]
+) -> dict[str, Any] | None:
+    """Return places and values on circles about the middle of the slice, the last one at its rim."""
+    from math import cos, pi, sin, sqrt
+
+    rest = sum(c * c for k, c in enumerate(centre) if k not in axes)
+    room = model.blueprint.radius**2 - rest
+    if room <= 0:
+        return None
+    rim = sqrt(float(room)) * (1 - 2.0**-20)  # rounding must not carry the rim over the boundary
+    rings = [rim * k / RINGS for k in range(1, RINGS + 1)]
+    turns = [2 * pi * k / SPOKES for k in range(SPOKES)]
+    places = [(0.0, 0.0), *((r * cos(turn), r * sin(turn)) for r in rings for turn in turns)]
+    points = []
+    for place in places:
+        point = list(centre)
+        for axis, coordinate in zip(axes, place, strict=True):
+            point[axis] = Fraction(coordinate)
+        points.append(point)
+    found = _values(model, request, points)
+    names = ("model", "target", "difference")
+    return {
+        "spokes": SPOKES,
+        "places": [list(place) for place in places],
+        **{name: [values[k] for values in found] for k, name in enumerate(names)},
     }
 
 

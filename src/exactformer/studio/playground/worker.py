@@ -65,7 +65,7 @@ def answer(jobs: Jobs, content: bytes) -> bytes:
         line = "" if error.line is None else f"line {error.line}, "
         return _refusal("input", f"{error.problem} ({line}character {error.column})")
     except ExactformerError as error:
-        return _refusal("input", str(error))
+        return _refusal("input", str(error), getattr(error, "remedy", None))
     except MemoryError:
         return _refusal("memory", "memory ran out")
     except Exception as error:
@@ -74,8 +74,8 @@ def answer(jobs: Jobs, content: bytes) -> bytes:
         return _refusal("memory" if is_memory else "failure", "the computation failed")
 
 
-def _refusal(kind: str, message: str) -> bytes:
-    return encode({"error": kind, "message": message})
+def _refusal(kind: str, message: str, remedy: dict[str, Any] | None = None) -> bytes:
+    return encode({"error": kind, "message": message, "remedy": remedy})
 
 
 def _listen(pipe: int, waiting: SimpleQueue[bytes]) -> None:

@@ -2,10 +2,11 @@
 
 Every worker is a process of its own session that answers one request at a time. One that exceeds its
 time is killed and replaced; one that exceeds its memory ends itself. A worker confirms a request before
-it computes anything, so that one found dead is replaced without failing the request. Those who wait
-for a worker are counted, and refused beyond a stated number, so that threads of the server never run
-out. What has been answered is kept, up to a number of bytes, so that moving a slider back and forth
-costs nothing.
+it computes anything, so that one found dead is replaced without failing the request. Requests that
+wait for a worker are counted, and refused beyond a stated number, so that threads of the server never
+run out. A free worker goes to whoever occupies the fewest, and one asker's newest requests take the
+place of her older ones, so that nobody shuts others out. Answers are kept, up to a number of bytes, so
+that moving a slider back and forth costs nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -58,6 +59,8 @@ class Limits:
     memory: int = 2**30
     """Bytes above what the libraries take."""
     waiting: int = 8
+    waiting_each: int = 2
+    """Requests of one asker that may wait at the same time."""
     kept: int = 32 * 2**20
     """Bytes of answers that are remembered."""
 
@@ -69,7 +72,16 @@ class Limits:
             seconds=ceil(settings.compile_seconds),
             memory=settings.compile_bytes,
             waiting=settings.compile_waiting,
+            waiting_each=settings.compile_waiting_each,
         )
+
+
+@dataclass(eq=False)
+class _Ticket:
+    """A request that waits; ``asker`` is empty where nobody in particular asks."""
+
+    asker: str
+    is_superseded: bool = False
 
 
 class Worker:
@@ -150,8 +162,8 @@ class Pool:
         self.limits = limits or Limits()
         self._jobs = jobs
         self._idle: list[Worker] = []
-        self._busy: set[Worker] = set()
-        self._waiting = 0
+        self._busy: dict[Worker, str] = {}
+        self._queue: list[_Ticket] = []
         self._is_closed = False
         self._change = Condition()
         self._kept = _Kept(self.limits.kept)
@@ -171,8 +183,8 @@ class Pool:
         """Return an answer given before, if it is remembered."""
         return self._kept.get(encode([job, request]))
 
-    def answer(self, job: str, request: dict[str, Any]) -> bytes:
-        """Return the answer to a request as JSON, or raise what stands against it."""
+    def answer(self, job: str, request: dict[str, Any], asker: str = "") -> bytes:
+        """Return the answer to a request of ``asker`` as JSON, or raise what stands against it."""
         content = encode([job, request])
         if len(content) > LARGEST_REQUEST:
             raise TooLargeError(
@@ -180,13 +192,13 @@ class Pool:
             )
         if (known := self._kept.get(content)) is not None:
             return known
-        with self._one(content) as worker:
+        with self._one(content, asker) as worker:
             reply = self._reply(worker)
             if not reply.startswith(_RESULT):
                 message = json.loads(reply)
                 if message["error"] != "input":
                     worker.end()
-                raise self._refusal(message["error"], message["message"])
+                raise self._refusal(message["error"], message["message"], message.get("remedy"))
         result = reply[len(_RESULT) : -1]
         self._kept.put(content, result)
         return result
@@ -213,10 +225,10 @@ class Pool:
             return [worker.pid for worker in (*self._idle, *self._busy)]
 
     @contextmanager
-    def _one(self, content: bytes) -> Iterator[Worker]:
+    def _one(self, content: bytes, asker: str) -> Iterator[Worker]:
         """Lend a worker that has begun the request; one that is no longer fit is replaced."""
         self.start()
-        worker = self._take()
+        worker = self._take(asker)
         try:
             if not self._begins(worker, content):
                 worker = self._replacement(worker)
@@ -225,7 +237,7 @@ class Pool:
             yield worker
         finally:
             with self._change:
-                self._busy.discard(worker)
+                self._busy.pop(worker, None)
                 if worker.is_alive and not self._is_closed:
                     self._idle.append(worker)
                 self._change.notify_all()
@@ -258,31 +270,54 @@ class Pool:
             if self._is_closed:
                 raise BusyError("the studio is closing; try again in a few seconds")
             replacement = self._new()
-            self._busy.remove(worker)
-            self._busy.add(replacement)
+            self._busy[replacement] = self._busy.pop(worker)
             return replacement
 
-    def _take(self) -> Worker:
+    def _take(self, asker: str) -> Worker:
+        ticket = _Ticket(asker)
         with self._change:
-            if self._waiting >= self.limits.waiting:
-                raise BusyError(
-                    f"all workers are taken and {self._waiting} requests are waiting, which is the "
-                    "limit; try again in a few seconds"
-                )
-            self._waiting += 1
+            self._queue_up(ticket)
             try:
                 came = self._change.wait_for(
-                    lambda: self._idle or self._is_closed, self._longest_wait()
+                    lambda: (
+                        self._is_closed
+                        or ticket.is_superseded
+                        or (self._idle and self._next() is ticket)
+                    ),
+                    self._longest_wait(),
                 )
             finally:
-                self._waiting -= 1
+                if ticket in self._queue:
+                    self._queue.remove(ticket)
+            if ticket.is_superseded:
+                raise BusyError("a newer request of yours has taken the place of this one")
             if not came or self._is_closed:
                 raise BusyError("no worker was free in time; try again in a few seconds")
             ready = [worker for worker in self._idle if worker.is_alive and worker.is_ready]
             worker = (ready or self._idle)[0]
             self._idle.remove(worker)
-            self._busy.add(worker)
+            self._busy[worker] = asker
+            self._change.notify_all()  # the next ticket may find another worker idle
             return worker
+
+    def _queue_up(self, ticket: _Ticket) -> None:
+        """Let a ticket wait; beyond the asker's share, her oldest one makes room."""
+        own = [other for other in self._queue if ticket.asker and other.asker == ticket.asker]
+        if len(own) >= self.limits.waiting_each:
+            own[0].is_superseded = True
+            self._queue.remove(own[0])
+            self._change.notify_all()
+        elif len(self._queue) >= self.limits.waiting:
+            raise BusyError(
+                f"all workers are taken and {len(self._queue)} requests are waiting, which is the "
+                "limit; try again in a few seconds"
+            )
+        self._queue.append(ticket)
+
+    def _next(self) -> _Ticket:
+        """Return whose turn it is: of those who occupy the fewest workers, the first."""
+        taken = Counter(asker for asker in self._busy.values() if asker)
+        return min(self._queue, key=lambda ticket: taken[ticket.asker])
 
     def _longest_wait(self) -> float:
         turns = 1 + self.limits.waiting / self.limits.workers
@@ -305,9 +340,9 @@ class Pool:
             "or ask for less"
         )
 
-    def _refusal(self, kind: str, message: str) -> StudioError:
+    def _refusal(self, kind: str, message: str, remedy: dict[str, Any] | None) -> StudioError:
         if kind == "input":
-            return InvalidError(message)
+            return InvalidError(message, remedy)
         if kind == "memory":
             limit = f"{self.limits.memory / 2**30:g} GiB"
             return TooLargeError(f"{message}; the playground's limit is {limit}: ask for less")

@@ -22,10 +22,12 @@ async def check(request: Request, browser: Browser | None) -> None:
     if request.method in SAFE:
         return
     if browser is None:
-        raise ForbiddenError(
-            "changes need a session, and this one is missing or over: reload the page, or ask "
-            "GET /api/v1/session for one"
+        way = (
+            "ask GET /api/v1/session for one"
+            if request.url.path.startswith("/api/")
+            else "reload the page and send it again"
         )
+        raise ForbiddenError(f"Your session is over, and changes need one: {way}.")
     sent = await _sent(request)
     if not secrets.compare_digest(sent.encode(), browser.csrf_token.encode()):
         raise ForbiddenError(

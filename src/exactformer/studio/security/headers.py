@@ -1,4 +1,7 @@
-"""Headers on every answer: scripts, styles and pictures come from here and from nowhere else."""
+"""Headers on every answer: scripts, styles and pictures come from here and from nowhere else.
+
+A redirect within the site names a path only: the host is what the request claims, true or not.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +52,15 @@ class StrictHeaders:
                 for name, value in self._headers.items():
                     headers[name] = value
                 headers.setdefault("Cache-Control", "no-store")
+                if "location" in headers:
+                    headers["location"] = _path_only(headers["location"], scope)
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+def _path_only(target: str, scope: Scope) -> str:
+    """Return an address of this site without the host; others as they are."""
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    path = target.removeprefix(f"{scope['scheme']}://{host.decode('latin-1')}")
+    return path if path.startswith("/") and path[1:2] not in ("/", "\\") else target

@@ -51,10 +51,13 @@ class Rates:
 
 def limit(request: Request, name: str, rate: Rate, key: str | None = None) -> None:
     """Count this request: by ``key``, else by the account, else by the address it comes from."""
-    if key is None:
-        actor = request.state.actor
-        key = address(request) if actor.id is None else f"account {actor.id}"
-    request.app.state.rates.take(name, key, rate)
+    request.app.state.rates.take(name, asker(request) if key is None else key, rate)
+
+
+def asker(request: Request) -> str:
+    """Return who asks: an account, or the address of a visitor."""
+    actor = request.state.actor
+    return address(request) if actor.id is None else f"account {actor.id}"
 
 
 def address(request: Request) -> str:

@@ -25,7 +25,7 @@ from exactformer.studio.database.library import (
 )
 from exactformer.studio.database.opinions import Comment, Review, Save
 from exactformer.studio.errors import NotFoundError
-from exactformer.studio.services import search
+from exactformer.studio.services import lookup, search
 from exactformer.studio.services.describing import whole
 
 Sort = Literal["relevance", "claims", "newest", "oldest", "title", "cited"]
@@ -73,12 +73,16 @@ def get(db: Session, slug: str) -> Paper:
     known = _SLUG.fullmatch(slug) is not None
     paper = db.scalar(select(Paper).where(Paper.slug == slug).options(*whole())) if known else None
     if paper is None:
-        raise NotFoundError(f"there is no paper {slug[:120]!r}; /papers lists those there are")
+        raise NotFoundError(
+            f"There is no paper {slug[:120]!r}. The list of papers has those there are."
+        )
     return paper
 
 
 def find(db: Session, browse: Browse) -> Found:
-    """Return the papers that a reader looks for, a page of them."""
+    """Return the papers that a reader looks for, a page of them; an identifier finds its paper."""
+    if browse.q and (known := lookup.by_identifier(db, browse.q)) is not None:
+        return Found(by_ids(db, [] if browse.offset else [known]), 1)
     query = search.parse(browse.q)
     if browse.q.strip() and not query:
         return Found([], 0)

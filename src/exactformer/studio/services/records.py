@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -72,6 +72,7 @@ Doi = Annotated[Line, Field(pattern=r"^10\.\d{4,9}/\S+$", max_length=200)]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,59}$")]
 Kind = Literal["article", "preprint", "talk", "book", "thesis", "software", "dataset", "other"]
 ClaimKind = Literal["theorem", "table", "figure", "statement"]
+CLAIM_KINDS: tuple[str, ...] = get_args(ClaimKind)
 
 
 def _known_key(key: str) -> str:

@@ -6,7 +6,6 @@ hidden or deleted has one place only where it could leak.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,7 +35,6 @@ CONFIDENCE_LABELS = {
     4: "confident",
     5: "certain: this is my field",
 }
-_HANDLE = re.compile(r"@([a-z0-9]+(?:[._-][a-z0-9]+)*)", re.IGNORECASE)
 _MOST_HANDLES = 200
 
 
@@ -155,7 +153,7 @@ def show_comments(
 
 def renderer(db: Session, paper: Paper | None, texts: Iterable[str]) -> Callable[[str], Markup]:
     """Return how ``texts`` are rendered on the page of ``paper``."""
-    handles = {name.lower() for text in texts for name in _HANDLE.findall(text)}
+    handles = {name for text in texts if "@" in text for name in markup.mentions(text).handles}
     some = sorted(handles)[:_MOST_HANDLES]
     known = db.scalars(select(User.handle).where(User.handle.in_(some))) if some else ()
     around = markup.Surroundings(handles=frozenset(known))

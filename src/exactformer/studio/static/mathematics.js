@@ -10,15 +10,17 @@
       try {
         katex.render(source, element, {
           displayMode: (element.dataset.display ?? "false") !== "false",
-          throwOnError: false,
-          errorColor: "var(--bad)",
+          throwOnError: true,
           strict: false,
           trust: false,
           maxSize: 20,
           maxExpand: 200,
         });
       } catch {
-        element.textContent = source; // nested too deeply to be read; the other formulas are not
+        // Not TeX, or nested too deeply to be read; the other formulas are drawn.
+        element.textContent = source;
+        element.classList.add("math--wrong");
+        element.title = "This formula cannot be read";
       }
     }
   };

@@ -7,6 +7,8 @@ from exactformer.errors import SizeError
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 from tests.learning.laws.targets import F2, f1_sample, f2_sample
 
+pytestmark = pytest.mark.filterwarnings("ignore::exactformer.learning.laws.diagnosis.LawWarning")
+
 
 def found(regressor):
     return set(regressor.coef_table_.term)
@@ -76,7 +78,7 @@ def test_a_law_in_plain_powers_is_found_far_from_the_origin():
 def test_values_far_from_the_origin_are_those_of_the_written_polynomial():
     years = np.random.default_rng(0).uniform(1900, 2020, size=(500, 1))
     y = np.sin((years[:, 0] - 1960) / 30)
-    fitted = PolynomialAttentionRegressor(7).fit(years, y)
+    fitted = PolynomialAttentionRegressor(7, relevance=0).fit(years, y)
     exact = [float(fitted.polynomial_.at(row)) for row in years[:20]]
     np.testing.assert_allclose(fitted.predict(years[:20]), exact, atol=1e-8)
     assert fitted.noise_ < 1e-4
@@ -115,8 +117,8 @@ def test_the_seven_terms_of_f2_are_found(seed):
 
 
 @pytest.mark.slow
-def test_the_seven_terms_of_f2_are_found_on_19_of_20_seeds():
-    assert sum(recovered(seed) for seed in range(20)) >= 19
+def test_the_seven_terms_of_f2_are_found_on_20_of_20_seeds():
+    assert all(recovered(seed) for seed in range(20))
 
 
 @pytest.mark.slow
@@ -163,3 +165,16 @@ def test_errors_are_the_larger_of_classical_and_hc3():
     np.testing.assert_allclose(
         table.standard_error, np.sqrt(np.maximum(robust, classical)), rtol=1e-9
     )
+
+
+def test_on_a_trajectory_low_powers_are_taken_before_high_ones():
+    """On a closed curve many polynomials agree; of those as good the one of least degree is meant."""
+    from scipy.integrate import solve_ivp
+
+    def slope(_, s):
+        return [s[1], 2 * (1 - s[0] ** 2) * s[1] - s[0]]
+
+    X = solve_ivp(slope, (0, 20), [2, 0], t_eval=np.linspace(0, 20, 1000), rtol=1e-8).y.T
+    clean = np.array([slope(0, s)[1] for s in X])
+    noise = clean.std() / np.sqrt(10) * np.random.default_rng(0).normal(size=1000)
+    assert found(PolynomialAttentionRegressor().fit(X, clean + noise)) == {"x1^2 x2", "x2", "x1"}

@@ -13,12 +13,14 @@ from exactformer.learning.laws.streamed import blocks as blocks_module
 from exactformer.learning.laws.streamed.blocks import ArrayBlocks, BlockWriter
 from tests.cli.test_fit import run
 
+pytestmark = pytest.mark.filterwarnings("ignore::exactformer.learning.laws.diagnosis.LawWarning")
 dask_array = pytest.importorskip("dask.array")
 GENERATOR = np.random.default_rng(0)
 NORMAL = GENERATOR.normal(size=(3000, 3))
 EXPONENTIAL = GENERATOR.exponential(size=(3000, 2)) + 1950
 DIGITS = GENERATOR.integers(0, 3, size=(3000, 2)).astype(float)
 NOISE = GENERATOR.normal(size=3000)
+HEAVY = np.exp(2 * GENERATOR.normal(size=(3000, 2)))
 CASES = {
     "noisy": (NORMAL, NORMAL[:, 0] ** 2 - NORMAL[:, 1] * NORMAL[:, 2] + 0.1 * NOISE, 3),
     "exact": (NORMAL, NORMAL[:, 0] ** 3 / 3 - NORMAL[:, 2] / 7, "auto"),
@@ -26,6 +28,9 @@ CASES = {
     "few values": (DIGITS, DIGITS[:, 0] * DIGITS[:, 1] + 0.5 * NOISE, 4),
     "unequal noise": (NORMAL, NORMAL[:, 0] + NORMAL[:, 1] ** 2 * NOISE, 3),
     "nothing": (NORMAL, NOISE, 2),
+    "too small to matter": (NORMAL, NORMAL[:, 0] + 1e-4 * NORMAL[:, 1] + 1e-6 * NOISE, 2),
+    "growing degree": (NORMAL[:, :1], np.cos(3 * NORMAL[:, 0]) + 1e-3 * NOISE, "auto"),
+    "disputed": (HEAVY, HEAVY[:, 0] * HEAVY[:, 1] * (1 + 0.2 * NOISE), 2),
 }
 
 
@@ -50,6 +55,10 @@ def test_the_law_is_that_of_memory_to_the_last_printed_digit(case):
     assert there.r2_ == pytest.approx(here.r2_, abs=1e-12)
     assert there.noise_ == pytest.approx(here.noise_, rel=1e-9, abs=1e-14)
     assert (there.intercept_, there.aliases_) == (pytest.approx(here.intercept_), here.aliases_)
+    balance = [note for note in here.notes_ if note.startswith(("kept", "significant", "degree"))]
+    assert set(balance) <= set(there.notes_)
+    if case == "disputed":
+        assert any(note.startswith("kept because most rows") for note in balance)
 
 
 def test_no_bit_depends_on_how_the_rows_are_cut():
@@ -164,11 +173,33 @@ def test_what_does_not_fit_together_is_refused(change, message):
         PolynomialAttentionRegressor(2).fit(given["X"], given["y"])
 
 
-def test_only_the_sparse_solver_works_on_blocks():
+def test_what_needs_residuals_by_row_is_absent_after_blocks():
+    X, y, _ = CASES["noisy"]
+    law = PolynomialAttentionRegressor(2).fit(X, y)
+    assert law.outliers_ is not None
+    law.fit(dask_array.from_array(X), dask_array.from_array(y))
+    assert not hasattr(law, "outliers_")
+    assert any("residuals were not looked at" in note for note in law.notes_)
+    with pytest.raises(InputError, match="without a path"):
+        law.path_  # noqa: B018
+    with pytest.raises(InputError, match="without a path"):
+        law.plot_path()
+
+
+def test_what_blocks_cannot_do_is_refused():
     X, y, _ = CASES["noisy"]
     dask = dask_array.from_array(X), dask_array.from_array(y)
-    with pytest.raises(InputError, match="solver='sparse'"):
-        PolynomialAttentionRegressor(2, solver="least-squares").fit(*dask)
+    refused = {
+        "solver": "least-squares",
+        "purpose": "prediction",
+        "loss": "huber",
+        "features": ["sin"],
+    }
+    for name, value in refused.items():
+        with pytest.raises(InputError, match=f"{name}=.* come in blocks. Leave {name}="):
+            PolynomialAttentionRegressor(2, **{name: value}).fit(*dask)
+    with pytest.raises(InputError, match="directions given as numbers"):
+        PolynomialAttentionRegressor(2, directions=3).fit(*dask)
     with pytest.raises(InputError, match="sample_weight"):
         PolynomialAttentionRegressor(2).fit(*dask, sample_weight=np.ones(len(X)))
 

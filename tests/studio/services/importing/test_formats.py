@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from exactformer.studio.errors import InvalidError
+from exactformer.studio.errors import InvalidError, StudioError
 from exactformer.studio.services import importing
 from exactformer.studio.services.records import AuthorRecord
 
@@ -153,3 +153,38 @@ def test_openalex_is_read_one_by_one_as_a_list_or_as_results(data: object) -> No
 def test_a_file_that_cannot_be_read_is_refused_with_the_place(text: str, says: str) -> None:
     with pytest.raises(InvalidError, match=says.replace("[", r"\[")):
         importing.read(text.encode())
+
+
+GOOD = "@article{good%d, title={A good one %d}, year=2020}\n"
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ("@article{bad, title={never closed\n", "the entry begins in line 2"),
+        ("@article{bad, title={}}\n", "Entry 'bad'"),
+        ("@article{bad, title = }\n", "Line 2: this is not BibTeX"),
+    ],
+)
+def test_one_bad_entry_leaves_the_others(bad: str, words: str) -> None:
+    text = (GOOD % (1, 1) + bad + GOOD % (2, 2)).encode()
+    problems: list[str] = []
+    _, records = importing.read(text, problems)
+    assert [record.title for record in records] == ["A good one 1", "A good one 2"]
+    assert len(problems) == 1
+    assert words in problems[0]
+    with pytest.raises(StudioError):
+        importing.read(text)
+
+
+def test_one_bad_item_of_json_leaves_the_others() -> None:
+    items = [{"type": "book", "title": "First"}, 7, {"type": "book", "title": "Last"}]
+    problems: list[str] = []
+    _, records = importing.read(json.dumps(items).encode(), problems)
+    assert [record.title for record in records] == ["First", "Last"]
+    assert problems == ["Item 2 is not an object."]
+
+
+def test_a_file_of_bad_entries_alone_is_refused_with_the_first_reason() -> None:
+    with pytest.raises(StudioError, match=r"no record.*Line 1"):
+        importing.read(b"@article{bad, title={never closed", [])

@@ -32,6 +32,20 @@ def test_abbreviations_that_multiply_are_stopped() -> None:
         importing.read(f"{MACROS}\n@article{{x, title = a11}}".encode())
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '@article{k, title=""' + '#""' * 50_000 + "}",
+        "@article{k" + ", a={}" * 300_000 + "}",
+        "@comment{" * 60_000,
+    ],
+    ids=["pieces", "fields", "commands"],
+)
+def test_what_would_take_long_to_read_is_refused_at_once(text: str) -> None:
+    with pytest.raises(TooLargeError, match="the limit is"):
+        importing.read(text.encode())
+
+
 @pytest.mark.parametrize("depth", [45, 900, 100_000])
 def test_deep_json_is_refused(depth: int) -> None:
     with pytest.raises(InvalidError, match="deeper than 40"):

@@ -74,11 +74,8 @@ def fit(
 
 def cross_entropy(scores: Tensor, target: Tensor, smoothing: float = 0.0) -> Tensor:
     """Return the mean over all ``target`` ids but padding; a share ``smoothing`` goes to all alike."""
-    logs = functional.log_softmax(scores.float(), dim=-1)
-    right = logs.gather(-1, target[..., None]).squeeze(-1)
-    wanted = (1 - smoothing) * right + smoothing * logs.mean(dim=-1) if smoothing else right
-    there = target != PAD
-    return -(wanted * there).sum() / there.sum()
+    own, wanted = scores.float().flatten(0, -2), target.flatten()
+    return functional.cross_entropy(own, wanted, ignore_index=PAD, label_smoothing=smoothing)
 
 
 def _allocate(adam: torch.optim.Optimizer) -> None:

@@ -142,8 +142,11 @@ def score(ensemble: VisionEnsemble, images: Tensor, labels: Tensor, batch: int =
 
 def soft_losses(logits: Tensor, share: Tensor, smoothing: float) -> Tensor:
     """Return each model's mean cross-entropy (M,) of logits (M, B, classes) to shares of classes."""
-    target = share * (1 - smoothing) + smoothing / share.shape[-1]
-    return -(functional.log_softmax(logits, dim=-1) * target).sum(dim=-1).mean(dim=1)
+    target = share.expand_as(logits).mT
+    losses = functional.cross_entropy(
+        logits.mT, target, reduction="none", label_smoothing=smoothing
+    )
+    return losses.mean(dim=1)
 
 
 def _protocol(recipe: Recipe, steps: int) -> EnsembleProtocol:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from exactformer.learning.laws.dense.least_squares import (
     solve,
 )
 from exactformer.learning.laws.dictionary.columns import Array, fit_columns
-from exactformer.learning.laws.dictionary.row_sums import residuals, square_norms
+from exactformer.learning.laws.dictionary.row_sums import inner_products, residuals, square_norms
 from exactformer.learning.laws.dictionary.terms import (
     Exponents,
     Terms,
@@ -26,25 +26,42 @@ from exactformer.learning.laws.dictionary.terms import (
     count_terms,
 )
 from exactformer.learning.laws.law import DataRange, DenseLaw, Law, RidgeLaw, SparseLaw
+from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.selection import select
+from exactformer.learning.laws.sparse.forward_search import threshold_of
+from exactformer.learning.laws.sparse.selection import Rules, Selection, select
 from exactformer.learning.threads import one_blas_thread
 
 Degree = int | Literal["auto"]
 
 _HIGHEST = 8
 _MOST_TERMS = 4000
+# "auto" of the sparse solver goes on from there in steps, while they pay and the law stays readable.
+_STEP = 4
+HIGHEST_TRIED = 100
+_LARGEST_LAW = 150
+# A law of lower degree is as good if its excess is below so many of its standard errors, or rounding.
+_SURE = 2.0
+_EXACT = 1e-9
 # What a pass keeps for each term: a block of features and the products with the terms found.
 _BYTES_A_TERM = 8 * 128
 
 
 @dataclass(frozen=True)
 class Solved:
-    """Laws, one for each output; the degree of the dictionary; terms the data cannot distinguish."""
+    """Laws, one for each output; the degree of the dictionary; terms the data cannot distinguish.
+
+    ``stopped`` is the reason why an automatic degree is not higher. ``paths`` and ``disputed`` (kept by
+    most rows against large errors) and ``irrelevant`` terms are those of the sparse solver, by output.
+    """
 
     laws: list[Law]
     degree: int
     aliases: list[list[Exponents]] = field(default_factory=list)
+    stopped: str = ""
+    paths: list[list[Step]] = field(default_factory=list)
+    disputed: list[list[Exponents]] = field(default_factory=list)
+    irrelevant: list[list[Exponents]] = field(default_factory=list)
 
 
 def data_ranges(sample: Sample, dimension: int) -> list[DataRange]:
@@ -55,24 +72,193 @@ def data_ranges(sample: Sample, dimension: int) -> list[DataRange]:
     return [DataRange(dimension, sample.used, reach, float(size)) for size in sizes]
 
 
+class Source(Protocol):
+    """Rows to learn from, in memory or not: what the search for terms and degree needs of them."""
+
+    @property
+    def ranges(self) -> list[DataRange]:
+        """The range of the columns with that of each output."""
+
+    @property
+    def columns(self) -> int:
+        """The number of columns in use."""
+
+    @property
+    def size(self) -> float:
+        """The number of observations."""
+
+    def dictionary(self, degree: int) -> Terms:
+        """Return the dictionary of a degree."""
+
+    def select(self, terms: Terms, rules: Rules) -> list[Selection]:
+        """Find the terms of each output."""
+
+    def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
+        """Compare all terms with what laws leave of each output."""
+
+    def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
+        """Return how much larger the squared residuals of one law are than those of another.
+
+        The mean over the rows and its standard error, and the mean of y².
+        """
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """What laws leave of the outputs: ⟨φ_j, r⟩ (p, outputs), ‖φ_j‖² (p,), ‖r‖² and ‖y‖² (outputs,)."""
+
+    inner: Array
+    norms: Array
+    squares: Array
+    totals: Array
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """A sample as a source."""
+
+    sample: Sample
+    ranges: list[DataRange]
+
+    @property
+    def columns(self) -> int:
+        """The number of columns in use."""
+        return int(self.sample.X.shape[1])
+
+    @property
+    def size(self) -> float:
+        """The number of observations."""
+        return self.sample.size
+
+    def dictionary(self, degree: int) -> Terms:
+        """Return the dictionary of a degree."""
+        return dictionary(self.sample, degree)
+
+    def select(self, terms: Terms, rules: Rules) -> list[Selection]:
+        """Find the terms of each output."""
+        norms = square_norms(terms, self.sample)
+        outputs = range(self.sample.Y.shape[1])
+        return [select(terms, norms, self.sample, j, rules) for j in outputs]
+
+    def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
+        """Compare all terms with what laws leave of each output."""
+        X, Y, weight = self.sample.X, self.sample.Y, self.sample.weight
+        left = Y - np.column_stack([law.inner_values(X) for law in laws])
+        inner, norms = inner_products(terms, self.sample, left), square_norms(terms, self.sample)
+        return Residuals(inner, norms, weight @ left**2, weight @ Y**2)
+
+    def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
+        """Return mean and standard error of the excess of squares, and the mean of y²."""
+        X, weight, size = self.sample.X, self.sample.weight, self.size
+        y = self.sample.Y[:, output]
+        excess = (y - simple.inner_values(X)) ** 2 - (y - law.inner_values(X)) ** 2
+        mean = float(weight @ excess) / size
+        error = float(np.sqrt(weight @ (excess - mean) ** 2)) / size
+        return mean, error, float(weight @ y**2) / size
+
+
 def solve_sparse(
-    sample: Sample, dimension: int, degree: Degree, significance: float, limit: int
+    sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int
 ) -> Solved:
     """Find the few terms that are there, output by output."""
-    columns = sample.X.shape[1]
-    highest = _highest(columns, sample.size) if degree == "auto" else degree
+    with one_blas_thread():
+        return find_laws(InMemory(sample, data_ranges(sample, dimension)), degree, rules, limit)
+
+
+def find_laws(source: Source, degree: Degree, rules: Rules, limit: int) -> Solved:
+    """Find the few terms that are there, and for "auto" the degree up to which there are any."""
+    columns, ranges = source.columns, source.ranges
+    highest = _highest(columns, source.size) if degree == "auto" else degree
     count = count_terms(columns, highest)
     check_size(count, count * _BYTES_A_TERM, limit, "a pass over the data")
-    laws: list[Law] = []
-    aliases = []
-    with one_blas_thread():
-        terms = _dictionary(sample, highest)
-        norms = square_norms(terms, sample)
-        for output, data_range in enumerate(data_ranges(sample, dimension)):
-            found = select(terms, norms, sample, output, significance)
-            laws.append(SparseLaw.of(found, terms.columns, data_range))
-            aliases.append([data_range.embed(alpha) for alpha in found.aliases])
-    return Solved(laws, highest, aliases)
+    terms = source.dictionary(highest)
+    found = source.select(terms, rules)
+    laws = _sparse_laws(found, terms, ranges)
+    stopped = ""
+    while degree == "auto" and not stopped:
+        following = _following(highest, columns, source.size, limit)
+        wider = source.dictionary(following) if following > highest else terms
+        stopped = _enough(wider, highest, laws, source, rules)
+        if stopped:
+            break
+        better = source.select(wider, rules)
+        later = _sparse_laws(better, wider, ranges)
+        if not any(b.variance < a.variance for a, b in zip(laws, later, strict=True)):
+            stopped = f"degrees {highest + 1} to {following} explain no more"
+            break
+        terms, found, laws, highest = wider, better, later, following
+    if degree == "auto":
+        laws, found = _lower(laws, found, source, rules)
+    lists = [
+        [[r.embed(a) for a in part] for part in (s.aliases, s.disputed, s.irrelevant)]
+        for r, s in zip(ranges, found, strict=True)
+    ]
+    aliases, disputed, irrelevant = map(list, zip(*lists, strict=True))
+    paths = [
+        [step.embedded(r.embed) for step in s.path] for r, s in zip(ranges, found, strict=True)
+    ]
+    return Solved([*laws], highest, aliases, stopped, paths, disputed, irrelevant)
+
+
+def _lower(
+    laws: list[SparseLaw], found: list[Selection], source: Source, rules: Rules
+) -> tuple[list[SparseLaw], list[Selection]]:
+    """Replace laws by those of a lower degree that have no more terms and explain as much.
+
+    Where columns depend on each other, as on a trajectory, high powers stand in for low ones.
+    """
+    laws, found = list(laws), list(found)
+    own = [max((sum(a) for a in law.coefficients), default=0) for law in laws]
+    for degree in range(1, max(own)):
+        terms = source.dictionary(degree)
+        lower = source.select(terms, rules)
+        for output, law in enumerate(_sparse_laws(lower, terms, source.ranges)):
+            if degree < own[output] and _as_good(law, laws[output], source, output):
+                laws[output], found[output], own[output] = law, lower[output], degree
+    return laws, found
+
+
+def _as_good(simple: SparseLaw, law: SparseLaw, source: Source, output: int) -> bool:
+    """Whether a law with no more terms has squared residuals that are not significantly larger."""
+    if len(simple.coefficients) > len(law.coefficients):
+        return False
+    mean, error, square = source.excess(simple, law, output)
+    return mean <= max(_SURE * error, _EXACT**2 * square)
+
+
+def _sparse_laws(found: list[Selection], terms: Terms, ranges: list[DataRange]) -> list[SparseLaw]:
+    pairs = zip(found, ranges, strict=True)
+    return [SparseLaw.of(selection, terms.columns, r) for selection, r in pairs]
+
+
+def _following(degree: int, columns: int, size: float, limit: int) -> int:
+    """Return the next degree to look at: a step higher, as far as rows and memory allow."""
+    most = min(_MOST_TERMS, size / 2, limit / _BYTES_A_TERM)
+    able = [q for q in range(degree, degree + _STEP + 1) if count_terms(columns, q) <= most]
+    return min(max(able, default=degree), HIGHEST_TRIED)
+
+
+def _enough(wider: Terms, degree: int, laws: list[SparseLaw], source: Source, rules: Rules) -> str:
+    """Return why no higher degree is tried; nothing if one has a significant term to add."""
+    if not (wider.total > degree).any():
+        if degree >= HIGHEST_TRIED:
+            return f"degree {HIGHEST_TRIED} is the highest tried"
+        return f"the {source.size:,.0f} rows do not carry the terms of degree {degree + 1}"
+    if max(len(law.coefficients) for law in laws) > _LARGEST_LAW:
+        return f"the law has more than {_LARGEST_LAW} terms already"
+    left = source.against(wider, laws)
+    norms = np.sqrt(np.maximum(left.norms, np.finfo(float).tiny))
+    new = wider.total > degree
+    level = rules.significance / len(wider)
+    for output, law in enumerate(laws):
+        if law.freedom <= 1:
+            continue
+        bound = threshold_of(level, source.size, float(left.totals[output]))
+        gains = np.abs(left.inner[new, output]) / norms[new]
+        statistic = bound.statistic(gains, float(left.squares[output]), law.freedom)
+        if statistic.max() >= bound.critical_value(law.freedom):
+            return ""
+    return f"no term of degree {degree + 1} to {wider.degree} is significant"
 
 
 def solve_least_squares(
@@ -88,7 +274,7 @@ def solve_least_squares(
         check_size(count, 2 * gram_bytes(count), limit, what)
     check_size(count, count * _BYTES_A_TERM, limit, "a pass over the data")
     with one_blas_thread(count):
-        terms, ranges = _dictionary(sample, highest), data_ranges(sample, dimension)
+        terms, ranges = dictionary(sample, highest), data_ranges(sample, dimension)
         if not formed:
             found = conjugate_gradients(terms, sample)
             return Solved([*DenseLaw.each(found, terms, ranges)], highest)
@@ -97,7 +283,7 @@ def solve_least_squares(
             highest = choose_degree(terms, sample, gram, right)
             lower = np.flatnonzero(terms.total <= highest)
             gram, right = np.asfortranarray(gram[np.ix_(lower, lower)]), right[lower]
-            terms = build_terms(terms.columns, highest)
+            terms = build_terms(terms.columns, highest, sample.apart)
         if directions is not None:
             return Solved(_along(directions, terms, sample, gram, right, ranges), highest)
         return Solved([*DenseLaw.each(solve(terms, sample, gram, right), terms, ranges)], highest)
@@ -107,7 +293,7 @@ def best_degree(sample: Sample, degree: Degree) -> int:
     """Return a degree as given, or for "auto" the one with the least leave-one-out error."""
     if degree != "auto":
         return degree
-    terms = _dictionary(sample, _highest(sample.X.shape[1], sample.size / 2))
+    terms = dictionary(sample, _highest(sample.X.shape[1], sample.size / 2))
     with one_blas_thread(len(terms)):
         return max(1, choose_degree(terms, sample, *normal_equations(terms, sample)))
 
@@ -133,8 +319,12 @@ def _along(
     return laws
 
 
-def _dictionary(sample: Sample, degree: int) -> Terms:
-    return build_terms(fit_columns(sample.X, sample.weight, degree), degree)
+def dictionary(sample: Sample, degree: int) -> Terms:
+    """Return the dictionary of a degree for the columns of a sample."""
+    columns = fit_columns(sample.X, sample.weight, degree)
+    if sample.highest is not None:
+        columns = replace(columns, degree=np.minimum(columns.degree, sample.highest))
+    return build_terms(columns, degree, sample.apart)
 
 
 def _highest(columns: int, size: float) -> int:

@@ -47,6 +47,12 @@ class Columns:
         """The number d of columns."""
         return len(self.center)
 
+    def up_to(self, degree: int) -> Columns:
+        """Return the recurrences up to a lower degree."""
+        top = np.minimum(self.degree, degree)
+        kept = self.a[:degree], self.s[: degree + 1], self.g[: degree + 1]
+        return Columns(self.center, self.scale, top, *kept)
+
     def evaluate(self, X: Array) -> Array:
         """Return p_k(x_ij) as an array (q + 1, d, N); zero beyond a column's own degree."""
         u = np.ascontiguousarray(((X - self.center) / self.scale).T)
@@ -133,17 +139,23 @@ def orthonormal_columns(
     distinct: NDArray[np.int64],
     degree: int,
     sums: Callable[[Columns, int], tuple[Array, Array]],
+    known: Columns | None = None,
 ) -> Columns:
     """Find the recurrences from sums over rows that are not at hand.
 
     ``sums(columns, k)`` gets the recurrences up to degree k, and returns the means of f p_k and of
     f² for f = u p_k − s_k p_{k−1}. Then a_k is the first, and s_{k+1}² the second without a_k².
+    Recurrences ``known`` up to a lower degree are continued.
     """
     center, scale = _centre_and_scale(mean, spread)
     d = len(mean)
     a, s, g = np.zeros((degree, d)), np.zeros((degree + 1, d)), np.zeros((degree + 1, d))
-    top = np.full(d, degree)
-    for k in range(degree):
+    top, start = np.full(d, degree), 0
+    if known is not None:
+        start = len(known.a)
+        a[:start], s[: start + 1], g[: start + 1] = known.a, known.s, known.g
+        top[known.degree < start] = known.degree[known.degree < start]
+    for k in range(start, degree):
         own, square = sums(Columns(center, scale, top, a, s, g), k)
         a[k] = own
         norm = np.sqrt(np.maximum(square - own**2, 0.0))

@@ -75,22 +75,30 @@ def count_terms(columns: int, degree: int) -> int:
     return comb(columns + degree, degree)
 
 
-def build_terms(columns: Columns, degree: int) -> Terms:
-    """Lay out every α with |α| ≤ ``degree`` that the columns' own degrees allow."""
+def build_terms(columns: Columns, degree: int, apart: tuple[tuple[int, int], ...] = ()) -> Terms:
+    """Lay out every α with |α| ≤ ``degree`` that the columns' own degrees allow.
+
+    A pair (i, j) of ``apart`` is of columns that no term holds together.
+    """
     parent = [np.zeros(1, dtype=np.int64)]
     factor_column, factor_power = [np.zeros(1, dtype=np.int32)], [np.zeros(1, dtype=np.int32)]
     total = np.zeros(1, dtype=np.int32)
     groups: list[tuple[int, int, int, int]] = []
+    partners = {max(pair): min(pair) for pair in apart}
+    holds = {i: np.zeros(1, dtype=bool) for i in partners.values()}
     for j in range(columns.count):
         before = total
+        free = ~holds[partners[j]] if j in partners else np.ones(len(total), dtype=bool)
         for k in range(1, min(degree, int(columns.degree[j])) + 1):
-            parents = np.flatnonzero(before <= degree - k)
+            parents = np.flatnonzero((before <= degree - k) & free)
             start = len(total)
             total = np.concatenate([total, before[parents] + np.int32(k)])
             parent.append(parents)
             factor_column.append(np.full(len(parents), j, dtype=np.int32))
             factor_power.append(np.full(len(parents), k, dtype=np.int32))
             groups.append((j, k, start, len(total)))
+            for i, held in holds.items():
+                holds[i] = np.concatenate([held, held[parents] | (i == j)])
     return Terms(
         columns,
         degree,

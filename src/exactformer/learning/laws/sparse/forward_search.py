@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.row_sums import inner_products
@@ -22,12 +22,15 @@ from exactformer.learning.laws.sample import Sample
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
 
 _ROUNDS = 100
+_MOST_TERMS = 1000
 # A term enters in one round with the strongest if its statistic is at least this share of theirs.
 _TOGETHER = 0.5
 # A term with less than this share of its square norm outside the model is an alias of the model.
-_ALIAS = 1e-10
+ALIAS = 1e-10
 # How many terms that overlap with the model are looked at as possible aliases, and on which rows.
 _CANDIDATES, _LIKELY, _HEAD = 20, 0.05, 1000
+# Dependent terms are fitted with this share of their square norms added.
+_SHADE = 1e-11
 _EPS = float(np.finfo(float).eps)
 # Less than this share of ‖y‖ may be rounding of y and of the features.
 _ROUNDING = 1e3 * _EPS
@@ -115,7 +118,7 @@ class Search:
         freedom = self.threshold.size - size - 1
         if freedom < 1:
             return []
-        able = outside > _ALIAS * self.norms
+        able = outside > ALIAS * self.norms
         gain = np.zeros_like(inner)
         gain[able] = np.abs(inner[able]) / np.sqrt(outside[able])
         left = np.maximum(fit.square - gain**2, self.floor)
@@ -134,7 +137,19 @@ class Search:
             if len(wider) <= self.largest:
                 closed = wider
                 chosen.append(j)
-        return chosen
+        return chosen if len(chosen) < 2 else self._independent(active, chosen)
+
+    def _independent(self, active: list[int], entering: list[int]) -> list[int]:
+        """Return those of ``entering`` that are not combinations of the model and of each other."""
+        exponents = [self.terms.exponents(j) for j in [*active, *entering]]
+        columns = products(exponents, self.terms.columns, self.sample.X)
+        columns *= np.sqrt(self.sample.weight)[:, None]
+        triangle = np.asarray(np.linalg.qr(columns, mode="r"))
+        outside = np.abs(triangle.diagonal()[len(active) :])
+        sizes = np.linalg.norm(columns, axis=0)[len(active) :]
+        able = np.zeros(len(entering), dtype=bool)
+        able[: len(outside)] = outside > np.sqrt(ALIAS) * sizes[: len(outside)]
+        return [j for j, independent in zip(entering, able, strict=True) if independent]
 
     def _aliases(self, active: list[int], outside: Array) -> list[Exponents]:
         """Return terms x^α that the model and lower powers of the same variables add up to."""
@@ -168,7 +183,12 @@ def _explained(alpha: Exponents, others: list[Exponents], terms: Terms, X: Array
     columns = products([*others, alpha], terms.columns, X)
     # The last entry of R is the part of the last column outside the span of the others.
     last = np.asarray(np.linalg.qr(columns, mode="r"))[-1, -1]
-    return bool(abs(last) < np.sqrt(_ALIAS) * np.linalg.norm(columns[:, -1]))
+    return bool(abs(last) < np.sqrt(ALIAS) * np.linalg.norm(columns[:, -1]))
+
+
+def largest_closure(size: float) -> int:
+    """Return how many terms may be fitted to so many observations: three for each, for the noise."""
+    return int(min(_MOST_TERMS, max(1, size // 3)))
 
 
 def threshold(sample: Sample, y: Array, level: float) -> Threshold:
@@ -185,10 +205,23 @@ def fit_few(exponents: list[Exponents], terms: Terms, sample: Sample, y: Array) 
     """Fit a few terms of the orthonormal basis."""
     phi = products(exponents, terms.columns, sample.X)
     weighted = phi * sample.weight[:, None]
-    factor = cho_factor(phi.T @ weighted, lower=True)
+    factor = factored(phi.T @ weighted)
     coefficients, residual = np.zeros(len(exponents)), y
     for _ in range(3):  # the later rounds remove the rounding of the first
         coefficients = coefficients + cho_solve(factor, weighted.T @ residual)
         residual = y - phi @ coefficients
     inverse = cho_solve(factor, np.eye(len(exponents)))
     return Fit(coefficients, inverse, residual, float(sample.weight @ residual**2))
+
+
+def factored(gram: Array) -> tuple[Array, bool]:
+    """Factor a Gram matrix; where terms are dependent, a shade of shrinkage makes it definite.
+
+    A term that others replace then has a huge variance and is the first to be eliminated.
+    """
+    try:
+        factor: tuple[Array, bool] = cho_factor(gram, lower=True)
+    except LinAlgError:
+        shade = np.diag(_SHADE * gram.diagonal())
+        factor = cho_factor(gram + shade, lower=True)
+    return factor

@@ -11,13 +11,22 @@ variance, and one that holds whatever the variance of each row (HC3). If the law
 dictionary, a power that is not in the law then stays with probability at most ``significance`` for
 all of them together. The errors reported are the larger of the two, those of the final model, as if
 it had been known.
+
+HC3 errors grow when a few rows have much leverage, and each good power removed makes them grow
+further, down to nothing. So a power that only HC3 rejects is removed only if the rows agree: where
+significantly more than half of them, each left out, are nearer to the law with it, and the median
+residual grows without it, it stays, and is reported as ``disputed``.
+
+On nearly exact data the smallest systematic error is significant. A power without which ‖r‖ grows by
+less than ``relevance`` times the spread of y is removed, unless the law is exact up to rounding.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,20 +34,46 @@ from numpy.typing import NDArray
 from exactformer.learning.laws.dictionary.change_of_basis import to_powers, to_products
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure, products
+from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
-from exactformer.learning.laws.sparse.forward_search import Fit, Search, fit_few, threshold
+from exactformer.learning.laws.sparse.forward_search import (
+    Fit,
+    Search,
+    fit_few,
+    largest_closure,
+    threshold,
+)
 from exactformer.learning.laws.sparse.standard_errors import RobustErrors
 
-_MOST_TERMS = 1000
 # Up to this condition number of the coefficients' correlations, float64 keeps enough digits.
 _CONDITION = 1e8
-_DIGITS = 80
+DIGITS = 80
+
+
+# Residuals below this share of y are rounding: the law is exact and every term counts.
+_EXACT = 1e-9
+# The path: how many terms more than the law, from closures of which size, and how many rows judge.
+_BEYOND = 10
+_WIDEST = 80
+_JUDGES = 5000
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a term stays: the chance of a false one, and the least growth of ‖r‖ without it."""
+
+    significance: float = 0.01
+    relevance: float = 0.0
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The terms that are there, as powers of x, with standard errors and the noise they imply."""
+    """The terms that are there, as powers of x, with standard errors and the noise they imply.
+
+    ``disputed`` are terms that most rows support although their HC3 errors are large, ``irrelevant``
+    those that were significant but too small to matter; ``path`` has models from few to many terms.
+    """
 
     exponents: list[Exponents]
     coefficients: list[Fraction]
@@ -46,42 +81,86 @@ class Selection:
     variance: float
     freedom: float
     aliases: list[Exponents]
+    disputed: list[Exponents] = field(default_factory=list)
+    irrelevant: list[Exponents] = field(default_factory=list)
+    path: list[Step] = field(default_factory=list)
 
 
-def select(
-    terms: Terms, norms: Array, sample: Sample, output: int, significance: float
-) -> Selection:
+def select(terms: Terms, norms: Array, sample: Sample, output: int, rules: Rules) -> Selection:
     """Find the terms of one output; ``norms`` are those of :func:`row_sums.square_norms`."""
     y = np.ascontiguousarray(sample.Y[:, output])
-    level = significance / len(terms)
-    # At least three observations per coefficient, so that the noise can be estimated.
-    largest = int(min(_MOST_TERMS, max(1, sample.size // 3)))
-    found = Search(terms, sample, norms, y, level, largest).run()
+    level = rules.significance / len(terms)
+    found = Search(terms, sample, norms, y, level, largest_closure(sample.size)).run()
     closure = lower_closure([terms.exponents(j) for j in found.active])
-    left, errors = _among_powers(closure, terms, sample, y, threshold(sample, y, level))
-    freedom = sample.size - len(left.kept)
-    return Selection(
+    bound = threshold(sample, y, level)
+    fit = fit_few(closure, terms, sample, y)
+    spread = float(np.sqrt(sample.weight @ (y - np.average(y, weights=sample.weight)) ** 2))
+    target = Target(closure, bound, spread, float(sample.weight @ y**2), found.aliases)
+    with localcontext(prec=DIGITS):
+        whole, powers, back = among_powers(closure, terms, fit)
+        phi = products(closure, terms.columns, sample.X)
+        robust = RobustErrors(sample, y, phi, fit, powers, back)
+        selection, left = reduce(whole, target, robust, rules)
+        return replace(selection, path=_path(whole, left, closure, robust))
+
+
+@dataclass(frozen=True)
+class Target:
+    """What powers are tested for: the closure they are from, the threshold, ‖y − ȳ‖ and ‖y‖²."""
+
+    closure: list[Exponents]
+    bound: Threshold
+    spread: float
+    square: float
+    aliases: list[Exponents]
+
+
+class Judge(Protocol):
+    """Standard errors of the models within a closure, and what rows left out say of two of them."""
+
+    def errors(self, left: ReducedFit, freedom: float) -> Array:
+        """Return for each remaining coefficient the larger of classical and HC3 standard error."""
+
+    def left_out(self, left: ReducedFit) -> Any:
+        """Return the residual of each row, had it been left out of this fit."""
+
+    def prefer(self, larger: Any, smaller: Any, level: float) -> bool:
+        """Whether the rows object to the smaller of two fits, given by leave-one-out residuals."""
+
+
+def reduce(
+    whole: ReducedFit, target: Target, judge: Judge, rules: Rules
+) -> tuple[Selection, ReducedFit]:
+    """Remove powers of a closure that are not significant or too small to matter."""
+    closure, bound = target.closure, target.bound
+    settled = _settled(eliminate(whole, bound), bound, judge)
+    left = _relevant(settled, target, rules.relevance)
+    if len(left.kept) < len(settled.kept):
+        left = _settled(left, bound, judge)
+    freedom = bound.size - len(left.kept)
+    errors = judge.errors(left, freedom)
+    statistic = np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
+    weak = statistic < bound.critical_value(freedom) if freedom > 0 else np.zeros(0, dtype=bool)
+    selection = Selection(
         [closure[i] for i in left.kept],
         [Fraction(v) for v in left.values],
         errors,
         left.square / freedom if freedom > 0 else float("nan"),
         freedom,
-        found.aliases,
+        target.aliases,
+        [closure[left.kept[i]] for i in np.flatnonzero(weak)],
+        [closure[i] for i in settled.kept if i not in left.kept],
     )
+    return selection, left
 
 
-def _among_powers(
-    closure: list[Exponents], terms: Terms, sample: Sample, y: Array, bound: Threshold
-) -> tuple[ReducedFit, Array]:
-    fit = fit_few(closure, terms, sample, y)
-    phi = products(closure, terms.columns, sample.X)
-    with localcontext(prec=_DIGITS):
-        powers, left = _rewritten(closure, terms, fit)
-        number = Decimal if powers.dtype == object else float
-        robust = RobustErrors(
-            sample, y, phi, fit, powers, to_products(closure, terms.columns, number)
-        )
-        return _settled(eliminate(left, bound), bound, robust)
+def among_powers(
+    closure: list[Exponents], terms: Terms, fit: Fit
+) -> tuple[ReducedFit, NDArray[Any], NDArray[Any]]:
+    """Return the fit of the whole closure in powers of x, the change to powers, and that back."""
+    powers, whole = _rewritten(closure, terms, fit)
+    number = Decimal if powers.dtype == object else float
+    return whole, powers, to_products(closure, terms.columns, number)
 
 
 def _rewritten(
@@ -97,19 +176,75 @@ def _rewritten(
     return exact, ReducedFit.all(exact @ _decimals(fit.coefficients), wide, fit.square)
 
 
-def _settled(left: ReducedFit, bound: Threshold, robust: RobustErrors) -> tuple[ReducedFit, Array]:
-    """Remove what is not significant by the larger standard error either."""
+def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:
+    """Remove what is not significant by the larger standard error, unless most rows object.
+
+    They compare with the model before any removal, so that many small losses do not add up unseen.
+    """
+    before: Any = None
     while left.kept:
         freedom = bound.size - len(left.kept)
-        errors = robust.errors(left, freedom)
         if freedom <= 0:
-            return left, errors
+            return left
+        errors = judge.errors(left, freedom)
         statistic = np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
-        j = int(np.argmin(statistic))
-        if statistic[j] >= bound.critical_value(freedom):
-            return left, errors
-        left = left.without(j)
-    return left, np.zeros(0)
+        weak = np.flatnonzero(statistic < bound.critical_value(freedom))
+        if before is None and len(weak):
+            before = judge.left_out(left)
+        for j in weak[np.argsort(statistic[weak])].tolist():
+            smaller = left.without(j)
+            if not judge.prefer(before, judge.left_out(smaller), bound.level):
+                left = smaller
+                break
+        else:
+            return left
+    return left
+
+
+def _relevant(left: ReducedFit, target: Target, relevance: float) -> ReducedFit:
+    """Remove terms too small to matter, the smallest first."""
+    if left.square <= _EXACT**2 * target.square:
+        return left
+    while left.kept and left.gains.min() < relevance * target.spread:
+        left = left.without(int(np.argmin(left.gains)))
+    return left
+
+
+def _path(
+    whole: ReducedFit, law: ReducedFit, closure: list[Exponents], robust: RobustErrors
+) -> list[Step]:
+    """Return models from none to some more terms than the law, each without the least of the next.
+
+    Only the law itself, if it was chosen from a great many terms.
+    """
+    models, beyond = [law], len(law.kept) + _BEYOND
+    below, above = law, whole
+    quick = len(whole.kept) <= _WIDEST  # beyond, every model takes seconds
+    while quick and below.kept:
+        below = below.without(int(np.argmin(below.gains)))
+        models.append(below)
+    while quick and len(above.kept) > len(law.kept) + 1:
+        gains = above.gains
+        gains[[i for i, k in enumerate(above.kept) if k in law.kept]] = np.inf
+        above = above.without(int(np.argmin(gains)))
+        if len(above.kept) <= beyond:
+            models.append(above)
+    sample, y = robust.sample, robust.y
+    rows = slice(None, None, max(1, len(y) // _JUDGES))
+    share = sample.weight[rows] / sample.weight[rows].sum()
+    spread = float(sample.weight @ (y - np.average(y, weights=sample.weight)) ** 2)
+    spread_here = float(share @ (y[rows] - share @ y[rows]) ** 2)
+    if not (spread > 0 and spread_here > 0):
+        return []
+    return [
+        Step(
+            [closure[i] for i in model.kept],
+            1 - model.square / spread,
+            1 - float(share @ robust.left_out(model, rows) ** 2) / spread_here,
+            model is law,
+        )
+        for model in sorted(models, key=lambda m: len(m.kept))
+    ]
 
 
 def _condition(covariance: Array) -> float:

@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.sample import Sample
+from exactformer.learning.laws.sample import Sample, weighted_median
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit
 from exactformer.learning.laws.sparse.forward_search import Fit
 
 _FULL_LEVERAGE = 1e-8
+# A fit collapses if the median residual grows by this factor.
+_GROWTH = 1.1
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,46 @@ class RobustErrors:
         if freedom <= 0:
             return np.full(len(left.kept), np.nan)
         classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
-        to_coefficients = left.transfer @ self.powers
-        onto = (self.products[:, left.kept] @ to_coefficients).astype(np.float64)
-        residual = self.y - self.phi @ (onto @ self.fit.coefficients)
-        leverage = np.einsum("ij,ij->i", self.phi @ (onto @ self.fit.inverse), self.phi)
-        left_out = residual / np.maximum(1 - leverage, _FULL_LEVERAGE)
-        influence = self.phi @ (self.fit.inverse @ to_coefficients.astype(np.float64).T)
-        robust = (self.sample.weight * left_out**2) @ influence**2
+        influence = self.phi @ (self.fit.inverse @ self._change(left).astype(np.float64).T)
+        robust = (self.sample.weight * self.left_out(left) ** 2) @ influence**2
         return np.asarray(np.sqrt(np.maximum(classical, robust)))
+
+    def left_out(self, left: ReducedFit, rows: slice = slice(None)) -> Array:
+        """Return the residual of each row, had it been left out of this fit."""
+        phi = self.phi[rows]
+        onto = (self.products[:, left.kept] @ self._change(left)).astype(np.float64)
+        model = onto @ self.fit.coefficients, onto @ self.fit.inverse
+        return left_out_residuals(phi, self.y[rows], *model)
+
+    def prefer(self, larger: Array, smaller: Array, level: float) -> bool:
+        """Whether the rows object to the smaller of two fits, given by leave-one-out residuals.
+
+        Significantly more than half of them must be nearer to the larger fit, and the median |r| must
+        grow. This is a sign test: no row counts more than another, whatever its leverage and the size
+        of its noise. Rows without noise share the error of the fit, so their signs alone prove little.
+        """
+        weight, size = self.sample.weight, self.sample.size
+        nearer = float(weight @ (np.abs(smaller) > np.abs(larger)))
+        if not most_rows(nearer, size, level):
+            return False
+        return collapses(*(weighted_median(np.abs(r), weight) for r in (larger, smaller)))
+
+    def _change(self, left: ReducedFit) -> NDArray[Any]:
+        """Return the matrix from φ-coefficients of the whole fit to the powers that remain."""
+        return np.asarray(left.transfer @ self.powers)
+
+
+def left_out_residuals(phi: Array, y: Array, coefficients: Array, projection: Array) -> Array:
+    """Return r_i / (1 − h_i) for rows φ of a fit with leverages h = φᵀ P φ."""
+    leverage = np.einsum("ij,ij->i", phi @ projection, phi)
+    return np.asarray((y - phi @ coefficients) / np.maximum(1 - leverage, _FULL_LEVERAGE))
+
+
+def most_rows(count: float, size: float, level: float) -> bool:
+    """Whether so many rows of ``size`` are significantly more than half."""
+    return bool(count - size / 2 >= -float(ndtri(level)) * np.sqrt(size) / 2)
+
+
+def collapses(before: float, after: float) -> bool:
+    """Whether a fit collapses, judged by its median residual before and after a removal."""
+    return after > _GROWTH * before

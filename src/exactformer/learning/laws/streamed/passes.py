@@ -12,6 +12,7 @@ from exactformer.errors import InputError
 from exactformer.learning.laws.dictionary.columns import Array, Columns, orthonormal_columns
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, products
 from exactformer.learning.laws.law import Law
+from exactformer.learning.laws.sparse.standard_errors import left_out_residuals
 from exactformer.learning.laws.streamed.blocks import Block, Blocks
 
 Places = NDArray[np.int64]
@@ -84,8 +85,10 @@ def _distinct(column: Array, most: int) -> Array:
     return (head if len(head) >= most else np.unique(column))[:most]
 
 
-def column_recurrences(blocks: Blocks, found: Moments, degree: int, used: Places) -> Columns:
-    """Return the recurrences of the used columns, one pass per degree."""
+def column_recurrences(
+    blocks: Blocks, found: Moments, degree: int, used: Places, known: Columns | None
+) -> Columns:
+    """Return the recurrences of the used columns, one pass per degree beyond those known."""
     counts = np.array([len(found.distinct[j]) for j in used.tolist()])
     mean = found.mean[used]
     spread = np.sqrt(found.comoments.diagonal()[used] / found.count)
@@ -95,7 +98,7 @@ def column_recurrences(blocks: Blocks, found: Moments, degree: int, used: Places
         # Σ p² is the number of rows up to rounding; what is measured is more exact than what is not.
         return total[0] / found.count, total[1] / found.count
 
-    return orthonormal_columns(mean, spread, counts, degree, sums)
+    return orthonormal_columns(mean, spread, counts, degree, sums, known)
 
 
 def _recurrence(block: Block, columns: Columns, used: Places, k: int) -> tuple[Array, Array]:
@@ -189,11 +192,87 @@ def left_out_squares(
     for start in range(0, len(block.X), _ROWS):
         rows = slice(start, start + _ROWS)
         phi = products(closure, columns, block.X[rows][:, used])
-        residual = block.Y[rows, output] - phi @ coefficients
-        leverage = np.einsum("ij,ij->i", phi @ projection, phi)
-        left_out = residual / np.maximum(1 - leverage, 1e-8)
+        left_out = left_out_residuals(phi, block.Y[rows, output], coefficients, projection)
         total += left_out**2 @ (phi @ influence) ** 2
     return (total,)
+
+
+Model = tuple[Array, Array]
+"""A fit within a closure: coefficients (k,), and the matrix (k, k) that gives leverages."""
+
+
+def _sizes_left_out(
+    block: Block,
+    columns: Columns,
+    used: Places,
+    output: int,
+    closure: list[Exponents],
+    models: Sequence[Model],
+) -> Array:
+    """Return |e_i| of each model, (models, n)."""
+    found = np.empty((len(models), len(block.X)))
+    for start in range(0, len(block.X), _ROWS):
+        rows = slice(start, start + _ROWS)
+        phi = products(closure, columns, block.X[rows][:, used])
+        for own, model in zip(found, models, strict=True):
+            own[rows] = np.abs(left_out_residuals(phi, block.Y[rows, output], *model))
+    return found
+
+
+def rows_nearer(
+    block: Block,
+    columns: Columns,
+    used: Places,
+    output: int,
+    closure: list[Exponents],
+    models: Sequence[Model],
+) -> tuple[int]:
+    """Return how many rows, each left out, are nearer to the first model than to the second."""
+    first, second = _sizes_left_out(block, columns, used, output, closure, models)
+    return (int((second > first).sum()),)
+
+
+def next_digits(
+    block: Block,
+    columns: Columns,
+    used: Places,
+    output: int,
+    closure: list[Exponents],
+    models: Sequence[Model],
+    places: Sequence[tuple[int, int]],
+    shift: int,
+) -> tuple[Places]:
+    """Count the |e_i| of a model that begin with given bits, by their next sixteen bits.
+
+    ``places`` has (model, beginning): all bits from ``shift`` + 16 on. The bits of floats without a
+    sign are ordered as the floats are.
+    """
+    bits = _sizes_left_out(block, columns, used, output, closure, models).view(np.uint64)
+    counts = np.zeros((len(places), 2**16), dtype=np.int64)
+    for own, (model, beginning) in zip(counts, places, strict=True):
+        head = bits[model] >> np.uint64(shift)
+        tail = head[head >> np.uint64(16) == beginning] & np.uint64(2**16 - 1)
+        own += np.bincount(tail.astype(np.int64), minlength=2**16)
+    return (counts,)
+
+
+def laws_against(
+    block: Block, terms: Terms, used: Places, laws: Sequence[Law]
+) -> tuple[Array, Array, Array]:
+    """Return ⟨φ_j, r⟩ (p, outputs) and ‖φ_j‖² for every term, and ‖r‖² of each law."""
+    left = block.Y - np.column_stack([law.values(block.X) for law in laws])
+    inner, norms = np.zeros((len(terms), left.shape[1])), np.zeros(len(terms))
+    for rows, features in terms.blocks(block.X[:, used]):
+        inner += features @ left[rows]
+        norms += np.square(features, out=features).sum(axis=1)
+    return inner, norms, np.square(left).sum(axis=0)
+
+
+def excess_squares(block: Block, output: int, simple: Law, law: Law) -> tuple[float, float]:
+    """Return Σ e and Σ e² for the excess e of one law's squared residuals over another's."""
+    y = block.Y[:, output]
+    excess = (y - simple.values(block.X)) ** 2 - (y - law.values(block.X)) ** 2
+    return float(excess.sum()), float(excess @ excess)
 
 
 def squares_of(block: Block, laws: Sequence[Law]) -> tuple[Array]:

@@ -8,21 +8,26 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.services import naming
-from exactformer.studio.services.importing.texts import MOST_DEPTH, check_number
+from exactformer.studio.services.importing.texts import (
+    MOST_DEPTH,
+    Problems,
+    check_number,
+    collected,
+)
 from exactformer.studio.services.records import PaperRecord, checked
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
 _ARXIV = "{http://arxiv.org/schemas/atom}"
 
 
-def read(text: str) -> list[PaperRecord]:
+def read(text: str, problems: Problems = None) -> list[PaperRecord]:
     """Return the records of a feed or of a single entry."""
     root = _parsed(text)
     entries = [root] if root.tag == f"{_ATOM}entry" else root.findall(f"{_ATOM}entry")
     if root.tag not in (f"{_ATOM}feed", f"{_ATOM}entry"):
         raise InvalidError("This XML is not an Atom feed, which is what arXiv's interface gives.")
     check_number(len(entries))
-    return [_record(entry, f"Entry {number}") for number, entry in enumerate(entries, 1)]
+    return collected(entries, _record, "Entry", problems)
 
 
 class _Builder(TreeBuilder):

@@ -6,7 +6,12 @@ from typing import Any
 
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.services import naming
-from exactformer.studio.services.importing.texts import check_number, without_markup
+from exactformer.studio.services.importing.texts import (
+    Problems,
+    check_number,
+    collected,
+    without_markup,
+)
 from exactformer.studio.services.records import PaperRecord, checked
 
 _KINDS = {
@@ -33,11 +38,11 @@ def recognises(data: Any) -> bool:
     return isinstance(first, dict) and isinstance(first.get("type"), str) and "title" in first
 
 
-def read(data: Any) -> list[PaperRecord]:
+def read(data: Any, problems: Problems = None) -> list[PaperRecord]:
     """Return the records of CSL-JSON data, one item or a list of them."""
     items = data if isinstance(data, list) else [data]
     check_number(len(items))
-    return [_record(item, f"Item {number}") for number, item in enumerate(items, 1)]
+    return collected(items, _record, "Item", problems)
 
 
 def _record(item: Any, where: str) -> PaperRecord:

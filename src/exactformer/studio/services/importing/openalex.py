@@ -7,7 +7,12 @@ from typing import Any
 
 from exactformer.studio.errors import InvalidError, TooLargeError
 from exactformer.studio.services import naming
-from exactformer.studio.services.importing.texts import check_number, without_markup
+from exactformer.studio.services.importing.texts import (
+    Problems,
+    check_number,
+    collected,
+    without_markup,
+)
 from exactformer.studio.services.records import PaperRecord, checked
 
 _KINDS = {
@@ -33,13 +38,13 @@ def recognises(data: Any) -> bool:
     return isinstance(first, dict) and naming.openalex_id(str(first.get("id", ""))) is not None
 
 
-def read(data: Any) -> list[PaperRecord]:
+def read(data: Any, problems: Problems = None) -> list[PaperRecord]:
     """Return the records of OpenAlex works."""
     works = _works(data)
     if not isinstance(works, list):
         raise InvalidError("results: this must be a list of works.")
     check_number(len(works))
-    return [_record(work, f"Work {number}") for number, work in enumerate(works, 1)]
+    return collected(works, _record, "Work", problems)
 
 
 def _works(data: Any) -> Any:

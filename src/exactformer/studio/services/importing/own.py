@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.services.importing.texts import check_number
+from exactformer.studio.services.importing.texts import Problems, check_number, collected
 from exactformer.studio.services.records import PaperRecord, checked
 
 FORMAT = "exactformer library 1"
@@ -16,7 +16,7 @@ def recognises(data: Any) -> bool:
     return isinstance(data, dict) and "format" in data and "papers" in data
 
 
-def read(data: dict[str, Any]) -> list[PaperRecord]:
+def read(data: dict[str, Any], problems: Problems = None) -> list[PaperRecord]:
     """Return the records of an exported library."""
     if data["format"] != FORMAT:
         raise InvalidError(f"The format is {str(data['format'])[:60]!r}; we read {FORMAT!r}.")
@@ -24,7 +24,8 @@ def read(data: dict[str, Any]) -> list[PaperRecord]:
     if not isinstance(papers, list) or not all(isinstance(paper, dict) for paper in papers):
         raise InvalidError("papers: this must be a list of objects.")
     check_number(len(papers))
-    return [
-        checked({str(name): value for name, value in paper.items()}, f"Paper {number}")
-        for number, paper in enumerate(papers, 1)
-    ]
+    return collected(papers, _record, "Paper", problems)
+
+
+def _record(paper: dict[str, Any], where: str) -> PaperRecord:
+    return checked({str(name): value for name, value in paper.items()}, where)

@@ -10,9 +10,12 @@ import codecs
 import json
 import math
 import re
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn, TypeVar
 
-from exactformer.studio.errors import InvalidError, TooLargeError
+from exactformer.studio.errors import InvalidError, StudioError, TooLargeError
+
+Record = TypeVar("Record")
 
 MOST_BYTES = 16 << 20
 MOST_RECORDS = 5000
@@ -58,6 +61,32 @@ def parsed_json(text: str) -> Any:
 def without_markup(text: str) -> str:
     """Return ``text`` without the few tags that bibliographic data carry."""
     return _MARKUP.sub("", text)
+
+
+Problems = list[str] | None
+"""Where what is wrong with single records is noted; with None the first one refuses the whole file."""
+
+MOST_PROBLEMS = 100
+
+
+def collected(
+    items: Iterable[Any], make: Callable[[Any, str], Record], name: str, problems: Problems
+) -> list[Record]:
+    """Make a record of every item, called ``name`` and its number; note those that are refused."""
+    made = []
+    for number, item in enumerate(items, 1):
+        try:
+            made.append(make(item, f"{name} {number}"))
+        except (InvalidError, TooLargeError) as refusal:
+            note(problems, refusal)
+    return made
+
+
+def note(problems: Problems, refusal: StudioError) -> None:
+    """Note what is wrong with a record, or refuse the file if nobody wants to know."""
+    if problems is None or len(problems) >= MOST_PROBLEMS:
+        raise refusal
+    problems.append(str(refusal))
 
 
 def check_number(count: int) -> None:

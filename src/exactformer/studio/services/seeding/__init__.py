@@ -6,6 +6,6 @@ fourth, a page about Fang on a scholarly site, is no work to cite: it is what th
 after. In its place stands the talk through which this project reads Yun.
 """
 
-from exactformer.studio.services.seeding.seeding import NAMES, featured, seed
+from exactformer.studio.services.seeding.seeding import KIND, NAMES, featured, seed, seeded
 
-__all__ = ["NAMES", "featured", "seed"]
+__all__ = ["KIND", "NAMES", "featured", "seed", "seeded"]

@@ -22,7 +22,7 @@ from exactformer.studio.services.records import PaperRecord, keys
 
 NAMES = ("fang-2022", "yun-2020", "jiang-li-2023", "so-2020")
 _SEEDER = Actor(None, "", "exactformer", "admin")
-_KIND = "seed"  # of entries in the audit log: they say which paper a work has become
+KIND = "seed"  # of entries in the audit log: they say which paper a work has become
 
 
 def seed(db: Session) -> list[str]:
@@ -31,11 +31,11 @@ def seed(db: Session) -> list[str]:
     A work that was added once is known by its entry in the audit log, whatever curators have made
     of its page since; so nothing comes twice, and nothing that was edited is put back.
     """
-    there = _seeded(db)
+    there = seeded(db)
     new = [name for name in NAMES if name not in there]
     for name in new:
         there[name] = _add(db, name)
-        audit.record(db, _SEEDER, "library.seed", _KIND, there[name].id, {"work": name})
+        audit.record(db, _SEEDER, "library.seed", KIND, there[name].id, {"work": name})
     for name in new:
         cited = references(name)
         store(db, cited)
@@ -48,7 +48,7 @@ def seed(db: Session) -> list[str]:
 
 def featured(db: Session) -> list[Paper]:
     """Return the works the library began with, in their order."""
-    there = _seeded(db)
+    there = seeded(db)
     return papers.by_ids(db, [there[name].id for name in NAMES if name in there])
 
 
@@ -65,11 +65,12 @@ def references(name: str) -> tuple[PaperRecord, ...]:
     return tuple(csl.read(_data(path))) if _folder().joinpath(path).is_file() else ()
 
 
-def _seeded(db: Session) -> dict[str, Paper]:
+def seeded(db: Session) -> dict[str, Paper]:
+    """Return the papers that the shipped works have become, by the works' names."""
     rows = db.execute(
         select(AuditEntry, Paper)
         .join(Paper, Paper.id == AuditEntry.subject_id)
-        .where(AuditEntry.subject_kind == _KIND)
+        .where(AuditEntry.subject_kind == KIND)
     )
     return {entry.detail["work"]: paper for entry, paper in rows}
 

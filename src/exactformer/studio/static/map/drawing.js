@@ -12,6 +12,7 @@ const DIRECTIONS = {
   ArrowUp: { x: 0, y: -1 },
 };
 const PADDING = 36;
+const LARGEST = 1.15; // so that three nodes are not drawn like posters
 
 export class Drawing {
   constructor(cytoscape, canvas, { embedded, onChoose, onOpen }) {
@@ -74,14 +75,14 @@ export class Drawing {
     const after = new Map(cy.nodes().map((node) => [node.id(), { ...node.position() }]));
     cy.nodes().forEach((node) => known.has(node.id()) && node.position(known.get(node.id())));
     const positions = (node) => after.get(node.id());
-    const moving = { name: "preset", positions, animate: true, animationDuration: 280 };
-    cy.layout({ ...moving, fit: true, padding: PADDING }).run();
+    const moving = { name: "preset", positions, animate: true, animationDuration: 280, fit: false };
+    cy.layout({ ...moving, stop: () => this.all() }).run();
   }
 
   all() {
     this.cy.fit(undefined, PADDING);
-    if (this.cy.zoom() > 1.5) {
-      this.cy.zoom(1.5);
+    if (this.cy.zoom() > LARGEST) {
+      this.cy.zoom(LARGEST);
       this.cy.center();
     }
   }

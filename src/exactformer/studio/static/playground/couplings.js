@@ -81,7 +81,7 @@ function show(found) {
     barPlot(found.singular_values, found.head_dim, { label, width: find("chart").clientWidth }),
   );
   find("decay").textContent = `Decay: ${found.decay.split("\n")[0].replace("-", "−")}.`;
-  find("trust").textContent = `${plural(found.digits, "digit")} of σ hold.`;
+  find("trust").textContent = `σ is accurate to ${plural(found.digits, "digit")}.`;
   const cell = (value) => element("td", { class: "number" }, short(value, 6));
   find("table").tBodies[0].replaceChildren(
     ...found.singular_values.map((value, k) =>
@@ -133,7 +133,7 @@ function showNumbers(found) {
     item(`tail T beyond ${found.head_dim}`, short(found.tail, 4)),
     item("diagonal D", short(found.bound.diagonal, 4)),
     item("largest difference seen", short(found.largest_difference, 4)),
-    item("its term in the bound, a token", short(found.bound.term, 4)),
+    item("contribution to the bound, per token", short(found.bound.term, 4)),
   );
 }
 

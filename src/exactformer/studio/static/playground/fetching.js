@@ -3,9 +3,9 @@
 const PACE = 40; // milliseconds between questions while something moves
 
 export class Refused extends Error {
-  constructor(status, message) {
+  constructor(status, { message = "no answer", remedy = null } = {}) {
     super(message);
-    this.status = status;
+    Object.assign(this, { status, remedy });
   }
 }
 
@@ -19,7 +19,7 @@ export function latest() {
       headers: { Accept: "application/json" },
     });
     const body = await response.json();
-    if (!response.ok) throw new Refused(response.status, body.error?.message ?? "no answer");
+    if (!response.ok) throw new Refused(response.status, body.error);
     return body;
   };
 }

@@ -20,7 +20,7 @@ export class Player {
       type: "range",
       min: 0,
       step: 1,
-      "aria-label": "Station of the journey",
+      "aria-label": "Step",
       oninput: () => this.jump(),
     });
     this.title = element("strong", {});
@@ -41,10 +41,11 @@ export class Player {
     this.stations = stations;
     this.place.hidden = false;
     this.slider.max = stations.length - 1;
-    this.go(Math.min(step, stations.length - 1));
+    this.go(Math.min(step, stations.length - 1), false);
   }
 
-  go(step) {
+  // isMove: somebody went there, and it is not the same place shown anew
+  go(step, isMove = true) {
     this.step = step;
     const station = this.stations[step];
     this.slider.value = step;
@@ -53,7 +54,7 @@ export class Player {
     this.words.textContent = station.words;
     this.back.disabled = step === 0;
     this.next.disabled = step === this.stations.length - 1;
-    this.arrived(step);
+    this.arrived(step, isMove);
   }
 
   by(steps) {

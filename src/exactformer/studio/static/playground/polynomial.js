@@ -1,18 +1,21 @@
 // The page of a polynomial: live reading, compiling, looking inside, moving x.
 
+import { arcs } from "./arcs.js";
 import { diagram } from "./diagram.js";
 import { element, find, mathematics } from "./dom.js";
 import { following, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
 import { minus, short } from "./format.js";
 import { Heatmap } from "./heatmap.js";
-import { allIsWell, complain } from "./notices.js";
+import { allIsWell, complain, markStale, remedyOf } from "./notices.js";
 import { partsOf, within } from "./parts.js";
+import { Player } from "./player.js";
 import { Shape } from "./shape.js";
 import { Sliders } from "./sliders.js";
 import { State } from "./state.js";
 
 const API = "/api/v1/playground/polynomial";
 const LONGEST_FRACTION = 24;
+const LONG = 12; // terms of a polynomial that are shown unasked
 const COMPILED = ["p", "radius", "construction", "directions", "dtype"];
 
 const form = find("controls");
@@ -20,8 +23,10 @@ const state = new State(form, refresh);
 const ask = { parse: latest(), compile: latest(), trace: latest() };
 const shape = new Shape(find("surface"), state);
 const sliders = new Sliders(find("sliders"), moved);
+const player = new Player(find("player"), arrived);
 let found = null;
 let at = null;
+let wasMoved = false;
 let shown = new Map();
 
 function query(names, extra = {}) {
@@ -45,16 +50,26 @@ function showReading(said) {
   caret.hidden = said.ok || !said.column;
   caret.textContent = said.column ? `${" ".repeat(said.column - 1)}^` : "";
   caret.scrollLeft = input.scrollLeft;
-  line.replaceChildren(
-    said.ok
-      ? mathematics(said.latex)
-      : element(
-          "span",
-          { class: "field__error" },
-          said.problem + (said.column ? ` (character ${said.column})` : ""),
-        ),
-  );
+  line.replaceChildren(...(said.ok ? written(said) : refused(said)));
+  if (!said.ok) markStale();
   return said.ok;
+}
+
+function written(said) {
+  if (said.terms <= LONG) return [mathematics(said.latex)];
+  return [
+    element(
+      "details",
+      { class: "pg-details" },
+      element("summary", {}, `${said.terms} terms of degree ${said.degree}: show`),
+      mathematics(said.latex),
+    ),
+  ];
+}
+
+function refused(said) {
+  const place = said.column ? ` (character ${said.column})` : "";
+  return [element("span", { class: "field__error" }, said.problem + place), ...remedyOf(said)];
 }
 
 async function readText() {
@@ -79,9 +94,10 @@ async function compile(asNewEntry) {
     allIsWell();
     const isSame = found && String(found.variables) === String(answer.variables);
     found = answer;
-    if (!isSame && !fits(state.get("x"))) state.form.elements.x.value = "";
-    state.keep(asNewEntry);
+    if (!isSame && !fits(state.get("x"))) form.elements.x.value = "";
+    if (!state.get("x")) form.elements.x.value = found.start;
     showModel();
+    state.keep(asNewEntry);
     await trace();
     say(`Built. ${find("facts").innerText.replaceAll("\n", ", ")}.`);
   } catch (error) {
@@ -120,6 +136,10 @@ function showModel() {
   find("download-law").href = `${API}/law.v?${query(COMPILED)}`;
   find("download-law").hidden = state.get("construction") === "softmax";
   sliders.show(found.variables, Number(reach()), state.get("x"));
+  const asked = state.get("x");
+  wasMoved = String(asked.split(",").map(Number)) !== String(sliders.values());
+  if (wasMoved) form.elements.x.value = sliders.values().join(",");
+  find("cost-note").textContent = found.cost_note;
   shown = new Map();
   find("panels").replaceChildren();
 }
@@ -267,6 +287,7 @@ function showPanels(part) {
 // Moving x
 
 function moved(values) {
+  wasMoved = false;
   form.elements.x.value = values.join(",");
   state.keep(false);
   follow();
@@ -283,28 +304,37 @@ async function trace() {
     if (wasTakenBack(error)) return;
     at = null;
     output.replaceChildren(
-      element("p", { class: "notice notice--warn" }, error.message),
-      element(
-        "button",
-        { type: "button", class: "button button--small", onclick: () => sliders.pullBack() },
-        "Move x into the ball",
-      ),
+      element("p", { class: "notice notice--warn" }, error.message, ...remedyOf(error)),
     );
   }
+  find("walk").hidden = !at;
+  if (at) player.show(at.walk, Number(state.get("step")) || 0);
   showParts();
   shape.show(found, at);
 }
 
+// The walk: what every part does with this x, in words, and where a token looks.
+
+function arrived(step, isMove) {
+  const station = player.stations[step];
+  form.elements.step.value = step;
+  if (isMove && station.part !== form.elements.part.value) open(station.part);
+  else state.keep(false);
+  find("arcs").replaceChildren(arcs(station));
+}
+
 function showOutput(output) {
+  const note = wasMoved ? "x lay outside of the ball, where nothing is proven. It was moved inside." : "";
   const item = (name, ...words) =>
     element("div", {}, element("dt", {}, name), element("dd", { class: "mono" }, ...words));
   output.replaceChildren(
+    note ? element("p", { class: "small", role: "status" }, note) : "",
     element(
       "dl",
       { class: "pg-values" },
       item("the transformer", minus(at.output)),
-      at.target_exact.length > LONGEST_FRACTION
-        ? item("the polynomial, rounded once", minus(at.target))
+      at.target_exact.length > LONGEST_FRACTION || at.target_exact.includes("/")
+        ? item("the polynomial, rounded once", decimal(at))
         : item("the polynomial, exactly", minus(at.target_exact)),
       item("difference", at.difference === 0 ? "0" : short(at.difference)),
       item("certified bound", short(at.bound)),
@@ -312,9 +342,20 @@ function showOutput(output) {
   );
 }
 
+// A line about what was chosen.
+function explain(name) {
+  find(`${name}-hint`).textContent = form.elements[name].selectedOptions[0].dataset.hint;
+}
+
+// A decimal; the fraction that it stands for comes up on hovering.
+function decimal({ target, target_exact }) {
+  return element("span", { title: `exactly ${minus(target_exact)}` }, minus(target));
+}
+
 // The page and its address
 
 async function refresh() {
+  ["construction", "directions", "dtype"].forEach(explain);
   if (await readText()) await compile(false);
 }
 
@@ -332,7 +373,10 @@ form.elements.radius.addEventListener(
   unhurried(() => compile(true), 400),
 );
 for (const name of ["construction", "directions", "dtype"])
-  form.elements[name].addEventListener("change", () => compile(true));
+  form.elements[name].addEventListener("change", () => {
+    explain(name);
+    compile(true);
+  });
 find("head-choice").addEventListener("change", (event) => {
   form.elements.head.value = event.target.value;
   state.keep(false);

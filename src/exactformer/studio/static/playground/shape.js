@@ -18,7 +18,7 @@ export class Shape {
   constructor(place, state) {
     Object.assign(this, { place, state, ask: latest(), surface: new Surface(), last: "" });
     this.bar = element("div", { class: "split" });
-    this.drawn = element("div", { class: "card" });
+    this.drawn = element("div", {});
     this.words = element("p", { class: "muted small", "aria-live": "polite" });
     this.table = element(
       "details",
@@ -125,14 +125,22 @@ export class Shape {
           label,
           xName: data.axes[0],
           mark,
-          height: 320,
+          height: 300,
           width: Math.max(320, this.place.clientWidth - 48),
         }),
       );
     } else {
       if (!this.surface.place.isConnected) this.drawn.replaceChildren(this.surface.place);
-      const mark = this.at ? [...data.axes.map(coordinate), value] : null;
-      this.surface.show(data.line, values, data.axes, mark, VIEWS[view]);
+      if (data.disk)
+        this.surface.show({
+          disk: data.disk,
+          values: data.disk[view],
+          reach: data.line.at(-1),
+          names: data.axes,
+          mark: this.at ? [...data.axes.map(coordinate), value] : null,
+          label: VIEWS[view],
+          bound: view === "difference" ? data.bound : 0,
+        });
     }
     const away = data.largest_difference
       ? `is within ${short(data.largest_difference, 2)} of the polynomial, evaluated exactly`
@@ -141,7 +149,7 @@ export class Shape {
       `On ${counted(data.points)} points the transformer ${away}; ` +
       `certified is ${short(data.bound, 2)}.` +
       (data.axes.length > 1
-        ? ` Drawn are values from ${range(values)}; drag, or use arrow keys, to turn it.`
+        ? ` Values range from ${range(values)}; drag, or use arrow keys, to turn it.`
         : "");
     if (this.table.open) this.tabulate();
   }

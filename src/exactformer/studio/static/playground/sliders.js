@@ -1,9 +1,11 @@
-// A slider for every coordinate of x, with its number beside it.
+// A slider for every coordinate of x, with its number beside it. x stays in the ball: a coordinate goes
+// as far as the others leave room.
 
 import { element } from "./dom.js";
 import { minus } from "./format.js";
 
 const STEPS = 200;
+const INSIDE = 0.999; // formats with few digits round outwards, too
 
 export class Sliders {
   constructor(place, moved) {
@@ -14,7 +16,10 @@ export class Sliders {
 
   show(names, reach, text) {
     const given = text ? text.split(",").map(Number) : [];
-    const values = names.map((_, k) => (Number.isFinite(given[k]) ? given[k] : 0));
+    const values = within(
+      names.map((_, k) => (Number.isFinite(given[k]) ? given[k] : 0)),
+      reach,
+    );
     if (String(names) === String(this.names) && reach === this.reach) {
       this.controls.forEach((control, k) => this.set(control, values[k]));
       return;
@@ -57,8 +62,11 @@ export class Sliders {
 
   changed(control) {
     // Short decimals: what is shown is what is sent.
-    const digits = Math.max(0, 3 - Math.floor(Math.log10(this.reach)));
-    this.set(control, Number(Number(control.input.value).toFixed(Math.min(12, digits))));
+    const others = this.controls.filter((other) => other !== control).map((other) => other.value);
+    const room = Math.sqrt(Math.max(0, this.reach ** 2 - Math.hypot(...others) ** 2));
+    const wanted = Number(control.input.value);
+    const most = Math.abs(wanted) > room ? Math.sign(wanted) * room * INSIDE : wanted;
+    this.set(control, rounded(most, this.reach));
     this.moved(this.values());
   }
 
@@ -66,11 +74,17 @@ export class Sliders {
     return this.controls.map((control) => control.value);
   }
 
-  pullBack() {
-    const size = Math.hypot(...this.values());
-    const factor = size > this.reach ? (0.98 * this.reach) / size : 1;
-    for (const control of this.controls)
-      this.set(control, Number((factor * control.value).toPrecision(3)));
-    this.moved(this.values());
-  }
+}
+
+// Pull a point into the ball, along its own direction.
+function within(values, reach) {
+  const size = Math.hypot(...values);
+  if (size <= reach) return values;
+  return values.map((value) => rounded((INSIDE * reach * value) / size, reach));
+}
+
+// Decimals that say as much as a slider can, cut towards 0, so that a point in the ball stays there.
+function rounded(value, reach) {
+  const digits = Math.min(12, Math.max(0, 3 - Math.floor(Math.log10(reach))));
+  return Number((Math.trunc(value * 10 ** digits) / 10 ** digits).toFixed(digits));
 }

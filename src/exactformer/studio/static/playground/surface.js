@@ -1,6 +1,6 @@
 // A surface over two variables, drawn on a canvas by a small projection of its own: drag or arrow
-// keys turn it, plus and minus zoom. Faces are painted from the back; what lies outside the ball
-// is left out.
+// keys turn it, plus and minus zoom. Faces lie between circles, so that the rim of the ball is smooth,
+// and are painted from the back. An axis says how high things are; a bound is drawn as two planes.
 
 import { colour, element, onSchemeChange } from "./dom.js";
 import { minus, short } from "./format.js";
@@ -35,17 +35,19 @@ export class Surface {
     surfaces.add(this);
   }
 
-  // values: rows of numbers or nulls over line × line; mark: [u, v, value] of the present point
-  show(line, values, names, mark, label) {
-    Object.assign(this, { line, values, names, mark });
-    const known = values.flat().filter((v) => v !== null);
-    this.low = Math.min(...known, 0);
-    this.high = Math.max(...known, 0);
+  // disk: places [u, v] and values on circles, the middle first; reach: of the plane; mark: [u, v,
+  // value] of the present point; bound: two planes between which all values lie, or nothing
+  show({ disk, values, reach, names, mark, label, bound }) {
+    Object.assign(this, { disk, values, reach, names, mark, bound });
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    this.low = bound ? -bound : Math.min(low, 0);
+    this.high = bound ? bound : Math.max(high, 0);
     if (this.high === this.low) this.high = this.low + 1;
     this.place.setAttribute(
       "aria-label",
-      `${label} over ${names.join(" and ")}, from ${short(Math.min(...known))} to ` +
-        `${short(Math.max(...known))}; arrow keys turn it, plus and minus zoom`,
+      `${label} over ${names.join(" and ")}, from ${short(low)} to ${short(high)}` +
+        (bound ? `, certified within ${short(bound)}` : "") +
+        "; arrow keys turn it, plus and minus zoom",
     );
     this.draw();
   }
@@ -99,19 +101,70 @@ export class Surface {
   draw() {
     const width = this.place.clientWidth;
     if (!width || !this.values) return;
-    const height = Math.min(460, Math.max(260, 0.62 * width));
+    const height = Math.min(420, Math.max(260, 0.72 * width));
     const ratio = devicePixelRatio || 1;
     this.canvas.width = width * ratio;
     this.canvas.height = height * ratio;
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
     this.middle = [width / 2, height / 2];
-    this.size = 0.29 * Math.min(width, 1.5 * height);
+    this.size = 0.27 * Math.min(width, 1.5 * height);
     const context = this.canvas.getContext("2d");
     context.scale(ratio, ratio);
     this.frame(context);
+    if (this.bound) this.plane(context, -this.bound);
     this.faces(context);
+    if (this.bound) this.plane(context, this.bound);
+    this.axis(context);
     this.point(context);
+  }
+
+  // A plane at a height, as the rim of the ball.
+  plane(context, value) {
+    const rim = this.disk.places.slice(-this.disk.spokes);
+    context.beginPath();
+    rim.forEach(([u, v], k) => {
+      const [a, b] = this.project(u / this.reach, v / this.reach, this.level(value));
+      context[k ? "lineTo" : "moveTo"](a, b);
+    });
+    context.closePath();
+    context.strokeStyle = colour("good");
+    context.setLineDash([5, 4]);
+    context.stroke();
+    context.setLineDash([]);
+  }
+
+  // Heights, at the corner that lies farthest to the left.
+  axis(context) {
+    const corners = [
+      [-1, -1],
+      [1, -1],
+      [1, 1],
+      [-1, 1],
+    ];
+    const left = corners.reduce((best, corner) =>
+      this.project(...corner, 0)[0] < this.project(...best, 0)[0] ? corner : best,
+    );
+    const at = (value) => this.project(...left, this.level(value));
+    const [bottom, top] = [at(this.low), at(this.high)];
+    context.strokeStyle = colour("line-strong");
+    context.fillStyle = colour("ink-2");
+    context.textAlign = "right";
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(bottom[0], bottom[1]);
+    context.lineTo(top[0], top[1]);
+    context.stroke();
+    for (const value of [this.low, this.high]) {
+      const [a, b] = at(value);
+      const words = minus(short(value, 2));
+      context.fillText(words, Math.max(a - 6, context.measureText(words).width + 2), b + 4);
+    }
+    if (this.bound) {
+      context.textAlign = "left";
+      context.fillStyle = colour("good");
+      context.fillText("certified", top[0] + 6, top[1] - 6);
+    }
   }
 
   frame(context) {
@@ -131,7 +184,7 @@ export class Surface {
     context.fillStyle = colour("ink-3");
     context.font = `12px ${colour("sans")}`;
     context.textAlign = "center";
-    const ends = [minus(short(this.line[0])), minus(short(this.line.at(-1)))];
+    const ends = [minus(short(-this.reach)), minus(short(this.reach))];
     const note = (text, x, y) => {
       const [a, b] = this.project(x, y, ground);
       context.fillText(text, a, b + 4);
@@ -145,24 +198,21 @@ export class Surface {
   }
 
   faces(context) {
-    const n = this.line.length - 1;
-    const at = (i, j) =>
-      this.project((2 * i) / n - 1, (2 * j) / n - 1, this.level(this.values[i][j]));
+    const { places, spokes } = this.disk;
+    const at = (k) =>
+      this.project(places[k][0] / this.reach, places[k][1] / this.reach, this.level(this.values[k]));
+    const rings = (places.length - 1) / spokes;
     const found = [];
-    for (let i = 0; i < n; i++) {
-      for (let j = 0; j < n; j++) {
-        const own = [
-          [i, j],
-          [i + 1, j],
-          [i + 1, j + 1],
-          [i, j + 1],
-        ].filter(([a, b]) => this.values[a][b] !== null);
-        if (own.length < 3) continue;
-        const corners = own.map(([a, b]) => at(a, b));
-        const value = own.reduce((sum, [a, b]) => sum + this.values[a][b], 0) / own.length;
+    for (let ring = 0; ring < rings; ring++) {
+      for (let spoke = 0; spoke < spokes; spoke++) {
+        const next = (spoke + 1) % spokes;
+        const outer = [1 + ring * spokes + spoke, 1 + ring * spokes + next];
+        const inner = ring ? [outer[1] - spokes, outer[0] - spokes] : [0];
+        const own = [...outer, ...inner];
+        const corners = own.map(at);
         found.push({
           corners,
-          value,
+          value: own.reduce((sum, k) => sum + this.values[k], 0) / own.length,
           depth: corners.reduce((sum, c) => sum + c[2], 0) / corners.length,
         });
       }
@@ -184,8 +234,8 @@ export class Surface {
 
   point(context) {
     if (!this.mark) return;
-    const reach = this.line.at(-1);
-    const [u, v, value] = [this.mark[0] / reach, this.mark[1] / reach, this.level(this.mark[2])];
+    const [u, v] = [this.mark[0] / this.reach, this.mark[1] / this.reach];
+    const value = this.level(this.mark[2]);
     const [a, b] = this.project(u, v, value);
     const [c, d] = this.project(u, v, this.level(0));
     context.strokeStyle = context.fillStyle = colour("ink");

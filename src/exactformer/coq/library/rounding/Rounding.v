@@ -1,0 +1,855 @@
+(** The error of a fused form in floating-point arithmetic, over a whole domain. *)
+
+From Coq Require Import Reals QArith Qreals Qabs List Permutation Bool Lra Lia.
+From Flocq Require Import Core Relative.
+From Exactformer Require Import Semantics Rationals OneVariable Tokens Domains Identity Logistic.
+From Exactformer.rounding Require Import Floats.
+Import ListNotations.
+Open Scope Q_scope.
+
+(** ** The checker *)
+
+Definition power2 (e : Z) : Q :=
+  if Z.leb 0 e then (2 ^ e # 1) else (1 # Z.to_pos (2 ^ (- e))).
+
+Record unit := Unit { relative : Q; absolute_ : Q }.
+Definition unit_of (f : format) : unit := Unit (power2 (- digits f)) (power2 (lowest f - 1)).
+
+(** A float as it is, with all its digits. *)
+Definition is_dyadic (f : format) (q : Q) : bool :=
+  let k := Z.log2 (Zpos (Qden q)) in
+  Z.eqb (Zpos (Qden q)) (2 ^ k) andalso Z.ltb (Z.abs (Qnum q)) (2 ^ digits f) andalso
+  Z.leb (lowest f) (- k) andalso Z.leb 0 k.
+
+Definition weight_error (f : format) (q : Q) : Q :=
+  if is_dyadic f q then 0
+  else let u := unit_of f in up (qadd (qmul (relative u) (Qabs q)) (absolute_ u)).
+
+(** (1 + u)^k - 1 *)
+Fixpoint growth (u : Q) (k : nat) : Q :=
+  match k with O => 0 | S k => let g := growth u k in up (qadd g (qadd u (qmul u g))) end.
+
+(** The error of a rounding of what is w up to e, |w| <= s. *)
+Definition after (u : unit) (s e : Q) : Q := up (qadd e (qadd (qmul (relative u) (qadd s e)) (absolute_ u))).
+
+(** The error of a product of s up to e and T up to E. *)
+Definition times_error (s e T E : Q) : Q := qadd (qmul s E) (qmul e (qadd T E)).
+
+(** Horner's rule: size, error, the largest number on the way. *)
+Fixpoint horner_bound (f : format) (T E : Q) (l : list Q) : Q * Q * Q :=
+  match l with
+  | [] => (0, 0, 0)
+  | [c] => (Qabs c, weight_error f c, qadd (Qabs c) (weight_error f c))
+  | c :: l =>
+      let '(s, e, m) := horner_bound f T E l in
+      let u := unit_of f in
+      let sT := up (qmul s T) in
+      let e1 := up (times_error s e T E) in
+      let e2 := after u sT e1 in
+      let size := up (qadd (Qabs c) sT) in
+      let e3 := after u size (qadd e2 (weight_error f c)) in
+      (size, e3, qmax (qmax m (qadd sT e2)) (qadd size e3))
+  end.
+
+(** How many of [a] plus how much of |x_j - c_j| a coordinate may be off. *)
+Record offness := Offness { share : Q; more : Q }.
+
+Definition coordinate_error (f : format) (c : list Q) : offness :=
+  if forallb zero c then Offness 0 0
+  else
+    let u := unit_of f in
+    let d := fold_right (fun q m => qmax (weight_error f q) m) 0 c in
+    Offness (relative u) (qadd d (qadd (qmul (relative u) d) (absolute_ u))).
+
+Definition widest (D : domain) : Q :=
+  match D with Ball _ R => Qabs R | Box _ h => fold_right (fun q m => qmax (Qabs q) m) 0 h end.
+
+Fixpoint extra (h a X : Q) (o : offness) (row : list Q) : Q :=
+  match row with
+  | [] => 0
+  | q :: row =>
+      qadd (qadd (qmul h (qadd (qmul (qadd 1 (share o)) X) (more o)))
+             (qmul (qmul (Qabs q) (more o)) (qadd 1 a)))
+        (extra h a X o row)
+  end.
+
+Definition entries_of (row : list Q) : nat := length (filter (fun q => negb (zero q)) row).
+
+(** The error of a sum with this magnitude. *)
+Definition sum_error (u : unit) (k n : nat) (magnitude : Q) : Q :=
+  let g := growth (relative u) k in
+  up (qadd (qmul g magnitude)
+        (qmul (qmul (Z.of_nat (n + n) # 1) (absolute_ u)) (qadd 1 g))).
+
+(** The error of t_i; r bounds the sum of |F_ij| |x_j - c_j|. *)
+Definition feature_error (f : format) (X : Q) (o : offness) (row : list Q) (r : Q) : Q * Q :=
+  let u := unit_of f in
+  let exact := forallb (is_dyadic f) row in
+  let a := if exact then 0 else relative u in
+  let h := if exact then 0 else absolute_ u in
+  let rho := qadd (qmul a (qadd 1 (share o))) (share o) in
+  let moved := up (qadd (qmul rho r) (extra h a X o row)) in
+  let n := entries_of row in
+  let e := up (qadd moved (sum_error u n n (qadd r moved))) in
+  (e, qadd r e).
+
+(** Size and error of all values before their last rounding, and the largest number on the way. *)
+Fixpoint values_bound (f : format) (D : domain) (o : offness) (l : list (list Q * list Q))
+    : option (Q * Q * Q) :=
+  match l with
+  | [] => Some (0, 0, 0)
+  | (row, c) :: l =>
+      let r := reach 16 D (map Qabs row) in
+      if reach_ok D (map Qabs row) r then
+        match values_bound f D o l with
+        | None => None
+        | Some (Z, W, M) =>
+            let '(E, m) := feature_error f (widest D) o row r in
+            let '(s, e, m') := horner_bound f r E c in
+            let size := up (qmul s r) in
+            Some (qadd size Z, qadd (up (times_error s e r E)) W, qmax (qmax m m') M)
+        end
+      else None
+  end.
+
+Fixpoint same_centre (a b : list Q) : bool :=
+  match a, b with
+  | [], [] => true
+  | p :: a, q :: b => (Z.eqb (Qnum p) (Qnum q) andalso Pos.eqb (Qden p) (Qden q)) andalso same_centre a b
+  | _, _ => false
+  end.
+
+Definition rounding_check (f : format) (F : form) (D : domain) (eps : Q) (e : expr) : bool :=
+  match values_bound f D (coordinate_error f (about F)) (ridges_of F) with
+  | None => false
+  | Some (Z, W, M) =>
+      let b := offset F in
+      let carried := up (qadd (weight_error f b) W) in
+      let whole := up (qadd (Qabs b) (qadd Z carried)) in
+      let error := qadd carried (sum_error (unit_of f) (S (length (ridges_of F))) (S (length (ridges_of F))) whole) in
+      Z.ltb 0 (digits f) andalso
+      same_centre (about F) (centre D) andalso
+      Qle_bool error eps andalso
+      Qle_bool (qmax M (qadd whole error)) (power2 (highest f - 1)) andalso
+      equals (centre D) b (map (fun r => (fst r, 0 :: snd r)) (ridges_of F)) e
+  end.
+
+(** ** Rounding *)
+
+Open Scope R_scope.
+
+Ltac not_negative := repeat first [lra | apply Rplus_le_le_0_compat | apply Rmult_le_pos].
+
+Lemma power2_ok e : Q2R (power2 e) = bpow radix2 e.
+Proof.
+  unfold power2. destruct (Z.leb_spec 0 e) as [H|H].
+  - rewrite Q2R_integer. now apply (IZR_Zpower radix2).
+  - replace e with (- - e)%Z at 2 by lia. rewrite bpow_opp, <- (IZR_Zpower radix2) by lia.
+    unfold Q2R. cbn [Qnum Qden]. rewrite Z2Pos.id by (apply Z.pow_pos_nonneg; lia).
+    change (radix_val radix2) with 2%Z. lra.
+Qed.
+
+Section Format.
+  Variable f : format.
+  Hypothesis Hf : (0 < digits f)%Z.
+  Let u : R := Q2R (relative (unit_of f)).
+  Let eta : R := Q2R (absolute_ (unit_of f)).
+
+  Lemma u_pos : 0 <= u.
+  Proof. unfold u. cbn [unit_of relative]. rewrite power2_ok. apply bpow_ge_0. Qed.
+
+  Lemma eta_pos : 0 <= eta.
+  Proof. unfold eta. cbn [unit_of absolute_]. rewrite power2_ok. apply bpow_ge_0. Qed.
+
+  Lemma rnd_ok a : Rabs (rnd f a - a) <= u * Rabs a + eta.
+  Proof.
+    destruct (error_N_FLT radix2 (lowest f) (digits f) Hf (fun z => negb (Z.even z)) a)
+      as (eps & e & He & Hn & _ & E).
+    assert (U : u = / 2 * bpow radix2 (- digits f + 1)).
+    { unfold u. cbn [unit_of relative]. rewrite power2_ok, bpow_plus. change (bpow radix2 1) with 2. field. }
+    assert (N : eta = / 2 * bpow radix2 (lowest f)).
+    { unfold eta. cbn [unit_of absolute_]. rewrite power2_ok. unfold Z.sub. rewrite bpow_plus.
+      change (bpow radix2 (- (1))) with (/ 2). ring. }
+    rewrite <- U in He. rewrite <- N in Hn.
+    unfold rnd, grid. rewrite E. replace (a * (1 + eps) + e - a) with (eps * a + e) by ring.
+    eapply Rle_trans; [apply Rabs_triang|]. apply Rplus_le_compat; trivial.
+    rewrite Rabs_mult. apply Rmult_le_compat_r; trivial using Rabs_pos.
+  Qed.
+
+  Lemma after_ok v w s e :
+    Rabs w <= Q2R s -> Rabs (v - w) <= Q2R e -> Rabs (rnd f v - w) <= Q2R (after (unit_of f) s e).
+  Proof.
+    intros Hw Hv. unfold after. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold u eta.
+    replace (rnd f v - w) with ((v - w) + (rnd f v - v)) by ring.
+    eapply Rle_trans; [apply Rabs_triang|]. apply Rplus_le_compat; trivial.
+    eapply Rle_trans; [apply rnd_ok|]. apply Rplus_le_compat_r, Rmult_le_compat_l; [apply u_pos|].
+    replace v with (w + (v - w)) by ring. eapply Rle_trans; [apply Rabs_triang|]. lra.
+  Qed.
+
+  Lemma is_dyadic_ok q : is_dyadic f q = true -> rnd f (Q2R q) = Q2R q.
+  Proof.
+    unfold is_dyadic. cbv zeta. set (k := Z.log2 (Zpos (Qden q))).
+    destruct (Z.eqb_spec (Zpos (Qden q)) (2 ^ k)) as [D|]; [|discriminate].
+    destruct (Z.ltb_spec (Z.abs (Qnum q)) (2 ^ digits f)) as [N|]; [|discriminate].
+    destruct (Z.leb_spec (lowest f) (- k)) as [L|]; [|discriminate]. intros K. apply Z.leb_le in K.
+    apply round_generic; [apply valid_rnd_N|].
+    apply generic_format_FLT. exists (Defs.Float radix2 (Qnum q) (- k)); cbn [Fnum Fexp].
+    - unfold F2R. cbn [Fnum Fexp]. unfold Q2R. f_equal. rewrite D, bpow_opp.
+      f_equal. now apply (IZR_Zpower radix2).
+    - exact N.
+    - exact L.
+  Qed.
+
+  Lemma weight_error_ok q : Rabs (rnd f (Q2R q) - Q2R q) <= Q2R (weight_error f q).
+  Proof.
+    unfold weight_error. destruct (is_dyadic f q) eqn:E.
+    - rewrite (is_dyadic_ok q E), Rminus_diag_eq, Rabs_R0, Q2R_0 by trivial. lra.
+    - cbv zeta. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. apply rnd_ok.
+  Qed.
+
+  Lemma times_error_ok v w s e t' t T E :
+    Rabs w <= Q2R s -> Rabs (v - w) <= Q2R e -> Rabs t <= Q2R T -> Rabs (t' - t) <= Q2R E ->
+    Rabs (v * t' - w * t) <= Q2R (times_error s e T E).
+  Proof.
+    intros Hw Hv Ht Ht'. unfold times_error. autorewrite with q2r.
+    replace (v * t' - w * t) with (w * (t' - t) + (v - w) * (t + (t' - t))) by ring.
+    eapply Rle_trans; [apply Rabs_triang|]. rewrite !Rabs_mult.
+    apply Rplus_le_compat; apply Rmult_le_compat; trivial using Rabs_pos.
+    eapply Rle_trans; [apply Rabs_triang|]. lra.
+  Qed.
+
+  (** ** Sums *)
+
+  Definition worth (l : leaf) : R := match l with Term a => a | Product a b => a * b end.
+  Definition total (l : list leaf) : R := fold_right (fun a s => worth a + s) 0 l.
+  Definition magnitude (l : list leaf) : R := fold_right (fun a s => Rabs (worth a) + s) 0 l.
+
+  Lemma total_app l l' : total (l ++ l') = total l + total l'.
+  Proof. unfold total. induction l as [|a l IH]; cbn [app fold_right]; [ring|]. rewrite IH. ring. Qed.
+
+  Lemma magnitude_app l l' : magnitude (l ++ l') = magnitude l + magnitude l'.
+  Proof. unfold magnitude. induction l as [|a l IH]; cbn [app fold_right]; [ring|]. rewrite IH. ring. Qed.
+
+  Lemma total_le l : Rabs (total l) <= magnitude l.
+  Proof.
+    unfold total, magnitude. induction l as [|a l IH]; cbn [fold_right]; [rewrite Rabs_R0; lra|].
+    eapply Rle_trans; [apply Rabs_triang|]. lra.
+  Qed.
+
+  Lemma magnitude_pos l : 0 <= magnitude l.
+  Proof. eapply Rle_trans; [apply Rabs_pos|apply total_le]. Qed.
+
+  Lemma order_ok l l' :
+    Permutation l l' -> total l = total l' /\ magnitude l = magnitude l' /\ length l = length l'.
+  Proof.
+    intros P. split; [|split; [|now apply Permutation_length]].
+    - unfold total. induction P; cbn [fold_right]; lra.
+    - unfold magnitude. induction P; cbn [fold_right]; lra.
+  Qed.
+
+  Definition bound_of (k : nat) (l : list leaf) : R :=
+    ((1 + u) ^ k - 1) * magnitude l + (2 * INR (length l) - 1) * (eta * (1 + u) ^ k).
+
+  Lemma grown k : 1 <= (1 + u) ^ k.
+  Proof. pose proof u_pos. induction k as [|k IH]; simpl; [lra|]. nra. Qed.
+
+  Lemma step_ok a b k A n :
+    0 <= A -> 1 <= n -> Rabs a <= A ->
+    Rabs (b - a) <= ((1 + u) ^ k - 1) * A + (2 * n - 2) * (eta * (1 + u) ^ k) ->
+    Rabs (rnd f b - a) <= ((1 + u) ^ S k - 1) * A + (2 * n - 1) * (eta * (1 + u) ^ S k).
+  Proof.
+    intros HA Hn Ha Hb. pose proof u_pos as U. pose proof eta_pos as N. pose proof (grown k) as G.
+    set (g := (1 + u) ^ k) in *. set (e := (g - 1) * A + (2 * n - 2) * (eta * g)) in *.
+    assert (B : Rabs b <= A + e).
+    { replace b with (a + (b - a)) by ring. eapply Rle_trans; [apply Rabs_triang|]. lra. }
+    replace (rnd f b - a) with ((b - a) + (rnd f b - b)) by ring.
+    eapply Rle_trans; [apply Rabs_triang|]. pose proof (rnd_ok b) as R.
+    assert (M : u * Rabs b <= u * (A + e)) by (apply Rmult_le_compat_l; trivial).
+    assert (O : eta * 1 <= eta * (g * (1 + u))) by (apply Rmult_le_compat_l; nra).
+    cbn [pow]. fold g.
+    replace (((1 + u) * g - 1) * A + (2 * n - 1) * (eta * ((1 + u) * g)))
+      with (e + u * (A + e) + eta * (g * (1 + u))) by (unfold e; ring).
+    lra.
+  Qed.
+
+  Lemma summed_ok k l v m :
+    summed f k l v m ->
+    1 <= INR (length l) /\ Rabs (v - total l) <= bound_of k l /\ m <= magnitude l + bound_of k l.
+  Proof.
+    pose proof u_pos as U. pose proof eta_pos as N.
+    assert (Large : forall v l k, Rabs (v - total l) <= bound_of k l -> Rabs v <= magnitude l + bound_of k l).
+    { intros w l' k' B. replace w with (total l' + (w - total l')) by ring.
+      eapply Rle_trans; [apply Rabs_triang|]. pose proof (total_le l'). lra. }
+    assert (More : forall l k l', 1 <= INR (length l) -> magnitude l <= magnitude l' ->
+      INR (length l) <= INR (length l') -> magnitude l + bound_of k l <= magnitude l' + bound_of (S k) l').
+    { intros l1 k1 l2 H1 H2 H3. unfold bound_of. pose proof (grown k1) as G. cbn [pow].
+      set (g := (1 + u) ^ k1) in *. pose proof (magnitude_pos l1).
+      assert (g * 1 <= g * (1 + u)) by (apply Rmult_le_compat_l; lra).
+      assert (A : g * magnitude l1 <= (1 + u) * g * magnitude l2) by (apply Rmult_le_compat; lra).
+      assert (E : eta * g <= eta * ((1 + u) * g)) by (apply Rmult_le_compat_l; lra).
+      assert (B : (2 * INR (length l1) - 1) * (eta * g) <= (2 * INR (length l2) - 1) * (eta * ((1 + u) * g))).
+      { apply Rmult_le_compat; try lra. apply Rmult_le_pos; lra. }
+      lra. }
+    induction 1 as [a|a b|k l l' v w m m' H1 IH1 H2 IH2|k l a b v m H IH|k l v m H IH|k l l' v m P H IH].
+    - unfold bound_of, total, magnitude. cbn [fold_right worth length INR pow].
+      replace (a - (a + 0)) with 0 by ring. rewrite Rabs_R0. repeat split; try lra; nra.
+    - assert (B : Rabs (rnd f (a * b) - total [Product a b]) <= bound_of 1 [Product a b]).
+      { unfold bound_of, total, magnitude. cbn [fold_right worth length INR]. rewrite !Rplus_0_r.
+        apply step_ok; try lra; [apply Rabs_pos|]. rewrite Rminus_diag_eq, Rabs_R0 by trivial. simpl. lra. }
+      split; [cbn [length INR]; lra|]. split; [exact B|now apply Large].
+    - destruct IH1 as [N1 [B1 M1]], IH2 as [N2 [B2 M2]].
+      assert (B : Rabs (rnd f (v + w) - total (l ++ l')) <= bound_of (S k) (l ++ l')).
+      { unfold bound_of. rewrite total_app, magnitude_app, app_length, plus_INR.
+        pose proof (magnitude_pos l). pose proof (magnitude_pos l').
+        apply step_ok; try lra.
+        - eapply Rle_trans; [apply Rabs_triang|]. pose proof (total_le l). pose proof (total_le l'). lra.
+        - replace (v + w - (total l + total l')) with ((v - total l) + (w - total l')) by ring.
+          eapply Rle_trans; [apply Rabs_triang|]. unfold bound_of in B1, B2. lra. }
+      split; [rewrite app_length, plus_INR; lra|]. split; [exact B|].
+      pose proof (magnitude_pos l). pose proof (magnitude_pos l').
+      apply Rmax_lub; [apply Rmax_lub|now apply Large].
+      + eapply Rle_trans; [exact M1|]. apply More; trivial; rewrite ?magnitude_app, ?app_length, ?plus_INR; lra.
+      + eapply Rle_trans; [exact M2|]. apply More; trivial; rewrite ?magnitude_app, ?app_length, ?plus_INR; lra.
+    - destruct IH as [N1 [B1 M1]].
+      assert (B : Rabs (rnd f (a * b + v) - total (Product a b :: l)) <= bound_of (S k) (Product a b :: l)).
+      { unfold bound_of, total, magnitude. cbn [fold_right worth length]. fold (total l) (magnitude l).
+        rewrite S_INR. pose proof (magnitude_pos l). pose proof (Rabs_pos (a * b)).
+        apply step_ok; try lra.
+        - eapply Rle_trans; [apply Rabs_triang|]. pose proof (total_le l). lra.
+        - replace (a * b + v - (a * b + total l)) with (v - total l) by ring. unfold bound_of in B1.
+          pose proof (grown k) as G. set (g := (1 + u) ^ k) in *.
+          assert (0 <= (g - 1) * Rabs (a * b)) by (apply Rmult_le_pos; lra).
+          assert (0 <= eta * g) by (apply Rmult_le_pos; lra). lra. }
+      split; [cbn [length]; rewrite S_INR; lra|]. split; [exact B|].
+      apply Rmax_lub; [|now apply Large]. eapply Rle_trans; [exact M1|]. apply More; trivial.
+      + unfold magnitude. cbn [fold_right]. pose proof (Rabs_pos (worth (Product a b))). lra.
+      + cbn [length]. rewrite S_INR. lra.
+    - destruct IH as [N1 [B1 M1]]. split; [exact N1|].
+      assert (L : bound_of k l <= bound_of (S k) l) by (pose proof (More l k l N1); lra).
+      split; lra.
+    - destruct (order_ok _ _ P) as [T [A L]]. unfold bound_of in *. rewrite <- T, <- A, <- L. exact IH.
+  Qed.
+
+  Lemma growth_ok k : (1 + u) ^ k - 1 <= Q2R (growth (relative (unit_of f)) k).
+  Proof.
+    pose proof u_pos as U. induction k as [|k IH]; cbn [growth pow]; [rewrite Q2R_0; lra|].
+    cbv zeta. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold u.
+    set (g := (1 + u) ^ k) in *. set (G := Q2R (growth _ k)) in *.
+    assert (u * (g - 1) <= u * G) by (apply Rmult_le_compat_l; trivial). lra.
+  Qed.
+
+  Lemma sum_error_ok k l A n :
+    magnitude l <= Q2R A -> (length l <= n)%nat -> (1 <= length l)%nat ->
+    bound_of k l <= Q2R (sum_error (unit_of f) k n A).
+  Proof.
+    intros HA Hn H1. unfold sum_error. cbv zeta. eapply Rle_trans; [|apply up_ok].
+    autorewrite with q2r. rewrite Q2R_integer, <- INR_IZR_INZ. fold eta.
+    pose proof (growth_ok k) as G. pose proof (grown k) as O. pose proof eta_pos as N.
+    pose proof (magnitude_pos l) as M. set (g := Q2R (growth _ k)) in *. unfold bound_of.
+    apply le_INR in Hn. apply le_INR in H1. rewrite plus_INR. cbn [INR] in H1.
+    apply Rplus_le_compat; [apply Rmult_le_compat; lra|].
+    replace ((2 * INR (length l) - 1) * (eta * (1 + u) ^ k))
+      with ((2 * INR (length l) - 1) * eta * (1 + u) ^ k) by ring.
+    apply Rmult_le_compat; try lra; [apply Rmult_le_pos; lra|]. apply Rmult_le_compat_r; lra.
+  Qed.
+
+  (** ** Coordinates *)
+
+  Definition off (o : offness) (y u : list R) : Prop :=
+    Forall2 (fun a b => Rabs (a - b) <= Q2R (share o) * Rabs b + Q2R (more o)) y u.
+
+  Definition sized (X : Q) (u : list R) : Prop := Forall (fun b => Rabs b <= Q2R X) u.
+
+  Lemma maximum_ok (g : Q -> Q) l q :
+    In q l -> Q2R (g q) <= Q2R (fold_right (fun q m => qmax (g q) m) 0%Q l).
+  Proof.
+    assert (L : forall a b, Q2R a <= Q2R (qmax a b)).
+    { intros a b. unfold qmax. destruct (Qle_bool a b) eqn:E; [now apply qle_ok|lra]. }
+    assert (R : forall a b, Q2R b <= Q2R (qmax a b)).
+    { intros a b. unfold qmax. destruct (Qle_bool a b) eqn:E; [lra|].
+      assert (K : qlt b a = true) by (unfold qlt; now rewrite E). apply qlt_iff in K. lra. }
+    induction l as [|c l IH]; intros I; [now elim I|]. cbn [fold_right]. destruct I as [->|I].
+    - apply L.
+    - eapply Rle_trans; [now apply IH|apply R].
+  Qed.
+
+  Lemma coordinates_ok x c :
+    length x = length c -> off (coordinate_error f c) (shifted f x c) (minus x c).
+  Proof.
+    intros H. unfold coordinate_error. destruct (forallb zero c) eqn:Z.
+    - revert x H Z; induction c as [|q c IH]; intros [|a x] H Z; cbn [length] in H; try discriminate;
+        cbn [shifted minus]; constructor.
+      + cbn [forallb] in Z. destruct (zero q) eqn:E; [|discriminate].
+        change (Z.eqb (Qnum q) 0) with (zero q). rewrite E, (zero_ok _ E). cbn [share more].
+        replace (a - (a - 0)) with 0 by ring. rewrite Rabs_R0, Q2R_0. lra.
+      + apply IH; [lia|]. cbn [forallb] in Z. now destruct (zero q).
+    - clear Z. cbv zeta. set (d := fold_right _ 0%Q c).
+      assert (Hd : forall q, In q c -> Rabs (rnd f (Q2R q) - Q2R q) <= Q2R d).
+      { intros q I. eapply Rle_trans; [apply weight_error_ok|].
+        now apply (maximum_ok (weight_error f)). }
+      clearbody d. revert x H; induction c as [|q c IH]; intros [|a x] H; cbn [length] in H;
+        try discriminate; cbn [shifted minus]; constructor.
+      + specialize (Hd q (or_introl eq_refl)). cbn [share more]. autorewrite with q2r. fold u eta.
+        pose proof u_pos as U. pose proof eta_pos as N.
+        assert (D0 : 0 <= Q2R d) by (eapply Rle_trans; [apply Rabs_pos|exact Hd]).
+        assert (P : 0 <= u * Rabs (a - Q2R q)) by (apply Rmult_le_pos; [exact U|apply Rabs_pos]).
+        assert (P' : 0 <= u * Q2R d) by (apply Rmult_le_pos; trivial).
+        destruct (Z.eqb_spec (Qnum q) 0) as [E|E].
+        * assert (Q0 : Q2R q = 0) by (apply zero_ok; unfold zero; now apply Z.eqb_eq).
+          rewrite Q0 in *. replace (a - (a - 0)) with 0 by ring. rewrite Rabs_R0. lra.
+        * set (c' := rnd f (Q2R q)) in *. set (w := a - Q2R q) in *.
+          assert (V : Rabs (a - c' - w) <= Q2R d).
+          { unfold w. replace (a - c' - (a - Q2R q)) with (- (c' - Q2R q)) by ring. now rewrite Rabs_Ropp. }
+          replace (rnd f (a - c') - w) with ((a - c' - w) + (rnd f (a - c') - (a - c'))) by ring.
+          eapply Rle_trans; [apply Rabs_triang|]. pose proof (rnd_ok (a - c')) as R.
+          assert (B : Rabs (a - c') <= Rabs w + Q2R d).
+          { replace (a - c') with (w + (a - c' - w)) by ring. eapply Rle_trans; [apply Rabs_triang|]. lra. }
+          assert (M : u * Rabs (a - c') <= u * (Rabs w + Q2R d)) by (apply Rmult_le_compat_l; trivial).
+          lra.
+      + apply IH; [|lia]. intros q' I. apply Hd. now right.
+  Qed.
+
+  (** ** Features *)
+
+  Fixpoint absolute_linear (row : list Q) (u : list R) : R :=
+    match row, u with q :: row, b :: u => Rabs (Q2R q) * Rabs b + absolute_linear row u | _, _ => 0 end.
+
+  Lemma leaves_ok a h X o row y v :
+    0 <= Q2R a -> 0 <= Q2R h -> 0 <= Q2R (share o) -> 0 <= Q2R (more o) -> 0 <= Q2R X ->
+    (forall q, In q row -> Rabs (rnd f (Q2R q) - Q2R q) <= Q2R a * Rabs (Q2R q) + Q2R h) ->
+    off o y v -> sized X v ->
+    Rabs (total (leaves f row y) - linear row v)
+      <= (Q2R a * (1 + Q2R (share o)) + Q2R (share o)) * absolute_linear row v + Q2R (extra h a X o row) /\
+    magnitude (leaves f row y)
+      <= absolute_linear row v
+         + ((Q2R a * (1 + Q2R (share o)) + Q2R (share o)) * absolute_linear row v + Q2R (extra h a X o row)).
+  Proof.
+    intros A0 H0 S0 M0 X0 Hw Ho Hs. revert y v Ho Hs; induction row as [|q row IH]; intros y v Ho Hs.
+    - cbn [leaves extra absolute_linear linear total magnitude fold_right].
+      unfold total, magnitude. cbn [fold_right].
+      rewrite Rminus_0_r, Rabs_R0, Q2R_0. split; lra.
+    - assert (E0 : 0 <= Q2R (extra h a X o row)).
+      { clear -A0 H0 S0 M0 X0. induction row as [|c row IH]; cbn [extra]; [rewrite Q2R_0; lra|].
+        autorewrite with q2r. pose proof (Rabs_pos (Q2R c)).
+        not_negative. }
+      destruct Ho as [|ya va y v O Ho].
+      + cbn [leaves extra absolute_linear linear]. unfold total, magnitude. cbn [fold_right].
+        rewrite Rminus_0_r, Rabs_R0. autorewrite with q2r. pose proof (Rabs_pos (Q2R q)).
+        assert (0 <= Q2R h * ((1 + Q2R (share o)) * Q2R X + Q2R (more o))
+                  + Rabs (Q2R q) * Q2R (more o) * (1 + Q2R a))
+          by (not_negative).
+        split; lra.
+      + inversion Hs as [|? ? Sv Hs']; subst.
+        destruct (IH (fun c I => Hw c (or_intror I)) y v Ho Hs') as [T M]. clear IH.
+        cbn [leaves extra absolute_linear linear]. autorewrite with q2r.
+        set (rho := Q2R a * (1 + Q2R (share o)) + Q2R (share o)) in *.
+        set (rest := absolute_linear row v) in *. set (more_rest := Q2R (extra h a X o row)) in *.
+        set (own := Q2R h * ((1 + Q2R (share o)) * Q2R X + Q2R (more o))
+                    + Rabs (Q2R q) * Q2R (more o) * (1 + Q2R a)).
+        pose proof (Rabs_pos (Q2R q)) as Pq. pose proof (Rabs_pos va) as Pv.
+        assert (R0 : 0 <= rho) by (unfold rho; apply Rplus_le_le_0_compat; trivial; apply Rmult_le_pos; lra).
+        assert (O0 : 0 <= own)
+          by (unfold own; not_negative).
+        assert (QV : 0 <= Rabs (Q2R q) * Rabs va) by (now apply Rmult_le_pos).
+        assert (RQV : 0 <= rho * (Rabs (Q2R q) * Rabs va)) by (now apply Rmult_le_pos).
+        destruct (Z.eqb_spec (Qnum q) 0) as [E|E].
+        * assert (Q0 : Q2R q = 0) by (apply zero_ok; unfold zero; now apply Z.eqb_eq).
+          rewrite Q0, Rabs_R0, !Rmult_0_l, !Rplus_0_l. split; lra.
+        * specialize (Hw q (or_introl eq_refl)). set (q' := rnd f (Q2R q)) in *.
+          assert (B : Rabs (q' * ya - Q2R q * va) <= rho * (Rabs (Q2R q) * Rabs va) + own).
+          { assert (Y : Rabs ya <= (1 + Q2R (share o)) * Rabs va + Q2R (more o)).
+            { replace ya with (va + (ya - va)) by ring. eapply Rle_trans; [apply Rabs_triang|]. lra. }
+            replace (q' * ya - Q2R q * va) with ((q' - Q2R q) * ya + Q2R q * (ya - va)) by ring.
+            eapply Rle_trans; [apply Rabs_triang|]. rewrite !Rabs_mult.
+            apply Rle_trans with ((Q2R a * Rabs (Q2R q) + Q2R h) * ((1 + Q2R (share o)) * Rabs va + Q2R (more o))
+              + Rabs (Q2R q) * (Q2R (share o) * Rabs va + Q2R (more o))).
+            - apply Rplus_le_compat; apply Rmult_le_compat; trivial using Rabs_pos; lra.
+            - assert (V : Q2R h * ((1 + Q2R (share o)) * Rabs va) <= Q2R h * ((1 + Q2R (share o)) * Q2R X))
+                by (apply Rmult_le_compat_l; trivial; apply Rmult_le_compat_l; lra).
+              unfold rho, own. lra. }
+          unfold total, magnitude. cbn [fold_right worth].
+          fold (total (leaves f row y)) (magnitude (leaves f row y)). split.
+          -- replace (q' * ya + total (leaves f row y) - (Q2R q * va + linear row v))
+               with ((q' * ya - Q2R q * va) + (total (leaves f row y) - linear row v)) by ring.
+             eapply Rle_trans; [apply Rabs_triang|]. lra.
+          -- assert (K : Rabs (q' * ya) <= Rabs (Q2R q) * Rabs va + (rho * (Rabs (Q2R q) * Rabs va) + own)).
+             { replace (q' * ya) with (Q2R q * va + (q' * ya - Q2R q * va)) by ring.
+               eapply Rle_trans; [apply Rabs_triang|]. rewrite Rabs_mult. lra. }
+             lra.
+  Qed.
+
+  Lemma leaves_length row y : (length (leaves f row y) <= entries_of row)%nat.
+  Proof.
+    unfold entries_of. revert y; induction row as [|q row IH]; intros y; cbn [leaves filter]; [simpl; lia|].
+    destruct y as [|a y]; [simpl; lia|]. specialize (IH y). change (Z.eqb (Qnum q) 0) with (zero q).
+    destruct (zero q); cbn [negb length]; lia.
+  Qed.
+
+  (** A sum of at most n leaves in any order. *)
+  Lemma bound_of_more k n l : (k <= n)%nat -> (1 <= length l)%nat -> bound_of k l <= bound_of n l.
+  Proof.
+    intros K L. induction K as [|n K IH]; [lra|]. eapply Rle_trans; [exact IH|].
+    unfold bound_of. pose proof u_pos as U. pose proof eta_pos as N. pose proof (grown n) as G.
+    pose proof (magnitude_pos l) as M. apply le_INR in L. cbn [INR] in L. cbn [pow].
+    set (g := (1 + u) ^ n) in *.
+    assert (I : g * 1 <= g * (1 + u)) by (apply Rmult_le_compat_l; lra).
+    apply Rplus_le_compat; [apply Rmult_le_compat_r; lra|].
+    apply Rmult_le_compat_l; [lra|]. apply Rmult_le_compat_l; lra.
+  Qed.
+
+  Lemma sum_error_pos k n A : 0 <= Q2R A -> 0 <= Q2R (sum_error (unit_of f) k n A).
+  Proof.
+    intros HA. unfold sum_error. cbv zeta. eapply Rle_trans; [|apply up_ok].
+    autorewrite with q2r. rewrite Q2R_integer, <- INR_IZR_INZ. fold eta.
+    pose proof (growth_ok k). pose proof (grown k). pose proof eta_pos. pose proof (pos_INR (n + n)).
+    not_negative.
+  Qed.
+
+  Lemma feature_ok X o row y v r t m E M :
+    0 <= Q2R (share o) -> 0 <= Q2R (more o) -> 0 <= Q2R X -> off o y v -> sized X v ->
+    absolute_linear row v <= Q2R r -> feature_is f row y t m -> feature_error f X o row r = (E, M) ->
+    Rabs (t - linear row v) <= Q2R E /\ m <= Q2R M.
+  Proof.
+    intros S0 M0 X0 Ho Hs Hr Ht H. unfold feature_error in H. cbv zeta in H.
+    set (exact := forallb (is_dyadic f) row) in H.
+    set (a := if exact then 0%Q else relative (unit_of f)) in H.
+    set (h := if exact then 0%Q else absolute_ (unit_of f)) in H.
+    pose proof u_pos as U. pose proof eta_pos as N.
+    assert (A0 : 0 <= Q2R a) by (unfold a; destruct exact; [rewrite Q2R_0; lra|exact U]).
+    assert (H0 : 0 <= Q2R h) by (unfold h; destruct exact; [rewrite Q2R_0; lra|exact N]).
+    assert (Hw : forall q, In q row -> Rabs (rnd f (Q2R q) - Q2R q) <= Q2R a * Rabs (Q2R q) + Q2R h).
+    { intros q I. unfold a, h. destruct exact eqn:Ex; [|apply rnd_ok].
+      unfold exact in Ex. rewrite forallb_forall in Ex. rewrite (is_dyadic_ok q (Ex q I)).
+      rewrite Rminus_diag_eq, Rabs_R0, Q2R_0 by trivial. lra. }
+    destruct (leaves_ok a h X o row y v A0 H0 S0 M0 X0 Hw Ho Hs) as [T G].
+    assert (P : 0 <= absolute_linear row v).
+    { clear. revert v; induction row as [|q row IH]; intros [|b v]; cbn [absolute_linear]; try lra.
+      specialize (IH v). pose proof (Rmult_le_pos _ _ (Rabs_pos (Q2R q)) (Rabs_pos b)). lra. }
+    set (rho := Q2R a * (1 + Q2R (share o)) + Q2R (share o)) in *.
+    assert (R0 : 0 <= rho) by (unfold rho; apply Rplus_le_le_0_compat; trivial; apply Rmult_le_pos; lra).
+    set (moved := up (qadd (qmul _ r) _)) in H.
+    assert (B : rho * absolute_linear row v + Q2R (extra h a X o row) <= Q2R moved).
+    { unfold moved. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold rho.
+      apply Rplus_le_compat_r, Rmult_le_compat_l; trivial. }
+    set (n := entries_of row) in H. set (s := sum_error _ n n _) in H.
+    assert (V0 : 0 <= Q2R moved) by (eapply Rle_trans; [apply Rabs_pos|]; eapply Rle_trans; [exact T|exact B]).
+    assert (S : Rabs (t - total (leaves f row y)) <= Q2R s /\ m <= magnitude (leaves f row y) + Q2R s).
+    { assert (S1 : 0 <= Q2R s) by (apply sum_error_pos; autorewrite with q2r; lra).
+      unfold feature_is in Ht. pose proof (leaves_length row y) as L.
+      destruct (leaves f row y) as [|b l] eqn:El.
+      - destruct Ht as [-> ->]. unfold total, magnitude. cbn [fold_right]. rewrite Rminus_0_r, Rabs_R0. lra.
+      - destruct (summed_ok _ _ _ _ Ht) as [_ [Es Ms]].
+        assert (K : bound_of (length (b :: l)) (b :: l) <= Q2R s).
+        { eapply Rle_trans; [apply (bound_of_more _ n); [exact L|simpl; lia]|].
+          apply sum_error_ok; [autorewrite with q2r; lra|exact L|simpl; lia]. }
+        split; lra. }
+    destruct S as [S1 S2]. injection H as <- <-.
+    set (e := up (qadd moved s)).
+    assert (K : Q2R moved + Q2R s <= Q2R e).
+    { unfold e. eapply Rle_trans; [|apply up_ok]. rewrite Q2R_qadd. lra. }
+    split.
+    - replace (t - linear row v) with ((t - total (leaves f row y)) + (total (leaves f row y) - linear row v))
+        by ring.
+      eapply Rle_trans; [apply Rabs_triang|]. lra.
+    - rewrite Q2R_qadd. lra.
+  Qed.
+
+  (** ** Horner's rule *)
+
+  Lemma qmax_ok a b c : c <= Q2R a \/ c <= Q2R b -> c <= Q2R (qmax a b).
+  Proof.
+    unfold qmax. destruct (Qle_bool a b) eqn:E.
+    - apply qle_ok in E. intros [H|H]; lra.
+    - assert (K : qlt b a = true) by (unfold qlt; now rewrite E). apply qlt_iff in K. intros [H|H]; lra.
+  Qed.
+
+  Lemma around v w s e : Rabs w <= Q2R s -> Rabs (v - w) <= Q2R e -> Rabs v <= Q2R (qadd s e).
+  Proof.
+    intros A B. rewrite Q2R_qadd. replace v with (w + (v - w)) by ring.
+    eapply Rle_trans; [apply Rabs_triang|]. lra.
+  Qed.
+
+  Lemma horner_ok T E t t' l p m s e M :
+    Rabs t <= Q2R T -> Rabs (t' - t) <= Q2R E -> horner f t' l p m -> horner_bound f T E l = (s, e, M) ->
+    Rabs (peval l t) <= Q2R s /\ Rabs (p - peval l t) <= Q2R e /\ m <= Q2R M.
+  Proof.
+    intros HT HE H. revert s e M.
+    induction H as [|c|c c' l p m H IH|c c' l p m H IH]; intros s e M B.
+    - injection B as <- <- <-. cbn [peval]. rewrite Rminus_0_r, Rabs_R0, Q2R_0. lra.
+    - cbn [horner_bound] in B. injection B as <- <- <-. cbn [peval]. rewrite Rmult_0_r, Rplus_0_r.
+      pose proof (weight_error_ok c) as W. split; [rewrite Q2R_abs; lra|]. split; [exact W|].
+      apply (around _ (Q2R c)); [rewrite Q2R_abs; lra|exact W].
+    - change (horner_bound f T E (c :: c' :: l)) with
+        (let '(s, e, m) := horner_bound f T E (c' :: l) in
+         let u := unit_of f in
+         let sT := up (qmul s T) in
+         let e1 := up (times_error s e T E) in
+         let e2 := after u sT e1 in
+         let size := up (qadd (Qabs c) sT) in
+         let e3 := after u size (qadd e2 (weight_error f c)) in
+         (size, e3, qmax (qmax m (qadd sT e2)) (qadd size e3))) in B.
+      destruct (horner_bound f T E (c' :: l)) as [[s0 e0] m0]. cbv zeta in B.
+      specialize (IH _ _ _ eq_refl). destruct IH as [S [D L]].
+      set (w := peval (c' :: l) t) in *. change (peval (c :: c' :: l) t) with (Q2R c + t * w).
+      set (sT := up (qmul s0 T)) in *. set (e1 := up (times_error s0 e0 T E)) in *.
+      set (e2 := after (unit_of f) sT e1) in *. set (size := up (qadd (Qabs c) sT)) in *.
+      assert (W1 : Rabs (w * t) <= Q2R sT).
+      { unfold sT. eapply Rle_trans; [|apply up_ok]. rewrite Rabs_mult, Q2R_qmul.
+        apply Rmult_le_compat; trivial using Rabs_pos. }
+      assert (D1 : Rabs (p * t' - w * t) <= Q2R e1).
+      { unfold e1. eapply Rle_trans; [|apply up_ok]. now apply times_error_ok. }
+      pose proof (after_ok _ _ _ _ W1 D1) as D2. fold e2 in D2.
+      assert (W2 : Rabs (Q2R c + t * w) <= Q2R size).
+      { unfold size. eapply Rle_trans; [|apply up_ok]. rewrite Q2R_qadd, Q2R_abs.
+        eapply Rle_trans; [apply Rabs_triang|]. rewrite (Rmult_comm t). lra. }
+      assert (D3 : Rabs (rnd f (p * t') + rnd f (Q2R c) - (Q2R c + t * w))
+                   <= Q2R (qadd e2 (weight_error f c))).
+      { rewrite Q2R_qadd. replace (rnd f (p * t') + rnd f (Q2R c) - (Q2R c + t * w))
+          with ((rnd f (p * t') - w * t) + (rnd f (Q2R c) - Q2R c)) by ring.
+        eapply Rle_trans; [apply Rabs_triang|]. pose proof (weight_error_ok c). lra. }
+      pose proof (after_ok _ _ _ _ W2 D3) as D4. injection B as <- <- <-.
+      split; [exact W2|]. split; [exact D4|].
+      apply Rmax_lub; [apply Rmax_lub|].
+      + apply qmax_ok. left. apply qmax_ok. now left.
+      + apply qmax_ok. left. apply qmax_ok. right. exact (around _ _ _ _ W1 D2).
+      + apply qmax_ok. right. exact (around _ _ _ _ W2 D4).
+    - change (horner_bound f T E (c :: c' :: l)) with
+        (let '(s, e, m) := horner_bound f T E (c' :: l) in
+         let u := unit_of f in
+         let sT := up (qmul s T) in
+         let e1 := up (times_error s e T E) in
+         let e2 := after u sT e1 in
+         let size := up (qadd (Qabs c) sT) in
+         let e3 := after u size (qadd e2 (weight_error f c)) in
+         (size, e3, qmax (qmax m (qadd sT e2)) (qadd size e3))) in B.
+      destruct (horner_bound f T E (c' :: l)) as [[s0 e0] m0]. cbv zeta in B.
+      specialize (IH _ _ _ eq_refl). destruct IH as [S [D L]].
+      set (w := peval (c' :: l) t) in *. change (peval (c :: c' :: l) t) with (Q2R c + t * w).
+      set (sT := up (qmul s0 T)) in *. set (e1 := up (times_error s0 e0 T E)) in *.
+      set (e2 := after (unit_of f) sT e1) in *. set (size := up (qadd (Qabs c) sT)) in *.
+      assert (W1 : Rabs (w * t) <= Q2R sT).
+      { unfold sT. eapply Rle_trans; [|apply up_ok]. rewrite Rabs_mult, Q2R_qmul.
+        apply Rmult_le_compat; trivial using Rabs_pos. }
+      assert (D1 : Rabs (p * t' - w * t) <= Q2R e1).
+      { unfold e1. eapply Rle_trans; [|apply up_ok]. now apply times_error_ok. }
+      assert (D2 : Rabs (p * t' - w * t) <= Q2R e2).
+      { unfold e2, after. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold u eta.
+        pose proof u_pos. pose proof eta_pos. pose proof (Rabs_pos (w * t)). pose proof (Rabs_pos (p * t' - w * t)).
+        assert (0 <= u * (Q2R sT + Q2R e1)) by (apply Rmult_le_pos; lra). lra. }
+      assert (W2 : Rabs (Q2R c + t * w) <= Q2R size).
+      { unfold size. eapply Rle_trans; [|apply up_ok]. rewrite Q2R_qadd, Q2R_abs.
+        eapply Rle_trans; [apply Rabs_triang|]. rewrite (Rmult_comm t). lra. }
+      assert (D3 : Rabs (p * t' + rnd f (Q2R c) - (Q2R c + t * w)) <= Q2R (qadd e2 (weight_error f c))).
+      { rewrite Q2R_qadd. replace (p * t' + rnd f (Q2R c) - (Q2R c + t * w))
+          with ((p * t' - w * t) + (rnd f (Q2R c) - Q2R c)) by ring.
+        eapply Rle_trans; [apply Rabs_triang|]. pose proof (weight_error_ok c). lra. }
+      pose proof (after_ok _ _ _ _ W2 D3) as D4. injection B as <- <- <-.
+      split; [exact W2|]. split; [exact D4|].
+      apply Rmax_lub.
+      + apply qmax_ok. left. apply qmax_ok. now left.
+      + apply qmax_ok. right. exact (around _ _ _ _ W2 D4).
+  Qed.
+
+  (** ** All tokens *)
+
+  Definition as_ridges (l : list (list Q * list Q)) : list (list Q * upoly) :=
+    map (fun r => (fst r, 0%Q :: snd r)) l.
+
+  Lemma values_ok D o y v l ls M S W B :
+    0 <= Q2R (share o) -> 0 <= Q2R (more o) -> 0 <= Q2R (widest D) ->
+    off o y v -> sized (widest D) v ->
+    (forall row r, reach_ok D (map Qabs row) r = true -> absolute_linear row v <= Q2R r) ->
+    values f y l ls M -> values_bound f D o l = Some (S, W, B) ->
+    length ls = length l /\
+    Rabs (total ls - ridge_sum v (as_ridges l)) <= Q2R W /\
+    magnitude ls <= Q2R S + Q2R W /\ M <= Q2R B.
+  Proof.
+    intros S0 M0 X0 Ho Hs Hr H. revert S W B.
+    induction H as [|row c t m p m' rest ls M Ht Hp H IH]; intros S W B V.
+    - injection V as <- <- <-. unfold total, magnitude. cbn [fold_right ridge_sum as_ridges map length].
+      rewrite Rminus_0_r, Rabs_R0, Q2R_0. repeat split; lra.
+    - cbn [values_bound] in V. cbv zeta in V. set (r := reach 16 D (map Qabs row)) in *.
+      destruct (reach_ok D (map Qabs row) r) eqn:R; [|discriminate]. specialize (Hr row r R).
+      destruct (values_bound f D o rest) as [[[S1 W1] B1]|]; [|discriminate].
+      destruct (feature_error f (widest D) o row r) as [E m1] eqn:Fe.
+      destruct (horner_bound f r E c) as [[s e] m2] eqn:Ho'.
+      destruct (feature_ok _ o row y v r t m E m1 S0 M0 X0 Ho Hs Hr Ht Fe) as [Et Mt].
+      assert (T : Rabs (linear row v) <= Q2R r).
+      { eapply Rle_trans; [|exact Hr]. clear. revert v; induction row as [|q row IH]; intros [|b v];
+          cbn [linear absolute_linear]; try (rewrite Rabs_R0; lra).
+        eapply Rle_trans; [apply Rabs_triang|]. rewrite Rabs_mult. specialize (IH v). lra. }
+      destruct (horner_ok _ _ _ _ _ _ _ _ _ _ T Et Hp Ho') as [Sp [Ep Mp]].
+      destruct (IH _ _ _ eq_refl) as [Le [Tr [Mg Mx]]]. injection V as <- <- <-.
+      set (w := peval c (linear row v)) in *. set (size := up (qmul s r)) in *.
+      set (e1 := up (times_error s e r E)) in *.
+      assert (Wt : Rabs (w * linear row v) <= Q2R size).
+      { unfold size. eapply Rle_trans; [|apply up_ok]. rewrite Rabs_mult, Q2R_qmul.
+        apply Rmult_le_compat; trivial using Rabs_pos. }
+      assert (Dt : Rabs (p * t - w * linear row v) <= Q2R e1).
+      { unfold e1. eapply Rle_trans; [|apply up_ok]. now apply times_error_ok. }
+      pose proof (around _ _ _ _ Wt Dt) as Ar. rewrite Q2R_qadd in Ar.
+      split; [cbn [length]; now rewrite Le|].
+      unfold total, magnitude. cbn [fold_right worth].
+      fold (total ls) (magnitude ls).
+      cbn [as_ridges map ridge_sum fst snd peval]. fold (as_ridges rest). fold w. autorewrite with q2r.
+      split; [|split].
+      + replace (p * t + total ls - (0 + linear row v * w + ridge_sum v (as_ridges rest)))
+          with ((p * t - w * linear row v)
+                + (total ls - ridge_sum v (as_ridges rest))) by ring.
+        eapply Rle_trans; [apply Rabs_triang|]. lra.
+      + lra.
+      + apply Rmax_lub; [apply Rmax_lub|]; apply qmax_ok; [left..|now right]; apply qmax_ok; auto.
+  Qed.
+End Format.
+
+(** ** Domains *)
+
+Fixpoint mirrored (x : list R) (c : list Q) : list R :=
+  match x, c with a :: x, q :: c => (Rabs (a - Q2R q) + Q2R q) :: mirrored x c | _, _ => [] end.
+
+Lemma minus_mirrored x c : minus (mirrored x c) c = map Rabs (minus x c).
+Proof.
+  revert c; induction x as [|a x IH]; intros [|q c]; cbn [mirrored minus map]; trivial.
+  rewrite IH. f_equal. ring.
+Qed.
+
+Lemma mirrored_inside D x : inside D x -> inside D (mirrored x (centre D)).
+Proof.
+  assert (L : forall x c, length x = length c -> length (mirrored x c) = length c).
+  { intros y c; revert y; induction c as [|q c IH]; intros [|a y] H; simpl in *; try discriminate; auto. }
+  destruct D as [c r|c h]; intros [H K]; cbn [centre]; split; auto; rewrite minus_mirrored.
+  - replace (squares (map Rabs (minus x c))) with (squares (minus x c)); trivial.
+    clear. induction (minus x c) as [|a u IH]; cbn [map squares]; trivial. now rewrite IH, pow2_abs.
+  - revert K. clear. revert h; induction (minus x c) as [|a u IH]; intros [|q h] K; cbn [map within] in *;
+      trivial. destruct K as [K K']. rewrite Rabs_Rabsolu. auto.
+Qed.
+
+Lemma absolute_reach D x row r :
+  inside D x -> reach_ok D (map Qabs row) r = true ->
+  absolute_linear row (minus x (centre D)) <= Q2R r.
+Proof.
+  intros Hx H. pose proof (reach_sound D _ r _ (mirrored_inside D x Hx) H) as B.
+  rewrite minus_mirrored in B. eapply Rle_trans; [|exact B]. eapply Rle_trans; [|apply Rle_abs].
+  right. clear. revert row; induction (minus x (centre D)) as [|a u IH]; intros [|q row];
+    cbn [absolute_linear linear map]; trivial. now rewrite IH, Q2R_abs.
+Qed.
+
+Lemma widest_ok D x : inside D x -> sized (widest D) (minus x (centre D)) /\ 0 <= Q2R (widest D).
+Proof.
+  destruct D as [c r|c h]; intros [L K]; cbn [centre widest].
+  - split; [|rewrite Q2R_abs; apply Rabs_pos]. unfold sized. revert K. clear.
+    induction (minus x c) as [|a u IH]; intros K; constructor; cbn [squares] in K.
+    + pose proof (squares_pos u). rewrite Q2R_abs. apply Rsqr_le_abs_0. unfold Rsqr. simpl in K. lra.
+    + apply IH. pose proof (pow2_ge_0 a). lra.
+  - split.
+    + unfold sized. revert K. clear. revert h; induction (minus x c) as [|a u IH]; intros [|q h] K;
+        cbn [within] in K; try contradiction; constructor.
+      * destruct K as [K _]. cbn [fold_right]. apply qmax_ok. left. rewrite Q2R_abs.
+        eapply Rle_trans; [exact K|apply Rle_abs].
+      * destruct K as [_ K]. specialize (IH h K). eapply Forall_impl; [|exact IH]. intros b Hb.
+        cbn [fold_right]. apply qmax_ok. now right.
+    + clear. induction h as [|q h IH]; cbn [fold_right]; [rewrite Q2R_0; lra|]. apply qmax_ok. now right.
+Qed.
+
+(** ** The theorem *)
+
+Lemma same_centre_ok a b : same_centre a b = true -> a = b.
+Proof.
+  revert b; induction a as [|[n d] a IH]; intros [|[m e] b] H; cbn [same_centre Qnum Qden] in H;
+    try discriminate; trivial.
+  destruct (Z.eqb_spec n m) as [->|]; [|discriminate].
+  destruct (Pos.eqb_spec d e) as [->|]; [|discriminate]. now rewrite (IH _ H).
+Qed.
+
+Theorem rounding_sound (f : format) (F : form) (D : domain) (eps : Q) (e : expr) :
+  rounding_check f F D eps e = true ->
+  forall x : list R, inside D x -> forall v m, computes f F x v m ->
+  m < too_large f /\ Rabs (v - eval x e) <= real eps.
+Proof.
+  unfold rounding_check. destruct (values_bound _ _ _ _) as [[[S W] B]|] eqn:V; [|discriminate].
+  cbv zeta. set (carried := up _). set (whole := up _). set (s := sum_error _ _ _ _).
+  destruct (Z.ltb_spec 0 (digits f)) as [Hf|]; [|discriminate].
+  destruct (same_centre _ _) eqn:Ce; [|discriminate]. apply same_centre_ok in Ce.
+  destruct (Qle_bool _ eps) eqn:Ee; [|discriminate].
+  destruct (Qle_bool _ (power2 _)) eqn:Eh; [|discriminate].
+  intros Eq x Hx v m (ls & M & t & Hv & Ht & ->). rewrite real_ok. rewrite Ce in *.
+  apply qle_ok in Ee. apply qle_ok in Eh. rewrite power2_ok in Eh.
+  pose proof (inside_length D x Hx) as L.
+  apply (equals_ok _ _ _ _ x L) in Eq. fold (as_ridges (ridges_of F)) in Eq.
+  destruct (widest_ok D x Hx) as [Sz X0].
+  assert (O0 : 0 <= Q2R (share (coordinate_error f (centre D))) /\ 0 <= Q2R (more (coordinate_error f (centre D)))).
+  { unfold coordinate_error. destruct (forallb zero (centre D)); cbn [share more]; [rewrite Q2R_0; lra|].
+    cbv zeta. autorewrite with q2r. pose proof (u_pos f). pose proof (eta_pos f).
+    assert (P : 0 <= Q2R (fold_right (fun q m => qmax (weight_error f q) m) 0%Q (centre D))).
+    { clear. induction (centre D) as [|q c IH]; cbn [fold_right]; [rewrite Q2R_0; lra|].
+      apply qmax_ok. now right. }
+    split; trivial. not_negative. }
+  destruct O0 as [S0 M0].
+  destruct (values_ok f Hf D _ _ _ _ _ _ _ _ _ S0 M0 X0 (coordinates_ok f Hf x (centre D) L) Sz
+    (fun row r => absolute_reach D x row r Hx) Hv V) as [Le [Tr [Mg Mx]]].
+  set (b := offset F) in *. pose proof (weight_error_ok f Hf b) as Eb. set (b' := rnd f (Q2R b)) in *.
+  assert (C : Q2R (weight_error f b) + Q2R W <= Q2R carried).
+  { unfold carried. eapply Rle_trans; [|apply up_ok]. rewrite Q2R_qadd. lra. }
+  assert (A : magnitude (Term b' :: ls) <= Q2R whole).
+  { unfold whole. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r.
+    unfold magnitude. cbn [fold_right worth]. fold (magnitude ls).
+    assert (Rabs b' <= Rabs (Q2R b) + Q2R (weight_error f b)).
+    { replace b' with (Q2R b + (b' - Q2R b)) by ring. eapply Rle_trans; [apply Rabs_triang|]. lra. }
+    lra. }
+  destruct (summed_ok f Hf _ _ _ _ Ht) as [_ [Es Ms]].
+  assert (K : bound_of f (Datatypes.S (length (ridges_of F))) (Term b' :: ls) <= Q2R s).
+  { unfold s. apply sum_error_ok; trivial; cbn [length]; lia. }
+  rewrite Q2R_qadd in Ee.
+  assert (Err : Rabs (v - eval x e) <= Q2R carried + Q2R s).
+  { rewrite <- Eq. unfold total in Es. cbn [fold_right worth] in Es. fold (total ls) in Es.
+    replace (v - (Q2R b + ridge_sum (minus x (centre D)) (as_ridges (ridges_of F))))
+      with ((v - (b' + total ls)) + ((b' - Q2R b)
+            + (total ls - ridge_sum (minus x (centre D)) (as_ridges (ridges_of F))))) by ring.
+    eapply Rle_trans; [apply Rabs_triang|].
+    assert (T : Rabs ((b' - Q2R b) + (total ls
+       - ridge_sum (minus x (centre D)) (as_ridges (ridges_of F)))) <= Q2R carried)
+      by (eapply Rle_trans; [apply Rabs_triang|]; lra).
+    lra. }
+  split; [|lra].
+  unfold too_large. apply Rle_lt_trans with (bpow radix2 (highest f - 1)); [|apply bpow_lt; lia].
+  assert (C0 : 0 <= Q2R carried).
+  { pose proof (Rabs_pos (b' - Q2R b)). pose proof (Rabs_pos (total ls
+      - ridge_sum (minus x (centre D)) (as_ridges (ridges_of F)))). lra. }
+  eapply Rle_trans; [|exact Eh]. apply Rmax_lub; apply qmax_ok; [now left|right].
+  rewrite !Q2R_qadd. lra.
+Qed.
+
+(** ** There is such a computation: the theorem is not about nothing *)
+
+Lemma summed_exists f l : l <> [] -> exists v m, summed f (length l) l v m.
+Proof.
+  assert (One : forall a, exists v m, summed f 1 [a] v m).
+  { intros [a|a b]; [exists a, (Rabs a); apply sum_less, sum_term|].
+    exists (rnd f (a * b)), (Rabs (rnd f (a * b))). apply sum_product. }
+  induction l as [|a l IH]; intros N; [now elim N|]. destruct (One a) as (v & m & H).
+  destruct l as [|b l]; [now exists v, m|].
+  destruct IH as (w & m' & H'); [discriminate|].
+  exists (rnd f (v + w)), (Rmax (Rmax m m') (Rabs (rnd f (v + w)))).
+  apply (sum_add f (length (b :: l)) [a] (b :: l)); trivial.
+  clear -H. cbn [length]. induction (length l) as [|k IH]; trivial. now apply sum_less.
+Qed.
+
+Theorem computes_exists f F x : exists v m, computes f F x v m.
+Proof.
+  set (y := shifted f x (about F)).
+  assert (V : forall l, exists ls M, values f y l ls M /\ length ls = length l).
+  { induction l as [|[row c] l (ls & M & IH & L)]; [exists [], 0; split; [constructor|trivial]|].
+    assert (T : exists t m, feature_is f row y t m).
+    { unfold feature_is. destruct (leaves f row y) as [|b r] eqn:E; [now exists 0, 0|].
+      apply summed_exists. discriminate. }
+    destruct T as (t & m & T).
+    assert (P : exists p m', horner f t c p m').
+    { induction c as [|q c (p & m' & IHc)]; [exists 0, 0; constructor|].
+      destruct c as [|q' c]; [eexists; eexists; apply horner_last|].
+      eexists; eexists; apply horner_step, IHc. }
+    destruct P as (p & m' & P). exists (Product p t :: ls), (Rmax (Rmax m m') M).
+    split; [now apply one_value|cbn [length]; now rewrite L]. }
+  destruct (V (ridges_of F)) as (ls & M & H & L).
+  destruct (summed_exists f (Term (rnd f (Q2R (offset F))) :: ls)) as (v & s & S); [discriminate|].
+  exists v, (Rmax M s), ls, M, s. repeat split; trivial. cbn [length] in S. now rewrite L in S.
+Qed.

@@ -1,0 +1,90 @@
+"""The second theorem of a law's file: its fused form in floating-point arithmetic, in any order.
+
+The error in the theorem is twice Python's bound of the fused form in any order, rounded up to two
+digits. Coq finds its own bound, with a looser model of rounded weights, which must not exceed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from exactformer.algebra import Target
+from exactformer.coq.text import decimal, listed, names, polynomial, rational, two_digits, wrapped
+from exactformer.core.formats import FORMATS
+from exactformer.errors import CertificationError, InputError
+from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.proof.certify import SLACK
+from exactformer.polynomials.proof.closed_form_rounding import fused_bound
+from exactformer.polynomials.proof.symbolic import run_symbolic
+from exactformer.polynomials.run.closed_form import Basis, FusedForm, fuse
+
+FACTOR = 2
+"""How much larger the error of the theorem is than Python's in any order."""
+
+COVERED = {"float64": "binary64", "float32": "binary32"}
+
+ROUNDING_PROOF = "Proof. intros. certify_rounding region. Qed."
+
+
+def rounding(
+    blueprint: Blueprint, target: Target, hypotheses: Sequence[str], name: str
+) -> tuple[str, list[str]]:
+    """Return closed forms and theorems for all outputs in one float format, and the theorems' names."""
+    if name not in COVERED:
+        raise InputError(
+            f"rounding={name!r}: Coq's theorem covers {' and '.join(COVERED)}; "
+            "the certificate has bounds for the other formats"
+        )
+    run = run_symbolic(blueprint, blueprint.domain.enlarged(SLACK))
+    form = fuse(run)
+    if form.basis is not Basis.POWER:
+        raise CertificationError(
+            "the fused form of this model adds up Chebyshev polynomials; the Coq library covers the "
+            "rounding of powers only (construction='scaled', 'paper' or 'doubling')"
+        )
+    bound = fused_bound(form, run.sizes.reach, run.domain, FORMATS[name])
+    if bound.any_order is None:
+        raise CertificationError(f"there is no bound in {name} to state: {bound.reason}")
+    error, parts, theorems = two_digits(FACTOR * bound.any_order), [], []
+    for number, wanted in enumerate(target):
+        mark = "" if len(target.polynomials) == 1 else f"_{number + 1}"
+        theorems.append(f"rounded{mark}")
+        parts.append(_definition(form, blueprint, number, f"closed_form{mark}"))
+        variables = names(blueprint.variables)
+        lines = [
+            wrapped(
+                f"Theorem rounded{mark} : forall {' '.join([*variables, 'result', 'largest'])} : R,",
+                0,
+            )
+        ]
+        lines += [f"{wrapped(h, 2)} ->" for h in hypotheses]
+        call = f"computes {COVERED[name]} closed_form{mark} {listed(variables)}"
+        lines.append(f"{wrapped(f'{call} result largest', 2)} ->")
+        difference = f"Rabs (result - ({polynomial(wanted, variables)})) <= {decimal(error)}"
+        conclusion = f"largest < too_large {COVERED[name]} /\\ {difference}."
+        lines.append(wrapped(conclusion, 2))
+        parts += ["\n".join(lines), ROUNDING_PROOF, ""]
+    return "\n".join(parts), theorems
+
+
+def _definition(form: FusedForm, blueprint: Blueprint, output: int, name: str) -> str:
+    F, c = form.features, form.coefficients[output]
+    axes = range(len(blueprint.variables))
+    ridges = [
+        f"({', '.join(_numbers(M[i, j] for j in range(M.columns)) for M in (F, c))})"
+        for i in range(F.rows)
+    ]
+    return "\n".join(
+        [
+            f"Definition {name} : form := {{|",
+            f"  about := {_numbers(blueprint.domain.offset(j) for j in axes)};",
+            f"  ridges_of :=\n   {listed(ridges, 3, lines=True)};",
+            f"  offset := {rational(form.biases[output])}%Q",
+            "|}.\n",
+        ]
+    )
+
+
+def _numbers(values: Iterable[Fraction]) -> str:
+    return f"{listed(map(rational, values))}%Q"

@@ -1,0 +1,1 @@
+"""Laws for prediction: the least held-out error, shrinkage allowed."""

@@ -1,0 +1,308 @@
+"""``ef.shrink_cache``: a language model whose key-value cache is smaller, and what that costs.
+
+text → windows → moments → ranks → latents, layer after layer → held-out perplexity
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from exactformer.errors import InputError
+from exactformer.progress import progress as progress_bar
+from exactformer.spectra.caching import methods, storage
+from exactformer.spectra.caching.calibration import FittedLayer, calibrate, fit_at_once
+from exactformer.spectra.caching.evaluation import cache_bytes, losses, losses_and_strains
+from exactformer.spectra.caching.methods import Method
+from exactformer.spectra.caching.model import LatentCacheForCausalLM
+from exactformer.spectra.caching.moments import LayerMoments, gather
+from exactformer.spectra.caching.report import CacheReport
+from exactformer.spectra.caching.rotary import RotaryLayer, rotary_layers, verify
+from exactformer.spectra.caching.windows import LONGEST, SHORTEST, parted, windows_of
+from exactformer.spectra.preparation import float_dtype, prepared, quietly
+from exactformer.spectra.shrinking.report import Saving
+from exactformer.spectra.texts import tokenizer_at
+
+_STEPS = 16
+"""``max_loss`` searches among this many sizes of the cache."""
+_POSITION = 4
+"""Bytes for the position of a token."""
+_ENOUGH = 8
+"""Tokens to calibrate on, for each number of a state."""
+
+
+@dataclass(frozen=True)
+class ShrunkCache:
+    """A model with a smaller cache, and the account of it; unpacks into the two."""
+
+    model: LatentCacheForCausalLM
+    report: CacheReport
+    tokenizer: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.model, self.report))
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model, its tokenizer and the report.
+
+        ``ef.load_shrunk`` reads it, and after ``import exactformer`` ``AutoModelForCausalLM`` does.
+        """
+        storage.save(self.model, self.tokenizer, self.report.to_dict(), folder)
+
+
+def shrink_cache(
+    model: Any,
+    texts: Any,
+    *,
+    cache: float | None = None,
+    max_loss: float | None = None,
+    held_out: Any = None,
+    method: Method = "joint",
+    lookback: int | None = None,
+    tokenizer: Any = None,
+    window: int | None = None,
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    progress: bool = True,
+) -> ShrunkCache:
+    """Return a copy of a language model with a smaller key-value cache, and a report.
+
+    For causal models with rotary positions: LLaMA, Qwen2, Qwen3, Mistral, Gemma, Phi and others of
+    their kind. Keys and values of a layer become one latent, fitted to your text; the first token of a
+    text is kept as it is.
+
+    Args:
+        model: A Hugging Face causal language model in evaluation mode, or its folder.
+        texts: A text, a list of texts, or tokens (windows, length). Text of every kind that the
+            model will meet should be among them; some ten thousand tokens are enough.
+        cache: The share of the cache to keep, such as 0.5. Either this or ``max_loss``.
+        max_loss: The smallest cache is searched for which perplexity on held-out text rises by no more
+            than this (relative), such as 0.02.
+        held_out: Text to measure on; unless given, every fifth window of ``texts``.
+        method: ``"joint"``; ``"heads"``, ``"keys"``, ``"weights"``, ``"grouped"`` and ``"planes"`` are
+            there to compare with.
+        lookback: Predict from the latents of this many layers below; 3 for ``"joint"``. Rebuilding
+            keys takes less time with 0.
+        tokenizer: For texts; the one beside the model unless given.
+        window: Tokens in a window: 512, or a tenth of a short text, unless given.
+        seed: For the labels that are drawn, and the tokens that ranks are chosen by.
+        device: Where to run; a GPU, if there is one, unless given.
+        progress: Whether to show a bar in a terminal.
+
+    >>> import torch, exactformer as ef
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> sizes = dict(hidden_size=32, num_hidden_layers=2, intermediate_size=32, vocab_size=40)
+    >>> model = LlamaForCausalLM(LlamaConfig(num_attention_heads=4, **sizes)).eval()
+    >>> tokens = torch.randint(40, (10, 33), generator=torch.Generator().manual_seed(0))
+    >>> smaller, report = ef.shrink_cache(model, tokens, cache=0.5)
+    >>> report.bytes_per_token.before, report.bytes_per_token.after
+    (512.0, 256.0)
+    """
+    _check(cache, max_loss, method, lookback, window)
+    if isinstance(model, str | Path):
+        folder, model = model, _load(model)
+        tokenizer = tokenizer or _tokenizer(folder, texts, held_out)
+    ready = prepared(model, device)
+    layers = rotary_layers(ready)
+    fit_on, measure_on = _windows(texts, held_out, tokenizer, window, ready.config)
+    place = next(ready.parameters()).device
+    fit_on, measure_on = fit_on.to(place), measure_on.to(place)
+    depth = (3 if method == "joint" else 0) if lookback is None else lookback
+    with _frozen(ready):
+        verify(ready, layers, fit_on[:1])
+        search = _Search(ready, layers, fit_on, measure_on, method, depth, seed, progress)
+        search.item = float_dtype(model).itemsize
+        found = search.at(cache) if cache is not None else search.within(max_loss or 0.0)
+    report = search.account(found, fit_on, measure_on, float_dtype(model))
+    given = next(model.parameters())
+    nn.Module.to(found.model, device=given.device, dtype=given.dtype)
+    return ShrunkCache(found.model, report, tokenizer)
+
+
+@dataclass(frozen=True)
+class _Found:
+    model: LatentCacheForCausalLM
+    layers: list[FittedLayer]
+    losses: Tensor
+    strains: Tensor
+
+
+class _Search:
+    """Fits at one size after the other; moments are gathered once."""
+
+    item = 4
+
+    def __init__(
+        self,
+        model: nn.Module,
+        layers: list[RotaryLayer],
+        fit_on: Tensor,
+        measure_on: Tensor,
+        method: Method,
+        lookback: int,
+        seed: int,
+        show: bool,
+    ) -> None:
+        self._model, self._layers, self._method, self._lookback = model, layers, method, lookback
+        self._fit_on, self._measure_on, self._show = fit_on, measure_on, show
+        with progress_bar("reading text, windows", len(fit_on), show) as tell:
+            self._moments: list[LayerMoments] = gather(model, layers, fit_on, seed=seed, tell=tell)
+        self.before = losses(model, measure_on)
+
+    def at(self, share: float) -> _Found:
+        """Fit a cache of a given share."""
+        numbers = sum(layer.sizes.state for layer in self._layers)
+        total = numbers if share == 1 else int(share * numbers - _POSITION / self.item)
+        if total < len(self._layers):
+            raise InputError(
+                f"cache = {share}: {total} numbers for a token in {len(self._layers)} layers; at least "
+                "one in each is needed"
+            )
+        plans = methods.plans(self._method, self._layers, self._moments, total, self._lookback)
+        small, fitted = self._fitted(plans, share < 1)
+        return _Found(small, fitted, *losses_and_strains(small, self._measure_on))
+
+    def _fitted(
+        self, plans: list[methods.Plan], refit: bool
+    ) -> tuple[LatentCacheForCausalLM, list[FittedLayer]]:
+        if self._method != "joint":
+            return fit_at_once(self._model, self._layers, self._moments, plans, self._method)
+        with progress_bar("fitting latents, layers", len(plans), self._show) as tell:
+            return calibrate(
+                self._model,
+                self._layers,
+                self._fit_on,
+                self._moments,
+                plans,
+                lookback=self._lookback,
+                refit=refit,
+                tell=tell,
+            )
+
+    def within(self, max_loss: float) -> _Found:
+        """Bisect for the smallest cache whose perplexity rises by at most ``max_loss``."""
+        low, high, best = 0, _STEPS, None
+        while high - low > 1:
+            middle = (low + high) // 2
+            tried = self.at(middle / _STEPS)
+            rise = float((tried.losses - self.before).mean().exp()) - 1
+            if rise <= max_loss:
+                best, high = tried, middle
+            else:
+                low = middle
+        return best if best is not None else self.at(1.0)
+
+    def account(
+        self, found: _Found, fit_on: Tensor, measure_on: Tensor, dtype: torch.dtype
+    ) -> CacheReport:
+        """Write the report, and set the limit from which text counts as unfamiliar."""
+        changes = found.losses - self.before
+        config = found.model.config
+        config.strain_limit = strain_limit(found.strains, config.expected_strain)
+        config.strain_length = measure_on.shape[1]
+        window, scale = measure_on[0], dtype.itemsize / float_dtype(self._model).itemsize
+        before, after = (cache_bytes(m, window) for m in (self._model, found.model))
+        after = (after - _POSITION) * scale + _POSITION
+        tokens, state = fit_on.numel(), max(layer.sizes.state for layer in self._layers)
+        few = tokens < _ENOUGH * state
+        return CacheReport(
+            model=type(self._model).__name__,
+            method=self._method,
+            lookback=self._lookback,
+            calibrated=tokens,
+            measured=measure_on.shape[0] * (measure_on.shape[1] - 1),
+            bytes_per_token=Saving(before * scale, after),
+            loss=Saving(float(self.before.mean()), float(found.losses.mean())),
+            loss_error=float(changes.std() / len(changes) ** 0.5) if len(changes) > 1 else 0.0,
+            predicted=sum(layer.predicted for layer in found.layers),
+            layers=tuple(found.layers),
+            note=f"{tokens:,} tokens are few for states of {state} numbers: give more text"
+            if few
+            else "",
+        )
+
+
+def strain_limit(usual: Tensor, expected: float) -> float:
+    """Return the strain from which a text is unfamiliar: well above that of held-out windows."""
+    if expected <= 0:
+        return 0.0
+    spread = float(usual.std()) if len(usual) > 1 else 0.0
+    return max(float(usual.max()), float(usual.mean()) + 3 * spread, expected) * 1.1
+
+
+@contextmanager
+def _frozen(model: nn.Module) -> Iterator[None]:
+    """Let no gradient reach the parameters of somebody's model."""
+    learning = [p for p in model.parameters() if p.requires_grad]
+    for p in learning:
+        p.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for p in learning:
+            p.requires_grad_(True)
+
+
+def _load(path: str | Path) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    folder = Path(path)
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder}: no config.json there, so no saved Hugging Face model")
+    try:
+        with quietly():
+            model: Any = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
+        return model.eval()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: {error}") from error
+
+
+def _tokenizer(folder: str | Path, *texts: Any) -> Any:
+    """Load the tokenizer beside a model; texts need it, and tokens do without."""
+    needed = any(text is not None and not isinstance(text, Tensor) for text in texts)
+    try:
+        return tokenizer_at(folder)
+    except InputError:
+        if needed:
+            raise
+        return None
+
+
+def _windows(
+    texts: Any, held_out: Any, tokenizer: Any, length: int | None, config: Any
+) -> tuple[Tensor, Tensor]:
+    most = min(LONGEST, getattr(config, "max_position_embeddings", LONGEST))
+    windows = windows_of(texts, tokenizer, length, most=most)
+    if held_out is None:
+        return parted(windows)
+    return windows, windows_of(held_out, tokenizer, windows.shape[1], "held_out")
+
+
+def _check(
+    cache: float | None,
+    max_loss: float | None,
+    method: str,
+    lookback: int | None,
+    window: int | None,
+) -> None:
+    if (cache is None) == (max_loss is None):
+        raise InputError("give one of cache and max_loss: how small the cache becomes")
+    if cache is not None and not 0 < cache <= 1:
+        raise InputError(
+            f"cache = {cache}: give the share to keep, above 0 and up to 1, such as 0.5"
+        )
+    if max_loss is not None and not max_loss >= 0:
+        raise InputError(f"max_loss = {max_loss}: give 0 or more, such as 0.02")
+    methods.check(method)
+    if lookback is not None and (lookback < 0 or (lookback and method != "joint")):
+        raise InputError(
+            f"lookback = {lookback}: 0 or more, and more than 0 for method 'joint' only"
+        )
+    if window is not None and window < SHORTEST:
+        raise InputError(f"window = {window}: give {SHORTEST} tokens or more")

@@ -1,0 +1,49 @@
+// What concerns every page: numbers that stand in several places, and a word when nothing is answered.
+(() => {
+  const SECONDS = 8;
+
+  const toast = (message) => {
+    const place = document.getElementById("toasts");
+    const note = document.createElement("p");
+    note.className = "notice notice--bad toast";
+    note.textContent = message;
+    place.replaceChildren(note);
+    setTimeout(() => note.remove(), 1000 * SECONDS);
+  };
+
+  document.addEventListener("studio:counts", (event) => {
+    for (const [name, number] of Object.entries(event.detail)) {
+      if (typeof number !== "number") continue;
+      for (const place of document.querySelectorAll(`[data-count="${CSS.escape(name)}"]`)) {
+        place.textContent = number.toLocaleString("en-GB");
+        if (number) place.closest("[hidden]")?.removeAttribute("hidden");
+      }
+      for (const place of document.querySelectorAll(`[data-word="${CSS.escape(name)}"]`))
+        place.textContent = number === 1 ? place.dataset.one : place.dataset.many;
+    }
+  });
+
+  document.addEventListener("htmx:sendError", (event) => {
+    if (event.detail.requestConfig.elt.matches?.("form[data-draft]")) return; // says so itself
+    toast("The studio does not answer. Nothing was changed: try again in a moment.");
+  });
+  document.addEventListener("htmx:timeout", () => toast("The studio took too long to answer."));
+
+  // A form that was opened in place is closed in place.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("[data-close]");
+    const slot = link?.closest(".slot");
+    if (!slot) return;
+    event.preventDefault();
+    slot.replaceChildren();
+  });
+
+  // "/" goes to the search field, as on many sites.
+  document.addEventListener("keydown", (event) => {
+    const search = document.querySelector("[type=search]");
+    const isTyping = event.target.closest?.("input, textarea, select, [contenteditable]");
+    if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || !search) return;
+    event.preventDefault();
+    search.focus();
+  });
+})();

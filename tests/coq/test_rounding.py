@@ -1,0 +1,131 @@
+"""The second theorem of a law: the fused form in float64 and float32, in any order of summation."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import exactformer as ef
+from exactformer.coq import installation
+from exactformer.coq.check import check_law
+from exactformer.coq.installation import LIBRARY, ROUNDING, Coq, built_rounding, sources
+from exactformer.coq.prove import checked, law_of
+from exactformer.errors import CertificationError, InputError
+
+FOLDER = Path(__file__).parent
+ASSUMPTIONS, MORE = (
+    (FOLDER / f"assumptions{kind}.txt").read_text().strip() for kind in ("", "_softmax")
+)
+F2 = "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ef.compile("x^2 + 3 x y", radius=2, directions="tailored")
+
+
+@pytest.fixture
+def flocq(coq):
+    try:
+        built_rounding(coq)
+    except InputError as missing:
+        pytest.skip(str(missing))
+    return coq
+
+
+def stated_error(theorem: str) -> float:
+    top, bottom = re.search(r"<= (\d+) / (\d+)\.", theorem).groups()
+    return int(top) / int(bottom)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_theorem_states_the_error_of_the_closed_form(model, dtype):
+    theorem = law_of(model, dtype).theorem
+    kind = f"binary{dtype[-2:]}"
+    assert f"computes {kind} closed_form [x; y] result largest ->" in theorem
+    assert f"largest < too_large {kind}" in theorem
+    bound = model.certificate.fused[dtype].any_order
+    assert 2 * bound <= stated_error(theorem) <= 2.2 * bound
+    assert stated_error(theorem) < 3 * model.certificate.fused[dtype].executed
+
+
+def test_the_closed_form_is_that_of_the_module(model):
+    """The numbers of the theorem are those that torch multiplies with."""
+    text = law_of(model, "float64").text
+    assert "([(1 # 2); 0]%Q" in text
+    assert "Print Assumptions law.\n\nPrint Assumptions rounded.\n" in text
+
+
+@pytest.mark.parametrize("name", ROUNDING)
+def test_nothing_is_assumed(name):
+    code = re.sub(r"\(\*.*?\*\)", "", sources()[f"rounding/{name}.v"], flags=re.DOTALL)
+    assert not re.search(r"\b(Admitted|admit|Axioms?|Parameters?|Conjecture|Abort)\b", code)
+
+
+def test_what_is_not_covered_is_refused(model):
+    with pytest.raises(InputError, match="float64 and float32"):
+        law_of(model, "bfloat16")
+    with pytest.raises(CertificationError, match="Chebyshev"):
+        law_of(ef.compile("x^9", radius=1, construction="chebyshev"), "float64")
+    with pytest.raises(InputError, match="no fused form"):
+        law_of(ef.compile("x^2", radius=1, construction="softmax", tolerance=1), "float64")
+
+
+def test_without_flocq_the_refusal_says_how_to_get_it(monkeypatch, tmp_path):
+    told = "Error: Cannot find a physical path bound to logical path matching suffix Flocq."
+    answer = subprocess.CompletedProcess([], 1, "", told)
+    monkeypatch.setattr(Coq, "compile", lambda *args, **options: answer)
+    monkeypatch.setattr(installation, "built_library", lambda coq: tmp_path)
+    monkeypatch.setenv("EXACTFORMER_CACHE", str(tmp_path))
+    with pytest.raises(InputError, match="apt-get install libcoq-flocq"):
+        built_rounding(Coq("coqc", "8.16.1"))
+
+
+def test_the_library_without_rounding_does_not_need_flocq():
+    assert not [name for name in LIBRARY if "Flocq" in sources()[f"{name}.v"]]
+
+
+def test_coq_accepts_the_rounding(flocq, model, tmp_path):
+    law = ef.prove(model, tmp_path / "law.v", check=True, rounding="float64")
+    assert law.checked.assumptions == f"{ASSUMPTIONS}\n{MORE}"
+    assert law.claim in model.certificate.claims
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (r"<= (\d+) / (\d+)\.", r"<= \1 / 1000\2."),
+        (r"offset := 0", "offset := 1"),
+        (r"\(\[\(1 # 2\); 0\]%Q", "([(1 # 3); 0]%Q"),
+        (r"about := \[0; 0\]", "about := [1; 0]"),
+        (r"domain := Ball \[0; 0\] 2", "domain := Ball [0; 0] 200"),
+        (r"result - \(x \^ 2", "result - (x ^ 3"),
+    ],
+)
+def test_altered_laws_are_refused(flocq, model, old, new, tmp_path):
+    text = law_of(model, "float64").text
+    altered = re.sub(old, new, text, count=1)
+    assert altered != text
+    with pytest.raises(CertificationError, match=r"rounding error|select"):
+        check_law(altered)
+    (tmp_path / "law.v").write_text(altered)
+    with pytest.raises(CertificationError, match="is not the law of this model"):
+        checked(law_of(model, "float64"), tmp_path / "law.v", model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        (F2, {"radius": 4}),
+        (F2, {"radius": 4, "construction": "paper"}),
+        ("x^3/7 + 3 x y - 1/3", {"domain": [(0, 1), (-1, 3)]}),
+        ("x^2 - y^2; x y; 3", {"radius": "1/3"}),
+        ("result^2 + largest", {"radius": 1, "variables": ["largest", "result"]}),
+    ],
+)
+def test_boxes_vectors_constructions(flocq, target, options, dtype):
+    check_law(law_of(ef.compile(target, **options), dtype).text)

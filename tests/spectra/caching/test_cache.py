@@ -1,0 +1,228 @@
+"""The smaller cache: at full rank it changes nothing; it generates, pads, saves, loads and counts."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+import exactformer as ef
+from exactformer.errors import InputError
+from exactformer.spectra.caching import LatentCache, UnfamiliarTextWarning
+from exactformer.spectra.caching.evaluation import losses
+from tests.spectra.caching.models import FAMILIES, build, llama, tokens, written
+
+
+@pytest.fixture(scope="module")
+def original() -> Any:
+    return build(llama)
+
+
+@pytest.fixture(scope="module")
+def half(original: Any) -> Any:
+    return ef.shrink_cache(original, tokens(), cache=0.5)
+
+
+def logits(model: Any, ids: torch.Tensor, **more: Any) -> torch.Tensor:
+    with torch.no_grad():
+        result: torch.Tensor = model(input_ids=ids, **more).logits
+    return result
+
+
+@pytest.mark.parametrize("make", FAMILIES)
+def test_at_full_rank_the_model_is_the_original_saved_loaded_and_generating(
+    make: Any, tmp_path: Path
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    model, ids = build(make), tokens()
+    shrunk = ef.shrink_cache(model, ids, cache=1.0)
+    torch.testing.assert_close(logits(shrunk.model, ids), logits(model, ids), atol=1e-5, rtol=0)
+    shrunk.save(tmp_path)
+    for loaded in (ef.load_shrunk(tmp_path), AutoModelForCausalLM.from_pretrained(tmp_path)):
+        assert torch.equal(logits(loaded, ids), logits(shrunk.model, ids))
+    kind = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    mask = torch.ones_like(ids[:2])
+    mask[1, :7] = 0  # a shorter text, padded on the left
+    for beams in (1, 2):
+        asked = {"attention_mask": mask, "num_beams": beams, **kind}
+        assert torch.equal(loaded.generate(ids[:2], **asked), model.generate(ids[:2], **asked))
+
+
+@pytest.mark.parametrize("make", FAMILIES)
+def test_writing_token_by_token_is_reading_all_at_once(make: Any) -> None:
+    ids = tokens()
+    model = ef.shrink_cache(build(make), ids, cache=0.5).model
+    at_once, cache = logits(model, ids[:2]), None
+    with torch.no_grad():
+        for part in ids[:2].split([9, 1, 1, 13], dim=1):
+            out = model(input_ids=part, past_key_values=cache, use_cache=True)
+            cache = out.past_key_values
+    torch.testing.assert_close(out.logits, at_once[:, -13:], atol=1e-4, rtol=1e-4)
+
+
+def test_attention_written_out_gives_the_same(half: Any) -> None:
+    eager, ids = copy.deepcopy(half.model), tokens(2)
+    eager.set_attn_implementation("eager")
+    mask = torch.ones_like(ids)
+    mask[1, :5] = 0
+    same = logits(eager, ids, attention_mask=mask), logits(half.model, ids, attention_mask=mask)
+    torch.testing.assert_close(*(x[mask.bool()] for x in same), atol=1e-4, rtol=1e-4)
+
+
+def test_padding_changes_nothing(half: Any) -> None:
+    ids = tokens(2)
+    for keep in (slice(5, None), slice(None, -5)):
+        mask = torch.zeros_like(ids)
+        mask[:, keep] = 1
+        padded = logits(half.model, ids, attention_mask=mask)[:, keep]
+        torch.testing.assert_close(padded, logits(half.model, ids[:, keep]), atol=1e-4, rtol=1e-4)
+    mixed = torch.ones_like(ids)
+    mixed[1, :5] = 0
+    kind = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0}
+    both = half.model.generate(ids, attention_mask=mixed, **kind)
+    alone = half.model.generate(ids[1:, 5:], **kind)
+    assert torch.equal(both[1:, 5:], alone)
+
+
+def test_the_first_token_is_kept_exactly_whatever_the_rank(original: Any) -> None:
+    small = ef.shrink_cache(original, tokens(), cache=0.1, method="grouped").model
+    ids = tokens(2)[:, :6]
+    one = logits(original, ids[:, -1:])
+    torch.testing.assert_close(logits(small, ids[:, -1:]), one, atol=1e-5, rtol=0)
+    padding = torch.tensor([[0, 0, 0, 0, 0, 1]] * 2)
+    alone = logits(small, ids, attention_mask=padding)[:, -1:]
+    torch.testing.assert_close(alone, one, atol=1e-5, rtol=0)
+    two = logits(small, ids[:, -2:])[:, 1] - logits(original, ids[:, -2:])[:, 1]
+    assert float(two.abs().max()) > 1e-3  # the second token pays
+
+
+def test_the_cache_holds_what_the_report_says(half: Any, original: Any) -> None:
+    report, ids = half.report, tokens(3)
+    state = 2 * 2 * 8 * 3
+    assert report.bytes_per_token.before == 4 * state
+    assert report.bytes_per_token.after == 4 * sum(half.model.config.ranks) + 4 <= 2 * state
+    with torch.no_grad():
+        cache = half.model(input_ids=ids, use_cache=True).past_key_values
+    assert isinstance(cache, LatentCache)
+    first = 3 * 4 * state + 3 * 8  # each text's first token as it is, and where it stands
+    assert cache.nbytes == first + ids.numel() * report.bytes_per_token.after
+    layer = cache.layers[0]
+    assert layer.keys is None
+    assert layer.values is None
+
+
+def test_errors_are_held_out(half: Any, original: Any) -> None:
+    ids = tokens()
+    assert half.report.measured == 2 * 23
+    assert half.report.calibrated == 8 * 24
+    assert half.report.loss.after == pytest.approx(float(losses(half.model, ids[[4, 9]]).mean()))
+    given = ef.shrink_cache(original, ids, cache=0.5, held_out=tokens(3, seed=5)).report
+    assert given.calibrated == ids.numel()
+    assert given.measured == 3 * 23
+
+
+def test_max_loss_finds_the_smallest_cache(original: Any) -> None:
+    ids = written(original)
+    exact = ef.shrink_cache(original, ids, max_loss=0.002)
+    rough = ef.shrink_cache(original, ids, max_loss=0.2)
+    assert exact.report.perplexity_rise <= 0.002
+    assert rough.report.perplexity_rise <= 0.2
+    assert rough.report.bytes_per_token.after < exact.report.bytes_per_token.after
+
+
+def test_the_original_is_left_as_it_was(original: Any) -> None:
+    before, config = copy.deepcopy(original.state_dict()), original.config.to_dict()
+    ef.shrink_cache(original, tokens(), cache=0.3)
+    assert all(torch.equal(x, before[name]) for name, x in original.state_dict().items())
+    assert original.config.to_dict() == config
+    assert original.config._attn_implementation == "sdpa"
+    assert all(p.requires_grad and p.grad is None for p in original.parameters())
+
+
+def test_bfloat16_comes_back_as_it_came(original: Any) -> None:
+    model = copy.deepcopy(original).bfloat16()
+    small, report = ef.shrink_cache(model, tokens(), cache=0.5)
+    assert small.dtype == torch.bfloat16
+    assert report.bytes_per_token.before == 2 * 96
+    assert report.bytes_per_token.after == 2 * sum(small.config.ranks) + 4 <= 96
+    out = small.generate(tokens(1), max_new_tokens=4, do_sample=False, pad_token_id=0)
+    assert out.shape == (1, 28)
+    near = ef.shrink_cache(original, tokens(), cache=0.5).model
+    torch.testing.assert_close(
+        logits(small, tokens(1)).float(), logits(near, tokens(1)), atol=0.3, rtol=0.1
+    )
+
+
+def test_a_cache_is_cropped_and_reordered_like_any_other(half: Any) -> None:
+    ids = tokens(2)
+    with torch.no_grad():
+        cache = half.model(input_ids=ids, use_cache=True).past_key_values
+        cache.crop(-4)
+        cache.batch_repeat_interleave(2)
+        cache.reorder_cache(torch.tensor([2, 3, 0, 1]))
+        cache.batch_select_indices(torch.tensor([0, 2]))
+        again = half.model(input_ids=ids[[1, 0], -4:], past_key_values=cache).logits
+    torch.testing.assert_close(again, logits(half.model, ids)[[1, 0], -4:], atol=1e-4, rtol=1e-4)
+    cache.reset()
+    assert cache.nbytes == 0
+
+
+def test_attention_that_would_not_be_returned_is_refused(half: Any) -> None:
+    with pytest.raises(InputError, match="output_attentions"):
+        half.model(input_ids=tokens(1), output_attentions=True)
+
+
+def test_other_caches_are_refused(half: Any) -> None:
+    from transformers import DynamicCache
+
+    with pytest.raises(InputError, match="DynamicCache"):
+        half.model(input_ids=tokens(1), past_key_values=DynamicCache())
+    with pytest.raises(InputError, match="cache_implementation = 'static'"):
+        half.model.generate(tokens(1), max_new_tokens=2, cache_implementation="static")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({}, "give one of cache and max_loss"),
+        ({"cache": 0.5, "max_loss": 0.1}, "give one of cache and max_loss"),
+        ({"cache": 1.5}, "cache = 1.5: give the share"),
+        ({"max_loss": -1}, "max_loss = -1"),
+        ({"cache": 0.5, "method": "magic"}, "method = 'magic'"),
+        ({"cache": 0.5, "method": "keys", "lookback": 2}, "lookback = 2"),
+        ({"cache": 0.01}, "at least one in each"),
+    ],
+)
+def test_impossible_requests_are_refused(original: Any, asked: Any, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        ef.shrink_cache(original, tokens(), **asked)
+
+
+def test_too_little_text_is_refused(original: Any) -> None:
+    with pytest.raises(InputError, match="at least two are needed"):
+        ef.shrink_cache(original, tokens(1), cache=0.5)
+    with pytest.raises(InputError, match="tokenizer="):
+        ef.shrink_cache(original, ["some text"], cache=0.5)
+
+
+def test_text_of_another_kind_is_noticed_and_text_of_the_same_kind_is_not(original: Any) -> None:
+    def text(low: int, high: int, rows: int, seed: int) -> torch.Tensor:
+        random = torch.Generator().manual_seed(seed)
+        return torch.randint(low, high, (rows, 80), generator=random)
+
+    small = ef.shrink_cache(original, text(3, 12, 20, 1), cache=0.4).model
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnfamiliarTextWarning)
+        logits(small, text(3, 12, 4, 2))
+    with pytest.warns(UnfamiliarTextWarning, match="times what it lost in calibration"):
+        logits(small, text(30, 50, 1, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnfamiliarTextWarning)
+        logits(small, text(30, 50, 1, 4))  # once is enough
