@@ -12,6 +12,7 @@ from exactformer.learning.laws.sample import DependentColumnsWarning
 from exactformer.learning.laws.streamed import blocks as blocks_module
 from exactformer.learning.laws.streamed.blocks import ArrayBlocks, BlockWriter
 from tests.cli.test_fit import run
+from tests.learning.laws.test_diagnosis import wave
 
 pytestmark = pytest.mark.filterwarnings("ignore::exactformer.learning.laws.diagnosis.LawWarning")
 dask_array = pytest.importorskip("dask.array")
@@ -20,7 +21,7 @@ NORMAL = GENERATOR.normal(size=(3000, 3))
 EXPONENTIAL = GENERATOR.exponential(size=(3000, 2)) + 1950
 DIGITS = GENERATOR.integers(0, 3, size=(3000, 2)).astype(float)
 NOISE = GENERATOR.normal(size=3000)
-HEAVY = np.exp(2 * GENERATOR.normal(size=(3000, 2)))
+SHORT = np.tanh(NORMAL[:600, :1])
 CASES = {
     "noisy": (NORMAL, NORMAL[:, 0] ** 2 - NORMAL[:, 1] * NORMAL[:, 2] + 0.1 * NOISE, 3),
     "exact": (NORMAL, NORMAL[:, 0] ** 3 / 3 - NORMAL[:, 2] / 7, "auto"),
@@ -29,8 +30,8 @@ CASES = {
     "unequal noise": (NORMAL, NORMAL[:, 0] + NORMAL[:, 1] ** 2 * NOISE, 3),
     "nothing": (NORMAL, NOISE, 2),
     "too small to matter": (NORMAL, NORMAL[:, 0] + 1e-4 * NORMAL[:, 1] + 1e-6 * NOISE, 2),
-    "growing degree": (NORMAL[:, :1], np.cos(3 * NORMAL[:, 0]) + 1e-3 * NOISE, "auto"),
-    "disputed": (HEAVY, HEAVY[:, 0] * HEAVY[:, 1] * (1 + 0.2 * NOISE), 2),
+    "growing degree": (SHORT, SHORT[:, 0] ** 9 + 1e-3 * NOISE[:600], "auto"),
+    "disputed": (*wave(0), 10),
 }
 
 
