@@ -4,9 +4,11 @@ import argparse
 
 from benchmarks import (
     compiling,
+    dynamics,
     ensembles,
     evaluating,
     heads,
+    large,
     laws,
     learning,
     lengths,
@@ -26,6 +28,8 @@ lengths.compare_lengths(quick)
 compiling.run(quick)
 scaling.scale(quick)
 learning.run(sizes=[(2, 2, 10_000)] if quick else None)
+dynamics.run(quick)
+large.run(quick)
 laws.run("iris, petal width" if quick else None)
 ensembles.run(quick)
 spectra.run(quick)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from exactformer.couplings.compile import compile_coupling
     from exactformer.couplings.model import CouplingModel
     from exactformer.experiments import reproduce
+    from exactformer.learning.dynamics import Equations, fit_dynamics
     from exactformer.learning.laws.diagnosis import LawWarning
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
     from exactformer.learning.recommending import Recommendation, recommend_architecture
@@ -50,6 +51,7 @@ _HOMES = {
     "CertifiedModel": "core.model",
     "Claim": "core.certificate",
     "CouplingModel": "couplings.model",
+    "Equations": "learning.dynamics",
     "LawWarning": "learning.laws.diagnosis",
     "Measured": "core.certificate",
     "Polynomial": "algebra",
@@ -67,6 +69,7 @@ _HOMES = {
     "compile_coupling": "couplings.compile",
     "compile_program": "programs.compile",
     "compile_sequence": "sequences.compile",
+    "fit_dynamics": "learning.dynamics",
     "is_contextual_mapping": "probing",
     "load": "core.loading",
     "load_shrunk": "spectra.shrinking",
@@ -87,6 +90,7 @@ __all__ = [
     "CertifiedModel",
     "Claim",
     "CouplingModel",
+    "Equations",
     "ExactformerError",
     "LawWarning",
     "Measured",
@@ -105,6 +109,7 @@ __all__ = [
     "compile_coupling",
     "compile_program",
     "compile_sequence",
+    "fit_dynamics",
     "is_contextual_mapping",
     "load",
     "load_shrunk",

@@ -87,9 +87,9 @@ ROWS = {
     ),
     "fit": Row(
         "fit measurements.csv --target y --columns a,b -o law.safetensors",
-        "measurements.csv -t y -o fitted.safetensors --plot residuals.png",
+        "measurements.csv -t y -o fitted.safetensors --plot residuals.png --report law.html",
         "measurements.csv -t z",
-        ("fitted.safetensors", "residuals.png"),
+        ("fitted.safetensors", "residuals.png", "law.html"),
     ),
     "sequence": Row(
         "sequence mean-subtract --tokens 2 --dim 2 --delta 1/4 --support -1,1 -o mean.safetensors",

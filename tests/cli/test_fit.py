@@ -7,15 +7,15 @@ import typer
 from typer.testing import CliRunner
 
 from exactformer.cli.commands.fit import fit
-from exactformer.errors import ExactformerError, FileFormatError, InputError
+from exactformer.errors import ExactformerError, FileFormatError, InputError, SizeError
 
 app = typer.Typer()
 app.command()(fit)
 
 
-def run(*arguments):
+def run(*arguments, stdin=None):
     """Run the command; what it raises is what the application turns into exit code 2."""
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
     if isinstance(result.exception, ExactformerError):
         raise result.exception
     assert result.exit_code == 0, result.output
@@ -82,7 +82,68 @@ def test_all_solvers(csv):
 
 def test_odd_names_are_explained(csv):
     text = run(csv(law().rename(columns={"x": "Mass (kg)"})), "-t", "y")
-    assert "x1 is 'Mass (kg)', x2 is 'v'" in text
+    assert "where Mass_kg is 'Mass (kg)'\n" in text
+
+
+def test_a_law_with_odd_names_predicts_from_its_own_table(csv, tmp_path, call):
+    path = csv(law().rename(columns={"x": "Mass (kg)", "v": "1/v"}))
+    run(path, "-t", "y", "-o", tmp_path / "law.safetensors")
+    answer = call("predict", tmp_path / "law.safetensors", path, "--ignore-extra")
+    assert (answer.code, len(answer.out.splitlines())) == (0, 501), answer.err
+
+
+def test_a_table_from_a_pipe_is_read_like_a_file(csv, tmp_path):
+    path = csv(law())
+    assert run("-", "-t", "y", "--json", stdin=path.read_bytes()) == run(path, "-t", "y", "--json")
+    law().to_parquet(tmp_path / "data.parquet")
+    parquet = (tmp_path / "data.parquet").read_bytes()
+    assert run("-", "-t", "y", "--json", stdin=parquet) == run(path, "-t", "y", "--json")
+    with pytest.raises(SizeError, match=r"standard input has more than 0\.1 MiB"):
+        run("-", "-t", "y", "--memory-limit", "0.0001", stdin=b"x" * 2**20)
+
+
+def test_several_targets_are_one_model(csv, tmp_path, call):
+    path = csv(law().assign(z=lambda f: f.x - f.v))
+    text = run(path, "-t", "y,z", "-o", tmp_path / "both.safetensors", "--plot", tmp_path / "r.png")
+    assert "z = x - v" in text
+    contents = json.loads(run(path, "-t", "y, z", "--json"))
+    assert contents["formula"][1] == "x - v"
+    assert [t["output"] for t in contents["terms"]] == ["y", "y", "z", "z"]
+    answer = call("predict", tmp_path / "both.safetensors", path, "--ignore-extra")
+    assert answer.out.startswith("y,z\n"), answer.err
+
+
+def test_row_labels_are_noticed_and_left_out(tmp_path):
+    law().to_csv(tmp_path / "labelled.csv")
+    contents = json.loads(run(tmp_path / "labelled.csv", "-t", "y", "--json"))
+    assert contents["variables"] == {"x": "x", "v": "v"}
+    assert "taken for row labels and left out" in contents["notes"][0]
+    law().assign(id=range(500)).to_csv(tmp_path / "numbered.csv", index=False)
+    contents = json.loads(run(tmp_path / "numbered.csv", "-t", "y", "--json"))
+    assert "column 'id' counts the rows" in contents["notes"][0]
+
+
+def test_a_table_without_a_header_needs_names(csv):
+    path = csv(law(), header=False)
+    with pytest.raises(InputError, match=r"has no header: its first line is 0.125.*--names"):
+        run(path, "-t", "y")
+    assert "y = 2.00" in run(path, "-t", "y", "--names", "x,v,y")
+    with pytest.raises(InputError, match=r"--names has 2 names, the first line of .* 3 cells"):
+        run(path, "-t", "y", "--names", "x,y")
+    assert "2 = 2.00" in run(csv(law().set_axis([0, 1, 2], axis=1)), "-t", "2")
+
+
+def test_rows_with_missing_values_are_left_out_on_request_and_counted(csv):
+    holed = law()
+    holed.loc[[7, 9], "x"], holed.loc[7, "y"] = None, None
+    path = csv(holed)
+    with pytest.raises(InputError, match=r"column 'x' has 2 missing.*--missing drop"):
+        run(path, "-t", "y")
+    contents = json.loads(run(path, "-t", "y", "--missing", "drop", "--json"))
+    assert contents["rows"] == 498
+    assert contents["notes"] == ["2 of 500 rows have a missing value and are left out"]
+    whole = json.loads(run(csv(holed.dropna()), "-t", "y", "--json"))
+    assert contents["exact"] == whole["exact"]
 
 
 def test_a_long_table_is_cut_short(csv):
@@ -117,6 +178,21 @@ def test_chosen_columns_leave_the_rest_alone(csv):
     assert "y = 2.00" in run(path, "-t", "y", "--columns", "x, v")
     with pytest.raises(InputError, match="cannot be one of the columns"):
         run(path, "-t", "y", "--columns", "x,y")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-t", "y,y"), "--target has a name twice"),
+        (("-t", " "), "--target names no column"),
+        (("-t", "y", "--names", "x,x,y"), "--names has a name twice"),
+        (("-t", "y", "--columns", "x,x"), "--columns has a name twice"),
+        (("-t", "y", "--missing", "maybe"), "choose one of raise, drop"),
+    ],
+)
+def test_names_are_given_once(csv, options, message):
+    with pytest.raises(InputError, match=message):
+        run(csv(law(20)), *options)
 
 
 def test_files_that_are_no_tables(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from exactformer.core import archives
 from exactformer.core.archives import read_npz
 from exactformer.errors import FileFormatError, InputError, SizeError
-from exactformer.learning.laws.tables import read_table
+from exactformer.learning.laws.tables import Wanted, read_table
 
 
 def header(shape, dtype="<f8"):
@@ -83,7 +83,7 @@ def test_a_table_of_too_many_columns_is_refused_by_its_header(tmp_path, monkeypa
     path.write_text(",".join(names) + "\n" + ",".join("1" for _ in names) + "\n")
     monkeypatch.setattr(pd, "read_csv", lambda *a, **k: pytest.fail("the table was read"))
     with pytest.raises(SizeError, match=r"1,999 columns to learn from, the limit is 1,000"):
-        read_table(path, "c0", most=1000)
+        read_table(path, Wanted(["c0"], most=1000))
 
 
 def test_some_columns_of_a_wide_table_are_read(tmp_path):
@@ -91,7 +91,7 @@ def test_some_columns_of_a_wide_table_are_read(tmp_path):
     names = [f"c{i}" for i in range(2000)]
     rows = [",".join(names), *(",".join([str(k)] * 2000) for k in range(3))]
     path.write_text("\n".join(rows))
-    table = read_table(path, "c0", ["c7", "c9"], most=1000)
+    table = read_table(path, Wanted(["c0"], ["c7", "c9"], most=1000))
     assert list(table.features) == ["c7", "c9"]
 
 
@@ -99,4 +99,4 @@ def test_repeated_names_of_a_wide_header_are_counted(tmp_path):
     path = tmp_path / "wide.csv"
     path.write_text(",".join(["a", *(f"c{i}" for i in range(50_000)), "a"]) + "\n1\n")
     with pytest.raises(InputError, match="repeated: a"):
-        read_table(path, "a")
+        read_table(path, Wanted(["a"]))

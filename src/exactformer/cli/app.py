@@ -76,6 +76,8 @@ COMMANDS: dict[Callable[..., None], list[str]] = {
     fit: [
         "fit measurements.csv --target y",
         "fit measurements.csv --target y --columns a,b -o law.safetensors",
+        "fit folder-of-parquet --target y,z --missing drop --report law.html",
+        "cat measurements.csv | exactformer fit - --target y",
     ],
     sequence: [
         "sequence --list",

@@ -42,10 +42,11 @@ def as_tensor(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Te
     return tensor.resolve_neg()  # kernels read the memory, which a lazy minus sign is not in
 
 
-def by_name(x: Any, variables: Sequence[str]) -> Any:
+def by_name(x: Any, variables: Sequence[str], columns: Sequence[str] = ()) -> Any:
     """Return the columns of a DataFrame, or the entries of its row, in the order of ``variables``.
 
-    Anything without names is returned as it is.
+    ``columns`` are what a table calls the variables, where that differs. Anything without names is
+    returned as it is.
     """
     if hasattr(type(x), "columns"):
         labels = list(x.columns)
@@ -53,13 +54,15 @@ def by_name(x: Any, variables: Sequence[str]) -> Any:
         labels = list(x.index)
     else:
         return x
-    if len(labels) != len(variables) or set(labels) != set(variables):
-        raise InputError(
-            f"the table has the columns {_listed(labels)}, the model the variables "
-            f"{_listed(variables)}; choose them by frame[list(model.variables)], or give "
-            "frame.to_numpy() for columns in that order"
-        )
-    return x[list(variables)].to_numpy()
+    for names in (columns or variables, variables):
+        if len(labels) == len(names) and set(labels) == set(names):
+            return x[list(names)].to_numpy()
+    names, word = (columns, "columns") if columns else (variables, "variables")
+    raise InputError(
+        f"the table has the columns {_listed(labels)}, the model the {word} {_listed(names)}; "
+        f"choose them by frame[list(model.{word})], or give frame.to_numpy() for columns in that "
+        "order"
+    )
 
 
 def with_coordinates(points: Tensor, variables: Sequence[str]) -> Tensor:

@@ -86,7 +86,17 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     kind = target.suffix.lower().removeprefix(".")
     if kind not in _METADATA:
         raise InputError(f"{target}: figures are written as .png, .svg or .pdf")
+    target.write_bytes(figure_bytes(figure, kind))
+
+
+def figure_bytes(figure: Figure, kind: str) -> bytes:
+    """Return a figure as the content of a file: ``"png"``, ``"svg"`` or ``"pdf"``."""
     buffer = io.BytesIO()
     with exactformer_style():
         figure.savefig(buffer, format=kind, metadata=_METADATA[kind])
-    target.write_bytes(buffer.getvalue())
+    return buffer.getvalue()
+
+
+def page_style() -> str:
+    """Return the style sheet of HTML pages that need nothing else."""
+    return Path(__file__).with_name("page.css").read_text("utf-8")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from exactformer.core.domain import Domain
 from exactformer.core.layers import Block, Embedding, Readout
 from exactformer.core.matrix import Matrix
+from exactformer.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,39 @@ class Blueprint:
         if name == "w2":
             return f"{_named(self.dimensions, row)} ← unit {column + 1}"
         return _named(self.dimensions, row)
+
+
+def named_as(
+    blueprint: Blueprint, columns: Sequence[str], outputs: Sequence[str] = ()
+) -> Blueprint:
+    """Return a blueprint that carries what a table calls its variables and its outputs."""
+    given = {"columns": tuple(columns), "outputs": tuple(outputs)}
+    names = {k: json.dumps(v) for k, v in given.items() if v and v != blueprint.variables}
+    kept = {k: v for k, v in blueprint.metadata.items() if k not in given}
+    named = replace(blueprint, metadata=kept | names)
+    for what in names:
+        table_names(named, what)
+    return named
+
+
+def table_names(blueprint: Blueprint, what: str) -> tuple[str, ...]:
+    """Return what a table calls the variables (``columns``) or the ``outputs``; empty if not known.
+
+    Raises:
+        InputError: where that is not a list of as many different names.
+    """
+    if (text := blueprint.metadata.get(what)) is None:
+        return ()
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    count = len(blueprint.variables if what == "columns" else blueprint.readouts)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{what} are not a list of names")
+    if len(names) != count or len(set(names)) != count:
+        raise InputError(f"{what} has {len(set(names))} different names for {count}")
+    return tuple(names)
 
 
 def _named(names: tuple[str, ...], index: int) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from exactformer.core.files import FileKind
 from exactformer.core.header import check_names
-from exactformer.errors import FileFormatError
-from exactformer.polynomials.blueprint import Blueprint
+from exactformer.errors import FileFormatError, InputError
+from exactformer.polynomials.blueprint import Blueprint, table_names
 
 FILE = FileKind("polynomial", Blueprint)
 
@@ -48,6 +48,11 @@ def _checked(blueprint: Blueprint) -> Blueprint:
         if (temperature := block.attention.selection.temperature) <= 0:
             raise FileFormatError(f"a selection has the temperature {temperature}")
     blueprint.domain.check_dimension(len(blueprint.variables))
+    try:
+        table_names(blueprint, "columns")
+        table_names(blueprint, "outputs")
+    except InputError as error:
+        raise FileFormatError(f"the metadata's {error}") from None
     _check_metadata(blueprint.metadata, 2 * sum(1 for _ in blueprint.matrices()))
     return blueprint
 

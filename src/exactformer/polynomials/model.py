@@ -37,7 +37,7 @@ from exactformer.core.onnx_graph import check_onnx_name
 from exactformer.core.precision import check_products, full_precision
 from exactformer.core.words import plural
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError
-from exactformer.polynomials.blueprint import Blueprint
+from exactformer.polynomials.blueprint import Blueprint, named_as, table_names
 from exactformer.polynomials.files import save_blueprint
 from exactformer.polynomials.functions.report import Approximation
 from exactformer.polynomials.proof.certificate import PolynomialCertificate, shortened
@@ -137,6 +137,16 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         return self.blueprint.variables
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """What the table that a law was learned from calls the variables; their names elsewhere."""
+        return table_names(self.blueprint, "columns") or self.variables
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What that table calls the values; empty where they have no names."""
+        return table_names(self.blueprint, "outputs")
+
+    @property
     def approximation(self) -> Approximation | None:
         """For a compiled function, how far it was measured to be from the polynomial."""
         return Approximation.of(self.blueprint.metadata)
@@ -196,7 +206,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
 
         if is_softmax(self.blueprint):
             raise ExecutionError("softmax is not rational: there is nothing exact to run")
-        point = [to_fraction(to_fmpq(c)) for c in coordinates(by_name(x, self.variables))]
+        point = [to_fraction(to_fmpq(c)) for c in coordinates(self._in_order(x))]
         if len(point) == len(self.blueprint.variables) and self.outside != "allow":
             self._check_exactly(point)
         return run_exact(self.blueprint, point)
@@ -222,6 +232,19 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         self.check_unchanged()
         save_blueprint(self.blueprint, path)
 
+    def named(self, columns: Sequence[str], outputs: Sequence[str] = ()) -> PolynomialModel:
+        """Return the same model with a table's names of the variables and values, as its file keeps.
+
+        >>> import exactformer as ef
+        >>> ef.compile("m v^2").named(["mass (kg)", "speed (m/s)"]).columns
+        ('mass (kg)', 'speed (m/s)')
+        """
+        self.check_unchanged()
+        blueprint = named_as(self.blueprint, columns, outputs)
+        proof = Proof(self._certificate)
+        fresh = PolynomialModel(blueprint, proof, self.dtype, self.outside, self.executor)
+        return fresh.to(self.transformer.features.device)
+
     def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
         """Write an ONNX file that runs on any batch, within ``certificate.bound(…, any_order=True)``.
 
@@ -245,6 +268,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         lines = [
             f"{shortened(self.target)}",
             f"variables {name_list(self.variables) or 'none'}; on {b.domain}",
+            *([f"columns {name_list(self.columns)}"] if self.columns != self.variables else []),
             f"{b.construction}: {plural(b.tokens, 'token')}, {plural(b.depth, 'block')}, "
             f"run as {way} ({self.executor})",
         ]
@@ -340,13 +364,16 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     def _points(self, x: Any) -> Tensor:
         expected = self.transformer.features
         dtype = expected.dtype
-        x = by_name(x, self.blueprint.variables)
+        x = self._in_order(x)
         if isinstance(x, list | tuple) and not x and self.variables:
             raise InputError("points must be numbers: the list is empty")
         points = with_coordinates(as_tensor(x, dtype, expected.device, "points"), self.variables)
         if self.executor == "fused" and not narrows(points.dtype, dtype):
             return points  # read as they are: a narrower format is exact in the wider one
         return converted(points, dtype, "points")
+
+    def _in_order(self, x: Any) -> Any:
+        return by_name(x, self.variables, table_names(self.blueprint, "columns"))
 
     def _check_format(self) -> None:
         dtype = self.dtype

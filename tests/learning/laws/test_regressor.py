@@ -14,8 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from exactformer.algebra import Polynomial
-from exactformer.errors import InputError
+from exactformer.errors import InputError, OutsideDomainError
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor, formula
+from exactformer.learning.laws.sample import RowLabelsWarning
 
 SOLVERS = [
     {"solver": "sparse"},
@@ -103,6 +104,9 @@ def test_several_outputs_are_several_laws(regressor):
     assert both.formula_[0] == one.formula_
     assert len(both.polynomial_) == len(both.to_sympy()) == 2
     assert set(both.coef_table_.output) == {0, 1}
+    values = both.model_(X).detach().numpy()
+    bound = float(both.model_.certificate.bound())
+    np.testing.assert_allclose(values, both.predict(X), atol=bound + 1e-11)
     assert both.intercept_.shape == both.r2_.shape == (2,)
 
 
@@ -114,12 +118,51 @@ def test_names_come_from_the_table():
     assert fitted.polynomial_.variables == ("mass", "speed")
 
 
-@pytest.mark.parametrize("names", [["Mass (kg)", "v"], ["2x", "y"], ["x²", "y"]])
-def test_names_that_no_formula_can_hold_become_x1_x2(names):
+@pytest.mark.parametrize(
+    ("names", "variables"),
+    [
+        (["Mass (kg)", "v"], ["Mass_kg", "v"]),
+        (["2x", "y"], ["x_2x", "y"]),
+        (["x²", "x2"], ["x2_2", "x2"]),
+        (["0", "1"], ["x0", "x1"]),
+        (["%", "x1"], ["x1_2", "x1"]),
+    ],
+)
+def test_only_a_name_that_no_formula_can_hold_gets_an_alias(names, variables, tmp_path):
+    from exactformer.polynomials.check import load
+
     X, y = sample()
-    fitted = PolynomialAttentionRegressor(2).fit(pd.DataFrame(X, columns=names), y)
-    assert fitted.variables_ == ["x1", "x2"]
-    assert fitted.model_.certificate is not None
+    frame = pd.DataFrame(X, columns=names)
+    fitted = PolynomialAttentionRegressor(2).fit(frame, pd.Series(y, name="Energy (J)"))
+    assert fitted.variables_ == variables
+    assert fitted.renamed_ == {v: n for v, n in zip(variables, names, strict=True) if v != n}
+    assert Polynomial.parse(fitted.formula_, variables).variables == tuple(variables)
+    fitted.model_.save(tmp_path / "law.safetensors")
+    read = load(tmp_path / "law.safetensors")
+    assert (read.columns, read.variables) == (tuple(names), tuple(variables))
+    assert read.outputs == ("Energy (J)",)
+    turned = frame[names[::-1]]
+    assert torch.equal(read(turned), fitted.model_(X))
+    assert torch.equal(read(turned.set_axis(variables[::-1], axis=1)), fitted.model_(X))
+    assert read.exact(turned.iloc[0]) == read.exact(X[0])
+    with pytest.raises(InputError, match="the model the columns"):
+        read(frame.set_axis(["a", "b"], axis=1))
+
+
+def test_an_index_among_the_columns_is_noticed():
+    X, y = sample()
+    frame = pd.DataFrame({"Unnamed: 0": np.arange(len(X)), "a": X[:, 0], "b": X[:, 1]})
+    with pytest.warns(RowLabelsWarning, match="'Unnamed: 0' counts the rows"):
+        PolynomialAttentionRegressor(2).fit(frame, y)
+    PolynomialAttentionRegressor(2).fit(frame.rename(columns={"Unnamed: 0": "t"}), y)
+    PolynomialAttentionRegressor(2).fit(frame[::-1], y[::-1])
+
+
+def test_outputs_have_the_names_of_their_table():
+    X, y = sample()
+    both = PolynomialAttentionRegressor(2).fit(X, pd.DataFrame({"up": y, "down": -y}))
+    assert set(both.coef_table_.output) == {"up", "down"}
+    assert both.model_.outputs == ("up", "down")
 
 
 def test_the_model_of_a_law_matches_columns_by_name():
@@ -195,8 +238,27 @@ def test_the_range_of_the_data_is_remembered():
     X, y = sample()
     fitted = PolynomialAttentionRegressor(2).fit(X, y)
     np.testing.assert_array_equal(fitted.box_, np.column_stack([X.min(axis=0), X.max(axis=0)]))
-    largest = np.linalg.norm(X, axis=1).max()
-    assert largest < fitted.radius_ < 1.01 * largest
+
+
+@pytest.mark.parametrize("solver", [{"solver": "sparse"}, {"solver": "sgd", "epochs": 20}])
+def test_the_model_is_certified_on_the_box_of_the_data(solver):
+    X, y = sample()
+    X[:, 1] = 1950 + 20 * X[:, 1]
+    X = np.column_stack([X, np.full(len(X), 3.0)])
+    fitted = PolynomialAttentionRegressor(2, random_state=0, **solver).fit(X, y)
+    corners = np.array(list(itertools.product(*fitted.box_)))
+    bound = float(fitted.model_.certificate.bound())
+    worth = np.abs(fitted.predict(corners)).max()
+    np.testing.assert_allclose(
+        fitted.model_(corners).detach().numpy(), fitted.predict(corners), atol=bound + 1e-9 * worth
+    )
+    low, high = fitted.box_.T
+    for j, side in enumerate(high - low):
+        for end, way in ((low, -1), (high, 1)):
+            beyond = X.mean(axis=0)
+            beyond[j] = end[j] + way * (0.02 * side or 0.1)
+            with pytest.raises(OutsideDomainError):
+                fitted.model_(beyond)
 
 
 def test_pipelines_grids_and_cross_validation():

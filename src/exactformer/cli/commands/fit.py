@@ -31,12 +31,27 @@ _MOST_ROWS = 40
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file, one row per observation.")],
-    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A CSV or Parquet file, one row per observation, or a folder of them; - reads "
+            "standard input."
+        ),
+    ],
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="The column to predict; several with commas.")
+    ],
     columns: Annotated[
         str | None,
         typer.Option(help="Columns to predict it from, separated by commas; all others if absent."),
     ] = None,
+    header: Annotated[
+        str | None,
+        typer.Option("--names", help="Names of all columns, for a CSV file without a header."),
+    ] = None,
+    missing: Annotated[
+        str, typer.Option(help="Rows with a missing value: raise, or drop to leave them out.")
+    ] = "raise",
     degree: Annotated[str, typer.Option(help="Total degree, or auto.")] = "auto",
     solver: Annotated[str, typer.Option(help="sparse, least-squares or sgd.")] = "sparse",
     significance: Annotated[
@@ -49,16 +64,27 @@ def fit(
         Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
     ] = None,
     plot: Plot = None,
+    report: Annotated[
+        Path | None,
+        out_file("Write one HTML page about the law here (.html).", ".html", name="--report"),
+    ] = None,
     force: Force = False,
     memory_limit: MemoryLimit = 4,
     as_json: Json = False,
 ) -> None:
-    """Find the polynomial law behind a table: formula, errors, residuals, and a certified model."""
+    """Find the polynomial law behind a table: formula, errors, residuals, and a certified model.
+
+    A folder of CSV or Parquet files, or a file larger than --memory-limit, is not brought into memory:
+    its numbers are stored once in the temporary folder (TMPDIR), and passes are made over blocks of
+    rows. The law is the same.
+    """
     from exactformer.algebra.limits import MAX_VARIABLES
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
-    from exactformer.learning.laws.tables import read_table
+    from exactformer.learning.laws.streamed.folders import is_large, large_table
+    from exactformer.learning.laws.tables import Wanted, read_table
 
-    table = read_table(data, target, names(columns), most=MAX_VARIABLES)
+    limit = in_bytes(memory_limit)
+    wanted = Wanted(names(target) or [], names(columns), names(header), missing, most=MAX_VARIABLES)
     regressor = PolynomialAttentionRegressor(
         _degree(degree),
         solver=solver,
@@ -66,25 +92,40 @@ def fit(
         epochs=epochs,
         device=device,
         random_state=seed,
-        memory_limit=in_bytes(memory_limit),
-        verbose=solver == "sgd" and not as_json,
+        memory_limit=limit,
+        verbose=not as_json,
     )
+    single = len(wanted.targets) == 1
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        regressor.fit(table.features, table.target)
-    notes = [str(w.message) for w in caught]
+        if is_large(data, limit):
+            with large_table(data, wanted, not as_json) as large:
+                table, rows = large.some, large.blocks.rows
+                regressor.fit_blocks(large.blocks, list(table.features.columns), single)
+        else:
+            table = read_table(data, wanted, limit)
+            rows = len(table.targets)
+            regressor.fit(table.features, table.targets.iloc[:, 0] if single else table.targets)
+    notes = [*table.notes, *(str(w.message) for w in caught)]
     if out is not None:
         regressor.model_.save(out)
+    law = _Law(regressor, table, rows, notes)
     if plot is not None:
         from exactformer.figures import save_figure
         from exactformer.learning.laws.residuals import figure
 
-        save_figure(figure(*_residual(regressor, table), target), plot)
+        save_figure(figure(law.fitted, law.residuals, wanted.targets), plot)
+    if report is not None:
+        from exactformer.learning.laws.report import law_page
+
+        certificate = "" if out is None else str(regressor.model_.certificate)
+        page = law_page(regressor, table, rows, notes, certificate)
+        report.write_text(page, encoding="utf-8")
     if as_json:
-        print_json(_contents(regressor, table, target, notes), out, plot)
+        print_json(law.contents(), out, plot, report)
     else:
-        _show(regressor, table, target, notes)
-        print_saved(out, plot)
+        law.show()
+        print_saved(out, plot, report)
 
 
 def _degree(text: str) -> int | Literal["auto"]:
@@ -96,67 +137,88 @@ def _degree(text: str) -> int | Literal["auto"]:
         raise InputError(f"--degree {text}: give a whole number from 1, or auto") from None
 
 
-def _residual(regressor: PolynomialAttentionRegressor, table: Table) -> tuple[Any, Any]:
-    fitted = regressor.predict(table.features)
-    return fitted, table.target.to_numpy() - fitted
+class _Law:
+    """A fitted regressor beside its table, to print."""
+
+    def __init__(
+        self,
+        regressor: PolynomialAttentionRegressor,
+        table: Table,
+        rows: int,
+        notes: list[str],
+    ) -> None:
+        self.regressor, self.table, self.rows, self.notes = regressor, table, rows, notes
+        self.fitted = regressor.predict(table.features).reshape(len(table.targets), -1)
+        self.residuals = table.targets.to_numpy() - self.fitted
+
+    def each(self, values: Any) -> dict[str, Any]:
+        """Return what there is one of for each target, by the target's name."""
+        listed = [values] if len(self.table.targets.columns) == 1 else list(values)
+        return dict(zip(self.table.targets.columns, listed, strict=True))
+
+    def contents(self) -> dict[str, Any]:
+        """Return all of it for machines; lists by target where there are several."""
+        law, columns = self.regressor, list(self.table.features.columns)
+        targets = list(self.table.targets.columns)
+
+        def whole(values: Any, read: Any = None) -> Any:
+            found = [v if read is None else read(v) for v in self.each(values).values()]
+            return found if len(targets) > 1 else found[0]
+
+        terms = law.coef_table_.to_json(orient="records", double_precision=15)
+        return {
+            "target": whole(targets if len(targets) > 1 else targets[0]),
+            "formula": law.formula_,
+            "exact": whole(law.polynomial_, str),
+            "variables": dict(zip(law.variables_, columns, strict=True)),
+            "terms": json.loads(terms),
+            "degree": law.degree_,
+            "rows": self.rows,
+            "r2": whole(law.r2_, float),
+            "noise": whole(law.noise_, float),
+            "box": dict(zip(columns, law.box_.tolist(), strict=True)),
+            "unused": law.unused_,
+            "notes": self.notes,
+        }
+
+    def show(self) -> None:
+        """Print all of it for people."""
+        from rich.text import Text
+
+        from exactformer.learning.laws.residuals import histogram
+
+        screen, law = console(), self.regressor
+
+        def say(text: str, style: str = "") -> None:
+            screen.print(Text(text, style=style), soft_wrap=True)
+
+        formulas, r2, noise = (self.each(v) for v in (law.formula_, law.r2_, law.noise_))
+        for place, target in enumerate(formulas):
+            say(f"\n{target} = {formulas[target]}\n", "bold")
+            if law.renamed_ and place == 0:
+                pairs = law.renamed_.items()
+                say("where " + ", ".join(f"{v} is {n!r}" for v, n in pairs) + "\n")
+            screen.print(_terms(law, target if len(formulas) > 1 else None))
+            say(
+                f"\nR² {r2[target]:.6g}   noise {noise[target]:.4g} (standard deviation)   "
+                f"{self.rows:,} rows   terms up to degree {law.degree_} considered"
+            )
+            some = len(self.table.targets)
+            shown = "" if some == self.rows else f" of {some:,} rows"
+            say(f"\nResiduals{shown}\n{histogram(self.residuals[:, place])}\n")
+        for column, (low, high) in zip(self.table.features.columns, law.box_, strict=True):
+            say(f"  {column} from {low:.6g} to {high:.6g}")
+        say("Extrapolation begins outside these ranges, and there the model refuses.")
+        if constant := [n for n, why in law.unused_.items() if why == "constant"]:
+            say(f"Constant, so not used: {', '.join(constant)}.")
+        for note in self.notes:
+            say(f"Note: {note}", "yellow")
 
 
-def _contents(
-    regressor: PolynomialAttentionRegressor, table: Table, target: str, notes: list[str]
-) -> dict[str, Any]:
-    return {
-        "target": target,
-        "formula": regressor.formula_,
-        "exact": str(regressor.polynomial_),
-        "variables": dict(zip(regressor.variables_, table.features.columns, strict=True)),
-        "terms": json.loads(regressor.coef_table_.to_json(orient="records", double_precision=15)),
-        "degree": regressor.degree_,
-        "rows": len(table.target),
-        "r2": regressor.r2_,
-        "noise": regressor.noise_,
-        "radius": regressor.radius_,
-        "box": dict(zip(table.features.columns, regressor.box_.tolist(), strict=True)),
-        "unused": regressor.unused_,
-        "notes": notes,
-    }
-
-
-def _show(
-    regressor: PolynomialAttentionRegressor, table: Table, target: str, notes: list[str]
-) -> None:
-    from rich.text import Text
-
-    from exactformer.learning.laws.residuals import histogram
-
-    screen, names = console(), list(table.features.columns)
-
-    def say(text: str, style: str = "") -> None:
-        screen.print(Text(text, style=style), soft_wrap=True)
-
-    say(f"\n{target} = {regressor.formula_}\n", "bold")
-    if regressor.variables_ != names:
-        pairs = zip(regressor.variables_, names, strict=True)
-        say("where " + ", ".join(f"{v} is {n!r}" for v, n in pairs) + "\n")
-    screen.print(_terms(regressor))
-    say(
-        f"\nR² {regressor.r2_:.6g}   noise {regressor.noise_:.4g} (standard deviation)   "
-        f"{len(table.target):,} rows   terms up to degree {regressor.degree_} considered"
-    )
-    say(f"\nResiduals\n{histogram(_residual(regressor, table)[1])}\n")
-    for column, (low, high) in zip(names, regressor.box_, strict=True):
-        say(f"  {column} from {low:.6g} to {high:.6g}")
-    say(
-        f"Extrapolation begins outside these ranges, and beyond ‖x‖ = {regressor.radius_:.6g} "
-        "the model refuses."
-    )
-    if constant := [n for n, why in regressor.unused_.items() if why == "constant"]:
-        say(f"Constant, so not used: {', '.join(constant)}.")
-    for note in notes:
-        say(f"Note: {note}", "yellow")
-
-
-def _terms(regressor: PolynomialAttentionRegressor) -> RichTable:
+def _terms(regressor: PolynomialAttentionRegressor, target: str | None) -> RichTable:
     found = regressor.coef_table_
+    if target is not None:
+        found = found[found.output == target]
     interval = f"{regressor.confidence:.0%} interval"
     heads = ("term", "coefficient", "± error", interval, "p-value")
     shown = empty_table(*heads, right=1, ruled=False)

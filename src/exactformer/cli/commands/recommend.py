@@ -101,13 +101,13 @@ def _table(
 ) -> Samples:
     import numpy as np
 
-    from exactformer.learning.laws.tables import read_table
+    from exactformer.learning.laws.tables import Wanted, read_table
     from exactformer.learning.recommending import windows
 
     if target is None:
         raise InputError(f"{path} is a table: name the column to predict by --target")
-    table = read_table(path, target, columns)
-    series = np.column_stack([table.features.to_numpy(), table.target.to_numpy()])
+    table = read_table(path, Wanted([target], columns))
+    series = np.column_stack([table.features.to_numpy(), table.targets.to_numpy()])
     return windows(series, series.shape[1] - 1, length=length, horizon=horizon, stride=stride)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from exactformer.core.loading import family_of
 from exactformer.core.words import plural
+from exactformer.polynomials.blueprint import table_names
 
 if TYPE_CHECKING:
     from exactformer.core.certificate import Certificate
@@ -71,6 +72,7 @@ def _polynomial_data(blueprint: Blueprint) -> dict[str, Any]:
     return {
         "target": blueprint.metadata.get("target"),
         "variables": list(blueprint.variables),
+        "columns": list(table_names(blueprint, "columns") or blueprint.variables),
         "domain": str(blueprint.domain),
         "radius": str(blueprint.radius),
         "outputs": len(blueprint.readouts),
@@ -93,9 +95,11 @@ def _polynomial_rows(blueprint: Blueprint, certificate: Certificate | None) -> d
     if "directions" in blueprint.metadata:
         how = f"{how} construction, {blueprint.metadata['directions']} directions"
     variables = plural(len(blueprint.variables), "variable")
+    columns = table_names(blueprint, "columns")
     return {
         "polynomial": target,
         "domain": f"{blueprint.domain} in {variables} ({variable_list(blueprint.variables)})",
+        **({"columns": variable_list(columns)} if columns else {}),
         "transformer": f"{plural(counts.tokens, 'token')} of width {counts.width}, "
         f"{plural(counts.depth, 'block')} ({how})",
         "parameters": f"{counts.free:,} free, {counts.total:,} non-zeros in all",

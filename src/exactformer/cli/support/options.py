@@ -25,8 +25,8 @@ def check_free(force: bool, *paths: Path) -> None:
             raise InputError(f"{path} exists; choose another place, or replace it with --force")
 
 
-def out_file(help: str, *endings: str, plot: bool = False) -> Any:
-    """Return ``-o/--out``, or ``--plot``, of a command that also takes ``force: Force``.
+def out_file(help: str, *endings: str, name: str = "--out") -> Any:
+    """Return ``-o/--out``, or another option, of a command that also takes ``force: Force``.
 
     A place where nothing can be written, or another ending, is refused before any work is done.
     """
@@ -44,7 +44,7 @@ def out_file(help: str, *endings: str, plot: bool = False) -> Any:
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
         return path
 
-    return typer.Option(*(["--plot"] if plot else ["--out", "-o"]), help=help, callback=check)
+    return typer.Option(*([name] if name != "--out" else [name, "-o"]), help=help, callback=check)
 
 
 Force = Annotated[
@@ -52,7 +52,7 @@ Force = Annotated[
 ]
 Plot = Annotated[
     Path | None,
-    out_file("Draw into this .png, .svg or .pdf.", ".png", ".svg", ".pdf", plot=True),
+    out_file("Draw into this .png, .svg or .pdf.", ".png", ".svg", ".pdf", name="--plot"),
 ]
 ModelFile = Annotated[Path, typer.Argument(help="A model saved by exactformer.")]
 Json = Annotated[

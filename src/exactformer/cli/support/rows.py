@@ -17,6 +17,7 @@ from exactformer.cli.support.evaluation import as_array
 from exactformer.cli.support.options import torch_dtype
 from exactformer.core.loading import family_of, load
 from exactformer.errors import CertificationError, InputError
+from exactformer.polynomials.blueprint import table_names
 from exactformer.progress import waiting
 
 if TYPE_CHECKING:
@@ -120,7 +121,9 @@ def _names(family: str, blueprint: Any) -> tuple[tuple[str, ...], tuple[str, ...
     if family == "polynomials":
         count = len(blueprint.readouts)
         values = tuple(f"value {k + 1}" for k in range(count)) if blueprint.vector else ("value",)
-        return blueprint.variables, values
+        if blueprint.vector:
+            values = table_names(blueprint, "outputs") or values
+        return table_names(blueprint, "columns") or blueprint.variables, values
     tokens, dim = (blueprint.tau, 1) if family == "couplings" else (blueprint.tokens, blueprint.dim)
     names = [f"token {t + 1}" for t in range(tokens)]
     if dim > 1:

@@ -11,6 +11,7 @@ from exactformer.experiments.engine.presentation import Presentation, present, t
 from exactformer.experiments.engine.result import load
 from exactformer.experiments.engine.store import write_atomically
 from exactformer.experiments.registry import find, names
+from exactformer.figures.style import page_style
 
 # A result and its figure, an SVG file's content.
 Shown = tuple[Presentation, bytes | None]
@@ -68,7 +69,7 @@ def page(shown: Sequence[Shown]) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(files.joinpath("report.html").read_text("utf-8")).render(
-        style=Markup(files.joinpath("report.css").read_text("utf-8")),
+        style=Markup(page_style()),
         tally=tally(one.verdict for one, _ in shown),
         shown=[(one, svg and base64.b64encode(svg).decode()) for one, svg in shown],
     )

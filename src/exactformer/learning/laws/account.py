@@ -41,8 +41,14 @@ def account(
             text = f"R² is {step.r2:.3g} on the rows and {step.held_out_r2:.3g} when each is left out. "
             text += "A few rows at the edge of the data decide; more rows there would help"
             found.append(Finding(text, True))
+    return found + balance(solved, output, how.names)
+
+
+def balance(solved: Solved, output: int, names: list[str]) -> list[Finding]:
+    """Return which terms of a law were kept, and which left out, although a test said otherwise."""
+    found = []
     named = [
-        [formula.monomial(a, how.names) for a in part[output]]
+        [formula.monomial(a, names) for a in part[output]]
         for part in (solved.disputed, solved.irrelevant)
     ]
     if named[0]:

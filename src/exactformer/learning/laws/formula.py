@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import chain, count
 from math import floor, isfinite, log10, prod
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     import sympy
 
 _MOST_DIGITS = 40
+# Sums over rows in another order change a coefficient by less than this share.
+_ROUNDING = 1e-13
 
 
 def digits_needed(
@@ -26,12 +30,19 @@ def digits_needed(
 ) -> dict[Exponents, int]:
     """Return to how many significant digits each coefficient is worth printing.
 
-    Two digits of its standard error; more where powers of x are large and cancel, so that all
-    roundings together change the values on the data by less than a fiftieth of the noise.
+    Two digits of its standard error, but no digit that rounding may have made; more where powers of
+    x are large and cancel, so that all roundings together change the values on the data by less than
+    a fiftieth of the noise.
     """
     share = noise / 50 / max(1, len(terms))
     return {
-        alpha: _digits(c, [errors.get(alpha, 0.0) / 10, share / _size(alpha, reach)])
+        alpha: _digits(
+            c,
+            [
+                max(errors.get(alpha, 0.0) / 10, _ROUNDING * abs(float(c))),
+                share / _size(alpha, reach),
+            ],
+        )
         for alpha, c in terms.items()
     }
 
@@ -123,12 +134,33 @@ def table(
 
 
 def variable_names(names: Sequence[str]) -> list[str]:
-    """Return names a formula can use: the columns' own where they are plain words, else x1, x2, …
+    """Return names a formula can use: a column's own, or an alias of letters, digits and _.
 
-    Either all columns keep their names or none does, so that no name means two things.
+    No two columns get the same name.
+
+    >>> variable_names(["speed", "Mass (kg)", "0", "Mass_kg", "%"])
+    ['speed', 'Mass_kg_2', 'x0', 'Mass_kg', 'x5']
     """
-    plain = all(_plain(n) for n in names) and len(set(names)) == len(names)
-    return list(names) if plain else [f"x{i + 1}" for i in range(len(names))]
+    taken = {name for name in names if _plain(name)}
+    variables: list[str] = []
+    for place, name in enumerate(names, start=1):
+        if not _plain(name) or name in variables:
+            name = _alias(name, place, taken)
+            taken.add(name)
+        variables.append(name)
+    return variables
+
+
+def _alias(name: str, place: int, taken: set[str]) -> str:
+    """Return a plain name like ``name`` that is not taken; ``place`` numbers one without letters."""
+    letters = (c if _plain(f"x{c}") else " " for c in unicodedata.normalize("NFKC", name))
+    words = "_".join("".join(letters).split()).strip("_")
+    if not words:
+        words = f"x{place}"
+    elif not _plain(words):
+        words = f"x{words}" if words.isdigit() else f"x_{words}"
+    numbered = (f"{words}_{k}" for k in count(2))
+    return next(n for n in chain([words], numbered) if n not in taken)
 
 
 def _plain(name: str) -> bool:
@@ -174,7 +206,7 @@ def _size(alpha: Exponents, reach: Sequence[float]) -> float:
 
 
 def latex_name(name: str) -> str:
-    """Return a name as LaTeX; ``x12`` becomes ``x_{12}``, longer names upright."""
+    """Return a name for LaTeX: ``x_{12}`` for ``x12``, longer ones upright."""
     match = re.fullmatch(r"([^\W\d_])_?([0-9]*)", name)
     if match is None:
         escaped = name.replace("_", r"\_")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from decimal import ROUND_CEILING, Decimal, localcontext
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -13,17 +14,25 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from exactformer.core.options import choose
 from exactformer.errors import InputError
 from exactformer.learning.laws import formula, path
-from exactformer.learning.laws.account import Account, account
+from exactformer.learning.laws.account import Account, account, balance
 from exactformer.learning.laws.dense.directions import checked_directions, unit_directions
 from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares, solve_sparse
 from exactformer.learning.laws.diagnosis import Finding, LawWarning, far_rows
-from exactformer.learning.laws.functions import build_dictionary
+from exactformer.learning.laws.functions import Dictionary, build_dictionary
 from exactformer.learning.laws.law import Law, plain_powers
 from exactformer.learning.laws.robust import LOSSES, solve_robustly
-from exactformer.learning.laws.sample import DependentColumnsWarning, Sample, take_sample
+from exactformer.learning.laws.sample import (
+    DependentColumnsWarning,
+    RowLabelsWarning,
+    Sample,
+    take_sample,
+)
 from exactformer.learning.laws.sparse.selection import Rules
+from exactformer.learning.laws.streamed.blocks import Blocks, DaskBlocks, is_dask
+from exactformer.learning.laws.tables import counts_rows
 from exactformer.progress import progress
 
 if TYPE_CHECKING:
@@ -37,6 +46,8 @@ if TYPE_CHECKING:
 _Made = TypeVar("_Made")
 _SOLVERS = ("sparse", "least-squares", "sgd")
 _PURPOSES = ("discovery", "prediction")
+# Names that pandas gives to a column of row labels, and that people do.
+_LABELS = {"Unnamed: 0", "__index_level_0__", "index", "level_0", "id", "ID"}
 _FAMILIES = ("auto", "fewest", "lattice", "spread", "tailored")
 
 
@@ -98,14 +109,18 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     formula_, coef_table_, polynomial_, model_
         The law as text, as a table with confidence intervals, as an exact
         :class:`exactformer.algebra.Polynomial`, and as a certified model (compiled on first use).
-        For several outputs lists, a column ``output`` in ``coef_table_``, and one model of a vector.
+        For several outputs ``formula_`` and ``polynomial_`` are lists, ``coef_table_`` has a column
+        ``output``, and ``model_`` is one model whose values are vectors.
+    variables_, renamed_ : list, dict
+        The names that formulas use, one per column, and {name: column} for those that are not the
+        column's own, because a formula could not hold it. Files of ``model_`` keep the columns'.
     intercept_, r2_, noise_ : float or array
         Q(0); R² on the training data; standard deviation of the residual.
     degree_ : int
         Degree of the dictionary.
-    box_, radius_ : array (d, 2), float
-        Range of each column and a round number just above the largest ‖x‖ of the training data:
-        beyond them is extrapolation. ``model_`` is certified on the box, rounded outwards.
+    box_ : array (d, 2)
+        Range of each column of the training data: beyond it is extrapolation. ``model_`` is certified
+        on this box, rounded outwards to hundredths.
     outliers_ : array of int
         Rows of the training data that are far from the law, as a robust loss counts them.
     unused_ : dict
@@ -174,8 +189,18 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to rows ``X`` (N, d) and targets ``y`` (N,) or (N, outputs)."""
+        """Fit to rows ``X`` (N, d) and targets ``y`` (N,) or (N, outputs).
+
+        Dask arrays and data frames are not brought into memory: blocks of their rows are worked on
+        where they are, by the current Dask client if there is one. The law is the same.
+        """
         self._check_parameters()
+        self._outputs = _output_names(y)
+        if is_dask(X) or is_dask(y):
+            if sample_weight is not None:
+                raise InputError("sample_weight is for data in memory, not for Dask collections")
+            single = getattr(y, "ndim", 1) == 1
+            return self.fit_blocks(DaskBlocks(X, y, self.verbose), _column_names(X), single)
         rows, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
@@ -196,14 +221,63 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         self._laws: list[Law] = solved.laws
         self._paths = solved.paths
         self._compiled: Any = None
-        self.unused_ = {names[j]: why for j, why in sample.unused.items()}
         fitted = self._record(rows, sample, solved)
-        self._warn([*notes, *self._notice(sample, solved, fitted, far)])
+        self._warn(rows, [*notes, *self._notice(sample, solved, fitted, far)])
         if far is None:
             residual = sample.Y - fitted
             far = np.any([far_rows(r, sample.weight) for r in residual.T], axis=0)
         self.outliers_ = counted[far]
         return self
+
+    def fit_blocks(self, blocks: Blocks, names: list[str] | None, single: bool) -> Self:
+        """Fit to blocks of rows, columns named or not, by passes over them.
+
+        The law is the one that memory gives. Passes keep no residuals by row, so there are no
+        ``path_`` and ``outliers_``, and ``notes_`` says nothing about residuals.
+        """
+        from exactformer.learning.laws.streamed.solver import solve_streamed
+
+        self._check_parameters()
+        self._check_streamed()
+        self.n_features_in_ = blocks.columns
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._names = names or [f"x{i + 1}" for i in range(blocks.columns)]
+        self._dictionary = Dictionary(blocks.columns)
+        self._single = single
+        found = solve_streamed(blocks, self.degree, self._rules(), self.memory_limit, self._names)
+        self._laws, self._compiled, self._paths = found.solved.laws, None, []
+        d, total = blocks.columns, found.moments
+        spread = total.comoments.diagonal()[d:] / total.count
+        self._state(found.squares / total.count, spread, found.solved, found.unused)
+        self.box_ = np.column_stack([total.low[:d], total.high[:d]])
+        if hasattr(self, "outliers_"):
+            del self.outliers_
+        findings = []
+        for k in range(len(self._laws)):
+            findings += self._about(k, balance(found.solved, k, self._symbols))
+        unseen = "the data are in blocks: residuals were not looked at for outliers and structure"
+        self._note([*findings, Finding(unseen, False)], found.solved)
+        self._warn(np.zeros((0, d)), [])
+        return self
+
+    def _check_streamed(self) -> None:
+        """Refuse what passes over blocks cannot do."""
+        needed = {"solver": "sparse", "purpose": "discovery", "loss": "squared", "features": None}
+        for name, value in needed.items():
+            given = getattr(self, name)
+            if not (given is value or (isinstance(given, str) and given == value)):
+                raise InputError(
+                    f"{name}={given!r} needs all rows in memory, and these come in "
+                    f"blocks. Leave {name}={value!r}, or fit a part of the rows as an array"
+                )
+        if not isinstance(self.directions, str):
+            raise InputError(
+                "directions given as numbers need all rows in memory, and these come in blocks. "
+                f"Give one of {', '.join(_FAMILIES)}, or fit a part of the rows as an array"
+            )
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the law's value at every row; beyond ``box_`` it is extrapolation."""
@@ -231,7 +305,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         if self._single:
             return tables[0]
         for output, table in enumerate(tables):
-            table.insert(0, "output", output)
+            table.insert(0, "output", self._outputs[output] if self._outputs else output)
         return pd.concat(tables, ignore_index=True)
 
     @property
@@ -257,6 +331,10 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         if self.solver != "sparse":
             raise InputError(
                 f"solver={self.solver!r} fits one model, not a path; use solver='sparse'"
+            )
+        if not self._paths:
+            raise InputError(
+                "data in blocks are fitted without a path; fit a part of the rows as an array"
             )
 
     @property
@@ -285,32 +363,94 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             family = self.directions if isinstance(self.directions, str) else "auto"
             box, vector = data_box(self.box_), not self._single
             if not self._dictionary.features:
-                self._compiled = compile_laws(self._laws, self.variables_, box, family, vector)
+                model = compile_laws(self._laws, self.variables_, box, family, vector)
             else:
-                self._compiled = self._compile_functions(box, family, vector)
+                model = self._compile_functions(box, family, vector)
+            self._compiled = model.named(self._names, self._outputs)
         return self._compiled
 
     @property
     def variables_(self) -> list[str]:
-        """The names a formula uses: the columns' own where all are plain words, else x1, x2, …"""
+        """The names a formula uses: the columns' own where they are plain words, else an alias."""
         check_is_fitted(self)
         return formula.variable_names(self._names)
 
-    def to_sympy(self) -> sympy.Expr | list[sympy.Expr]:
-        """Return the law with exact rational coefficients."""
+    @property
+    def renamed_(self) -> dict[str, str]:
+        """The columns behind those names in a formula that are not the columns' own."""
+        pairs = zip(self.variables_, self._names, strict=True)
+        return {variable: name for variable, name in pairs if variable != name}
+
+    def with_intervals(self, form: str = "text") -> Any:
+        """Return the formula with an interval for each coefficient: "text", "latex" or "sympy".
+
+        A list for several outputs. The intervals are those of ``coef_table_``.
+        """
+        from exactformer.learning.laws import intervals
+
+        choose("form", form, ("text", "latex", "sympy"))
+        names = self._symbols
+        if form == "text":
+            write: Callable[[Any], Any] = intervals.text
+        elif form == "latex":
+            symbols = dict(zip(names, self._latex_symbols(), strict=True))
+            write = partial(intervals.latex, symbols=symbols)
+        else:
+            write = partial(
+                intervals.to_sympy, symbols=dict(zip(names, self._sympy_symbols(), strict=True))
+            )
+        return self._each(
+            lambda law: write(
+                formula.table(law.powers(), law.errors(), names, law.freedom, self.confidence)
+            )
+        )
+
+    def _latex_symbols(self) -> list[str]:
+        own = [formula.latex_name(name) for name in self.variables_]
+        return self._dictionary.names(own, latex=True)
+
+    def _sympy_symbols(self) -> list[sympy.Expr]:
         import sympy
 
-        check_is_fitted(self)
         own = [sympy.Symbol(name) for name in self.variables_]
-        functions = [f.to_sympy(own[f.column]) for f in self._dictionary.features]
-        return self._each(lambda law: formula.to_sympy(law.powers(), [*own, *functions]))
+        return [*own, *(f.to_sympy(own[f.column]) for f in self._dictionary.features)]
+
+    def save_report(self, path: str | Path, X: ArrayLike, y: ArrayLike) -> None:
+        """Write one HTML page about the law on these data: formula, intervals, pictures, ranges."""
+        import pandas as pd
+
+        from exactformer.learning.laws.report import law_page
+        from exactformer.learning.laws.tables import Table
+
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        values = np.asarray(y, dtype=np.float64).reshape(len(rows), -1)
+        names = self._outputs or (
+            ["y"] if self._single else [f"y{k + 1}" for k in range(values.shape[1])]
+        )
+        table = Table(pd.DataFrame(rows, columns=self._names), pd.DataFrame(values, columns=names))
+        Path(path).write_text(law_page(self, table, len(rows), []), encoding="utf-8")
+
+    def evaluate(self, rows: NDArray[np.float64], output: int = 0) -> NDArray[np.float64]:
+        """Return one output's values at rows (n, d), without a check of them."""
+        return self._laws[output].values(self._dictionary.extend(rows))
+
+    def depends_on(self, column: int, output: int = 0) -> bool:
+        """Return whether the law of an output has a term with this column."""
+        features = enumerate(self._dictionary.features, start=self.n_features_in_)
+        places = [column, *(j for j, feature in features if feature.column == column)]
+        return any(alpha[j] for alpha in self._laws[output].powers() for j in places)
+
+    def to_sympy(self) -> sympy.Expr | list[sympy.Expr]:
+        """Return the law with exact rational coefficients."""
+        check_is_fitted(self)
+        symbols = self._sympy_symbols()
+        return self._each(lambda law: formula.to_sympy(law.powers(), symbols))
 
     def latex(self) -> str | list[str]:
         """Return the formula as LaTeX."""
         check_is_fitted(self)
-        symbols = self._dictionary.names(
-            [formula.latex_name(n) for n in self.variables_], latex=True
-        )
+        symbols = self._latex_symbols()
         return self._each(lambda law: self._written(law, formula.latex, symbols))
 
     def stability(
@@ -343,7 +483,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     def _written(self, law: Law, write: Any, symbols: list[str]) -> str:
         powers, noise = law.powers(), np.sqrt(law.variance) if law.variance > 0 else 0.0
         # Noise below the rounding of y would ask for digits nobody has.
-        noise = max(float(noise), 1e-13 * law.data_range.size)
+        noise = max(float(noise), 1e-11 * law.data_range.size)
         digits = formula.digits_needed(powers, law.errors(), law.data_range.reach.tolist(), noise)
         return str(write(powers, digits, symbols))
 
@@ -442,6 +582,18 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         square = np.average((sample.Y - fitted) ** 2, axis=0, weights=sample.weight)
         centred = sample.Y - np.average(sample.Y, axis=0, weights=sample.weight)
         spread = np.average(centred**2, axis=0, weights=sample.weight)
+        self._state(square, spread, solved, sample.unused)
+        self.box_ = np.column_stack([X.min(axis=0), X.max(axis=0)])
+        return fitted
+
+    def _state(
+        self,
+        square: NDArray[np.float64],
+        spread: NDArray[np.float64],
+        solved: Solved,
+        unused: dict[int, str],
+    ) -> None:
+        """Record the laws, given the mean squares of residuals and of centred targets."""
         # A constant target is explained in full or not at all; 0/0 would say neither.
         score = np.where(spread > 0, 1 - square / np.where(spread > 0, spread, 1), square == 0)
         start = np.array([law.intercept() for law in self._laws])
@@ -449,11 +601,10 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             (float(v[0]) if self._single else v) for v in (score, np.sqrt(square), start)
         )
         self.degree_ = solved.degree
-        self.box_ = np.column_stack([X.min(axis=0), X.max(axis=0)])
-        self.radius_ = _radius(float(np.sqrt((X**2).sum(axis=1)).max()))
         symbols = self._symbols
         self.aliases_ = [[formula.monomial(a, symbols) for a in terms] for terms in solved.aliases]
-        return fitted
+        names = self._dictionary.names(self._names)
+        self.unused_ = {names[j]: why for j, why in unused.items()}
 
     def _notice(
         self,
@@ -468,19 +619,35 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             level = self.significance if self.purpose == "discovery" else None
             rules = Account(self._symbols, level, set_aside)
             for output, values in enumerate(fitted.T):
-                about = "" if self._single else f"output {output}: "
                 found = account(sample, output, solved, values, rules)
-                findings += [Finding(about + f.text, f.serious) for f in found]
+                findings += self._about(output, found)
+        return self._note(findings, solved)
+
+    def _about(self, output: int, findings: list[Finding]) -> list[Finding]:
+        about = "" if self._single else f"output {output}: "
+        return [Finding(about + f.text, f.serious) for f in findings]
+
+    def _note(self, findings: list[Finding], solved: Solved) -> list[str]:
         if solved.stopped:
-            findings.append(Finding(f"degree {solved.degree}: {solved.stopped}", False))
+            findings = [*findings, Finding(f"degree {solved.degree}: {solved.stopped}", False)]
         if skipped := self._dictionary.left_out:
-            findings.append(Finding(f"functions left out: {', '.join(skipped)}", False))
+            findings = [*findings, Finding(f"functions left out: {', '.join(skipped)}", False)]
         self.notes_ = [f.text for f in findings]
         return [f.text for f in findings if f.serious]
 
-    def _warn(self, serious: list[str]) -> None:
+    def _warn(self, X: NDArray[np.float64], serious: list[str]) -> None:
         for text in serious:
             warnings.warn(text, LawWarning, stacklevel=3)
+        labels = [
+            n for n, x in zip(self._names, X.T, strict=True) if n in _LABELS and counts_rows(x)
+        ]
+        if labels:
+            warnings.warn(
+                f"column {labels[0]!r} counts the rows; it looks like an index, of which no law "
+                "should be made. Leave it out with X.drop(columns=…)",
+                RowLabelsWarning,
+                stacklevel=3,
+            )
         relations = [f"{n} ({why})" for n, why in self.unused_.items() if why != "constant"]
         if relations:
             warnings.warn(
@@ -536,9 +703,15 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         return super().__getstate__() | ({"_compiled": None} if "_compiled" in vars(self) else {})  # type: ignore[no-any-return]
 
 
-def _radius(norm: float) -> float:
-    """Return ``norm`` rounded up to three digits; 1 for zero, since a ball needs a radius."""
-    if norm == 0:
-        return 1.0
-    with localcontext(prec=3, rounding=ROUND_CEILING):
-        return float(+Decimal(float(np.nextafter(norm, np.inf))))
+def _output_names(y: Any) -> list[str]:
+    """Return the names of the columns of a DataFrame, or of a Series, if it has any."""
+    if hasattr(type(y), "columns"):
+        return [str(name) for name in y.columns]
+    name = getattr(y, "name", None) if hasattr(type(y), "loc") else None
+    return [] if name is None else [str(name)]
+
+
+def _column_names(X: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame, where they are texts."""
+    names = list(getattr(X, "columns", []))
+    return names if names and all(isinstance(name, str) for name in names) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,20 @@ def histogram(residual: Array) -> str:
     return "\n".join(lines)
 
 
-def figure(fitted: Array, residual: Array, target: str) -> Any:
-    """Return a figure: residuals against fitted values, and their distribution."""
-    drawing, (left, right) = subplots(9, 3.5, 1, 2, width_ratios=(2, 1), sharey=True)
+def figure(fitted: Array, residuals: Array, targets: Sequence[str]) -> Any:
+    """Return residuals (N, outputs) against fitted values and their distribution, a row per target."""
+    count = len(targets)
+    drawing, places = subplots(
+        9, 3.5 * count, count, 2, width_ratios=(2, 1), sharey="row", squeeze=False
+    )
     shown = np.linspace(0, len(fitted) - 1, min(len(fitted), 5000)).astype(int)
-    left.plot(fitted[shown], residual[shown], ".", markersize=2, alpha=0.5)
-    left.axhline(0, color="black", linewidth=0.8)
-    left.set_xlabel(f"fitted {target}")
-    left.set_ylabel(f"residual of {target}")
-    right.hist(residual, bins=61, orientation="horizontal")
-    right.set_xlabel("rows")
+    for (left, right), y, residual, target in zip(
+        places, fitted.T, residuals.T, targets, strict=True
+    ):
+        left.plot(y[shown], residual[shown], ".", markersize=2, alpha=0.5)
+        left.axhline(0, color="black", linewidth=0.8)
+        left.set_xlabel(f"fitted {target}")
+        left.set_ylabel(f"residual of {target}")
+        right.hist(residual, bins=61, orientation="horizontal")
+        right.set_xlabel("rows")
     return drawing

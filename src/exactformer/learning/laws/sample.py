@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,10 @@ _SHOWN = 5
 
 class DependentColumnsWarning(UserWarning):
     """A column is a linear function of earlier ones: the data cannot distinguish them."""
+
+
+class RowLabelsWarning(UserWarning):
+    """A column named like an index counts the rows."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +68,43 @@ def take_sample(X: Array, Y: Array, weight: Array | None, names: list[str]) -> S
 def _dependent(X: Array, columns: list[int], names: list[str]) -> dict[int, str]:
     """Find columns that are linear in the ones before them, and say in which.
 
-    One Cholesky step per column on the correlations finds candidates; the residual on the data
-    itself decides, for correlations lose half the digits. As many columns as rows are dependent
-    whatever they hold, so a relation counts only where other rows could have contradicted it.
+    As many columns as rows are dependent whatever they hold, so a relation counts only where other
+    rows could have contradicted it.
     """
     if not columns:
         return {}
-    mean, spread = X.mean(axis=0), X.std(axis=0)
+    mean = X.mean(axis=0)
+    distinct = -1
+
+    def departure(j: int, others: list[int], slopes: Array) -> float | None:
+        nonlocal distinct
+        left = X[:, j] - mean[j] - (X[:, others] - mean[others]) @ slopes
+        away = float(np.abs(left).max() / np.abs(X[:, j] - mean[j]).max())
+        if away <= _DEPENDENT and distinct < 0:
+            distinct = len(np.unique(X, axis=0))
+        return None if away <= _DEPENDENT and len(others) + 2 >= distinct else away
+
     correlation = np.corrcoef(X[:, columns], rowvar=False).reshape(len(columns), len(columns))
+    return dependent_columns(correlation, mean, X.std(axis=0), columns, names, departure)
+
+
+def dependent_columns(
+    correlation: Array,
+    mean: Array,
+    spread: Array,
+    columns: list[int],
+    names: list[str],
+    departure: Callable[[int, list[int], Array], float | None],
+) -> dict[int, str]:
+    """Find columns that are linear in the ones before them, and say in which.
+
+    One Cholesky step per column on the correlations of ``columns`` finds candidates;
+    ``departure(j, others, slopes)`` decides on the data themselves, for correlations lose half the
+    digits: it returns how far column j is from that function, as a share of its own reach, or None
+    where there are too few rows to tell.
+    """
     found: dict[int, str] = {}
     kept: list[int] = []
-    rows = 0
     factor = np.zeros((len(columns), len(columns)))
     for i, j in enumerate(columns):
         n = len(kept)
@@ -87,11 +118,9 @@ def _dependent(X: Array, columns: list[int], names: list[str]) -> dict[int, str]
             others = [columns[k] for k in kept]
             slopes = solve_triangular(factor[:n, :n], row, lower=True, trans="T")
             slopes = slopes * spread[j] / spread[others]
-            left = X[:, j] - mean[j] - (X[:, others] - mean[others]) @ slopes
-            if np.abs(left).max() <= _DEPENDENT * np.abs(X[:, j] - mean[j]).max():
-                rows = rows or len(np.unique(X, axis=0))
-                if n + 2 >= rows:
-                    break
+            if (away := departure(j, others, slopes)) is None:
+                break
+            if away <= _DEPENDENT:
                 offset = mean[j] - mean[others] @ slopes
                 found[j] = _relation(
                     slopes, offset, spread[others] / spread[j], [names[k] for k in others]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from exactformer.learning.laws.dictionary.terms import (
 from exactformer.learning.laws.law import DataRange, DenseLaw, Law, RidgeLaw, SparseLaw
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.forward_search import threshold
+from exactformer.learning.laws.sparse.forward_search import threshold_of
 from exactformer.learning.laws.sparse.selection import Rules, Selection, select
 from exactformer.learning.threads import one_blas_thread
 
@@ -38,7 +38,7 @@ _HIGHEST = 8
 _MOST_TERMS = 4000
 # "auto" of the sparse solver goes on from there in steps, while they pay and the law stays readable.
 _STEP = 4
-_LIMIT = 100
+HIGHEST_TRIED = 100
 _LARGEST_LAW = 150
 # A law of lower degree is as good if its excess is below so many of its standard errors, or rounding.
 _SURE = 2.0
@@ -72,33 +72,123 @@ def data_ranges(sample: Sample, dimension: int) -> list[DataRange]:
     return [DataRange(dimension, sample.used, reach, float(size)) for size in sizes]
 
 
+class Source(Protocol):
+    """Rows to learn from, in memory or not: what the search for terms and degree needs of them."""
+
+    @property
+    def ranges(self) -> list[DataRange]:
+        """The range of the columns with that of each output."""
+
+    @property
+    def columns(self) -> int:
+        """The number of columns in use."""
+
+    @property
+    def size(self) -> float:
+        """The number of observations."""
+
+    def dictionary(self, degree: int) -> Terms:
+        """Return the dictionary of a degree."""
+
+    def select(self, terms: Terms, rules: Rules) -> list[Selection]:
+        """Find the terms of each output."""
+
+    def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
+        """Compare all terms with what laws leave of each output."""
+
+    def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
+        """Return how much larger the squared residuals of one law are than those of another.
+
+        The mean over the rows and its standard error, and the mean of y².
+        """
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """What laws leave of the outputs: ⟨φ_j, r⟩ (p, outputs), ‖φ_j‖² (p,), ‖r‖² and ‖y‖² (outputs,)."""
+
+    inner: Array
+    norms: Array
+    squares: Array
+    totals: Array
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """A sample as a source."""
+
+    sample: Sample
+    ranges: list[DataRange]
+
+    @property
+    def columns(self) -> int:
+        """The number of columns in use."""
+        return int(self.sample.X.shape[1])
+
+    @property
+    def size(self) -> float:
+        """The number of observations."""
+        return self.sample.size
+
+    def dictionary(self, degree: int) -> Terms:
+        """Return the dictionary of a degree."""
+        return dictionary(self.sample, degree)
+
+    def select(self, terms: Terms, rules: Rules) -> list[Selection]:
+        """Find the terms of each output."""
+        norms = square_norms(terms, self.sample)
+        outputs = range(self.sample.Y.shape[1])
+        return [select(terms, norms, self.sample, j, rules) for j in outputs]
+
+    def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
+        """Compare all terms with what laws leave of each output."""
+        X, Y, weight = self.sample.X, self.sample.Y, self.sample.weight
+        left = Y - np.column_stack([law.inner_values(X) for law in laws])
+        inner, norms = inner_products(terms, self.sample, left), square_norms(terms, self.sample)
+        return Residuals(inner, norms, weight @ left**2, weight @ Y**2)
+
+    def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
+        """Return mean and standard error of the excess of squares, and the mean of y²."""
+        X, weight, size = self.sample.X, self.sample.weight, self.size
+        y = self.sample.Y[:, output]
+        excess = (y - simple.inner_values(X)) ** 2 - (y - law.inner_values(X)) ** 2
+        mean = float(weight @ excess) / size
+        error = float(np.sqrt(weight @ (excess - mean) ** 2)) / size
+        return mean, error, float(weight @ y**2) / size
+
+
 def solve_sparse(
     sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int
 ) -> Solved:
     """Find the few terms that are there, output by output."""
-    columns = sample.X.shape[1]
-    highest = _highest(columns, sample.size) if degree == "auto" else degree
+    with one_blas_thread():
+        return find_laws(InMemory(sample, data_ranges(sample, dimension)), degree, rules, limit)
+
+
+def find_laws(source: Source, degree: Degree, rules: Rules, limit: int) -> Solved:
+    """Find the few terms that are there, and for "auto" the degree up to which there are any."""
+    columns, ranges = source.columns, source.ranges
+    highest = _highest(columns, source.size) if degree == "auto" else degree
     count = count_terms(columns, highest)
     check_size(count, count * _BYTES_A_TERM, limit, "a pass over the data")
-    ranges = data_ranges(sample, dimension)
-    with one_blas_thread():
-        terms, found = _selected(sample, highest, rules)
-        laws = _sparse_laws(found, terms, ranges)
-        stopped = ""
-        while degree == "auto" and not stopped:
-            following = _following(highest, columns, sample.size, limit)
-            wider = dictionary(sample, following) if following > highest else terms
-            stopped = _enough(wider, highest, laws, sample, rules)
-            if stopped:
-                break
-            more, better = _selected(sample, following, rules)
-            later = _sparse_laws(better, more, ranges)
-            if not any(b.variance < a.variance for a, b in zip(laws, later, strict=True)):
-                stopped = f"degrees {highest + 1} to {following} explain no more"
-                break
-            terms, found, laws, highest = more, better, later, following
-        if degree == "auto":
-            laws, found = _lower(laws, found, sample, rules, ranges)
+    terms = source.dictionary(highest)
+    found = source.select(terms, rules)
+    laws = _sparse_laws(found, terms, ranges)
+    stopped = ""
+    while degree == "auto" and not stopped:
+        following = _following(highest, columns, source.size, limit)
+        wider = source.dictionary(following) if following > highest else terms
+        stopped = _enough(wider, highest, laws, source, rules)
+        if stopped:
+            break
+        better = source.select(wider, rules)
+        later = _sparse_laws(better, wider, ranges)
+        if not any(b.variance < a.variance for a, b in zip(laws, later, strict=True)):
+            stopped = f"degrees {highest + 1} to {following} explain no more"
+            break
+        terms, found, laws, highest = wider, better, later, following
+    if degree == "auto":
+        laws, found = _lower(laws, found, source, rules)
     lists = [
         [[r.embed(a) for a in part] for part in (s.aliases, s.disputed, s.irrelevant)]
         for r, s in zip(ranges, found, strict=True)
@@ -111,11 +201,7 @@ def solve_sparse(
 
 
 def _lower(
-    laws: list[SparseLaw],
-    found: list[Selection],
-    sample: Sample,
-    rules: Rules,
-    ranges: list[DataRange],
+    laws: list[SparseLaw], found: list[Selection], source: Source, rules: Rules
 ) -> tuple[list[SparseLaw], list[Selection]]:
     """Replace laws by those of a lower degree that have no more terms and explain as much.
 
@@ -124,29 +210,20 @@ def _lower(
     laws, found = list(laws), list(found)
     own = [max((sum(a) for a in law.coefficients), default=0) for law in laws]
     for degree in range(1, max(own)):
-        terms, lower = _selected(sample, degree, rules)
-        for output, law in enumerate(_sparse_laws(lower, terms, ranges)):
-            if degree < own[output] and _as_good(law, laws[output], sample, output):
+        terms = source.dictionary(degree)
+        lower = source.select(terms, rules)
+        for output, law in enumerate(_sparse_laws(lower, terms, source.ranges)):
+            if degree < own[output] and _as_good(law, laws[output], source, output):
                 laws[output], found[output], own[output] = law, lower[output], degree
     return laws, found
 
 
-def _as_good(simple: SparseLaw, law: SparseLaw, sample: Sample, output: int) -> bool:
+def _as_good(simple: SparseLaw, law: SparseLaw, source: Source, output: int) -> bool:
     """Whether a law with no more terms has squared residuals that are not significantly larger."""
     if len(simple.coefficients) > len(law.coefficients):
         return False
-    y = sample.Y[:, output]
-    excess = (y - simple.inner_values(sample.X)) ** 2 - (y - law.inner_values(sample.X)) ** 2
-    mean = float(sample.weight @ excess) / sample.size
-    error = float(np.sqrt(sample.weight @ (excess - mean) ** 2)) / sample.size
-    rounding = _EXACT**2 * float(sample.weight @ y**2) / sample.size
-    return mean <= max(_SURE * error, rounding)
-
-
-def _selected(sample: Sample, degree: int, rules: Rules) -> tuple[Terms, list[Selection]]:
-    terms = dictionary(sample, degree)
-    norms = square_norms(terms, sample)
-    return terms, [select(terms, norms, sample, j, rules) for j in range(sample.Y.shape[1])]
+    mean, error, square = source.excess(simple, law, output)
+    return mean <= max(_SURE * error, _EXACT**2 * square)
 
 
 def _sparse_laws(found: list[Selection], terms: Terms, ranges: list[DataRange]) -> list[SparseLaw]:
@@ -158,27 +235,27 @@ def _following(degree: int, columns: int, size: float, limit: int) -> int:
     """Return the next degree to look at: a step higher, as far as rows and memory allow."""
     most = min(_MOST_TERMS, size / 2, limit / _BYTES_A_TERM)
     able = [q for q in range(degree, degree + _STEP + 1) if count_terms(columns, q) <= most]
-    return min(max(able, default=degree), _LIMIT)
+    return min(max(able, default=degree), HIGHEST_TRIED)
 
 
-def _enough(wider: Terms, degree: int, laws: list[SparseLaw], sample: Sample, rules: Rules) -> str:
+def _enough(wider: Terms, degree: int, laws: list[SparseLaw], source: Source, rules: Rules) -> str:
     """Return why no higher degree is tried; nothing if one has a significant term to add."""
     if not (wider.total > degree).any():
-        if degree >= _LIMIT:
-            return f"degree {_LIMIT} is the highest tried"
-        return f"the {sample.size:,.0f} rows do not carry the terms of degree {degree + 1}"
+        if degree >= HIGHEST_TRIED:
+            return f"degree {HIGHEST_TRIED} is the highest tried"
+        return f"the {source.size:,.0f} rows do not carry the terms of degree {degree + 1}"
     if max(len(law.coefficients) for law in laws) > _LARGEST_LAW:
         return f"the law has more than {_LARGEST_LAW} terms already"
-    left = sample.Y - np.column_stack([law.inner_values(sample.X) for law in laws])
-    inner = inner_products(wider, sample, left)
-    norms = np.sqrt(np.maximum(square_norms(wider, sample), np.finfo(float).tiny))
+    left = source.against(wider, laws)
+    norms = np.sqrt(np.maximum(left.norms, np.finfo(float).tiny))
     new = wider.total > degree
     level = rules.significance / len(wider)
-    for law, y, r, products in zip(laws, sample.Y.T, left.T, inner.T, strict=True):
+    for output, law in enumerate(laws):
         if law.freedom <= 1:
             continue
-        bound, square = threshold(sample, y, level), float(sample.weight @ r**2)
-        statistic = bound.statistic(np.abs(products[new]) / norms[new], square, law.freedom)
+        bound = threshold_of(level, source.size, float(left.totals[output]))
+        gains = np.abs(left.inner[new, output]) / norms[new]
+        statistic = bound.statistic(gains, float(left.squares[output]), law.freedom)
         if statistic.max() >= bound.critical_value(law.freedom):
             return ""
     return f"no term of degree {degree + 1} to {wider.degree} is significant"

@@ -15,6 +15,7 @@ float, hence an exact rational, so the change of basis to powers of x can be don
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,12 @@ class Columns:
     def count(self) -> int:
         """The number d of columns."""
         return len(self.center)
+
+    def up_to(self, degree: int) -> Columns:
+        """Return the recurrences up to a lower degree."""
+        top = np.minimum(self.degree, degree)
+        kept = self.a[:degree], self.s[: degree + 1], self.g[: degree + 1]
+        return Columns(self.center, self.scale, top, *kept)
 
     def evaluate(self, X: Array) -> Array:
         """Return p_k(x_ij) as an array (q + 1, d, N); zero beyond a column's own degree."""
@@ -104,10 +111,10 @@ class Columns:
 
 def fit_columns(X: Array, weight: Array, degree: int) -> Columns:
     """Find the recurrences of every column of ``X`` (N, d) up to ``degree``, by Stieltjes."""
-    total = weight.sum()
-    center, scale = _centre_and_scale(X, weight / total)
+    share = weight / weight.sum()
+    mean = share @ X
+    center, scale = _centre_and_scale(mean, np.sqrt(share @ (X - mean) ** 2))
     u = np.ascontiguousarray(((X - center) / scale).T)
-    share = weight / total
     d = X.shape[1]
     a, s = np.zeros((degree, d)), np.zeros((degree + 1, d))
     g = np.zeros((degree + 1, d))
@@ -126,6 +133,39 @@ def fit_columns(X: Array, weight: Array, degree: int) -> Columns:
     return Columns(center, scale, top, a, s, g)
 
 
+def orthonormal_columns(
+    mean: Array,
+    spread: Array,
+    distinct: NDArray[np.int64],
+    degree: int,
+    sums: Callable[[Columns, int], tuple[Array, Array]],
+    known: Columns | None = None,
+) -> Columns:
+    """Find the recurrences from sums over rows that are not at hand.
+
+    ``sums(columns, k)`` gets the recurrences up to degree k, and returns the means of f p_k and of
+    f² for f = u p_k − s_k p_{k−1}. Then a_k is the first, and s_{k+1}² the second without a_k².
+    Recurrences ``known`` up to a lower degree are continued.
+    """
+    center, scale = _centre_and_scale(mean, spread)
+    d = len(mean)
+    a, s, g = np.zeros((degree, d)), np.zeros((degree + 1, d)), np.zeros((degree + 1, d))
+    top, start = np.full(d, degree), 0
+    if known is not None:
+        start = len(known.a)
+        a[:start], s[: start + 1], g[: start + 1] = known.a, known.s, known.g
+        top[known.degree < start] = known.degree[known.degree < start]
+    for k in range(start, degree):
+        own, square = sums(Columns(center, scale, top, a, s, g), k)
+        a[k] = own
+        norm = np.sqrt(np.maximum(square - own**2, 0.0))
+        alive = (norm > _VANISHES) & (k + 1 < distinct) & (top == degree)
+        top[~alive & (top == degree)] = k
+        s[k + 1] = np.where(alive, norm, 0.0)
+        g[k + 1] = np.divide(1.0, norm, out=np.zeros(d), where=alive)
+    return Columns(center, scale, top, a, s, g)
+
+
 def power_columns(count: int, degree: int) -> Columns:
     """Return the recurrence of plain powers, p_{k+1} = u p_k, for ``count`` columns."""
     zero, one = np.zeros(count), np.ones(count)
@@ -133,13 +173,11 @@ def power_columns(count: int, degree: int) -> Columns:
     return Columns(zero, one, np.full(count, degree), 0 * table[1:], 0 * table, table)
 
 
-def _centre_and_scale(X: Array, share: Array) -> tuple[Array, Array]:
+def _centre_and_scale(mean: Array, spread: Array) -> tuple[Array, Array]:
     """Return a centre and a scale per column: the scale a power of two, the centre short in it.
 
     Short dyadic numbers keep the exact change of basis small and x − centre free of rounding.
     """
-    mean = share @ X
-    spread = np.sqrt(share @ (X - mean) ** 2)
     spread = np.where(spread > 0, spread, 1.0)
     scale = np.exp2(np.round(np.log2(spread)))
     return np.round(mean / scale * 16) / 16 * scale, scale

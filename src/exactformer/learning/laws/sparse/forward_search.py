@@ -22,10 +22,11 @@ from exactformer.learning.laws.sample import Sample
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
 
 _ROUNDS = 100
+_MOST_TERMS = 1000
 # A term enters in one round with the strongest if its statistic is at least this share of theirs.
 _TOGETHER = 0.5
 # A term with less than this share of its square norm outside the model is an alias of the model.
-_ALIAS = 1e-10
+ALIAS = 1e-10
 # How many terms that overlap with the model are looked at as possible aliases, and on which rows.
 _CANDIDATES, _LIKELY, _HEAD = 20, 0.05, 1000
 # Dependent terms are fitted with this share of their square norms added.
@@ -67,7 +68,11 @@ class Search:
 
     def __post_init__(self) -> None:
         self.threshold = threshold(self.sample, self.y, self.level)
-        self.floor = (_EPS / _ROUNDING * self.threshold.rounding) ** 2
+
+    @property
+    def floor(self) -> float:
+        """The least ‖r‖² that is more than rounding."""
+        return (_EPS / _ROUNDING * self.threshold.rounding) ** 2
 
     def run(self) -> SearchResult:
         """Add significant terms and drop those they explain away, until nothing changes."""
@@ -110,10 +115,10 @@ class Search:
 
     def _entering(self, inner: Array, outside: Array, fit: Fit, size: int) -> list[int]:
         """Return the terms whose t-statistic on entering is significant, strongest first."""
-        freedom = self.sample.size - size - 1
+        freedom = self.threshold.size - size - 1
         if freedom < 1:
             return []
-        able = outside > _ALIAS * self.norms
+        able = outside > ALIAS * self.norms
         gain = np.zeros_like(inner)
         gain[able] = np.abs(inner[able]) / np.sqrt(outside[able])
         left = np.maximum(fit.square - gain**2, self.floor)
@@ -143,7 +148,7 @@ class Search:
         outside = np.abs(triangle.diagonal()[len(active) :])
         sizes = np.linalg.norm(columns, axis=0)[len(active) :]
         able = np.zeros(len(entering), dtype=bool)
-        able[: len(outside)] = outside > np.sqrt(_ALIAS) * sizes[: len(outside)]
+        able[: len(outside)] = outside > np.sqrt(ALIAS) * sizes[: len(outside)]
         return [j for j, independent in zip(entering, able, strict=True) if independent]
 
     def _aliases(self, active: list[int], outside: Array) -> list[Exponents]:
@@ -159,13 +164,16 @@ class Search:
             if alpha in known:
                 continue
             others = sorted({*model, *lower_closure([alpha])} - {alpha})
-            head = self.sample.X[:_HEAD]
-            if _explained(alpha, others, self.terms, head) and (
-                len(head) == len(self.sample.X)
-                or _explained(alpha, others, self.terms, self.sample.X)
-            ):
+            if self._is_alias(alpha, others):
                 found.append(alpha)
         return found
+
+    def _is_alias(self, alpha: Exponents, others: list[Exponents]) -> bool:
+        """Whether the rows have φ_α in the span of ``others``; a few of them are asked first."""
+        X = self.sample.X
+        return _explained(alpha, others, self.terms, X[:_HEAD]) and (
+            len(X) <= _HEAD or _explained(alpha, others, self.terms, X)
+        )
 
 
 def _explained(alpha: Exponents, others: list[Exponents], terms: Terms, X: Array) -> bool:
@@ -175,19 +183,29 @@ def _explained(alpha: Exponents, others: list[Exponents], terms: Terms, X: Array
     columns = products([*others, alpha], terms.columns, X)
     # The last entry of R is the part of the last column outside the span of the others.
     last = np.asarray(np.linalg.qr(columns, mode="r"))[-1, -1]
-    return bool(abs(last) < np.sqrt(_ALIAS) * np.linalg.norm(columns[:, -1]))
+    return bool(abs(last) < np.sqrt(ALIAS) * np.linalg.norm(columns[:, -1]))
+
+
+def largest_closure(size: float) -> int:
+    """Return how many terms may be fitted to so many observations: three for each, for the noise."""
+    return int(min(_MOST_TERMS, max(1, size // 3)))
 
 
 def threshold(sample: Sample, y: Array, level: float) -> Threshold:
     """Return the threshold for coefficients fitted to ``y``."""
-    return Threshold(level, sample.size, _ROUNDING * float(np.sqrt(sample.weight @ y**2)))
+    return threshold_of(level, sample.size, float(sample.weight @ y**2))
+
+
+def threshold_of(level: float, size: float, square: float) -> Threshold:
+    """Return the threshold for coefficients of ``size`` observations with ‖y‖² = ``square``."""
+    return Threshold(level, size, _ROUNDING * float(np.sqrt(square)))
 
 
 def fit_few(exponents: list[Exponents], terms: Terms, sample: Sample, y: Array) -> Fit:
     """Fit a few terms of the orthonormal basis."""
     phi = products(exponents, terms.columns, sample.X)
     weighted = phi * sample.weight[:, None]
-    factor = _factor(phi.T @ weighted)
+    factor = factored(phi.T @ weighted)
     coefficients, residual = np.zeros(len(exponents)), y
     for _ in range(3):  # the later rounds remove the rounding of the first
         coefficients = coefficients + cho_solve(factor, weighted.T @ residual)
@@ -196,7 +214,7 @@ def fit_few(exponents: list[Exponents], terms: Terms, sample: Sample, y: Array) 
     return Fit(coefficients, inverse, residual, float(sample.weight @ residual**2))
 
 
-def _factor(gram: Array) -> tuple[Array, bool]:
+def factored(gram: Array) -> tuple[Array, bool]:
     """Factor a Gram matrix; where terms are dependent, a shade of shrinkage makes it definite.
 
     A term that others replace then has a huge variance and is the first to be eliminated.

@@ -23,9 +23,10 @@ less than ``relevance`` times the spread of y is removed, unless the law is exac
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +37,18 @@ from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_c
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
-from exactformer.learning.laws.sparse.forward_search import Fit, Search, fit_few, threshold
+from exactformer.learning.laws.sparse.forward_search import (
+    Fit,
+    Search,
+    fit_few,
+    largest_closure,
+    threshold,
+)
 from exactformer.learning.laws.sparse.standard_errors import RobustErrors
 
-_MOST_TERMS = 1000
 # Up to this condition number of the coefficients' correlations, float64 keeps enough digits.
 _CONDITION = 1e8
-_DIGITS = 80
+DIGITS = 80
 
 
 # Residuals below this share of y are rounding: the law is exact and every term counts.
@@ -84,45 +90,77 @@ def select(terms: Terms, norms: Array, sample: Sample, output: int, rules: Rules
     """Find the terms of one output; ``norms`` are those of :func:`row_sums.square_norms`."""
     y = np.ascontiguousarray(sample.Y[:, output])
     level = rules.significance / len(terms)
-    # At least three observations per coefficient, so that the noise can be estimated.
-    largest = int(min(_MOST_TERMS, max(1, sample.size // 3)))
-    found = Search(terms, sample, norms, y, level, largest).run()
+    found = Search(terms, sample, norms, y, level, largest_closure(sample.size)).run()
     closure = lower_closure([terms.exponents(j) for j in found.active])
     bound = threshold(sample, y, level)
     fit = fit_few(closure, terms, sample, y)
-    with localcontext(prec=_DIGITS):
-        whole, robust = _among_powers(closure, terms, sample, y, fit)
-        settled = _settled(eliminate(whole, bound), bound, robust)
-        left = _relevant(settled, sample, y, rules.relevance)
-        if len(left.kept) < len(settled.kept):
-            left = _settled(left, bound, robust)
-        freedom = sample.size - len(left.kept)
-        errors = robust.errors(left, freedom)
-        path = _path(whole, left, closure, robust)
+    spread = float(np.sqrt(sample.weight @ (y - np.average(y, weights=sample.weight)) ** 2))
+    target = Target(closure, bound, spread, float(sample.weight @ y**2), found.aliases)
+    with localcontext(prec=DIGITS):
+        whole, powers, back = among_powers(closure, terms, fit)
+        phi = products(closure, terms.columns, sample.X)
+        robust = RobustErrors(sample, y, phi, fit, powers, back)
+        selection, left = reduce(whole, target, robust, rules)
+        return replace(selection, path=_path(whole, left, closure, robust))
+
+
+@dataclass(frozen=True)
+class Target:
+    """What powers are tested for: the closure they are from, the threshold, ‖y − ȳ‖ and ‖y‖²."""
+
+    closure: list[Exponents]
+    bound: Threshold
+    spread: float
+    square: float
+    aliases: list[Exponents]
+
+
+class Judge(Protocol):
+    """Standard errors of the models within a closure, and what rows left out say of two of them."""
+
+    def errors(self, left: ReducedFit, freedom: float) -> Array:
+        """Return for each remaining coefficient the larger of classical and HC3 standard error."""
+
+    def left_out(self, left: ReducedFit) -> Any:
+        """Return the residual of each row, had it been left out of this fit."""
+
+    def prefer(self, larger: Any, smaller: Any, level: float) -> bool:
+        """Whether the rows object to the smaller of two fits, given by leave-one-out residuals."""
+
+
+def reduce(
+    whole: ReducedFit, target: Target, judge: Judge, rules: Rules
+) -> tuple[Selection, ReducedFit]:
+    """Remove powers of a closure that are not significant or too small to matter."""
+    closure, bound = target.closure, target.bound
+    settled = _settled(eliminate(whole, bound), bound, judge)
+    left = _relevant(settled, target, rules.relevance)
+    if len(left.kept) < len(settled.kept):
+        left = _settled(left, bound, judge)
+    freedom = bound.size - len(left.kept)
+    errors = judge.errors(left, freedom)
     statistic = np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
     weak = statistic < bound.critical_value(freedom) if freedom > 0 else np.zeros(0, dtype=bool)
-    return Selection(
+    selection = Selection(
         [closure[i] for i in left.kept],
         [Fraction(v) for v in left.values],
         errors,
         left.square / freedom if freedom > 0 else float("nan"),
         freedom,
-        found.aliases,
+        target.aliases,
         [closure[left.kept[i]] for i in np.flatnonzero(weak)],
         [closure[i] for i in settled.kept if i not in left.kept],
-        path,
     )
+    return selection, left
 
 
-def _among_powers(
-    closure: list[Exponents], terms: Terms, sample: Sample, y: Array, fit: Fit
-) -> tuple[ReducedFit, RobustErrors]:
-    """Return the fit of the whole closure in powers of x, and what its errors need."""
-    phi = products(closure, terms.columns, sample.X)
+def among_powers(
+    closure: list[Exponents], terms: Terms, fit: Fit
+) -> tuple[ReducedFit, NDArray[Any], NDArray[Any]]:
+    """Return the fit of the whole closure in powers of x, the change to powers, and that back."""
     powers, whole = _rewritten(closure, terms, fit)
     number = Decimal if powers.dtype == object else float
-    back = to_products(closure, terms.columns, number)
-    return whole, RobustErrors(sample, y, phi, fit, powers, back)
+    return whole, powers, to_products(closure, terms.columns, number)
 
 
 def _rewritten(
@@ -138,25 +176,24 @@ def _rewritten(
     return exact, ReducedFit.all(exact @ _decimals(fit.coefficients), wide, fit.square)
 
 
-def _settled(left: ReducedFit, bound: Threshold, robust: RobustErrors) -> ReducedFit:
+def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:
     """Remove what is not significant by the larger standard error, unless most rows object.
 
     They compare with the model before any removal, so that many small losses do not add up unseen.
     """
-    before: Array | None = None
+    before: Any = None
     while left.kept:
         freedom = bound.size - len(left.kept)
         if freedom <= 0:
             return left
-        errors = robust.errors(left, freedom)
+        errors = judge.errors(left, freedom)
         statistic = np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
         weak = np.flatnonzero(statistic < bound.critical_value(freedom))
         if before is None and len(weak):
-            before = robust.left_out(left)
+            before = judge.left_out(left)
         for j in weak[np.argsort(statistic[weak])].tolist():
             smaller = left.without(j)
-            assert before is not None
-            if not robust.prefer(before, robust.left_out(smaller), bound.level):
+            if not judge.prefer(before, judge.left_out(smaller), bound.level):
                 left = smaller
                 break
         else:
@@ -164,12 +201,11 @@ def _settled(left: ReducedFit, bound: Threshold, robust: RobustErrors) -> Reduce
     return left
 
 
-def _relevant(left: ReducedFit, sample: Sample, y: Array, relevance: float) -> ReducedFit:
+def _relevant(left: ReducedFit, target: Target, relevance: float) -> ReducedFit:
     """Remove terms too small to matter, the smallest first."""
-    spread = np.sqrt(sample.weight @ (y - np.average(y, weights=sample.weight)) ** 2)
-    if left.square <= _EXACT**2 * float(sample.weight @ y**2):
+    if left.square <= _EXACT**2 * target.square:
         return left
-    while left.kept and left.gains.min() < relevance * spread:
+    while left.kept and left.gains.min() < relevance * target.spread:
         left = left.without(int(np.argmin(left.gains)))
     return left
 

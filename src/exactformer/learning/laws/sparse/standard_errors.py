@@ -52,9 +52,8 @@ class RobustErrors:
         """Return the residual of each row, had it been left out of this fit."""
         phi = self.phi[rows]
         onto = (self.products[:, left.kept] @ self._change(left)).astype(np.float64)
-        residual = self.y[rows] - phi @ (onto @ self.fit.coefficients)
-        leverage = np.einsum("ij,ij->i", phi @ (onto @ self.fit.inverse), phi)
-        return np.asarray(residual / np.maximum(1 - leverage, _FULL_LEVERAGE))
+        model = onto @ self.fit.coefficients, onto @ self.fit.inverse
+        return left_out_residuals(phi, self.y[rows], *model)
 
     def prefer(self, larger: Array, smaller: Array, level: float) -> bool:
         """Whether the rows object to the smaller of two fits, given by leave-one-out residuals.
@@ -64,12 +63,27 @@ class RobustErrors:
         of its noise. Rows without noise share the error of the fit, so their signs alone prove little.
         """
         weight, size = self.sample.weight, self.sample.size
-        excess = float(weight @ (np.abs(smaller) > np.abs(larger))) - size / 2
-        if excess < -float(ndtri(level)) * np.sqrt(size) / 2:
+        nearer = float(weight @ (np.abs(smaller) > np.abs(larger)))
+        if not most_rows(nearer, size, level):
             return False
-        before, after = (weighted_median(np.abs(r), weight) for r in (larger, smaller))
-        return after > _GROWTH * before
+        return collapses(*(weighted_median(np.abs(r), weight) for r in (larger, smaller)))
 
     def _change(self, left: ReducedFit) -> NDArray[Any]:
         """Return the matrix from φ-coefficients of the whole fit to the powers that remain."""
         return np.asarray(left.transfer @ self.powers)
+
+
+def left_out_residuals(phi: Array, y: Array, coefficients: Array, projection: Array) -> Array:
+    """Return r_i / (1 − h_i) for rows φ of a fit with leverages h = φᵀ P φ."""
+    leverage = np.einsum("ij,ij->i", phi @ projection, phi)
+    return np.asarray((y - phi @ coefficients) / np.maximum(1 - leverage, _FULL_LEVERAGE))
+
+
+def most_rows(count: float, size: float, level: float) -> bool:
+    """Whether so many rows of ``size`` are significantly more than half."""
+    return bool(count - size / 2 >= -float(ndtri(level)) * np.sqrt(size) / 2)
+
+
+def collapses(before: float, after: float) -> bool:
+    """Whether a fit collapses, judged by its median residual before and after a removal."""
+    return after > _GROWTH * before

@@ -1,0 +1,1 @@
+"""Sparse laws of data larger than memory: passes over blocks of rows, sums in a fixed order."""
