@@ -16,7 +16,7 @@ from exactformer.experiments import find, registry, write_report
 from exactformer.experiments.engine.presentation import Presentation, present, tally
 from exactformer.experiments.engine.result import Result, load
 from exactformer.studio.database.library import Claim
-from exactformer.studio.rendering import fill
+from exactformer.studio.rendering import environment, fill
 from exactformer.studio.services import claims, evidence
 from tests.experiments import made
 
@@ -94,7 +94,7 @@ def by_studio(results: Path, names: list[str]) -> str:
     views = claim_views(results, names)
     paper = SimpleNamespace(slug="a-paper")
     context = {"claims": views, "tally": claims.tally(views), "paper": paper, "mentions": {}}
-    context |= {"meanings": claims.MEANINGS, "tones": claims.TONES}
+    context |= {"meanings": claims.MEANINGS, "tones": claims.TONES, "live": {}, "runnable": ()}
     return plain(fill("papers/_claims.html", context))
 
 
@@ -131,9 +131,12 @@ def test_report_docs_and_studio_count_alike(tmp_path: Path, hooks: Any) -> None:
     counted = tally(one.verdict for one in shown)
     assert claims.tally(claim_views(RESULTS, STORED)) == counted
     assert sum(count for _, _, count in counted) == len(STORED)
+    macros: Any = environment().get_template("claims/_macros.html").module
+    badges = plain(macros.verdicts(counted))
     for name, _, count in counted:
-        for text in (report, docs.lower(), studio):
-            assert f"{name}: {count}" in text
+        assert f"{name}: {count}" in report
+        assert f"{name}: {count}" in docs.lower()
+        assert f"{name} {count}" in badges
     for one in shown:
         assert plain(html.escape(one.counts)) in report
         assert plain(html.escape(one.counts)) in docs
