@@ -11,7 +11,6 @@ from exactformer.experiments.engine.presentation import Presentation, present, t
 from exactformer.experiments.engine.result import load
 from exactformer.experiments.engine.store import write_atomically
 from exactformer.experiments.registry import find, names
-from exactformer.figures.style import page_style
 
 # A result and its figure, an SVG file's content.
 Shown = tuple[Presentation, bytes | None]
@@ -63,6 +62,8 @@ def page(shown: Sequence[Shown]) -> str:
     """Return the whole page."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
+
+    from exactformer.figures.style import page_style
 
     files = resources.files(__package__)
     environment = Environment(
