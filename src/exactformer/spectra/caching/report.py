@@ -67,7 +67,7 @@ class CacheReport:
 
     def plot(self) -> Figure:
         """Draw the rank of every layer's latent, and what each layer loses."""
-        from exactformer.spectra.caching.drawing import draw
+        from exactformer.spectra.caching.picture import draw
 
         return draw(self)
 

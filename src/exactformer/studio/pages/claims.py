@@ -12,7 +12,7 @@ from exactformer.studio.api.claims import runs_of, start_run
 from exactformer.studio.pages.opinions import Slug
 from exactformer.studio.pages.reviews import PageNumber
 from exactformer.studio.services import (
-    citing,
+    citations,
     claims,
     demonstrations,
     evidence,
@@ -104,8 +104,8 @@ def claim_page(
         run=runs_of(request).of(name),
         compared=runs.compared,
         statements_of=runs.statements,
-        citation=citing.line(paper, claim),
-        bibtex=citing.entry(paper),
+        citation=citations.line(paper, claim),
+        bibtex=citations.entry(paper),
         discussion=discussions.discussion(db, actor, paper, claim=anchor, page=page),
     )
 

@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, Response
 
 from exactformer.studio.database.library import PAPER_KINDS, Paper
 from exactformer.studio.services import (
-    citing,
+    citations,
     claims,
     demonstrations,
     evidence,
@@ -113,8 +113,8 @@ def paper_page(request: Request, db: ReadSession, actor: CurrentActor, slug: str
         runnable=runs.RUNNABLE,
         meanings=claims.MEANINGS,
         tones=claims.TONES,
-        citation=citing.line(paper),
-        bibtex=citing.entry(paper),
+        citation=citations.line(paper),
+        bibtex=citations.entry(paper),
         mentions=panel.mentions(db, paper),
         references=papers.references(db, paper.id),
         cited_by=papers.cited_by(db, paper.id, limit=50),
