@@ -79,21 +79,22 @@ def wrong_programs() -> list[tuple[str, Any, Any, Any, int, Any]]:
     ]
 
 
-def ways(program: Any, peer: Any, vocabulary: Any, length: int) -> dict[str, Callable[..., Any]]:
-    """Return how both models map ids ``(batch, n)`` to outputs."""
-    import jax
+def both(program: Any, peer: Any, vocabulary: Any, length: int) -> tuple[Any, Any]:
+    """Return our model of a program, by softmax in float32, and tracr's."""
     from tracr.compiler import compiling
 
     import exactformer as ef
 
-    model = ef.compile_program(
-        program,
-        vocabulary=vocabulary,
-        max_length=length,
-        realisation="softmax",
-        dtype=torch.float32,
-    )
-    other = compiling.compile_rasp_to_model(peer, set(vocabulary), length)
+    options = {"realisation": "softmax", "dtype": torch.float32}
+    ours = ef.compile_program(program, vocabulary=vocabulary, max_length=length, **options)
+    return ours, compiling.compile_rasp_to_model(peer, set(vocabulary), length)
+
+
+def ways(program: Any, peer: Any, vocabulary: Any, length: int) -> dict[str, Callable[..., Any]]:
+    """Return how both models map ids ``(batch, n)`` to outputs."""
+    import jax
+
+    model, other = both(program, peer, vocabulary, length)
     tokens, encoder = model.vocabulary, other.input_encoder
     first, numbers = encoder.bos_token, np.array([encoder.encoding_map[t] for t in tokens])
     forward = jax.jit(lambda ids: other.forward(other.params, ids).unembedded_output)
@@ -149,21 +150,11 @@ def _seconds(call: Callable[..., Any], ids: np.ndarray, way: str) -> float:
 
 def compare() -> list[Row]:
     """Return what both models make of programs that tracr compiles into something else."""
-    from tracr.compiler import compiling
-
-    import exactformer as ef
     from exactformer import rasp
 
     rows = []
     for name, program, peer, vocabulary, length, text in wrong_programs():
-        model = ef.compile_program(
-            program,
-            vocabulary=vocabulary,
-            max_length=length,
-            realisation="softmax",
-            dtype=torch.float32,
-        )
-        other = compiling.compile_rasp_to_model(peer, set(vocabulary), length)
+        model, other = both(program, peer, vocabulary, length)
         rows.append(
             {
                 "program": name,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from exactformer.coq.check import compiled
 from exactformer.coq.installation import Coq
-from exactformer.coq.law import LAST, PROOF, SOFT_IMPORTS, SOFT_PROOF
+from exactformer.coq.law import PROOF, SOFT_IMPORTS, SOFT_PROOF
+from exactformer.coq.text import LAST
 
 _START = "Definition "
 

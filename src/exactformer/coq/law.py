@@ -14,6 +14,7 @@ from exactformer.algebra import Target
 from exactformer.coq.rounding_law import rounding as rounding_text
 from exactformer.coq.softmax_law import SoftData, soft_data, soft_model
 from exactformer.coq.text import (
+    LAST,
     decimal,
     listed,
     matrix,
@@ -22,6 +23,7 @@ from exactformer.coq.text import (
     rational,
     real,
     row,
+    title,
     vector,
     wrapped,
 )
@@ -46,19 +48,8 @@ _RULES = {Rule.ONE_HOT_MAX: "OneHotMax", Rule.HARD_MAX: "HardMax"}
 PROOF = "Proof. intros. certify region. Qed."
 SOFT_PROOF = "Proof. intros. certify_softly region tangent. Qed."
 
-LAST = "Print Assumptions law.\n"
-
-_TITLE = """\
-(** A transformer, and the law that it computes on a whole region: a theorem over the real numbers.
-
-    Written by exactformer for the model with the digest
-    {digest}.
-    To check it: exactformer prove MODEL -o THIS --check. With Coq alone:
-
-        exactformer prove MODEL -o THIS --library DIR
-        make -C DIR
-        coqc -Q DIR Exactformer THIS *)
-"""
+_ABOUT = """\
+A transformer, and the law that it computes on a whole region: a theorem over the real numbers."""
 
 IMPORTS = """\
 From Coq Require Import Reals QArith List.
@@ -91,7 +82,7 @@ def law(
             raise InputError("a softmax model has no fused form, whose rounding could be proved")
         soft = soft or soft_data(blueprint)
     parts = [
-        _TITLE.format(digest=digest(blueprint)),
+        title(_ABOUT, digest(blueprint)),
         IMPORTS if soft is None else SOFT_IMPORTS,
         definitions(blueprint, soft),
         "Open Scope R_scope.\n",

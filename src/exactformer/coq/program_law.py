@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from exactformer.coq.hard_layers import IMPORTS, attention, feed_forward
 from exactformer.coq.schedule import Schedule, has_units, schedule
-from exactformer.coq.text import listed, matrix, rational, wrapped
+from exactformer.coq.text import LAST, listed, matrix, rational, title, wrapped
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.files import program_digest
@@ -33,20 +33,9 @@ from exactformer.programs.values import Value
 
 PROOF = "Proof. certify_program order. Qed."
 
-LAST = "Print Assumptions law.\n"
-
-_TITLE = """\
-(** A transformer, a program, and the theorem that the transformer computes the program on every
-    input: over the rational numbers, without axioms.
-
-    Written by exactformer for the model with the digest
-    {digest}.
-    To check it: exactformer prove MODEL -o THIS --check. With Coq alone:
-
-        exactformer prove MODEL -o THIS --library DIR
-        make -C DIR
-        coqc -Q DIR Exactformer THIS *)
-"""
+_ABOUT = """\
+A transformer, a program, and the theorem that the transformer computes the program on every
+    input: over the rational numbers, without axioms."""
 
 _COMPARISONS = {
     "==": "Equal",
@@ -66,7 +55,7 @@ def program_law(blueprint: ProgramBlueprint, program: Program, values: Sequence[
     ``values`` are those of the output, in the order in which they are read out.
     """
     parts = [
-        _TITLE.format(digest=program_digest(blueprint, program)),
+        title(_ABOUT, program_digest(blueprint, program)),
         IMPORTS.format(files="HardAttention Rasp Programs"),
         program_definitions(blueprint, program, values),
         program_statement(program),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from exactformer.coq.hard_layers import IMPORTS, attention, bias, feed_forward
-from exactformer.coq.text import listed, matrix, rational
+from exactformer.coq.text import LAST, listed, matrix, rational, title
 from exactformer.core.layers import Attention, Layer, Rule
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError, SizeError
@@ -18,26 +18,15 @@ from exactformer.sequences.grid import Grid, GridTable
 
 PROOF = "Proof. by_cells. Qed."
 
-LAST = "Print Assumptions law.\n"
-
-_TITLE = """\
-(** A transformer, a table on a grid, and the theorem that the transformer has the table's values at
-    every rational point of the support: over the rational numbers, without axioms.
-
-    Written by exactformer for the model with the digest
-    {digest}.
-    To check it: exactformer prove MODEL -o THIS --check. With Coq alone:
-
-        exactformer prove MODEL -o THIS --library DIR
-        make -C DIR
-        coqc -Q DIR Exactformer THIS *)
-"""
+_ABOUT = """\
+A transformer, a table on a grid, and the theorem that the transformer has the table's values at
+    every rational point of the support: over the rational numbers, without axioms."""
 
 
 def sequence_law(blueprint: SequenceBlueprint, table: GridTable) -> str:
     """Return the file that states and proves that the model has the values of its table."""
     parts = [
-        _TITLE.format(digest=sequence_digest(blueprint, table)),
+        title(_ABOUT, sequence_digest(blueprint, table)),
         IMPORTS.format(files="HardAttention Grids Cells"),
         sequence_definitions(blueprint, table),
         sequence_statement(table.grid),

@@ -16,6 +16,21 @@ Row = Sequence[tuple[int, Fraction]]
 
 WIDTH = 100
 
+LAST = "Print Assumptions law.\n"
+"""The end of every law's file."""
+
+_TITLE = """\
+(** {about}
+
+    Written by exactformer for the model with the digest
+    {digest}.
+    To check it: exactformer prove MODEL -o THIS --check. With Coq alone:
+
+        exactformer prove MODEL -o THIS --library DIR
+        make -C DIR
+        coqc -Q DIR Exactformer THIS *)
+"""
+
 # Words of Coq's grammar with Reals and QArith loaded, and those that a statement or its proof uses.
 _TAKEN = frozenset(
     "as at by cofix else end exists exists2 fix for forall fun if IF in let match mod Prop return Set "
@@ -158,6 +173,11 @@ def polynomial(target: Polynomial, variables: Sequence[str]) -> str:
         sign = "-" if coefficient < 0 else "+"
         text += f" {sign} {' * '.join(factors)}"
     return text.removeprefix(" + ").strip() or "0"
+
+
+def title(about: str, digest: str) -> str:
+    """Return the comment that a law's file begins with: what it is about, and how to check it."""
+    return _TITLE.format(about=about, digest=digest)
 
 
 def wrapped(text: str, indent: int) -> str:

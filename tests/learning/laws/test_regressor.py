@@ -1,6 +1,7 @@
 import itertools
 import pickle
 import re
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -154,8 +155,11 @@ def test_an_index_among_the_columns_is_noticed():
     frame = pd.DataFrame({"Unnamed: 0": np.arange(len(X)), "a": X[:, 0], "b": X[:, 1]})
     with pytest.warns(RowLabelsWarning, match="'Unnamed: 0' counts the rows"):
         PolynomialAttentionRegressor(2).fit(frame, y)
-    PolynomialAttentionRegressor(2).fit(frame.rename(columns={"Unnamed: 0": "t"}), y)
-    PolynomialAttentionRegressor(2).fit(frame[::-1], y[::-1])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        PolynomialAttentionRegressor(2).fit(frame.rename(columns={"Unnamed: 0": "t"}), y)
+        PolynomialAttentionRegressor(2).fit(frame[::-1], y[::-1])
+    assert not [one for one in told if issubclass(one.category, RowLabelsWarning)]
 
 
 def test_outputs_have_the_names_of_their_table():
