@@ -238,3 +238,9 @@ def test_a_million_rows(tmp_path):
     contents = json.loads(run(path, "-t", "y", "--json"))
     assert {t["term"] for t in contents["terms"]} == {"x^2", "x v"}
     assert contents["noise"] == pytest.approx(0.1, rel=0.01)
+
+
+def test_what_blocks_leave_unseen_is_said(tmp_path):
+    law().to_csv(tmp_path / "part.csv", index=False)
+    target = law().columns[-1]
+    assert "residuals were not looked at" in run(tmp_path, "-t", target, "--degree", "2")

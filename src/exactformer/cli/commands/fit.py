@@ -96,17 +96,20 @@ def fit(
         verbose=not as_json,
     )
     single = len(wanted.targets) == 1
+    unseen: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if is_large(data, limit):
             with large_table(data, wanted, not as_json) as large:
                 table, rows = large.some, large.blocks.rows
                 regressor.fit_blocks(large.blocks, list(table.features.columns), single)
+            unseen = regressor.notes_  # what a pass over blocks cannot look at
         else:
             table = read_table(data, wanted, limit)
             rows = len(table.targets)
             regressor.fit(table.features, table.targets.iloc[:, 0] if single else table.targets)
-    notes = [*table.notes, *(str(w.message) for w in caught)]
+    told = [str(w.message) for w in caught]
+    notes = [*table.notes, *told, *(note for note in unseen if note not in told)]
     if out is not None:
         regressor.model_.save(out)
     law = _Law(regressor, table, rows, notes)
