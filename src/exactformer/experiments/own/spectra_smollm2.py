@@ -15,6 +15,7 @@ At smoke scale the model is a random one that wrote its texts itself, and no dat
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,9 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     from exactformer.spectra.caching.evaluation import cache_bytes, losses_and_strains
 
     names = ("made_up", "length", "fitted", "tested", "text", "seed")
-    model, layers, fitted, tested, moments, before = _material(*(parameters[n] for n in names))
+    model, layers, fitted, tested, moments, before = _material(
+        *(parameters[n] for n in names), device
+    )
     numbers = sum(layer.sizes.state for layer in layers)
     method, lookback = parameters["method"], 3 if parameters["method"] == "joint" else 0
     total = int(parameters["cache"] * numbers) - 1  # a position takes the room of one number
@@ -103,7 +106,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _material(
-    made_up: bool, length: int, fitted: int, tested: int, text: str, seed: int
+    made_up: bool, length: int, fitted: int, tested: int, text: str, seed: int, device: str
 ) -> tuple[Any, ...]:
     """Return model, layers, windows to fit on and to test on, moments, and losses of the original."""
     import torch
@@ -113,14 +116,15 @@ def _material(
     from exactformer.spectra.caching.rotary import rotary_layers, verify
 
     model, texts = _made_up(length) if made_up else _real(length)
-    kept = {name: windows[:tested] for name, windows in texts.items()}
+    model.to(device)
+    kept = {name: windows[:tested].to(device) for name, windows in texts.items()}
     random = torch.Generator().manual_seed(seed + 1)
     names = ["handbook"] if text == "handbook" else list(texts)
     drawn = []
     for name in names:
         rest = texts[name][2 * tested :]  # the windows between were there to make choices on
         drawn.append(rest[torch.randperm(len(rest), generator=random)[: fitted // len(names)]])
-    windows = torch.cat(drawn)
+    windows = torch.cat(drawn).to(device)
     layers = rotary_layers(model)
     verify(model, layers, windows[:1])
     moments = gather(model, layers, windows, seed=seed)
@@ -193,6 +197,7 @@ def _timed(parameters: Mapping[str, Any]) -> dict[str, Any]:
         _made_up(16)[0] if parameters["made_up"] else _real(512)[0],
         parameters["context"],
     )
+    model = deepcopy(model).to("cpu")  # a processor's time is measured
     layers = rotary_layers(model)
     states = [layer.sizes for layer in layers]
     ranks = [(int(parameters["cache"] * sizes.state),) for sizes in states]
