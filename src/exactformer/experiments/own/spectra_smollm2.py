@@ -3,7 +3,7 @@
 SmolLM2-135M-Instruct (30 layers, 9 query heads over 3 key heads of 64, rotary positions) gets a smaller
 cache by every method of ``ef.shrink_cache``. Calibration is on windows of the Debian Administrator's
 Handbook, drawn by the seed; or on as many of it and of Python's help topics together. Perplexity is
-measured on windows of both that no fit has seen:
+measured on windows of both that no fit has seen and no choice was made on:
 
     ratio       perplexity with the smaller cache over that of the original
     strain      what the states lose by the diagonal of the Fisher information, over its expectation
@@ -37,14 +37,16 @@ PEERS = {
 }
 METHODS = {"joint": "joint latent, ours", **PEERS}
 SEEDS = by_scale(1, 1, 3)
-"""Draws of calibration text."""
+"""Draws of calibration text; the methods of others and other depths see the first."""
+DEPTHS = by_scale((0, 2), (), (0, 6, 30))
+"""Layers below that a latent is predicted from, beside three; at a quarter of the cache."""
 BOTH = by_scale(True, False, True)
 """Whether to calibrate on both texts, too."""
 CONTEXT = by_scale(64, 4096)
 SIZES = by_scale(
     {"length": 32, "fitted": 12, "tested": 4},
     {"length": 512, "fitted": 16, "tested": 3},
-    {"length": 512, "fitted": 16, "tested": 16},
+    {"length": 512, "fitted": 96, "tested": 16},
 )
 
 
@@ -53,13 +55,13 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
     common = {"made_up": scale is Scale.SMOKE, **SIZES[scale]}
     found: list[dict[str, Any]] = []
     for seed in range(SEEDS[scale]):
-        asked = [("joint", share, "handbook") for share in SHARES[scale]]
-        asked += [(m, share, "handbook") for m, share in product(PEERS, SHARES[scale])]
-        asked += [("joint", 0.5, "both")] * BOTH[scale]
-        found += [
-            {"what": "shrink", "method": m, "cache": c, "text": t, "seed": seed, **common}
-            for m, c, t in asked
-        ]
+        asked = [("shrink", "joint", share, "handbook", 3) for share in SHARES[scale]]
+        if seed == 0:
+            asked += [("shrink", m, c, "handbook", 0) for m, c in product(PEERS, SHARES[scale])]
+            asked += [("depth", "joint", 0.25, "handbook", d) for d in DEPTHS[scale]]
+        asked += [("shrink", "joint", 0.5, "both", 3)] * BOTH[scale]
+        names = ("what", "method", "cache", "text", "lookback")
+        found += [{**dict(zip(names, a, strict=True)), "seed": seed, **common} for a in asked]
     timed = {"what": "time", "context": CONTEXT[scale], "seed": 0, "made_up": common["made_up"]}
     return [*found, *({**timed, "cache": c} for c in (0.5, 0.25))]
 
@@ -69,7 +71,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     if parameters["what"] == "time":
         return _timed(parameters)
     from exactformer.spectra.caching import methods
-    from exactformer.spectra.caching.calibration import calibrate, fit_at_once
+    from exactformer.spectra.caching.calibration import calibrate
     from exactformer.spectra.caching.evaluation import cache_bytes, losses_and_strains
 
     names = ("made_up", "length", "fitted", "tested", "text", "seed")
@@ -77,13 +79,12 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
         *(parameters[n] for n in names), device
     )
     numbers = sum(layer.sizes.state for layer in layers)
-    method, lookback = parameters["method"], 3 if parameters["method"] == "joint" else 0
+    method, lookback = parameters["method"], parameters["lookback"]
     total = int(parameters["cache"] * numbers) - 1  # a position takes the room of one number
     plans = methods.plans(method, layers, moments, total, lookback)
-    if method == "joint":
-        small, found = calibrate(model, layers, fitted, moments, plans, lookback=lookback)
-    else:
-        small, found = fit_at_once(model, layers, moments, plans, method)
+    small, found = calibrate(
+        model, layers, fitted, moments, plans, method=method, lookback=lookback
+    )
     result: dict[str, Any] = {
         "ranks": [sum(plan) for plan in plans],
         "bytes": cache_bytes(small, next(iter(tested.values()))[0]),
@@ -243,6 +244,8 @@ def _quantities(scale: Scale) -> list[Quantity]:
         *rows("{cache}, joint latent, ours: perplexity ratio, topics", "ratio topics",
               {"cache": shares}, {**where, "method": "joint"}, drift=0.05),
         *(rows("50%, both texts in the calibration: {row}", ratios, where=both) if BOTH[scale] else ()),
+        *rows("25%, predicted from {lookback} layers below: perplexity ratio, handbook",
+              "ratio handbook", {"lookback": DEPTHS[scale]}, {"what": "depth"}, drift=0.02),
         *rows(
             "{cache}, decoding: {row}",
             {f"processor ms per token, {name}": (f"ms {name}", float("inf")) for name in TIMED},
