@@ -190,7 +190,7 @@ def test_a_position_that_points_at_the_other_token_is_refused() -> None:
 
 
 def test_a_glance_at_the_position_of_another_token_costs_no_more_than_itself() -> None:
-    """Token 1's query has 1/100 in token 2's own row: its margin is smaller by that, token 2's is not."""
+    """Token 1's query has 1/100 in token 2's own row: its margin loses that, token 2's nothing."""
     straight = two_tokens({1: 1, 2: 1}, {1: 1, 2: 1})
     query = straight.blocks[0].attention.heads[0].query
     glance = Matrix.of(*query.shape, {**query.entries, (1, 1): Fraction(1, 100)})
