@@ -158,7 +158,7 @@ def _compared(coq: Coq, rng: random.Random, models: list[Rounded], seen: Counter
 
 
 def _wider_at_the_end(text: str, blueprint: Blueprint) -> str:
-    """Return the file whose first theorem about rounding speaks of a larger domain, without the rest."""
+    """Return the file whose first theorem about rounding speaks of a larger domain, alone."""
     head, _, rest = text.partition(_SECOND)
     first = re.split(r"\n(?=Definition closed_form)", wider(rest, blueprint))[0]
     return head[: head.index("Theorem law")] + _SECOND + first
