@@ -25,15 +25,6 @@ def model():
     return ef.compile("x^2 + 3 x y", radius=2, directions="tailored")
 
 
-@pytest.fixture
-def flocq(coq):
-    try:
-        built_rounding(coq)
-    except InputError as missing:
-        pytest.skip(str(missing))
-    return coq
-
-
 def stated_error(theorem: str) -> float:
     top, bottom = re.search(r"<= (\d+) / (\d+)\.", theorem).groups()
     return int(top) / int(bottom)

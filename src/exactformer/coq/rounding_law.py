@@ -50,7 +50,7 @@ def rounding(
     for number, wanted in enumerate(target):
         mark = "" if len(target.polynomials) == 1 else f"_{number + 1}"
         theorems.append(f"rounded{mark}")
-        parts.append(_definition(form, blueprint, number, f"closed_form{mark}"))
+        parts.append(definition(form, blueprint, number, f"closed_form{mark}"))
         variables = names(blueprint.variables)
         lines = [
             wrapped(
@@ -68,7 +68,8 @@ def rounding(
     return "\n".join(parts), theorems
 
 
-def _definition(form: FusedForm, blueprint: Blueprint, output: int, name: str) -> str:
+def definition(form: FusedForm, blueprint: Blueprint, output: int, name: str) -> str:
+    """Return the closed form of one output as data."""
     F, c = form.features, form.coefficients[output]
     axes = range(len(blueprint.variables))
     ridges = [

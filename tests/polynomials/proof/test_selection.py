@@ -189,6 +189,17 @@ def test_a_position_that_points_at_the_other_token_is_refused() -> None:
         proof(repelled)
 
 
+def test_a_glance_at_the_position_of_another_token_costs_no_more_than_itself() -> None:
+    """Token 1's query has 1/100 in token 2's own row: its margin loses that, token 2's nothing."""
+    straight = two_tokens({1: 1, 2: 1}, {1: 1, 2: 1})
+    query = straight.blocks[0].attention.heads[0].query
+    glance = Matrix.of(*query.shape, {**query.entries, (1, 1): Fraction(1, 100)})
+    blueprint = with_matrix(straight, "blocks.0.heads.0.query", glance)
+    ((margins,),) = proof(blueprint).margins
+    assert list(margins) == [pytest.approx(0.99), pytest.approx(1)]
+    assert_sound(blueprint)
+
+
 def test_constants_of_a_shared_row_that_differ_between_tokens_count() -> None:
     """Keys 1 and 2 in one row: token 1 would rather look at token 2."""
     width = 4
