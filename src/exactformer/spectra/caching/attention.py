@@ -3,8 +3,8 @@
     z = latents of a few layers below,  c = E (u, z) + e,  û = D (z, c) + d,
 
 with u the state of a token. ``encode`` is (E, e) and ``decode`` is (D, d). The cache holds c. When many
-tokens are read at once, keys and values are rebuilt. When one token is written, values need not be:
-Σ p_t v_t = D_V Σ p_t (z_t, c_t) + d_V.
+tokens are read at once, keys and values are rebuilt. When one token is written, values need not be
+(:mod:`~exactformer.spectra.caching.decoding`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from exactformer.spectra.caching.cache import LatentCache
-from exactformer.spectra.caching.rotary import Projections, RotaryLayer, by_head, rotated, split
+from exactformer.spectra.caching.decoding import Held, attend, attend_on_gpu, refusal, visible
+from exactformer.spectra.caching.rotary import Projections, RotaryLayer, rotated, split
 
 
 class LatentAttention(Projections, nn.Module):
@@ -43,6 +44,8 @@ class LatentAttention(Projections, nn.Module):
         self.strain: Tensor | None = None
         """Mean of Σ sensitivity · (u − û)² over the newest tokens, while ``watching``."""
         self.watching = False
+        self.refusal: str | None = None
+        """Why the newest token was not written by the GPU's kernel."""
 
     @property
     def rank(self) -> int:
@@ -68,36 +71,42 @@ class LatentAttention(Projections, nn.Module):
             cache.begin(position_ids, batch, attention_mask)
         state = self.state(hidden_states)
         held = self._store(cache, state)
-        query = rotated(self.queries(hidden_states), *position_embeddings)
+        query = self.queries(hidden_states)
         if tokens == 1:
-            mixed, weights = self._one(query, held, cache, attention_mask)
+            mixed, weights = self._one(query[:, :, 0], held, cache, attention_mask), None
         else:
+            query = rotated(query, *position_embeddings)
             mixed, weights = self._many(query, held, cache, attention_mask, state, **kwargs)
         return self.o_proj(mixed.flatten(2)), weights
 
-    def _store(self, cache: LatentCache, state: Tensor) -> Tensor:
-        """Append to the cache; return all latents that this layer rebuilds from."""
-        below = cache.below(self.layer_idx, self.lookback, state.shape[1])
+    def _store(self, cache: LatentCache, state: Tensor) -> Held:
+        """Append to the cache; return all that this layer rebuilds from."""
+        below = cache.below(self.layer_idx, self.lookback)
         layer: Any = cache.layers[self.layer_idx]
-        layer.append(self.encode(torch.cat([state, *below], dim=-1)))
+        newest = [x[:, :, x.shape[2] - state.shape[1] :].mT for x in below]
+        layer.append(self.encode(torch.cat([state, *newest], dim=-1)))
         cache.keep_first(self.layer_idx, state)
-        return torch.cat([*cache.below(self.layer_idx, self.lookback), layer.latents], dim=-1)
+        assert cache.places is not None
+        places = cache.places.clamp(min=0)
+        decode = self.decode
+        return Held([*below, layer.numbers], decode.weight, decode.bias, layer.first, places)
 
     def _many(
         self,
         query: Tensor,
-        held: Tensor,
+        held: Held,
         cache: LatentCache,
         mask: Tensor | None,
         state: Tensor,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        rebuilt = self.decode(held)
+        rebuilt = self.decode(torch.cat([x.mT for x in held.latents], dim=-1))
         if self.watching:
             self._watch(state, rebuilt[:, -state.shape[1] :], cache)
-        rebuilt = self._with_first(rebuilt, cache)
+        index = held.places[:, None, None].expand(-1, 1, rebuilt.shape[-1])
+        rebuilt = rebuilt.scatter(1, index, held.first[:, None])
         keys, values = split(rebuilt, self.sizes)
-        keys = rotated(keys, *self._rotation(cache, query))
+        keys = rotated(keys, *cache.rotation(self._rotary[0], query))
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, _eager)
         kwargs = {name: kwargs[name] for name in ("output_attentions",) if name in kwargs}
         mixed, weights = attend(
@@ -105,53 +114,16 @@ class LatentAttention(Projections, nn.Module):
         )
         return mixed.contiguous(), weights
 
-    def _one(
-        self, query: Tensor, held: Tensor, cache: LatentCache, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def _one(self, query: Tensor, held: Held, cache: LatentCache, mask: Tensor | None) -> Tensor:
         """Attend from one token: values are mixed as latents and rebuilt once."""
-        sizes, texts = self.sizes, torch.arange(len(query), device=query.device)
-        (key_map, value_map), (key_bias, value_bias) = (
-            torch.split(p, sizes.keys) for p in (self.decode.weight, self.decode.bias)
-        )
-        first, places = self._first(cache)
-        keys = held @ key_map.T + key_bias
-        keys[texts, places] = first[:, : sizes.keys]
-        turned = rotated(
-            by_head(keys, sizes.key_heads).transpose(1, 2), *self._rotation(cache, query)
-        )
-        grouped = query.reshape(len(query), sizes.key_heads, sizes.shared, -1)
-        scores = grouped @ turned.mT * self.scaling
-        if mask is not None:
-            seen = mask[:, :, -1:, : held.shape[1]]
-            if seen.dtype == torch.bool:
-                scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
-            else:
-                scores = scores + seen
-        weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)
-        sums = weights.flatten(1, 2) @ held
-        maps = value_map.reshape(sizes.key_heads, sizes.head_dim, -1)
-        mixed = sums.reshape(*weights.shape[:3], -1) @ maps.mT
-        mixed = mixed + value_bias.reshape(sizes.key_heads, 1, -1)
-        gap = first[:, sizes.keys :] - (held[texts, places] @ value_map.T + value_bias)
-        mixed = (
-            mixed
-            + weights[texts, :, :, places][..., None] * by_head(gap, sizes.key_heads)[:, :, None]
-        )
-        return mixed.flatten(1, 2)[:, None], weights.flatten(1, 2)[:, :, None]
-
-    def _first(self, cache: LatentCache) -> tuple[Tensor, Tensor]:
-        """Return the states of first tokens, and where they stand."""
-        layer: Any = cache.layers[self.layer_idx]
-        assert cache.places is not None
-        return layer.first, cache.places.clamp(min=0)
-
-    def _rotation(self, cache: LatentCache, like: Tensor) -> tuple[Tensor, Tensor]:
-        return cache.rotation(self._rotary[0], like)
-
-    def _with_first(self, rebuilt: Tensor, cache: LatentCache) -> Tensor:
-        first, places = self._first(cache)
-        index = places[:, None, None].expand(-1, 1, rebuilt.shape[-1])
-        return rebuilt.scatter(1, index, first[:, None])
+        seen = visible(mask, len(query), held.length)
+        self.refusal = refusal(query, held, cache, self._rotary[0])
+        if self.refusal is None:
+            mixed = attend_on_gpu(query, held, seen, cache, self._rotary[0], self.sizes)
+        else:
+            turns = cache.rotation(self._rotary[0], query)
+            mixed = attend(query, held, seen, *turns, self.sizes)
+        return mixed[:, None]
 
     def _watch(self, state: Tensor, rebuilt: Tensor, cache: LatentCache) -> None:
         """Note how far states are rebuilt off, padding and first tokens apart."""

@@ -16,26 +16,72 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 
 class LatentLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Latents (batch, tokens, rank) of one layer, and the first token's state (batch, state)."""
+    """Latents of one layer, and the first token's state (batch, state).
+
+    Latents lie in memory by number, (batch, rank, tokens), with room for a sixteenth more tokens, so
+    that a new token is written without copying the others.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.latents: Tensor | None = None
+        self._room: Tensor | None = None
+        self._tokens = 0
         self.first: Tensor | None = None
 
     @property
     def is_initialized(self) -> bool:
         """Whether any token has come."""
-        return self.latents is not None
+        return self._room is not None
 
     @is_initialized.setter
     def is_initialized(self, value: bool) -> None:
         if not value:
-            self.latents = self.first = None
+            self._room, self._tokens, self.first = None, 0, None
+
+    @property
+    def numbers(self) -> Tensor:
+        """Latents (batch, rank, tokens)."""
+        assert self._room is not None
+        return self._room[:, :, : self._tokens]
+
+    @property
+    def latents(self) -> Tensor | None:
+        """Latents (batch, tokens, rank)."""
+        return None if self._room is None else self.numbers.mT
+
+    @latents.setter
+    def latents(self, value: Tensor) -> None:
+        self._room, self._tokens = None, 0
+        self.append(value)
+
+    @property
+    def reserved(self) -> int:
+        """Bytes of memory, the room for further tokens included."""
+        return sum(t.nbytes for t in (self._room, self.first) if t is not None)
 
     def append(self, latents: Tensor) -> None:
-        """Add the latents of further tokens."""
-        self.latents = latents if self.latents is None else torch.cat([self.latents, latents], 1)
+        """Add the latents (batch, tokens, rank) of further tokens."""
+        new, end = latents.mT, self._tokens + latents.shape[1]
+        if torch.is_grad_enabled() and (new.requires_grad or self._tracked()):
+            self._room = new if self._room is None else torch.cat([self.numbers, new], 2)
+        else:
+            if self._room is None or end > self._room.shape[2] or self._closed():
+                room = new.new_empty(*new.shape[:2], _capacity(end))
+                if self._room is not None:
+                    room[:, :, : self._tokens] = self.numbers
+                self._room = room
+            self._room[:, :, self._tokens : end] = new
+        self._tokens = end
+
+    def _tracked(self) -> bool:
+        return self._room is not None and self._room.requires_grad
+
+    def _closed(self) -> bool:
+        """Whether the room may not be written to: it belongs to inference mode, or to a gradient."""
+        assert self._room is not None
+        return self._tracked() or (
+            self._room.is_inference() and not torch.is_inference_mode_enabled()
+        )
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> Any:
         """Refuse keys and values: this layer holds latents."""
@@ -43,15 +89,14 @@ class LatentLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
     def get_seq_length(self) -> int:
         """Return the number of tokens."""
-        return 0 if self.latents is None else self.latents.shape[1]
+        return self._tokens
 
     def crop(self, tokens_to_remove: int) -> None:
         """Remove the last tokens; the number of them is negative, as in transformers."""
-        if self.latents is not None and tokens_to_remove < 0:
-            self.latents = self.latents[:, :tokens_to_remove]
+        self._tokens = _cropped(self._tokens, tokens_to_remove)
 
     def _each(self, change: Any) -> None:
-        self.latents = None if self.latents is None else change(self.latents)
+        self._room = None if self._room is None else change(self._room)
         self.first = None if self.first is None else change(self.first)
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
@@ -80,27 +125,39 @@ class LatentCache(Cache):
         """(batch, tokens), int32."""
         self.places: Tensor | None = None
         """(batch,): where each text begins behind its padding; −1 as long as nothing was seen of it."""
+        self._open = self._fresh = True
         self._rotation: tuple[int, Tensor, Tensor] | None = None
+        self._steady: bool | None = None
+        self._tables: dict[int, tuple[Tensor, Tensor]] = {}
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the cache holds now."""
+        """Bytes that the tokens in the cache take."""
         layers: list[Any] = self.layers
         held = [t for layer in layers for t in (layer.latents, layer.first)]
         held += [self.positions, self.places]
         return sum(t.nbytes for t in held if t is not None)
+
+    @property
+    def reserved(self) -> int:
+        """Bytes of memory: ``nbytes`` and the room for further tokens, up to a sixteenth or 64."""
+        layers: list[Any] = self.layers
+        held = [t.nbytes for t in (self.positions, self.places) if t is not None]
+        return sum(layer.reserved for layer in layers) + sum(held)
 
     def begin(self, positions: Tensor, batch: int, mask: Tensor | None) -> None:
         """Note the positions of new tokens, and where texts begin; called once in a forward pass."""
         new = positions.to(torch.int32).expand(batch, -1)
         before = 0 if self.positions is None else self.positions.shape[1]
         self.positions = new if self.positions is None else torch.cat([self.positions, new], 1)
-        self._rotation = None
+        self._rotation = self._steady = None
         if self.places is None:
             self.places = torch.full((batch,), -1, device=new.device)
-        if bool((self.places < 0).any()):
+        self._fresh = self._open
+        if self._open:
             starts = first_visible(mask, batch, before + new.shape[1], new.device)
             self.places = torch.where(self.places < 0, starts, self.places)
+            self._open = bool((self.places < 0).any())
 
     def rotation(self, rotary: nn.Module, like: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines of all positions, computed once in a forward pass."""
@@ -111,41 +168,72 @@ class LatentCache(Cache):
             self._rotation = (length, cos, sin)
         return self._rotation[1:]
 
-    def below(self, index: int, lookback: int, tokens: int | None = None) -> list[Tensor]:
-        """Return latents of the layers just below one, of all tokens or of the last ones."""
+    def tables(self, frequencies: Tensor, tile: int) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines for distances within a tile, and for whole tiles."""
+        assert self.positions is not None
+        tables, tokens = self._tables.get(tile), self.positions.shape[1]
+        if tables is None or len(tables[1]) * tile < tokens:
+            tables = distance_tables(frequencies, tokens + 1024, tile)
+            self._tables[tile] = tables
+        return tables
+
+    @property
+    def steady(self) -> bool:
+        """Whether positions go up by one from the first token of each text on."""
+        if self._steady is None:
+            assert self.positions is not None
+            assert self.places is not None
+            index = torch.arange(self.positions.shape[1], device=self.positions.device)
+            place = self.places.clamp(min=0)[:, None]
+            shifts = self.positions - index
+            same = (shifts == shifts.gather(1, place)) | (index < place)
+            self._steady = not self._open and bool(same.all())
+        return self._steady
+
+    def below(self, index: int, lookback: int) -> list[Tensor]:
+        """Return latents (batch, rank, tokens) of the layers just below one."""
         layers: list[Any] = self.layers[max(0, index - lookback) : index]
-        latents = [layer.latents for layer in layers if layer.latents is not None]
-        return latents if tokens is None else [x[:, x.shape[1] - tokens :] for x in latents]
+        return [layer.numbers for layer in layers if layer.is_initialized]
 
     def keep_first(self, index: int, state: Tensor) -> None:
         """Store the state of each text's first token, if it is among the newest tokens."""
         layer: Any = self.layers[index]
         assert self.places is not None
+        if layer.first is not None and not self._fresh:
+            return
         batch, tokens, width = state.shape
         place = self.places - (layer.get_seq_length() - tokens)
         now = (place >= 0) & (place < tokens)
         if layer.first is None:
             layer.first = state.new_zeros(batch, width)
-        if bool(now.any()):
-            chosen = state[torch.arange(batch, device=state.device), place.clamp(0, tokens - 1)]
-            layer.first = torch.where(now[:, None], chosen, layer.first)
+        chosen = state[torch.arange(batch, device=state.device), place.clamp(0, tokens - 1)]
+        layer.first = torch.where(now[:, None], chosen, layer.first)
 
     def _each(self, change: Any) -> None:
         self.positions = None if self.positions is None else change(self.positions)
         self.places = None if self.places is None else change(self.places)
-        self._rotation = None
+        self._rotation = self._steady = None
 
     def reset(self) -> None:
         """Forget everything."""
         for layer in self.layers:
             layer.is_initialized = False  # type: ignore[union-attr]
-        self.positions = self.places = self._rotation = None
+        self.positions = self.places = self._rotation = self._steady = None
+        self._open = True
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Remove the last tokens; the number of them is negative, as in transformers."""
-        super().crop(tokens_to_remove)
-        if self.positions is not None and tokens_to_remove < 0:
-            self.positions, self._rotation = self.positions[:, :tokens_to_remove], None
+        """Remove the last tokens; the number of them is negative, as in transformers.
+
+        A positive number is the length to keep, as in earlier releases.
+        """
+        if self.positions is None or self.places is None:
+            return
+        tokens = _cropped(self.positions.shape[1], tokens_to_remove)
+        for layer in self.layers:
+            layer.crop(tokens_to_remove)  # type: ignore[union-attr]
+        self.positions, self._rotation, self._steady = self.positions[:, :tokens], None, None
+        self.places = torch.where(self.places < tokens, self.places, -1)
+        self._open = bool((self.places < 0).any())
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Reorder texts, for beam search."""
@@ -161,6 +249,26 @@ class LatentCache(Cache):
         """Keep some texts."""
         super().batch_select_indices(indices)
         self._each(lambda x: x[indices])
+
+
+def distance_tables(frequencies: Tensor, length: int, tile: int) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines (distances, 2, planes) of 0 … tile − 1, and of multiples of the tile."""
+    angles = frequencies.double()
+    steps = torch.arange(-(-length // tile), device=angles.device) * tile
+    within = torch.arange(tile, device=angles.device)
+    turns = [n.double()[:, None] * angles for n in (within, steps)]
+    cut = [torch.stack([x.cos(), x.sin()], dim=1).float() for x in turns]
+    return cut[0], cut[1]
+
+
+def _capacity(tokens: int) -> int:
+    """Return room for some more tokens, in multiples of 16, which wide loads need."""
+    return -(-(tokens + max(64, tokens // 16)) // 16) * 16
+
+
+def _cropped(tokens: int, change: int) -> int:
+    """Return the tokens that are left."""
+    return min(tokens, change) if change > 0 else max(0, tokens + change)
 
 
 def first_visible(mask: Tensor | None, batch: int, tokens: int, device: torch.device) -> Tensor:
