@@ -73,6 +73,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     from exactformer.spectra.caching import methods
     from exactformer.spectra.caching.calibration import calibrate
     from exactformer.spectra.caching.evaluation import cache_bytes, losses_and_strains
+    from exactformer.spectra.caching.scores import measured_changes
 
     names = ("made_up", "length", "fitted", "tested", "text", "seed")
     model, layers, fitted, tested, moments, before = _material(
@@ -89,6 +90,8 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
         "ranks": [sum(plan) for plan in plans],
         "bytes": cache_bytes(small, next(iter(tested.values()))[0]),
         "predicted": sum(layer.predicted for layer in found),
+        "scores predicted": _middle([layer.scores for layer in found]),
+        "scores measured": _middle(measured_changes(small, tested["handbook"])),
     }
     for name, windows in tested.items():
         if method != "joint" and name != "handbook":
@@ -103,6 +106,11 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
             f"strain {name}": float(strains.mean()) / small.config.expected_strain,
         }
     return result
+
+
+def _middle(changes: list[float]) -> float:
+    """Return the root mean square over layers."""
+    return float((sum(x * x for x in changes) / len(changes)) ** 0.5)
 
 
 @lru_cache(maxsize=1)
@@ -241,6 +249,9 @@ def _quantities(scale: Scale) -> list[Quantity]:
               where={**where, "method": "joint", "cache": 0.5}),
         *rows("{cache}, {method}: perplexity ratio, handbook", "ratio handbook",
               {"cache": shares, "method": METHODS}, where, drift=0.02),
+        *rows("{cache}, joint latent, ours: scores, {row}",
+              {name: (f"scores {name}", 0.05) for name in ("predicted", "measured")},
+              {"cache": shares}, {**where, "method": "joint"}),
         *rows("{cache}, joint latent, ours: perplexity ratio, topics", "ratio topics",
               {"cache": shares}, {**where, "method": "joint"}, drift=0.05),
         *(rows("50%, both texts in the calibration: {row}", ratios, where=both) if BOTH[scale] else ()),
@@ -329,6 +340,13 @@ def _(summary: Summary) -> bool:
 @EXPERIMENT.states("a quarter costs at most 8 %")
 def _(summary: Summary) -> bool:
     return _at_most(summary, 0.25, 1.08)
+
+
+@EXPERIMENT.states("scores change by what moments predict, within 10 %")
+def _(summary: Summary) -> bool:
+    asked = "what == 'shrink' and method == 'joint' and text == 'handbook'"
+    near = "abs(`scores measured` / `scores predicted` - 1) <= 0.1"
+    return summary.scale is Scale.SMOKE or summary.every(asked, near)
 
 
 @EXPERIMENT.states("text of another kind strains the latents more than text of the same kind")

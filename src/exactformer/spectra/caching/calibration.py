@@ -26,6 +26,7 @@ from exactformer.spectra.caching.methods import Method, Plan, fit
 from exactformer.spectra.caching.model import LatentCacheForCausalLM
 from exactformer.spectra.caching.moments import Covariance, LayerMoments
 from exactformer.spectra.caching.rotary import RotaryLayer
+from exactformer.spectra.caching.scores import predicted_change
 
 _RIDGE = 0.05
 """Of the mean energy of what an output projection reads, added to all."""
@@ -46,6 +47,8 @@ class FittedLayer:
     """The part of it by G's diagonal, which the finished model can measure."""
     residual: float
     """‖u − û‖ / ‖u − μ‖ on the calibration text, root mean square."""
+    scores: float
+    """Root mean square change of scores, predicted from moments."""
     output: float
     """‖x' − x‖ / ‖x‖ of hidden states behind the layer, on the calibration text."""
 
@@ -110,7 +113,10 @@ def calibrate(
             for x, s, c in zip(after, settings, caches, strict=True)
         ]
         before = [out for _, out in target]
-        fitted.append(_account(layer, plan, seen, found, before, after))
+        asked = _second([attention.queries(x) for x in entering])
+        keys = found.residual[: layer.sizes.keys, : layer.sizes.keys]
+        change = predicted_change(asked, keys, settings[0]["position_embeddings"], layer.sizes)
+        fitted.append(_account(layer, plan, seen, found, change, before, after))
         tell(layer.index + 1)
     small.config.expected_strain = sum(one.strain for one in fitted)
     return small, fitted
@@ -234,6 +240,12 @@ def _spread(states: Sequence[Tensor], below: Sequence[Sequence[Tensor]]) -> tupl
     return sums.result()
 
 
+def _second(queries: Sequence[Tensor]) -> Tensor:
+    """Return E q qᵀ of every head, of queries (rows, heads, tokens, head dim), but for first tokens."""
+    sums = [torch.einsum("bhtd,bhte->hde", *[q[:, :, 1:].double()] * 2) for q in queries]
+    return sum(sums[1:], sums[0]) / sum(q.shape[0] * (q.shape[2] - 1) for q in queries)
+
+
 def _fill(attention: LatentAttention, found: Latent, moments: LayerMoments) -> None:
     """Write a latent's maps into a module."""
     encode, encode_bias, decode, decode_bias = found.linear()
@@ -271,6 +283,7 @@ def _account(
     plan: Plan,
     moments: LayerMoments,
     found: Latent,
+    scores: float,
     before: Sequence[Tensor],
     after: Sequence[Tensor],
 ) -> FittedLayer:
@@ -285,5 +298,6 @@ def _account(
         predicted=float((moments.fisher * found.residual).sum()) / 2,
         strain=float((moments.fisher.diagonal() * found.residual.diagonal()).sum()) / 2,
         residual=(max(lost, 0.0) / spread) ** 0.5 if spread > 0 else 0.0,
+        scores=scores,
         output=(off / size) ** 0.5 if size > 0 else 0.0,
     )

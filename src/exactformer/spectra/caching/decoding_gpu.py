@@ -80,7 +80,9 @@ def _queries(query, dim, head, mine, start, inside, WIDE: tl.constexpr):  # type
     """Load coordinates of queries as columns; zeros for those of other key heads."""
     across = tl.arange(0, WIDE)[:, None]
     there = mine[None, :] & (across < inside)
-    return tl.load(query + head[None, :] * dim + start + across, mask=there, other=0.0).to(tl.float32)
+    return tl.load(query + head[None, :] * dim + start + across, mask=there, other=0.0).to(
+        tl.float32
+    )
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]

@@ -24,6 +24,7 @@ from exactformer.spectra.caching.model import LatentCacheForCausalLM
 from exactformer.spectra.caching.moments import LayerMoments, gather
 from exactformer.spectra.caching.report import CacheReport
 from exactformer.spectra.caching.rotary import RotaryLayer, rotary_layers, verify
+from exactformer.spectra.caching.scores import measured_changes
 from exactformer.spectra.caching.windows import LONGEST, SHORTEST, parted, windows_of
 from exactformer.spectra.preparation import float_dtype, prepared, quietly
 from exactformer.spectra.shrinking.report import Saving
@@ -217,6 +218,7 @@ class _Search:
             loss_error=float(changes.std() / len(changes) ** 0.5) if len(changes) > 1 else 0.0,
             predicted=sum(layer.predicted for layer in found.layers),
             layers=tuple(found.layers),
+            scores=tuple(measured_changes(found.model, measure_on)),
             note=f"{tokens:,} tokens are few for states of {state} numbers: give more text"
             if few
             else "",
