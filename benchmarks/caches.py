@@ -254,7 +254,11 @@ def swept(name: str, of: dict[str, float]) -> Iterator[dict[str, Any]]:
 
     sizes, ranks = SHAPES[name]
     narrow = sum(ranks) <= 256
-    forms = product((64, 128), (4, 8), (2, 3) if narrow else (1, 2))
+    forms = (
+        list(product((64, 128), (4, 8), (2, 3)))
+        if narrow
+        else [(64, 4, 1), (64, 8, 1), (128, 8, 1)]
+    )
     made = example(sizes, ranks, 8, 16384, torch.bfloat16, "cuda")
     for tile, warps, stages in forms:
         for programs in (132, 264, 528, 1056):
@@ -389,6 +393,8 @@ def measure(path: Path, sweep: bool, quick: bool, most: float) -> None:
         note(results["compared"], compared())
     except Exception as error:
         note(results["compared"], {"failed": f"{type(error).__name__}: {error}"[:1000]})
+    for name, (sizes, ranks) in SHAPES.items():
+        note(results["layers"][name], one_layer(sizes, ranks, 8, 16384, results["rates"]))
     if sweep:
         results["sweep"] = {name: [] for name in SHAPES}
         for name in SHAPES:
@@ -396,14 +402,15 @@ def measure(path: Path, sweep: bool, quick: bool, most: float) -> None:
                 note(results["sweep"][name], row)
                 if late():
                     return
-    places = [(8, 4096)] if quick else list(product(BATCHES, CONTEXTS))
+    places = [p for p in product(BATCHES, CONTEXTS) if p != (8, 16384)]
+    places = [(8, 4096)] if quick else places
     for texts, length in reversed(places):
         for name, (sizes, ranks) in SHAPES.items():
             row = one_layer(sizes, ranks, texts, length, results["rates"])
             note(results["layers"][name], row)
             if late():
                 return
-    for texts, length in reversed(places):
+    for texts, length in reversed([*places, (8, 16384)]):
         for row in whole_model(texts, length):
             note(results["models"], row)
             if late():

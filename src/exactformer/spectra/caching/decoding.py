@@ -92,7 +92,7 @@ def attend(
 def _scores(
     grouped: Tensor, held: Held, cos: Tensor, sin: Tensor, sizes: Sizes, tokens: slice
 ) -> Tensor:
-    """Return scores of some tokens: keys rebuilt as (batch, key heads, head dim, tokens), and turned."""
+    """Return scores of some tokens; keys are rebuilt as (batch, key heads, head dim, tokens)."""
     half = sizes.rotary_dim // 2
     keys = held.bias[: sizes.keys, None]
     for latents, weight in zip(held.latents, held.maps(), strict=True):

@@ -1,11 +1,11 @@
 """Attention of one new token to latents on the GPU: one pass over the cache, in Triton.
 
 Of every tile of tokens a program rebuilds the keys of some key heads, turns them, scores them against
-all query heads that share them, and adds up p·c: values are rebuilt once, at the end. The context is cut
-into stretches, so that one text fills the GPU. ``_join`` adds their parts up, ``_values`` rebuilds.
+all query heads that share them, and adds up p·c: values are rebuilt once, at the end. The context is
+cut into stretches, so that one text fills the GPU. ``_join`` adds their parts up, ``_values`` rebuilds.
 
-Positions are consecutive, so a score depends on the distance of two tokens alone. With T the length of a
-tile, j its number and n the newest token,
+Positions are consecutive, so a score depends on the distance of two tokens alone. With T the length of
+a tile, j its number and n the newest token,
 
     (R(n) q)ᵀ R(jT + i) k = (R(n − jT) q)ᵀ R(i) k,
 
