@@ -20,8 +20,8 @@ from exactformer.spectra.caching.rotary import Sizes, by_head, rotated
 
 _BLOCK = 1024
 """Tokens whose keys a processor rebuilds at a time: they stay in its cache."""
-_WIDEST = 2560
-"""Bytes of latents, for a token and layer, that the kernel can hold a tile of."""
+WIDEST = {torch.float32: 256, torch.float16: 1280, torch.bfloat16: 1280}
+"""Numbers that the kernel rebuilds a key from at most: a tile of them is held at once."""
 _ANGLES = 1e-4
 """Rounding of angles in float32, where rotations are compared."""
 
@@ -92,7 +92,7 @@ def attend(
 def _scores(
     grouped: Tensor, held: Held, cos: Tensor, sin: Tensor, sizes: Sizes, tokens: slice
 ) -> Tensor:
-    """Return scores of some tokens: keys rebuilt as (batch, key heads, head dim, tokens), and turned."""
+    """Return scores of some tokens; keys are rebuilt as (batch, key heads, head dim, tokens)."""
     half = sizes.rotary_dim // 2
     keys = held.bias[: sizes.keys, None]
     for latents, weight in zip(held.latents, held.maps(), strict=True):
@@ -114,7 +114,7 @@ def refusal(query: Tensor, held: Held, state: LatentCache, rotary: nn.Module) ->
         return f"a kernel is for GPUs of NVIDIA, not for {query.device.type}"
     if not has_triton():
         return "Triton is not installed"
-    if query.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+    if query.dtype not in WIDEST:
         return f"the kernel does not compute in {query.dtype}"
     if any(t.dtype != query.dtype or t.device != query.device for t in tensors):
         return "the cache and the model differ in format or device"
@@ -124,8 +124,8 @@ def refusal(query: Tensor, held: Held, state: LatentCache, rotary: nn.Module) ->
         return "a gradient is wanted"
     if any(t.stride(2) != 1 for t in held.latents):
         return "the cache was written with gradients"
-    if held.weight.shape[1] * held.weight.itemsize > _WIDEST:
-        return f"latents of {held.weight.shape[1]} numbers are too wide for the kernel"
+    if held.weight.shape[1] > WIDEST[query.dtype]:
+        return f"keys are rebuilt from {held.weight.shape[1]} numbers, too many for the kernel"
     if not state.steady:
         return "positions do not go up by one"
     return None if _turns_evenly(rotary) else "the rotation is not that of multiples of an angle"

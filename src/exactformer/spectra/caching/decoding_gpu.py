@@ -1,11 +1,11 @@
 """Attention of one new token to latents on the GPU: one pass over the cache, in Triton.
 
 Of every tile of tokens a program rebuilds the keys of some key heads, turns them, scores them against
-all query heads that share them, and adds up p·c: values are rebuilt once, at the end. The context is cut
-into stretches, so that one text fills the GPU. ``_join`` adds their parts up, ``_values`` rebuilds.
+all query heads that share them, and adds up p·c: values are rebuilt once, at the end. The context is
+cut into stretches, so that one text fills the GPU. ``_join`` adds their parts up, ``_values`` rebuilds.
 
-Positions are consecutive, so a score depends on the distance of two tokens alone. With T the length of a
-tile, j its number and n the newest token,
+Positions are consecutive, so a score depends on the distance of two tokens alone. With T the length of
+a tile, j its number and n the newest token,
 
     (R(n) q)ᵀ R(jT + i) k = (R(n − jT) q)ᵀ R(i) k,
 
@@ -329,8 +329,8 @@ def _join(  # type: ignore[no-untyped-def]
     spot = query + (text * HEADS + head) * DIM
     x = tl.load(spot + plane, mask=turning, other=0.0).to(tl.float32)
     y = tl.load(spot + HALF + plane, mask=turning, other=0.0).to(tl.float32)
-    for part in tl.static_range(2):
-        if part == 0:
+    for kind in tl.static_range(2):
+        if kind == 0:
             row = within + (distance % TILE) * (2 * HALF) + plane
         else:
             row = steps + (distance // TILE) * (2 * HALF) + plane
@@ -354,24 +354,24 @@ def _join(  # type: ignore[no-untyped-def]
     peak = score
     stretch = tl.arange(0, _JOINED)
     for start in range(0, splits, _JOINED):
-        spot = (text * splits + start + stretch) * HEADS + head
+        part = (text * splits + start + stretch) * HEADS + head
         some = start + stretch < splits
-        peak = tl.maximum(peak, tl.max(tl.load(peaks + spot, mask=some, other=-1e30), axis=0))
+        peak = tl.maximum(peak, tl.max(tl.load(peaks + part, mask=some, other=-1e30), axis=0))
     share = tl.exp2(score - peak)
     total = share
     mixed = tl.zeros([_JOINED], tl.float32)
     for start in range(0, splits, _JOINED):
-        spot = (text * splits + start + stretch) * HEADS + head
+        part = (text * splits + start + stretch) * HEADS + head
         some = start + stretch < splits
-        part = tl.exp2(tl.load(peaks + spot, mask=some, other=-1e30) - peak)
-        total += tl.sum(part * tl.load(totals + spot, mask=some, other=0.0))
+        faded = tl.exp2(tl.load(peaks + part, mask=some, other=-1e30) - peak)
+        total += tl.sum(faded * tl.load(totals + part, mask=some, other=0.0))
         there = some[:, None] & (column[None, :] < width)
-        held = tl.load(sums + spot[:, None] * width + column[None, :], mask=there, other=0.0)
-        mixed += tl.sum(part[:, None] * held, axis=0)
-    spot = text * HEADS + head
-    tl.store(joined + spot * width + column, mixed / total, mask=column < width)
+        held = tl.load(sums + part[:, None] * width + column[None, :], mask=there, other=0.0)
+        mixed += tl.sum(faded[:, None] * held, axis=0)
+    own = text * HEADS + head
+    tl.store(joined + own * width + column, mixed / total, mask=column < width)
     if tl.program_id(1) == 0:
-        tl.store(shares + spot, share / total)
+        tl.store(shares + own, share / total)
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
