@@ -74,6 +74,7 @@ def test_the_interpreter_runs_honest_models_as_they_are(index: int) -> None:
 NUMBERS = ("lipschitz", "radius", "value_error", "outer_error", "coupling_error", "concentration")
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_search_notices_a_term_that_is_too_small(name: str) -> None:
     noticed = 0

@@ -26,6 +26,7 @@ def test_no_certificate_of_many_changed_programs_is_false() -> None:
     check(search("programs", range(1_000_000, 1_004_000), jobs=2))
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("base", [0, 3, 6], ids=lambda k: BASES[k][0].name)
 @pytest.mark.parametrize("rule", [Rule.HARD_MAX, Rule.SOFTMAX], ids=lambda rule: rule.name)
 def test_every_weight_that_is_changed_is_caught_or_harmless(base: int, rule: Rule) -> None:
