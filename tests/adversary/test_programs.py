@@ -18,12 +18,12 @@ def check(tally: Tally) -> None:
 
 
 def test_no_certificate_of_a_changed_program_is_false() -> None:
-    check(search("programs", range(100_000, 100_120)))
+    check(search("programs", range(100_000, 100_050)))
 
 
 @pytest.mark.slow
 def test_no_certificate_of_many_changed_programs_is_false() -> None:
-    check(search("programs", range(1_000_000, 1_004_000), jobs=2))
+    check(search("programs", [*range(100_050, 100_120), *range(1_000_000, 1_004_000)], jobs=2))
 
 
 @pytest.mark.spread(3)
