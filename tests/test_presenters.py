@@ -114,6 +114,7 @@ def test_four_places_show_the_same_words_and_numbers(
             assert plain(html.escape(part)) in text, (place, part)
 
 
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("name", STORED)
 def test_stored_results_read_alike_in_docs_and_studio(name: str, hooks: Any) -> None:
     shown = present(load(RESULTS / f"{name}.json", find(name)))

@@ -17,6 +17,7 @@ F2 = "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9"
 ASSUMPTIONS = (Path(__file__).parent / "assumptions.txt").read_text().strip()
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("construction", ["scaled", "paper", "doubling", "chebyshev"])
 def test_the_running_example_is_proved_in_every_construction(coq, construction, tmp_path):
     model = ef.compile(F2, radius=4, construction=construction)
@@ -31,6 +32,7 @@ def test_the_running_example_is_proved_in_every_construction(coq, construction, 
     assert type(law.certificate).from_dict(law.certificate.to_dict()).checks == (claim,)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("target", "options"),
     [
@@ -53,6 +55,7 @@ def test_boxes_balls_vectors_and_names(coq, target, options):
     check_law(law_of(ef.compile(target, **options)).text)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

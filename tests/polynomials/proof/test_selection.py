@@ -83,6 +83,7 @@ def test_the_pair_bound_is_attained(u: list[int], v: list[int]) -> None:
     assert abs((a @ best) * (b @ best)) == pytest.approx((1 + abs(a @ b)) / 2)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("construction", CONSTRUCTIONS)
 @pytest.mark.parametrize("family", ["lattice", "tailored", "spread"])
 def test_proven_margins_are_below_the_true_ones(construction: str, family: str) -> None:

@@ -35,6 +35,7 @@ def logits(model: Any, ids: torch.Tensor, **more: Any) -> torch.Tensor:
     return result
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("make", FAMILIES)
 def test_at_full_rank_the_model_is_the_original_saved_loaded_and_generating(
     make: Any, tmp_path: Path
@@ -55,6 +56,7 @@ def test_at_full_rank_the_model_is_the_original_saved_loaded_and_generating(
         assert torch.equal(loaded.generate(ids[:2], **asked), model.generate(ids[:2], **asked))
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("make", FAMILIES)
 def test_writing_token_by_token_is_reading_all_at_once(make: Any) -> None:
     ids = tokens()

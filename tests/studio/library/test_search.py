@@ -88,6 +88,7 @@ def searched_by_reading(db: Session, q: str) -> list[str]:
     return [paper.title for paper in db.query(Paper) if fits(paper)] if typed else []
 
 
+@pytest.mark.spread(14)
 @pytest.mark.parametrize("q", SYNTAX)
 def test_operators_of_either_database_are_words(either: Session, q: str) -> None:
     everything = found(either, "", limit=100)
