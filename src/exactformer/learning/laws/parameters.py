@@ -47,17 +47,20 @@ def check_parameters(given: PolynomialAttentionRegressor) -> None:
         raise InputError(f"momentum={given.momentum!r}: give a number in [0, 1), or 'cycled'")
 
 
+def beyond_blocks(given: PolynomialAttentionRegressor) -> str | None:
+    """Return the name of a parameter whose value passes over blocks cannot do."""
+    for name, able in _STREAMED.items():
+        value = getattr(given, name)
+        if not (value is able or (isinstance(value, str) and value == able)):
+            return name
+    return None if isinstance(given.directions, str) else "directions"
+
+
 def check_streamed(given: PolynomialAttentionRegressor) -> None:
     """Refuse what passes over blocks cannot do."""
-    for name, needed in _STREAMED.items():
-        value = getattr(given, name)
-        if not (value is needed or (isinstance(value, str) and value == needed)):
-            raise InputError(
-                f"{name}={value!r} needs all rows in memory, and these come in "
-                f"blocks. Leave {name}={needed!r}, or fit a part of the rows as an array"
-            )
-    if not isinstance(given.directions, str):
+    if (name := beyond_blocks(given)) is not None:
+        way_out = f"Leave {name}={_STREAMED.get(name, 'auto')!r}"
         raise InputError(
-            "directions given as numbers need all rows in memory, and these come in blocks. "
-            f"Give one of {', '.join(FAMILIES)}, or fit a part of the rows as an array"
+            f"{name}={getattr(given, name)!r} needs all rows in memory, and these come in blocks. "
+            f"{way_out}, or fit a part of the rows as an array"
         )

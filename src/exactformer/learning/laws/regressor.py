@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -91,8 +91,8 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
     formula_, coef_table_, polynomial_, model_
         The law as text, as a table with confidence intervals, as an exact
         :class:`exactformer.algebra.Polynomial`, and as a certified model (compiled on first use).
-        For several outputs ``formula_`` and ``polynomial_`` are lists, ``coef_table_`` has a column
-        ``output``, and ``model_`` is one model whose values are vectors.
+        For several outputs ``formula_`` and ``polynomial_`` are lists, tables have a column ``output``
+        with names (y1, y2, … for an array), and ``model_`` is one model whose values are vectors.
     variables_, renamed_ : list, dict
         The names that formulas use, one per column, and {name: column} for those that are not the
         column's own, because a formula could not hold it. Files of ``model_`` keep the columns'.
@@ -177,12 +177,12 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         where they are, by the current Dask client if there is one. The law is the same.
         """
         check_parameters(self)
-        self._outputs = _output_names(y)
+        outputs = _output_names(y)
         if is_dask(X) or is_dask(y):
             if sample_weight is not None:
                 raise InputError("sample_weight is for data in memory, not for Dask collections")
-            single = getattr(y, "ndim", 1) == 1
-            return self.fit_blocks(DaskBlocks(X, y, self.verbose), _column_names(X), single)
+            blocks, single = DaskBlocks(X, y, self.verbose), getattr(y, "ndim", 1) == 1
+            return self.fit_blocks(blocks, _column_names(X), single, outputs)
         rows, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
@@ -192,7 +192,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         if weight is not None and weight.any():
             counted = np.flatnonzero(weight)
             rows, y, weight = rows[counted], y[counted], weight[counted]
-        self._single = y.ndim == 1
+        self._name_outputs(outputs, 0 if y.ndim == 1 else y.shape[1])
         numbered = [f"x{i + 1}" for i in range(self.n_features_in_)]
         self._names = [str(name) for name in getattr(self, "feature_names_in_", numbered)]
         self._dictionary = build_dictionary(self.features, rows, self._names)
@@ -210,8 +210,10 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         self.outliers_ = counted[far]
         return self
 
-    def fit_blocks(self, blocks: Blocks, names: list[str] | None, single: bool) -> Self:
-        """Fit to blocks of rows, columns named or not, by passes over them.
+    def fit_blocks(
+        self, blocks: Blocks, names: list[str] | None, single: bool, outputs: Sequence[str] = ()
+    ) -> Self:
+        """Fit to blocks of rows, columns and outputs named or not, by passes over them.
 
         The law is the one that memory gives. Passes keep no residuals by row, so there are no
         ``path_`` and ``outliers_``, and ``notes_`` says nothing about residuals.
@@ -227,7 +229,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
             del self.feature_names_in_
         self._names = names or [f"x{i + 1}" for i in range(blocks.columns)]
         self._dictionary = Dictionary(blocks.columns)
-        self._single = single
+        self._name_outputs(outputs, 0 if single else blocks.outputs)
         found = solve_streamed(blocks, self.degree, self._rules(), self.memory_limit, self._names)
         self._laws, self._compiled, self._paths = found.solved.laws, None, []
         d, total = blocks.columns, found.moments
@@ -274,7 +276,9 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         if self.solver == "sparse" and self.purpose == "prediction":
             from exactformer.learning.laws.held_out.prediction import solve_prediction
 
-            seed = 0 if self.random_state is None else self._seed()
+            # A number is the seed of the folds itself, so that 0 and None are the same.
+            given = 0 if self.random_state is None else self.random_state
+            seed = int(given) if isinstance(given, int | np.integer) else self._seed()
             return solve_prediction(sample, d, self.degree, self._rules(), limit, seed)
         if self.solver == "sparse":
             return solve_sparse(sample, d, self.degree, self._rules(), limit)
@@ -377,10 +381,17 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
             account(sample, output, solved, values, rules) for output, values in enumerate(fitted.T)
         )
 
+    def _name_outputs(self, names: Sequence[str], several: int) -> None:
+        """Take the names of outputs, y1, y2, … for several without; a single one may have none."""
+        if len(set(names)) < len(names):
+            raise InputError(f"y has a name twice: {', '.join(names)}. Give each output its own")
+        self._single = not several
+        self._outputs = list(names) or [f"y{k + 1}" for k in range(several)]
+
     def _by_output(self, findings: Iterable[list[Finding]]) -> list[Finding]:
         """Return the findings of all outputs; where there are several, each begins with its own."""
         return [
-            Finding(("" if self._single else f"output {output}: ") + f.text, f.serious)
+            Finding(("" if self._single else f"{self._outputs[output]}: ") + f.text, f.serious)
             for output, found in enumerate(findings)
             for f in found
         ]

@@ -61,7 +61,7 @@ def _law(law: WrittenLaws, table: Table, place: int) -> dict[str, Any]:
     target = str(table.targets.columns[place])
     own, single = law.coef_table_, len(table.targets.columns) == 1
     if not single:
-        own = own[own["output"].isin([target, place])]
+        own = own[own["output"] == target]
     shown = own.sort_values("p_value", kind="stable").head(_MOST_TERMS).sort_index()
     r2, noise = (float(np.atleast_1d(v)[place]) for v in (law.r2_, law.noise_))
     return {

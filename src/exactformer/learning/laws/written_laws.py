@@ -44,6 +44,7 @@ class WrittenLaws:
     r2_: Any
     noise_: Any
     unused_: dict[str, str]
+    notes_: list[str]
     _laws: list[Law]
     _paths: list[list[path.Step]]
     _dictionary: Dictionary
@@ -172,11 +173,9 @@ class WrittenLaws:
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
         values = np.asarray(y, dtype=np.float64).reshape(len(rows), -1)
-        names = self._outputs or (
-            ["y"] if self._single else [f"y{k + 1}" for k in range(values.shape[1])]
-        )
-        table = Table(pd.DataFrame(rows, columns=self._names), pd.DataFrame(values, columns=names))
-        Path(path).write_text(law_page(self, table, len(rows), []), encoding="utf-8")
+        targets = pd.DataFrame(values, columns=self._outputs or ["y"])
+        table = Table(pd.DataFrame(rows, columns=self._names), targets)
+        Path(path).write_text(law_page(self, table, len(rows), self.notes_), encoding="utf-8")
 
     def evaluate(self, rows: NDArray[np.float64], output: int = 0) -> NDArray[np.float64]:
         """Return one output's values at rows (n, d), without a check of them."""
@@ -187,6 +186,10 @@ class WrittenLaws:
         features = enumerate(self._dictionary.features, start=self.n_features_in_)
         places = [column, *(j for j, feature in features if feature.column == column)]
         return any(alpha[j] for alpha in self._laws[output].powers() for j in places)
+
+    def uses_functions(self, output: int = 0) -> bool:
+        """Return whether the law of an output has functions besides powers."""
+        return plain_powers(self._laws[output], self.n_features_in_) is None
 
     def stability(
         self, X: ArrayLike, y: ArrayLike, *, resamples: int = 50, seed: int = 0
@@ -234,7 +237,7 @@ class WrittenLaws:
         if self._single:
             return tables[0]
         for output, table in enumerate(tables):
-            table.insert(0, "output", self._outputs[output] if self._outputs else output)
+            table.insert(0, "output", self._outputs[output])
         return pd.concat(tables, ignore_index=True)
 
 
