@@ -34,7 +34,7 @@ from exactformer.polynomials.run.closed_form import Basis, FusedForm, fuse
 from tests.coq.campaign import asked_python, changed, random_model, tampered, wider
 from tests.coq.laws import together, verdicts
 
-FILE = 10
+FILE = 20
 """Laws in a file."""
 
 _PASSED = {"Proved", "RoundingProved"}
