@@ -19,7 +19,7 @@ from exactformer.core.layers import Rule
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.program import AggregateNode, WidthNode
-from exactformer.programs.proof.arithmetic import Array, sum_below, times, up
+from exactformer.programs.proof.arithmetic import UNKNOWN, Array, sum_below, times, up
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.scores import HeadScores, Scores
 from exactformer.programs.proof.state import Reading, State
@@ -89,14 +89,14 @@ class _Written:
         count, name = self.tokens + self.state.blueprint.beginning, self.state.name(self.number)
         height = count * self._largest(mixed)
         self.arithmetic.check_range(height, f"{name}: a sum of values")
-        self.arithmetic.check_range(up(np.abs(output) @ height), f"{name}: what its head writes")
+        self.arithmetic.check_range(np.abs(output) @ height, f"{name}: what its head writes")
         inexact = ~self.arithmetic.is_exact(height, mixed.lowest)
         exact = plain & self.arithmetic.is_exact(size, lowest) & ~(output[:, inexact] != 0).any(1)
         roundings = (value != 0).sum(1).max(initial=0) + output.shape[1] + 3
         tiny = roundings * self.arithmetic.tiny * (1 + np.abs(output).sum(1))
         lost = self.arithmetic.gamma(float(roundings)) * size + tiny
         self.underflow = up((2 * count + 3) * count * tiny)
-        return reading, np.where(exact, 0.0, up(lost)), np.where(exact, lowest, -(1 << 20))
+        return reading, np.where(exact, 0.0, lost), np.where(exact, lowest, UNKNOWN)
 
     @staticmethod
     def _largest(reading: Reading) -> Array:
@@ -119,7 +119,7 @@ class _Written:
             divided = arithmetic.gamma(1.0) * size + self.underflow
             whole = np.zeros(size.shape) if one_value else divided
             return np.where(fine, whole, arithmetic.gamma(2.0 * count + 3) * size + self.underflow)
-        return up(self._weight_rounding(mixture=True, spread=1.0) * size) + self.underflow
+        return self._weight_rounding(mixture=True, spread=1.0) * size + self.underflow
 
     def _weight_rounding(self, mixture: bool, spread: float) -> Array:
         """Return the relative error of softmax weights and of a sum with them.
@@ -154,8 +154,7 @@ class _Written:
         if self.hard:
             rounding = self._mixing(size, bits, one_value=False)
         else:
-            rounding = up(self._weight_rounding(mixture=False, spread=spread) * size)
-            rounding = rounding + self.underflow
+            rounding = self._weight_rounding(mixture=False, spread=spread) * size + self.underflow
         rounded = share[:, None] * rounding[None, :]
         radius = share[:, None] * (relative[:, None] * size + reading.beginning.radius[0] + lost)
         radius = (
@@ -232,7 +231,7 @@ class _Written:
         selecting = self._selecting(scores, uniform) * stray
         total = error + nearness + selecting + self._mixing(size, bits, one_value=uniform)
         centre, claimed_error = self.state.claimed(self.number)
-        radius = np.broadcast_to(up(total), centre.shape) + claimed_error
+        radius = np.broadcast_to(total, centre.shape) + claimed_error
         kept = self._kept(reading, scores, lost, bits)
         if kept is not None:
             radius = radius.copy()
