@@ -11,7 +11,7 @@ import pytest
 
 from exactformer import rasp
 from exactformer.core.formats import FORMATS
-from exactformer.core.layers import RELU, FeedForward
+from exactformer.core.layers import FeedForward, PiecewiseLinear
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
 from exactformer.programs.proof import feed_forward as module
@@ -38,7 +38,7 @@ from tests.programs.proof.steps import (
     nearly,
 )
 
-SUM = rasp.SequenceMap(lambda a, b: a + b, rasp.tokens, rasp.indices)
+DIFFERENCE = rasp.SequenceMap(lambda a, b: a - b, rasp.tokens, rasp.indices)
 LOSS = Fraction(1, 32)
 
 
@@ -49,14 +49,14 @@ def overflows() -> Any:
 
 
 def state_of(name: str | None, share: float = 0.0, beginning: bool = True) -> State:
-    """Tokens, positions and a constant are held; the sum of token and position is to be."""
-    program = made_state(SUM, [], Arithmetic())
+    """Tokens, positions and a constant are held; the difference of token and position is to be."""
+    program = made_state(DIFFERENCE, [], Arithmetic())
     kinds = [type(node).__name__ for node in program.analysis.nodes]
     tokens, indices, pair = (
         kinds.index(kind) for kind in ("TokensNode", "IndicesNode", "PairNode")
     )
     registers = [(tokens, None, 2), (indices, None, 2), (None, None, 1), (pair, None, 4)]
-    state = made_state(SUM, registers, arithmetic_of(name, share), beginning=beginning)
+    state = made_state(DIFFERENCE, registers, arithmetic_of(name, share), beginning=beginning)
     hold(state, (0, 1, 2))
     return state
 
@@ -473,7 +473,8 @@ def test_a_register_errs_as_in_its_worst_case(
     monkeypatch.setattr(module, "MOST_TOGETHER", together)
     state = state_of("bfloat16", 1 / 16, beginning)
     register = register_of(state, layer_of(4))
-    register.state._claims[3] = state.claimed(3)[0], np.full(state.claimed(3)[0].shape, 0.125)
+    errors = np.random.default_rng(0).random(state.claimed(3)[0].shape)
+    state._claims[3] = state.claimed(3)[0], errors
     centre, radius = register.prove()
     assert (centre == state.claimed(3)[0]).all()
     tokens, indices, constant = (state.held[k] for k in range(3))
@@ -497,10 +498,21 @@ def test_a_register_errs_as_in_its_worst_case(
             *register._direction(2, x, radii, lowest, code[:, 2], np.zeros(1)),
             *register._pairs(np.array([3]), x, radii, lowest, code[:, 3:])[0],
         ]
-        worst[row] = [
-            max(a, Fraction(b) + Fraction(1, 8)) for a, b in zip(worst[row], away, strict=True)
-        ]
+        total = exact(away) + exact(errors[row])
+        worst[row] = [max(a, b) for a, b in zip(worst[row], total, strict=True)]
     holds(radius, np.array(worst))
+
+
+def test_a_register_has_the_units_that_write_to_it() -> None:
+    layer = layer_of(0)
+    moved = {(5, 0): 1, (6, 1): 1, (0, 2): 1, (0, 3): 1, (1, 4): 1}
+    w1 = {(0, 0): 2, (1, 3): 1, (2, 1): 1, (3, 2): 1, (4, 4): 1}
+    apart = replace(layer, w1=Matrix.of(5, 9, w1), w2=Matrix.of(9, 5, moved))
+    register = register_of(state_of(None), apart)
+    assert register.w1.tolist() == [[2.0, 0.0], [0.0, 1.0]]
+    assert register.read.tolist() == [0, 3]
+    every = replace(layer, w2=Matrix.of(9, 5, {(d, 0): 1 for d in range(5, 9)}))
+    assert len(register_of(state_of(None), every).w1) == 1
 
 
 def test_what_a_unit_reads_is_held() -> None:
@@ -522,9 +534,10 @@ def test_a_layer_has_relus_without_constants_that_are_all_used() -> None:
     assert (state.held[3].centre == centre).all()
     assert (state.held[3].radius >= radius).all()
     for wrong, text in (
+        (replace(layer, successive=5), "in one layer"),
         (replace(layer, b2=Matrix.of(9, 1, {(0, 0): 1})), "adds a constant"),
         (
-            replace(layer, activation=RELU + RELU if isinstance(RELU, str) else other_activation()),
+            replace(layer, activation=PiecewiseLinear.of((0,), ((0, 0), (2, 0)))),
             "has ReLUs",
         ),
         (
@@ -561,9 +574,3 @@ def test_a_layer_has_relus_without_constants_that_are_all_used() -> None:
         w2=Matrix.of(9, 5, {(5, 0): 1}),
     )
     prove_feed_forward(state_of(None), unused, [3])
-
-
-def other_activation() -> Any:
-    from exactformer.core.layers import PiecewiseLinear
-
-    return PiecewiseLinear.of((0,), ((0, 0), (2, 0)))

@@ -46,7 +46,7 @@ def prove_feed_forward(state: State, layer: FeedForward, registers: Sequence[int
         raise CertificationError("a feed-forward layer adds a constant to the stream")
     weights = [state.arithmetic.weights(matrix) for matrix in (layer.w1, layer.b1, layer.w2)]
     (w1, _), (b1, _), (w2, _) = weights
-    if (((w1 != 0).any(1) | (b1 != 0).any(1)) & ~(w2 != 0).any(0)).any():
+    if (((w1 != 0).any(1) | (b1[:, 0] != 0)) & ~(w2 != 0).any(0)).any():
         raise CertificationError("a unit writes to no register")
     proven = [_Register(state, number, *weights).prove() for number in registers]
     for number, (centre, radius) in zip(registers, proven, strict=True):
@@ -90,7 +90,7 @@ class _Register:
         found = np.zeros(centre.shape)
         lowest = _spacing(state.arithmetic, x, radius)
         few = (self.w2 != 0).sum(1) <= 2
-        together = max(1, MOST_TOGETHER // max(1, len(x) * (len(self.read) + 1)))
+        together = max(1, MOST_TOGETHER // max(1, x.size))
         pairs = np.flatnonzero(few)
         for start in range(0, len(pairs), together):
             at = pairs[start : start + together]
