@@ -46,7 +46,7 @@ def nearly(found: Any, formula: Any) -> None:
 
 @dataclass(frozen=True)
 class Loose(Arithmetic):
-    """Arithmetic whose weights are known up to a share of themselves, so that errors of weights count."""
+    """Arithmetic whose weights are known up to a share of themselves: their errors count."""
 
     share: float = 0.0
 

@@ -384,7 +384,7 @@ def test_weights_are_uniform_on_what_is_selected_up_to_leaks_and_spread(beginnin
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_no_scores_weigh_otherwise_than_proven(data: st.DataObject) -> None:
-    """Every mixture of values in [−1, 1] by softmax is as near to the mean of the selected as proven."""
+    """Any mixture of values in [−1, 1] by softmax is as near to the mean of the selected as proven."""
     written = made_once(None)
     spread, gap = data.draw(st.sampled_from([0.0, 0.1, 0.5])), data.draw(st.floats(1.5, 6))
     scores = Scores(spread, gap, -9.0, -2.0, 1.0)

@@ -208,6 +208,67 @@ def test_directions_err_by_their_formula(
     )
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("name", ["bfloat16", None])
+def test_directions_of_whole_numbers_err_by_their_formula(seed: int, name: str | None) -> None:
+    """Some sums are exact: all terms fit, or two that cancel; some have inputs known up to 1/2."""
+    rng = np.random.default_rng(seed)
+    register = register_of(state_of(name), layer_of(0))
+    reach = (3, 40, 150)[seed % 3]
+    register.w1 = rng.choice([-1.0, 1.0, 2.0, 3.0], (5, 5)) * (rng.random((5, 5)) < 0.3)
+    register.w1[[0, 1, 3]] = np.eye(5)[[0, 1, 1]] * rng.choice([-1.0, 1.0, 2.0], (3, 1))
+    register.w1[2] = register.w1[1]
+    register.b1 = rng.integers(-reach, reach, 5).astype(float)
+    register.b1[2] = register.b1[1] - 1
+    register.w2 = np.sign(register.w2) * rng.choice(
+        [1.0, 2.0, 4.0, 3.0], register.w2.shape, p=[0.4, 0.3, 0.2, 0.1]
+    )
+    register.w2[1, 2] = -register.w2[1, 1]
+    register.e1, register.eb, register.e2 = (
+        np.zeros(m.shape) for m in (register.w1, register.b1, register.w2)
+    )
+    x = rng.integers(-reach, reach, (12, 5)).astype(float)
+    x[::2] *= rng.random((6, 5)) < 0.5
+    radius = (np.abs(x) >= 129) * (rng.random((12, 5)) < 0.5) * 0.5
+    lowest = _spacing(state_of("bfloat16").arithmetic, x, radius)
+    units = np.maximum(x @ register.w1.T + register.b1, 0) @ register.w2.T
+    centre = units[:, :3] + rng.integers(0, 2, (12, 3)) * (rng.random((12, 3)) < 0.5)
+    centre = np.where(rng.random((12, 3)) < 0.2, -centre, centre)
+    pairs = register._pairs(np.arange(2), x, radius, lowest, centre[:, :2])
+    for k in (0, 1):
+        nearly(
+            pairs[:, k], direction_of(register, k, x, radius, lowest, centre[:, k], 3, Fraction(0))
+        )
+    nearly(
+        register._direction(2, x, radius, lowest, centre[:, 2], np.zeros(12)),
+        direction_of(register, 2, x, radius, lowest, centre[:, 2], 5, Fraction(0)),
+    )
+
+
+def test_units_of_other_directions_do_not_make_a_sum_inexact() -> None:
+    """Direction 0 has the second unit alone, 512 exactly; the first is on, and is rounded."""
+    register = one_unit("bfloat16", [1.0, 1.0], 0.0, [1.0])
+    register.w1, register.e1 = np.array([[129 / 128, 129 / 128], [1.0, 0.0]]), np.zeros((2, 2))
+    register.b1, register.eb = np.zeros(2), np.zeros(2)
+    register.w2, register.e2 = np.array([[0.0, 1.0]]), np.zeros((1, 2))
+    x = np.array([[512.0, 3.0]])
+    assert register._pairs(np.array([0]), x, 0 * x, lowest_bits(x), x[:, :1]) == 0
+
+
+def test_units_are_exact_by_their_size_with_what_may_be_wrong_whatever_their_sign() -> None:
+    """255 ± 1/2 and −291 have more than 8 bits; 155 ± 1/2 has not."""
+    register = one_unit("bfloat16", [1.0], -45.0, [1.0])
+    for x, bias, radius, fine in (
+        (300.0, -45.0, 0.0, True),
+        (300.0, -45.0, 2.0, False),
+        (300.0, -145.0, 2.0, True),
+        (10.0, -301.0, 0.0, False),
+    ):
+        register.b1[:] = bias
+        given = np.array([[x]]), np.array([[radius]]), np.array([[0]])
+        assert bool(register._units(np.array([0]), *given)[4]) == fine
+
+
 def one_unit(name: str | None, w1: list[float], b1: float, w2: list[float]) -> _Register:
     """Return a register whose directions, as many as there are weights w2, read one unit."""
     register = register_of(state_of(name), layer_of(0))
@@ -219,9 +280,9 @@ def one_unit(name: str | None, w1: list[float], b1: float, w2: list[float]) -> _
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_unit_is_on_or_off_only_beyond_the_rounding_of_its_bound(sign: int) -> None:
-    """At 1/2 ± 1/2 it may be on, says a bound that is raised; at 1/2 + 2^−10 ± 1/2 it is not in doubt."""
+    """At 1/2 ± 1/2 it is in doubt, as the bound is raised; from (1 + 2^−20)/2 on it is not."""
     register = one_unit(None, [1.0], 0.0, [1.0])
-    for more, doubtful in ((0.0, True), (2.0**-10, False)):
+    for more, doubtful in ((0.0, True), (2.0**-21 - 2.0**-50, True), (2.0**-21, False)):
         x = np.array([[sign * (0.5 + more)]])
         centre = np.maximum(x, 0)
         for away in (
@@ -293,7 +354,7 @@ def test_units_that_read_differently_are_told_apart() -> None:
 
 def test_units_that_overflow_are_refused() -> None:
     register = one_unit("bfloat16", [1.0], 0.0, [1.0])
-    for size, wide in ((2.0**126, 2.0), (2.0**127, 0.25)):
+    for size, wide in ((2.0**125, 4.0), (2.0**125, -4.0), (2.0**127, 0.25)):
         register.w2[:] = wide
         x = np.array([[size]])
         given = x, np.zeros((1, 1)), lowest_bits(x)
@@ -301,6 +362,16 @@ def test_units_that_overflow_are_refused() -> None:
             register._pairs(np.array([0]), *given, x)
         with pytest.raises(CertificationError, match="overflow"):
             register._direction(0, *given, x[0], np.zeros(1))
+    twice = one_unit("bfloat16", [1.0], 0.0, [1.0])
+    twice.w1, twice.e1, twice.b1, twice.eb = (
+        np.repeat(m, 2, axis=0) for m in (twice.w1, twice.e1, twice.b1, twice.eb)
+    )
+    twice.w2, twice.e2 = np.ones((1, 2)), np.zeros((1, 2))
+    x = np.array([[2.0**126]])
+    with pytest.raises(CertificationError, match="overflow"):
+        twice._pairs(np.array([0]), x, 0 * x, lowest_bits(x), 2 * x)
+    with pytest.raises(CertificationError, match="overflow"):
+        twice._direction(0, x, 0 * x, lowest_bits(x), 2 * x[0], np.zeros(1))
     exactly = one_unit(None, [1.0], 0.0, [2.0])
     x = np.array([[2.0**400]])
     assert exactly._exactness(exactly.w1, exactly.b1, x, None, x, x)[0].all()  # type: ignore[arg-type]

@@ -81,7 +81,7 @@ def test_a_table_has_all_scores_of_two_roots(seed: int, monkeypatch: pytest.Monk
     qc, qr, kc, kr = map(exact, (q.centre, q.radius, k.centre, k.radius))
     formula = abs(qc) @ kr.T + qr @ (abs(kc) + kr).T
     for loss in (0.0, 0.25):
-        monkeypatch.setattr(module, "times", lambda a, b: (a @ b, np.full((3, 3), loss)))
+        monkeypatch.setattr(module, "times", lambda a, b, loss=loss: (a @ b, np.full((3, 3), loss)))
         found, error = head._table(q, k, None, None)
         nearly(found, exact(q.centre @ k.centre.T))
         holds(error, formula + Fraction(loss))
@@ -217,7 +217,7 @@ def test_queries_that_select_nothing_have_the_beginning_above_all_keys() -> None
     ):
         with pytest.raises(CertificationError, match="too high"):
             head._refusing(np.array([2.0, 1.0, 3.0, 2.5]), np.full(4, 0.5), np.array(refused))
-    low, room = head._refusing(
+    _, room = head._refusing(
         np.array([0.0, 1.0]), np.array([0.0, 2.0**-60]), np.array([False, True])
     )
     assert room < 1
@@ -517,7 +517,7 @@ def test_what_queries_have_alike_is_joined_with_a_roots_table() -> None:
 
 
 def test_roots_that_meet_one_key_are_taken_together() -> None:
-    """Tokens are compared by 4e_i; a position adds b to every key c, and what is alike adds one to it."""
+    """Tokens are compared by 4e_i; positions add 0, 1/2, 1 to the last, and what is alike adds one."""
     head = head_of()
     tokens, indices = roots_of(head)
     query, key = simple(head, radius=0.0625)
