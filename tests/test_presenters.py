@@ -15,9 +15,9 @@ from exactformer.cli.commands.reproduce import _show
 from exactformer.experiments import find, registry, write_report
 from exactformer.experiments.engine.presentation import Presentation, present, tally
 from exactformer.experiments.engine.result import Result, load
-from exactformer.studio.database.library import Claim
-from exactformer.studio.rendering import environment, fill
-from exactformer.studio.services import claims, evidence
+from exactformer.studio.evidence import claims, evidence
+from exactformer.studio.library.tables import Claim
+from exactformer.studio.web.rendering import environment, fill
 from tests.experiments import made
 
 ROOT = Path(__file__).parent.parent

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.studio.browsers import (
+from tests.studio.support.browsers import (
     DESK,
     PHONE,
     Visit,
@@ -21,10 +21,10 @@ from tests.studio.browsers import (
     scrolls_sideways,
     until,
 )
-from tests.studio.markup_rules import violations
-from tests.studio.places import PLACES, Place
-from tests.studio.servers import Server
-from tests.studio.worlds import World
+from tests.studio.support.markup_rules import violations
+from tests.studio.support.places import PLACES, Place
+from tests.studio.support.servers import Server
+from tests.studio.support.worlds import World
 
 MOST_SHIFT = 0.05
 OTHER_WINDOWS = [("dark", PHONE), ("dark", DESK), ("light", PHONE)]

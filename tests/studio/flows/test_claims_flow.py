@@ -6,8 +6,8 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from tests.studio.browsers import Visit
-from tests.studio.people import People
+from tests.studio.support.browsers import Visit
+from tests.studio.support.people import People
 
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 

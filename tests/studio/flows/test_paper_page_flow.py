@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.studio.browsers import DESK, PHONE, Visit, layout_shift, until
+from tests.studio.support.browsers import DESK, PHONE, Visit, layout_shift, until
 
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 
