@@ -25,9 +25,9 @@ def test_a_page_has_its_parts_in_their_order(client: Any) -> None:
         'id="abstract-heading"',
         'id="opinions"',
         'id="claims"',
-        'id="map-heading"',
         'id="reviews"',
         'id="discussion"',
+        'id="map-heading"',
         'id="references"',
         'id="cited-by"',
     ]

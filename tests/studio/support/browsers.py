@@ -16,6 +16,10 @@ from tests.waiting import PATIENCE, wait_until
 
 DESK = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
+SHIFTS = """window.shifted = 0;
+new PerformanceObserver((list) => {
+  for (const shift of list.getEntries()) if (!shift.hadRecentInput) window.shifted += shift.value;
+}).observe({type: "layout-shift", buffered: true});"""
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
@@ -61,6 +65,7 @@ class Visit:
                 ]
             )
         page = context.new_page()
+        page.add_init_script(SHIFTS)
         self._listen(page)
         return page
 
@@ -122,6 +127,11 @@ def scrolls_sideways(page: Any) -> bool:
     return bool(
         page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
     )
+
+
+def layout_shift(page: Any) -> float:
+    """How far things moved on their own since the page was opened, by the measure of browsers."""
+    return float(page.evaluate("window.shifted"))
 
 
 def accessibility(page: Any) -> list[str]:
