@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import exp
+from math import exp, sqrt
 from typing import TYPE_CHECKING, Any
 
 from exactformer.spectra.caching.calibration import FittedLayer
@@ -100,4 +100,4 @@ class CacheReport:
 
 def _mean(changes: Sequence[float]) -> float:
     """Return the root mean square."""
-    return (sum(x * x for x in changes) / len(changes)) ** 0.5
+    return sqrt(sum(x * x for x in changes) / len(changes))

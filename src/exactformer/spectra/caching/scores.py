@@ -58,7 +58,9 @@ def measured_changes(model: nn.Module, windows: Tensor) -> list[float]:
         latents = [*cache.below(place, module.lookback), cache.layers[place].numbers]
         gap = module.state(x) - module.decode(torch.cat(latents, dim=1).mT)
         keys = rotated(split(gap, module.sizes)[0], *turn)
-        queries = rotated(module.queries(x), *turn).unflatten(1, (module.sizes.key_heads, -1))
+        queries = torch.unflatten(
+            rotated(module.queries(x), *turn), 1, (module.sizes.key_heads, -1)
+        )
         changes = queries @ keys[:, :, None].mT * module.sizes.scale
         squares[place] += float(changes[..., counted].double().square().sum())
 
