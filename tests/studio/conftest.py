@@ -52,12 +52,20 @@ def settings(template_database: Path, tmp_path: Path) -> Any:
     return settings_of(database=f"sqlite:///{path}")
 
 
+@pytest.fixture(scope="session")
+def routes() -> list[Any]:
+    """The routes of the first app, which all share: FastAPI reads every signature anew for each."""
+    return []
+
+
 @pytest.fixture
-def app(settings: Any) -> Iterator[Any]:
+def app(settings: Any, routes: list[Any]) -> Iterator[Any]:
     """The studio."""
     from exactformer.studio.app import create_app
 
     app = create_app(settings)
+    routes.extend([] if routes else app.router.routes)
+    app.router.routes[:] = routes
     yield app
     app.state.database.engine.dispose()
 

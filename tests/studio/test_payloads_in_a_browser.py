@@ -121,12 +121,16 @@ def test_pages_that_show_what_readers_wrote(visit: Visit, haunted: Haunted) -> N
     page = visit.page()
     look(page, f"/papers/{haunted.slug}")
     look(page, f"/papers/{haunted.slug}/reviews")
-    for number in range(1, 9):
-        look(page, f"/papers/{haunted.slug}/discussion?page={number}")
     page = visit.page(haunted.attacker)
     look(page, haunted.collection)
     look(page, "/collections")
     look(page, "/account")
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("number", range(1, 9))
+def test_pages_of_a_discussion(visit: Visit, haunted: Haunted, number: int) -> None:
+    look(visit.page(), f"/papers/{haunted.slug}/discussion?page={number}")
 
 
 @pytest.mark.slow
