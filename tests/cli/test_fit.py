@@ -1,4 +1,5 @@
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -6,6 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from exactformer.cli.app import COMMANDS
 from exactformer.cli.commands.fit import fit
 from exactformer.errors import (
     ExactformerError,
@@ -332,3 +334,16 @@ def test_what_blocks_leave_unseen_is_said(tmp_path):
     law().to_csv(tmp_path / "part.csv", index=False)
     target = law().columns[-1]
     assert "residuals were not looked at" in run(tmp_path, "-t", target, "--degree", "2")
+
+
+def test_every_example_of_the_help_runs(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    table = law(120).set_axis(["a", "b", "y"], axis=1)
+    table.to_csv("measurements.csv", index=False)
+    (tmp_path / "folder-of-parquet").mkdir()
+    table.assign(z=table.a).to_parquet("folder-of-parquet/part.parquet")
+    for example in COMMANDS[fit]:
+        piped, _, words = example.rpartition(" | exactformer ")
+        stdin = (tmp_path / piped.split()[1]).read_text() if piped else None
+        answer = call(*shlex.split(words), stdin=stdin)
+        assert answer.code == 0, (example, answer.err)

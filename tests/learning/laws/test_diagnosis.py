@@ -3,8 +3,10 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from exactformer.errors import InputError
 from exactformer.learning.laws.diagnosis import LawWarning, structure
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 from exactformer.learning.laws.sample import weighted_median
@@ -144,3 +146,9 @@ def test_random_halves_show_which_terms_come_back():
     table = law.stability(X, y, resamples=10)
     assert set(table[table.share == 1].term) == {"x1^2", "x2"}
     assert table.in_law.sum() == 2
+    both = pd.DataFrame({"y": y, "z": X[:, 2]})
+    apart = PolynomialAttentionRegressor(2).fit(X, both).stability(X, both, resamples=3)
+    assert {"x1^2", "x2"} == set(apart[apart.in_law & (apart.output == "y")].term)
+    assert list(apart[apart.output == "z"].term) == ["x3"]
+    with pytest.raises(InputError, match="resamples=0 of 400 rows"):
+        law.stability(X, y, resamples=0)

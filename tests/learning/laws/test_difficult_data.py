@@ -3,12 +3,14 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from exactformer.errors import InputError
 from exactformer.learning.laws.diagnosis import LawWarning
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
-from exactformer.learning.laws.sample import DependentColumnsWarning
+from exactformer.learning.laws.sample import DependentColumnsWarning, equal_rows
+from exactformer.learning.laws.streamed.blocks import ArrayBlocks
 
 
 def table(rows=400, columns=3, seed=0):
@@ -163,3 +165,78 @@ def test_heavy_tails_and_outliers_are_named_and_nothing_else_happens():
         with pytest.warns(LawWarning, match="heavy tails"):
             fitted = PolynomialAttentionRegressor(3).fit(X, generator.standard_cauchy(500))
     assert np.isfinite(fitted.predict(X)).all()
+
+
+@pytest.mark.parametrize("times", [2, 50])
+def test_copies_of_rows_are_noticed(times):
+    X, y = table(20, 2)
+    y = y + np.random.default_rng(1).normal(size=20)
+    with pytest.warns(LawWarning, match=f"only 20 of {20 * times:,} rows are different"):
+        PolynomialAttentionRegressor(2).fit(np.tile(X, (times, 1)), np.tile(y, times))
+
+
+def test_repeated_measurements_and_exact_laws_on_a_grid_are_not_copies():
+    generator = np.random.default_rng(0)
+    X = generator.integers(0, 3, size=(300, 2)).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        noisy = PolynomialAttentionRegressor(2).fit(X, X[:, 0] + generator.normal(size=300))
+        exact = PolynomialAttentionRegressor(2).fit(X, X[:, 0] * X[:, 1])
+    assert not any("rows are different" in note for note in [*noisy.notes_, *exact.notes_])
+
+
+def test_dates_categories_and_masks_are_refused_by_name():
+    X, y = table(50, 2)
+    days = pd.date_range("2020", periods=50)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    refused = [
+        (frame.assign(a=days), y, "column 'a' of X has the type datetime64"),
+        (days.to_numpy()[:, None], y, "X has the type datetime64"),
+        (frame, pd.Series(days), "y has the type datetime64"),
+        (frame.assign(b=days - days[0]), y, "column 'b' of X has the type timedelta64"),
+        (frame.assign(b=pd.Categorical([1, 2] * 25)), y, "column 'b' of X is categorical"),
+        (np.ma.masked_greater(X, 1.5), y, r"X has \d+ masked value"),
+        (X, np.ma.masked_greater(y, 1.5), r"y has \d+ masked value"),
+    ]
+    for columns, target, message in refused:
+        with pytest.raises(InputError, match=message):
+            PolynomialAttentionRegressor(1).fit(columns, target)
+
+
+def test_rows_in_another_order_than_their_labels_are_noticed():
+    X, y = table(50, 2)
+    frame, target = pd.DataFrame(X, columns=["a", "b"]), pd.Series(y)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        PolynomialAttentionRegressor(2).fit(frame, target[::-1])
+    assert "same row labels in a different order" in str(told[0].message)
+    assert "y.loc[X.index]" in str(told[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PolynomialAttentionRegressor(2).fit(frame[::-1], target[::-1])
+        PolynomialAttentionRegressor(2).fit(frame, target.set_axis(range(50, 100)))
+
+
+@pytest.mark.parametrize(("x_scale", "y_scale"), [(1e200, 1), (1e-200, 1), (1, 1e200), (1, 1e-200)])
+def test_sizes_that_floats_cannot_square_are_refused(x_scale, y_scale):
+    X, y = table(50, 2)
+    with pytest.raises(InputError, match="Change the unit"):
+        PolynomialAttentionRegressor(2).fit(X * [x_scale, 1], y * y_scale)
+    blocks = ArrayBlocks(X * [x_scale, 1], y[:, None] * y_scale)
+    with pytest.raises(InputError, match="Change the unit"):
+        PolynomialAttentionRegressor(2).fit_blocks(blocks, None, True)
+
+
+def test_names_that_python_reads_as_one_get_different_names():
+    X, y = table(50, 2)
+    law = PolynomialAttentionRegressor(2).fit(pd.DataFrame(X, columns=["\u00b5", "\u03bc"]), y)
+    assert law.variables_ == ["\u03bc_2", "\u03bc"]
+
+
+def test_equal_rows_have_equal_numbers_and_others_do_not():
+    generator = np.random.default_rng(0)
+    rows = generator.integers(-2, 3, size=(2000, 3)).astype(float)
+    rows[::2] *= -1  # zeros of both signs
+    groups = pd.DataFrame(rows).groupby([0, 1, 2]).ngroup().to_numpy()
+    assert len(set(zip(groups, equal_rows(rows), strict=True))) == len(set(groups))
+    assert len(np.unique(equal_rows(generator.normal(size=(10**5, 3))))) == 10**5

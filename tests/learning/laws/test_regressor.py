@@ -171,10 +171,10 @@ def test_outputs_have_the_names_of_their_table():
     assert not any("output" in note for note in both.notes_)
     unnamed = PolynomialAttentionRegressor(2).fit(X, np.column_stack([y, -y]))
     assert unnamed.path_.output.unique().tolist() == ["y1", "y2"]
-    with pytest.raises(InputError, match="y has a name twice: up, up"):
-        PolynomialAttentionRegressor(2).fit(
-            X, pd.DataFrame({"up": y, "down": -y}).set_axis(["up"] * 2, axis=1)
-        )
+    for X_names, y_names, where in (("ab", ["up"] * 2, "y"), ("aa", ["up", "down"], "X")):
+        columns = pd.DataFrame(X, columns=list(X_names))
+        with pytest.raises(InputError, match=f"columns of {where} need different names"):
+            PolynomialAttentionRegressor(2).fit(columns, pd.DataFrame(X, columns=y_names))
 
 
 def test_the_model_of_a_law_matches_columns_by_name():

@@ -1,10 +1,11 @@
 """Diagnosis of a fitted law: what it leaves unexplained, which rows decide, and what to try.
 
-Three questions, each answered in words. Does least squares over all terms explain much that the law
-does not? Do a few rows carry most of the residual? Do the residuals follow a column, the fitted
-values or the order of the rows? The last is Bartels' rank test: sorted by a column, neighbours among
-independent residuals have ranks R with Σ(R_{i+1} − R_i)²/Σ(R_i − R̄)² ≈ 2 ± 2/√n, whatever their
-distribution; a smaller ratio means that a curve through them explains part of their variance.
+Four questions, each answered in words. Does least squares over all terms explain much that the law
+does not? Do a few rows carry most of the residual? Are most rows copies of others? Do the residuals
+follow a column, the fitted values or the order of the rows? The last is Bartels' rank test: sorted by
+a column, neighbours among independent residuals have ranks R with Σ(R_{i+1} − R_i)²/Σ(R_i − R̄)² ≈
+2 ± 2/√n, whatever their distribution; a smaller ratio means that a curve through them explains part of
+their variance.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from exactformer.learning.laws.dense.least_squares import cholesky, normal_equat
 from exactformer.learning.laws.dense.solvers import dictionary
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.terms import count_terms
-from exactformer.learning.laws.sample import Sample, weighted_median
+from exactformer.learning.laws.sample import Sample, equal_rows, weighted_median
 
 # Rows looked at, and terms of the least squares that a law is compared with.
 _ROWS = 3000
@@ -92,6 +93,7 @@ def diagnose(
     exact = float(sample.weight @ residual**2) <= _EXACT**2 * float(sample.weight @ y**2)
     if exact or not sample.X.shape[1]:
         return []
+    found += copies(sample, output)
     if discovered is not None:
         found += missed(sample, output, residual, discovered)
     return found + structure(sample.X, fitted, residual, names, float(np.var(y)))
@@ -122,6 +124,23 @@ def outliers(residual: Array, weight: Array) -> list[Finding]:
             True,
         )
     ]
+
+
+def copies(sample: Sample, output: int) -> list[Finding]:
+    """Report rows that come again and again, always with the same target in spite of the noise."""
+    y = sample.Y[:, output]
+    if len(y) < 4 or (sample.weight != sample.weight[0]).any():
+        return []
+    places = len(np.unique(equal_rows(sample.X)))
+    if 2 * places > len(y) or places < len(np.unique(equal_rows(np.column_stack([sample.X, y])))):
+        return []
+    text = (
+        f"only {places:,} of {len(y):,} rows are different, and copies have the same target. Each "
+    )
+    text += (
+        "counts as an observation, so standard errors are too small and terms may be false; drop "
+    )
+    return [Finding(text + "copies unless they are repeated measurements", True)]
 
 
 def missed(sample: Sample, output: int, residual: Array, law: Discovered) -> list[Finding]:
@@ -197,7 +216,7 @@ def structure(
 ) -> list[Finding]:
     """Report what residuals and their sizes follow: a column, the fitted values, the row before."""
     # Equal rows would be neighbours of equal rank; each counts once.
-    _, first = np.unique(np.column_stack([X, residual]), axis=0, return_index=True)
+    _, first = np.unique(equal_rows(np.column_stack([X, residual])), return_index=True)
     first.sort()
     X, fitted, residual = X[first], fitted[first], residual[first]
     n = len(residual)
@@ -208,8 +227,10 @@ def structure(
     places = {f"the column {name}": X[rows, j] for j, name in enumerate(names)}
     places["the fitted values"] = fitted[rows]
     r = residual[rows]
+    orders = {what: np.argsort(x, kind="stable") for what, x in places.items()}
     found = []
-    curves = {what: _share(r[np.argsort(x, kind="stable")]) for what, x in places.items()}
+    ranks = rankdata(r)
+    curves = {what: _share(ranks[order]) for what, order in orders.items()}
     for what, share in sorted(curves.items(), key=lambda c: -c[1])[:3]:
         if share > -_SURE / np.sqrt(len(r)):
             text = (
@@ -218,12 +239,13 @@ def structure(
             text += ". A higher degree= or another function (features=) may hold it"
             found.append(Finding(text, worth and share >= _SHARE))
     curved = bool(found)
-    sizes = {what: _share(np.abs(r)[np.argsort(x, kind="stable")]) for what, x in places.items()}
+    ranks = rankdata(np.abs(r))
+    sizes = {what: _share(ranks[order]) for what, order in orders.items()}
     what, share = max(sizes.items(), key=lambda c: c[1])
     if share > -_SURE / np.sqrt(len(r)) and not curved:
         text = f"the size of the noise follows {what}. The standard errors hold for that (HC3)"
         found.append(Finding(text, False))
-    in_order = _share(residual[:_ROWS])
+    in_order = _share(rankdata(residual[:_ROWS]))
     if not curved and in_order > -_SURE / np.sqrt(min(n, _ROWS)):
         text = "neighbouring rows have similar residuals, as in a series in time. Standard errors "
         text += "assume independent rows and are too small here"
@@ -231,9 +253,8 @@ def structure(
     return found
 
 
-def _share(residual: Array) -> float:
+def _share(ranks: Array) -> float:
     """Return the share of the variance of ranks that neighbours have in common, about 0 for noise."""
-    ranks = rankdata(residual)
     centred = ranks - ranks.mean()
     whole = float(centred @ centred)
     return 1 - float(np.square(np.diff(ranks)).sum()) / whole / 2 if whole > 0 else 0.0

@@ -164,6 +164,9 @@ def _alias(name: str, place: int, taken: set[str]) -> str:
 
 
 def _plain(name: str) -> bool:
+    # Python and SymPy read a name in its NFKC form, so one in another form could be taken for another.
+    if unicodedata.normalize("NFKC", name) != name:
+        return False
     letters = all(c.isalpha() or c in "_0123456789" for c in name)
     return letters and name != "" and name[0] not in "0123456789"
 

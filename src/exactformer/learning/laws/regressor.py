@@ -18,6 +18,7 @@ from exactformer.learning.laws.dense.directions import checked_directions, unit_
 from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares, solve_sparse
 from exactformer.learning.laws.diagnosis import Finding, far_rows
 from exactformer.learning.laws.functions import Dictionary, build_dictionary
+from exactformer.learning.laws.inputs import check_inputs
 from exactformer.learning.laws.notices import (
     about_the_search,
     warn_of_dependence,
@@ -177,6 +178,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         where they are, by the current Dask client if there is one. The law is the same.
         """
         check_parameters(self)
+        check_inputs(X, y)
         outputs = _output_names(y)
         if is_dask(X) or is_dask(y):
             if sample_weight is not None:
@@ -383,8 +385,6 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
 
     def _name_outputs(self, names: Sequence[str], several: int) -> None:
         """Take the names of outputs, y1, y2, … for several without; a single one may have none."""
-        if len(set(names)) < len(names):
-            raise InputError(f"y has a name twice: {', '.join(names)}. Give each output its own")
         self._single = not several
         self._outputs = list(names) or [f"y{k + 1}" for k in range(several)]
 

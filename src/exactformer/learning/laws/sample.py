@@ -15,6 +15,8 @@ from exactformer.learning.laws.dictionary.columns import Array
 # A column whose part outside the others' span is below this share of its spread adds nothing.
 _DEPENDENT = 1e-9
 _SHOWN = 5
+# Squares and products of numbers within these sizes are floats.
+_LARGEST, _SMALLEST = 1e100, 1e-100
 
 
 class DependentColumnsWarning(UserWarning):
@@ -58,11 +60,33 @@ def take_sample(X: Array, Y: Array, weight: Array | None, names: list[str]) -> S
         X, Y, weight = X[weight > 0], Y[weight > 0], weight[weight > 0]
     if len(X) == 0:
         raise InputError("every sample_weight is zero; nothing is left to fit")
+    check_sizes(X.min(axis=0), X.max(axis=0), [f"the column {name}" for name in names])
+    check_sizes(Y.min(axis=0), Y.max(axis=0), ["y"] * Y.shape[1])
     unused = dict.fromkeys(np.flatnonzero(np.ptp(X, axis=0) == 0).tolist(), "constant")
     unused |= _dependent(X, [j for j in range(X.shape[1]) if j not in unused], names)
     used = np.array([j for j in range(X.shape[1]) if j not in unused], dtype=np.int64)
     kept = X if len(used) == X.shape[1] else X[:, used]
     return Sample(np.ascontiguousarray(kept), Y, weight, used, dict(sorted(unused.items())))
+
+
+def check_sizes(low: Array, high: Array, names: list[str]) -> None:
+    """Refuse columns whose squares would overflow, or vanish beside zero."""
+    for name, least, most in zip(names, low.tolist(), high.tolist(), strict=True):
+        if max(-least, most) > _LARGEST or 0 < most - least < _SMALLEST:
+            raise InputError(
+                f"{name} goes from {least:.3g} to {most:.3g}; sizes beyond {_LARGEST:g} and widths "
+                f"below {_SMALLEST:g} cannot be squared. Change the unit"
+            )
+
+
+def equal_rows(table: Array) -> NDArray[np.uint64]:
+    """Return a number for each row (N,): the same for equal rows, another but by chance for others."""
+    bits = np.ascontiguousarray(table + 0.0).view(np.uint64)
+    found = np.zeros(len(table), dtype=np.uint64)
+    for column in bits.T:
+        found = (found ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        found ^= found >> np.uint64(29)
+    return found
 
 
 def _dependent(X: Array, columns: list[int], names: list[str]) -> dict[int, str]:

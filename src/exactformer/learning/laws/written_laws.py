@@ -196,14 +196,15 @@ class WrittenLaws:
     ) -> pd.DataFrame:
         """Fit random halves of the data; return how often each term was found, most often first.
 
-        A column for the term, the share of halves that have it, and whether the law has it. A half has
+        A column for the term (and the output, if there are several), the share of halves that have
+        it, and whether the law has it. A half has
         less to go by than the whole, so a share well below one is no verdict; terms of the law that
         are found less often than others outside it are.
         """
         from exactformer.learning.laws.stability import stability
 
         check_is_fitted(self)
-        return stability(self, X, np.asarray(y), resamples, seed)
+        return stability(self, X, y, resamples, seed)
 
     @property
     def _symbols(self) -> list[str]:

@@ -199,7 +199,7 @@ def test_what_blocks_cannot_do_is_refused():
     for name, value in refused.items():
         with pytest.raises(InputError, match=f"{name}=.* come in blocks. Leave {name}="):
             PolynomialAttentionRegressor(2, **{name: value}).fit(*dask)
-    with pytest.raises(InputError, match="directions given as numbers"):
+    with pytest.raises(InputError, match="directions=3 needs all rows in memory"):
         PolynomialAttentionRegressor(2, directions=3).fit(*dask)
     with pytest.raises(InputError, match="sample_weight"):
         PolynomialAttentionRegressor(2).fit(*dask, sample_weight=np.ones(len(X)))

@@ -57,8 +57,10 @@ class Moments:
 def moments(blocks: Blocks, most: int) -> Moments:
     """Return the moments of all rows, and up to ``most`` distinct values of each column."""
     total: Moments | None = None
-    for one in blocks.map("ranges and moments", _moments, most):
-        total = one if total is None else total.joined(one, most)
+    # Squares that overflow are refused by name, once the range of each column is known.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for one in blocks.map("ranges and moments", _moments, most):
+            total = one if total is None else total.joined(one, most)
     if total is None or total.count < 2:
         raise InputError("a law needs at least two rows")
     return total
@@ -74,10 +76,11 @@ def _moments(block: Block, most: int) -> Moments:
             f"row {block.start + row + 1}, {which} is {Z[row, column]}: leave such rows out "
             "(dropna) or fill them in"
         )
-    mean = Z.mean(axis=0)
-    centred = Z - mean
     distinct = [_distinct(column, most) for column in block.X.T]
-    return Moments(len(Z), Z.min(axis=0), Z.max(axis=0), mean, centred.T @ centred, distinct)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = Z.mean(axis=0)
+        comoments = (Z - mean).T @ (Z - mean)
+    return Moments(len(Z), Z.min(axis=0), Z.max(axis=0), mean, comoments, distinct)
 
 
 def _distinct(column: Array, most: int) -> Array:

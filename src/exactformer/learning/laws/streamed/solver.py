@@ -24,7 +24,7 @@ from exactformer.learning.laws.dense.solvers import (
 from exactformer.learning.laws.dictionary.columns import Array, Columns
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, build_terms, lower_closure
 from exactformer.learning.laws.law import DataRange, SparseLaw
-from exactformer.learning.laws.sample import Sample, dependent_columns
+from exactformer.learning.laws.sample import Sample, check_sizes, dependent_columns
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit
 from exactformer.learning.laws.sparse.forward_search import (
     ALIAS,
@@ -69,6 +69,9 @@ def solve_streamed(
     """Find the few terms that are there, output by output."""
     d = blocks.columns
     found = passes.moments(blocks, (HIGHEST_TRIED if degree == "auto" else degree) + 1)
+    check_sizes(
+        found.low, found.high, [*(f"the column {n}" for n in names), *["y"] * blocks.outputs]
+    )
     unused = _unused(blocks, found, names)
     used = np.array([j for j in range(d) if j not in unused], dtype=np.int64)
     reach = np.zeros(d)
