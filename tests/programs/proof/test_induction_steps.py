@@ -119,10 +119,7 @@ def test_an_embedding_is_as_far_from_codes_as_for_the_worst_token_and_position(
     image = state.image(register)
     for token in range(3):
         for place in range(3):
-            if node is None:
-                row = 0
-            else:
-                row = int(image[place if expression is LAST else token])
+            row = 0 if node is None else int(image[place if expression is LAST else token])
             away = abs(tokens[token] + places[place + beginning] - exact(centre[row]))
             worst[row] = np.maximum(worst[row], exact(errors[row]) + extra + away)
     if beginning:
@@ -242,9 +239,7 @@ def test_numbers_that_are_not_floats_are_off_by_their_rounding() -> None:
     error, _ = numbers_of((third, 1), [float(third), 1.0])
     holds(error, Fraction(1, 2**51) + Fraction(1e-300))
     assert numbers_of((Fraction(1, 4), 1), [0.25, 1.0])[0] == 0
-    with pytest.raises(
-        CertificationError, match="must be within inf|must be within nan|must be within"
-    ):
+    with pytest.raises(CertificationError, match="must be within"):
         numbers_of((0, 10**400), [0.0, 1.0])
 
 
