@@ -32,13 +32,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.adversary import equivalent_polynomials, equivalent_sequences
+from tests.adversary import equivalent_polynomials, equivalent_programs, equivalent_sequences
 from tests.adversary.mutants import Mutant, mutants
 from tests.adversary.swapping import swap
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "exactformer"
-EQUIVALENT = equivalent_polynomials.EQUIVALENT | equivalent_sequences.EQUIVALENT
+EQUIVALENT = (
+    equivalent_polynomials.EQUIVALENT
+    | equivalent_programs.EQUIVALENT
+    | equivalent_sequences.EQUIVALENT
+)
 PROFILE = "mutation"
 LIMIT = 900
 """Seconds after which a mutant counts as hanging."""
@@ -84,7 +88,6 @@ _COUPLINGS = (
     "couplings/test_model.py",
 )
 _PROGRAMS = (
-    "programs/proof/test_arithmetic.py",
     "programs/proof/test_refusals.py",
     "programs/proof/test_forgeries.py",
     "programs/test_model.py",
@@ -159,7 +162,10 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             *_CERTIFICATES,
         ),
     },
-    "programs": {f"programs/proof/{name}.py": _PROGRAMS for name in _PROGRAM_PROOFS},
+    "programs": {
+        f"programs/proof/{name}.py": (f"programs/proof/test_{name}.py", *_PROGRAMS)
+        for name in _PROGRAM_PROOFS
+    },
     "sequences": {
         "sequences/proof/certify.py": _SEQUENCES,
         "sequences/proof/lookups.py": _SEQUENCES,

@@ -395,8 +395,9 @@ def test_a_linear_map_errs_by_its_formula(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_scores_err_by_their_formula(seed: int) -> None:
-    """A row that one token alone uses counts for its own score only."""
+@pytest.mark.parametrize("private", [set(), {1}])
+def test_scores_err_by_their_formula(seed: int, private: set[int]) -> None:
+    """A row that one token alone uses counts for its own score only, and so do folded ones."""
     steps, n, rows = analysis("float16"), 4, 4
     queries, keys = some_entries(n, rows, seed), some_entries(n, rows, seed + 100)
     for entries in (queries, keys):
@@ -415,13 +416,13 @@ def test_scores_err_by_their_formula(seed: int) -> None:
             own += error * seen + size * wrong
             own += PAPER.product(both * seen, exact, both + seen, safe)
             absolute, count = absolute + both * seen, count + (both * seen > 0)
-            if r < 3:
+            if r < 3 and r not in private:
                 other += error * top[r] + size * slip[r]
                 other += PAPER.product(both * top[r], False, both + top[r], False)
                 across, met = across + both * top[r], met + (both * top[r] > 0)
         mine.append(own + PAPER.sum(count, absolute))
         others.append(other + PAPER.sum(met, across))
-    found = steps.scores(queries, keys, np.zeros(rows, bool))
+    found = steps.scores(queries, keys, np.array([r in private for r in range(rows)]))
     assert_above(found[0], mine, CLOSE)
     assert_above(found[1], others, CLOSE)
 

@@ -21,7 +21,7 @@ from exactformer.errors import CertificationError
 from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.program import IndicesNode, Program, TokensNode
-from exactformer.programs.proof.arithmetic import Arithmetic, Array, up
+from exactformer.programs.proof.arithmetic import NEVER, Arithmetic, Array, up
 from exactformer.programs.proof.attention import prove_head
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.feed_forward import prove_feed_forward
@@ -175,7 +175,7 @@ def _prove_output(state: State, program: Program) -> tuple[float, float]:
     for part in reading.parts:
         size = size + part.size.max(0)
     state.arithmetic.check_range(up(size), "an output")
-    lowest = np.min([part.lowest for part in reading.parts], axis=0, initial=1 << 20)
+    lowest = np.min([part.lowest for part in reading.parts], axis=0, initial=NEVER)
     lost = (
         state.arithmetic.gamma(reading.terms + 2.0) * size + reading.terms * state.arithmetic.tiny
     )

@@ -15,7 +15,15 @@ import numpy as np
 
 from exactformer.errors import CertificationError, SizeError
 from exactformer.programs.blueprint import ProjectedHead
-from exactformer.programs.proof.arithmetic import Array, plus, sum_above, sum_below, times, up
+from exactformer.programs.proof.arithmetic import (
+    NEVER,
+    Array,
+    plus,
+    sum_above,
+    sum_below,
+    times,
+    up,
+)
 from exactformer.programs.proof.state import Read, Reading, Root, State
 from exactformer.programs.selectors import Literal
 from exactformer.programs.sets import Flags
@@ -249,7 +257,7 @@ class HeadScores:
         arithmetic.check_range(4 * products, f"{self.name}: a difference of scores")
         used = (largest[0] > 0) & (largest[1] > 0)
         exact = not lost[0].any() and not lost[1].any()
-        together = (lowest[0] + lowest[1])[used].min(initial=1 << 20)
+        together = (lowest[0] + lowest[1])[used].min(initial=NEVER)
         if exact and bool(arithmetic.is_exact(np.array(products), np.array(together, np.int64))):
             return 0.0
         rows = lost[0] @ (largest[1] + lost[1]) + largest[0] @ lost[1]

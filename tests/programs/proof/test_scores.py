@@ -12,13 +12,15 @@ import pytest
 
 from exactformer import rasp
 from exactformer.core.formats import FORMATS
+from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError, SizeError
+from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.proof import scores as module
 from exactformer.programs.proof.arithmetic import UNKNOWN, Arithmetic
 from exactformer.programs.proof.scores import HeadScores
 from exactformer.programs.proof.state import Read, Reading
 from exactformer.programs.selectors import Literal
-from tests.programs.proof.steps import arithmetic_of, exact, holds, made_state, nearly
+from tests.programs.proof.steps import arithmetic_of, exact, hold, holds, made_state, nearly
 
 EQUAL = rasp.Select(rasp.tokens, rasp.tokens, rasp.Comparison.EQ)
 LATER = rasp.Select(rasp.indices, rasp.indices, rasp.Comparison.GEQ)
@@ -549,10 +551,6 @@ def test_queries_that_are_refused_must_be_told_from_others(
 
 
 def test_a_head_reads_queries_and_keys() -> None:
-    from exactformer.core.matrix import Matrix
-    from exactformer.programs.blueprint import ProjectedHead
-    from tests.programs.proof.steps import hold
-
     state = made_state(WIDTH, [(None, None, 2)], Arithmetic())
     hold(state, [0])
     query, key = Matrix.of(1, 2, {(0, 0): 1}), Matrix.of(1, 2, {(0, 1): 1})

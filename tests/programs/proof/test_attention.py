@@ -161,6 +161,9 @@ def test_the_product_of_outputs_and_values_is_rounded_where_there_is_one(
 def test_values_lose_what_their_roundings_are_worth(name: str, beginning: bool, seed: int) -> None:
     """As many as the longest row of V has entries, the columns of O, and three."""
     written = made(MEAN, name, share=1 / 16, seed=seed, beginning=beginning)
+    if seed == 2:  # one row has all entries
+        row = Matrix.of(3, 5, {(1, k): Fraction(k + 1, 2) for k in range(3)})
+        written.head = replace(written.head, value=row)
     count = TOKENS + beginning
     reading, lost, bits = written._values()
     output, value = (
@@ -639,7 +642,7 @@ def width_of(name: str | None, rule: Rule, share: float = 1 / 16) -> _Written:
     return written
 
 
-@pytest.mark.parametrize("name", [None, "bfloat16"])
+@pytest.mark.parametrize("name", [None, "bfloat16", "float16"])
 @pytest.mark.parametrize(
     "scores",
     [
@@ -695,8 +698,9 @@ def check_width(
     elif written.hard:
         rounding = exact(written._mixing(np.asarray(size, dtype=float), bits, one_value=False))
     else:
-        k = weight_roundings("bfloat16", True, False)
-        rounding = gamma("bfloat16", k) * size + exact(written.underflow)
+        name = written.arithmetic.format.name
+        k = weight_roundings(name, True, False)
+        rounding = gamma(name, k) * size + exact(written.underflow)
     formula = share * (relative * size + off + exact(lost) + rounding * (1 + relative))
     kept = written._kept(reading, scores, lost, bits)
     assert kept is not None
@@ -750,9 +754,14 @@ def test_widths_are_counted_at_the_beginning_token_alone() -> None:
     node: Any = made(WIDTH, None, term=0).analysis.nodes[-1]
     with pytest.raises(CertificationError, match="there is none"):
         made(WIDTH, None, term=0, beginning=False)._width(node, SOFT)
-    for centre, radius in ((0.5, 0.0), (-0.5, 0.0), (0.0, 0.5)):
-        written = width_of(None, Rule.SOFTMAX)
+    apart = plain_head({(3, 0): 1, (4, 1): 1}, {(0, 2): 1, (1, 0): 1})
+    for centre, radius in ((0.0, 0.0), (0.5, 0.0), (-0.5, 0.0), (0.0, 0.5)):
+        written = made(WIDTH, None, term=0, head=apart)
+        written.state.hold(0, np.zeros((4, 2)), np.zeros((4, 2)))
         written.state.hold(1, np.array([[centre], [0.875]]), np.array([[radius], [0.0]]))
+        if centre == radius == 0:
+            written._width(node, SOFT)
+            continue
         with pytest.raises(CertificationError, match="other positions add to it"):
             written._width(node, SOFT)
 

@@ -1,0 +1,51 @@
+"""Changes of the proofs for programs that change no verdict, each with the reason."""
+
+_ARITHMETIC = "programs/proof/arithmetic.py"
+_ATTENTION = "programs/proof/attention.py"
+_RELUS = "programs/proof/feed_forward.py"
+_SAME_TWICE = "Found again instead of being looked up: the same numbers."
+_BEYOND = "Any number beyond all exponents of float64 will do."
+_TOGETHER = "Directions are taken so many at a time, not otherwise."
+_LONG_WAY = "A direction of two units is proven the long way: the same bound."
+_ZEROS = "Exact arithmetic loses nothing: adds zeros."
+_NOBODY = "No register has the number None."
+
+EQUIVALENT: dict[tuple[str, str, str], str] = {
+    (_ARITHMETIC, "NEVER", "20 → 19"): _BEYOND,
+    (_ARITHMETIC, "UNKNOWN", "20 → 19"): _BEYOND,
+    (_ARITHMETIC, "LARGEST", "500 → 499"): "A limit of what is taken on, with room to spare.",
+    (_ARITHMETIC, "Arithmetic.weights", "value not in known → True"): _SAME_TWICE,
+    (
+        _ARITHMETIC,
+        "times",
+        "1e-300 → 5e-301",
+    ): "Underflows of fewer than 2^30 products cost less than 2^30·2^−1074.",
+    (_ATTENTION, "_Written._leak", "20 → 19"): "A bound is raised further.",
+    (_RELUS, "MOST_TOGETHER", "4000000 → 3999999"): _TOGETHER,
+    (
+        _RELUS,
+        "_Register.prove",
+        "MOST_TOGETHER // max(1, x.size) → MOST_TOGETHER",
+    ): _TOGETHER,
+    (_RELUS, "_Register.prove", "max(1, x.size) → min(1, x.size)"): _TOGETHER,
+    (_RELUS, "_Register.prove", "1 → 0 (2)"): _TOGETHER,
+    (
+        _RELUS,
+        "_Register.prove",
+        "(self.w2 != 0).sum(1) <= 2 → (self.w2 != 0).sum(1) < 2",
+    ): _LONG_WAY,
+    (_RELUS, "_Register.prove", "2 → 1"): _LONG_WAY,
+    (
+        _RELUS,
+        "_Register._pairs",
+        "not here.any() → False",
+    ): "What is found where it holds nowhere is not used.",
+    (_RELUS, "_Register._pairs", "arithmetic.format is not None → True"): _ZEROS,
+    (_RELUS, "_Register._direction", "arithmetic.format is not None → True"): _ZEROS,
+    (
+        _RELUS,
+        "_Register._held",
+        "number is None or number not in self.state.held → number not in self.state.held",
+    ): _NOBODY,
+}
+"""Reasons by file, function and change, as ``python -m tests.adversary.mutation`` prints them."""
