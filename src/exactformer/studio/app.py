@@ -37,6 +37,9 @@ from exactformer.studio.library import (
 )
 from exactformer.studio.map import api as map_api
 from exactformer.studio.map import pages as map_page
+from exactformer.studio.notices import api as notices_api
+from exactformer.studio.notices import feeds
+from exactformer.studio.notices import pages as notices_pages
 from exactformer.studio.opinions import (
     collection_api,
     collection_pages,
@@ -52,6 +55,9 @@ from exactformer.studio.opinions import (
 from exactformer.studio.playground import api as playground_api
 from exactformer.studio.playground import pages as playground_page
 from exactformer.studio.playground.workers import Limits, Pool
+from exactformer.studio.proposals import api as proposals_api
+from exactformer.studio.proposals import pages as proposals_pages
+from exactformer.studio.proposals.fetching import Fetcher
 from exactformer.studio.security import sessions
 from exactformer.studio.security.bodies import BodyLimit
 from exactformer.studio.security.headers import StrictHeaders
@@ -85,6 +91,9 @@ ROUTERS = [
     moderation_pages.router,
     quick_pages.router,
     review_pages.router,
+    notices_pages.router,
+    proposals_pages.router,
+    feeds.router,
     session_api.router,
     accounts_api.router,
     map_api.router,
@@ -99,6 +108,8 @@ ROUTERS = [
     moderation_api.router,
     quick_api.router,
     review_api.router,
+    notices_api.router,
+    proposals_api.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
@@ -133,6 +144,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.database = database
     app.state.rates = Rates()
+    app.state.fetcher = Fetcher(settings.fetch_hosts, settings.fetch_seconds, settings.fetch_bytes)
     app.state.playground = Pool(Limits.of(settings))
     app.state.runs = Runs(Limits(1, ceil(settings.run_seconds), settings.run_bytes))
     error_pages.install(app)

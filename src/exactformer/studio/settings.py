@@ -72,3 +72,8 @@ class Settings:
     explore_rate: Rate = Rate(1200, 60)
     writing_rate: Rate = Rate(60, 60)
     preview_rate: Rate = Rate(120, 60)
+    fetch_hosts: tuple[str, ...] = ()
+    """Hosts from which records of papers are fetched; none unless the owner lists them."""
+    fetch_seconds: float = 10.0
+    fetch_bytes: int = 1 << 20
+    fetch_rate: Rate = Rate(10, 300)

@@ -90,6 +90,27 @@ GET    /api/v1/imports/{id}                               401 403 200 404 404
 POST   /api/v1/imports/{id}/confirm                       401 403 200 404 404
 DELETE /api/v1/imports/{id}                               401 403 204 404 404
 
+GET    /notices                                           401 200 200 200 200
+POST   /notices/read                                      401 303 303 303 303
+GET    /papers/{slug}/follow                              401 200 200 200 200
+POST   /papers/{slug}/follow                              401 303 303 303 303
+GET    /feeds/papers.atom                                 200 200 200 200 200
+GET    /feeds/claims.atom                                 200 200 200 200 200
+GET    /papers/{slug}/activity.atom                       200 200 200 200 200
+GET    /api/v1/notices                                    401 200 200 200 200
+POST   /api/v1/notices/read                               401 200 200 200 200
+GET    /api/v1/follows                                    401 200 200 200 200
+GET    /api/v1/papers/{slug}/follows                      401 200 200 200 200
+PUT    /api/v1/papers/{slug}/follows                      401 200 200 200 200
+GET    /propose                                           401 200 200 200 200
+POST   /propose                                           401 200 200 200 200
+GET    /proposals                                         401 200 200 200 200
+POST   /proposals                                         401 303 303 303 303
+POST   /proposals/{id}                                    401 403 403 303 303
+GET    /api/v1/proposals                                  401 200 200 200 200
+POST   /api/v1/proposals                                  401 201 201 201 201
+PUT    /api/v1/proposals/{id}                             401 403 403 200 200
+
 GET    /login                                             200 200 200 200 200
 POST   /login                                             303 303 303 303 303
 GET    /register                                          200 200 200 200 200
@@ -238,6 +259,15 @@ CONTENT: dict[str, dict[str, Any]] = {
     "POST /collections/{collection_id}/items/{paper_id}/move": {"data": {"position": 1}},
     "POST /collections/{collection_id}/items/{paper_id}/note": {"data": {"note": "x"}},
     "POST /moderation/{flag_id}": {"data": {"decision": "upheld", "note": "x"}},
+    "POST /notices/read": {"data": {"up_to": 5}},
+    "POST /papers/{slug}/follow": {"data": {"paper": "true", "claims": ["table-1"]}},
+    "POST /api/v1/notices/read": {"json": {"up_to": 5}},
+    "PUT /api/v1/papers/{slug}/follows": {"json": {"paper": True, "claims": ["table-1"]}},
+    "POST /propose": {"data": {"what": "1706.99999"}},
+    "POST /proposals": {"data": {"title": "On another thing"}},
+    "POST /proposals/{id}": {"data": {"state": "accepted"}},
+    "POST /api/v1/proposals": {"json": {"text": "@misc{a, title = {On another thing}}"}},
+    "PUT /api/v1/proposals/{id}": {"json": {"state": "declined"}},
     "POST /login": {"data": {"handle": "ada", "password": PASSWORD}},
     "POST /register": {"data": NEWCOMER},
     "POST /account/name": {"data": {"name": "Another Name"}},
@@ -316,6 +346,8 @@ def request_of(row: Row, world: World) -> Request:
         "slug": _slug(row, world),
     }
     values |= {"id": world.pending if "/imports/" in row.path else 1}
+    if "/proposals/" in row.path:
+        values |= {"id": world.proposal}
     values |= {
         "kind": "png" if "figures" in row.path else "useful",
         "subject_id": values.get(row.path.split("/")[1].rstrip("s")),

@@ -70,6 +70,10 @@ PLACES = [
     Place("audit", "/audit", "curator"),
     Place("account", "/account", "reader"),
     Place("accounts", "/admin/users", "admin"),
+    Place("notices", "/notices", "owner"),
+    Place("follow", "/papers/{slug}/follow", "owner"),
+    Place("propose", "/propose", "reader"),
+    Place("proposals", "/proposals", "curator"),
     Place("not-found", "/nothing-here", status=404),
     Place("not-allowed", "/admin/users", "reader", status=403),
 ]

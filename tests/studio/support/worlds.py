@@ -45,6 +45,7 @@ COMMENTS = [
     ("replication", "Rebuilt #table-1 from its description alone: same order of the methods."),
     ("caveat", "The statement needs $x$ in a ball; outside of it nothing is promised."),
 ]  # fmt: skip
+PROPOSED = "@article{n, title = {Notes on $x^2$}, author = {Noether, Emmy}, year = 1921}"
 SHELF = {"title": "What attention can express", "description": "For the seminar."}
 ANSWER = "For even spacing, yes. The certificate computes it for the directions it is given."
 
@@ -68,6 +69,7 @@ class World:
     token: str
     flag: int
     pending: int
+    proposal: int
     user: int
     handle: str
     topic: str
@@ -139,6 +141,8 @@ def build(people: People) -> World:
         json={"reason": "Belongs to another paper."},
     )
     pending = said(curator, "POST", "/imports", files={"file": ("reading.bib", BIBTEX)})
+    proposal = said(ada, "POST", "/proposals", json={"text": PROPOSED})
+    said(ada, "PUT", f"{here}/follows", json={"paper": True, "claims": ["table-1"]})
     return World(
         owner=ada,
         reader=sofia,
@@ -155,6 +159,7 @@ def build(people: People) -> World:
         token=shelf["token"],
         flag=flag["id"],
         pending=pending["id"],
+        proposal=proposal["id"],
         user=sofia.id or 0,
         handle=ada.handle,
         topic=paper.topics[0].slug,

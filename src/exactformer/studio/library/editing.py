@@ -37,7 +37,7 @@ def edit(
     if version is not None and version != version_of(paper):
         raise ConflictError("the paper has been changed meanwhile; look at it again, then repeat")
     before = record(paper)
-    after = checked({**to_dict(before), **_with_identifiers(changes)}, "the change")
+    after = checked({**to_dict(before), **with_identifiers(changes)}, "the change")
     changed = [name for name in EDITABLE if getattr(before, name) != getattr(after, name)]
     _refuse_taken(db, paper, after, changed)
     writing.overwrite(db, paper, after, changed)
@@ -53,7 +53,7 @@ def version_of(paper: Paper) -> str:
     return paper.updated_at.isoformat()
 
 
-def _with_identifiers(changes: dict[str, Any]) -> dict[str, Any]:
+def with_identifiers(changes: dict[str, Any]) -> dict[str, Any]:
     """Undress identifiers: people paste addresses. What is none is left for the check to refuse."""
     tidy = {key: value for key, value in changes.items() if value is not None}
     for name, read in _IDENTIFIERS.items():

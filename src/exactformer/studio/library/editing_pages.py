@@ -14,7 +14,7 @@ from starlette.responses import Response
 from exactformer.studio.errors import StudioError
 from exactformer.studio.library import editing, naming, papers
 from exactformer.studio.library.describing import record
-from exactformer.studio.library.records import AuthorRecord, PaperRecord
+from exactformer.studio.library.records import AuthorRecord, to_dict
 from exactformer.studio.library.tables import PAPER_KINDS
 from exactformer.studio.web.request import (
     Clean,
@@ -29,6 +29,7 @@ from exactformer.studio.web.request import writing as in_transaction
 router = APIRouter(tags=["papers"], include_in_schema=False)
 
 Text = Annotated[Clean, Field(max_length=1000)]
+_NO_FIELDS = {"csrf_token", "version"}
 OPEN_ACCESS = {"": None, "yes": True, "no": False}
 
 
@@ -59,7 +60,7 @@ def edit_form(request: Request, db: ReadSession, actor: CurrentActor, slug: str)
     """Show the form."""
     actor.require("curator")
     paper = papers.get(db, slug)
-    form = _filled(record(paper), editing.version_of(paper))
+    form = form_of(to_dict(record(paper)), editing.version_of(paper))
     return _shown(request, slug, paper.title, form)
 
 
@@ -70,7 +71,7 @@ def edit(
     """Change the paper, or say what cannot be accepted and keep what was typed."""
     try:
         with in_transaction(request) as db:
-            editing.edit(db, actor, slug, _changes(form), form.version or None)
+            editing.edit(db, actor, slug, fields_of(form), form.version or None)
     except StudioError as refusal:
         if refusal.status not in (409, 422):
             raise
@@ -93,31 +94,24 @@ def _shown(
     )
 
 
-def _filled(paper: PaperRecord, version: str) -> PaperForm:
+def form_of(fields: dict[str, Any], version: str = "") -> PaperForm:
+    """Return the form filled with the fields of a record."""
     answers = {value: key for key, value in OPEN_ACCESS.items()}
-    return PaperForm(
-        title=paper.title,
-        abstract=paper.abstract,
-        year=str(paper.year or ""),
-        kind=paper.kind,
-        source=paper.source,
-        open_access=answers[paper.open_access],
-        doi=paper.doi or "",
-        arxiv_id=paper.arxiv_id or "",
-        openalex_id=paper.openalex_id or "",
-        url=paper.url,
-        code_url=paper.code_url,
-        code_note=paper.code_note,
-        data_url=paper.data_url,
-        data_note=paper.data_note,
-        authors="\n".join(map(author_line, paper.authors)),
-        topics=", ".join(paper.topics),
-        version=version,
-    )
+    authors = (author_line(AuthorRecord(**author)) for author in fields.get("authors", ()))
+    texts = {name: str(fields.get(name) or "") for name in PaperForm.model_fields}
+    texts |= {
+        "kind": fields.get("kind", "other"),
+        "open_access": answers[fields.get("open_access")],
+        "authors": "\n".join(authors),
+        "topics": ", ".join(fields.get("topics", ())),
+        "version": version,
+    }
+    return PaperForm(**texts)
 
 
-def _changes(form: PaperForm) -> dict[str, Any]:
-    fields: dict[str, Any] = form.model_dump(exclude={"csrf_token", "version"})
+def fields_of(form: PaperForm) -> dict[str, Any]:
+    """Return the fields of a record that the form says."""
+    fields: dict[str, Any] = form.model_dump(include=set(PaperForm.model_fields) - _NO_FIELDS)
     year = form.year.strip()
     lines = (line for line in form.authors.splitlines() if line.strip())
     return fields | {

@@ -13,6 +13,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import ConflictError, InvalidError
+from exactformer.studio.notices import service as notices
 from exactformer.studio.opinions.conflicts import ChangedMeanwhileError
 from exactformer.studio.opinions.tables import COMMENT_KINDS
 from exactformer.studio.opinions.visibility import require_author, require_readable
@@ -68,6 +69,7 @@ def write(
     db.flush()
     _keep_version(db, comment)
     _note_mentions(db, comment)
+    notices.comment_written(db, comment)
     audit.record(
         db,
         actor,
@@ -100,11 +102,14 @@ def edit(db: Session, actor: Actor, comment_id: int, draft: CommentDraft, revisi
         )
     if draft == CommentDraft(comment.body, comment.kind):
         return comment
+    before = comment.body
     comment.body, comment.kind = draft.body, draft.kind
     comment.revision += 1
     comment.updated_at = now()
     _keep_version(db, comment)
     _note_mentions(db, comment)
+    if comment.state == "visible":
+        notices.comment_edited(db, comment, before)
     audit.record(db, actor, "comment.edit", "comment", comment.id, {"revision": comment.revision})
     return comment
 
@@ -116,6 +121,7 @@ def remove(db: Session, actor: Actor, comment_id: int) -> Comment:
     require_author(actor, comment, "comment")
     if comment.state != "deleted":
         comment.state = "deleted"
+        notices.forget(db, comment)
         audit.record(db, actor, "comment.delete", "comment", comment.id, {})
     return comment
 

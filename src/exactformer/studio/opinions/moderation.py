@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from exactformer.studio.notices import service as notices
 from exactformer.studio.opinions import comments, reviews
 from exactformer.studio.opinions.views import CommentView, ReviewView, show_comments, show_reviews
 from exactformer.studio.opinions.visibility import Opinion
@@ -105,9 +106,11 @@ def decide(db: Session, actor: Actor, flag_id: int, decision: Decision, note: st
         other.decided_by_id = None if decision == "open" else curator_id
         other.decided_at = None if decision == "open" else now()
     db.flush()
+    was_hidden = subject.state == "hidden"
     if subject.state != "deleted":
         upheld = any(other.state == "upheld" for other in _flags(db, flag))
         subject.state = "hidden" if upheld else "visible"
+    _tell(db, actor, subject, was_hidden, decision, settled)
     audit.record(
         db,
         actor,
@@ -117,6 +120,27 @@ def decide(db: Session, actor: Actor, flag_id: int, decision: Decision, note: st
         {"flags": [other.id for other in settled]},
     )
     return flag
+
+
+def _tell(
+    db: Session,
+    actor: Actor,
+    subject: Opinion,
+    was_hidden: bool,
+    decision: Decision,
+    settled: list[Flag],
+) -> None:
+    """Tell the author what became of her text, and reporters what became of their reports."""
+    if subject.state == "deleted":
+        return
+    if decision == "upheld":
+        notices.forget(db, subject)
+        notices.decided(db, actor, "hidden", [subject.author_id], about=subject)
+    elif was_hidden and subject.state == "visible":
+        notices.decided(db, actor, "shown", [subject.author_id], about=subject)
+    if decision != "open":
+        reporters = {flag.reporter_id for flag in settled}
+        notices.decided(db, actor, decision, reporters, about=subject)
 
 
 def queue(

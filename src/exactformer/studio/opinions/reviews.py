@@ -13,6 +13,7 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import InvalidError
+from exactformer.studio.notices import service as notices
 from exactformer.studio.opinions.conflicts import ChangedMeanwhileError
 from exactformer.studio.opinions.tables import REVIEW_PARTS
 from exactformer.studio.opinions.visibility import readable, require_author, require_readable
@@ -77,6 +78,7 @@ def write(db: Session, actor: Actor, paper: Paper, draft: ReviewDraft) -> Review
             "you have reviewed this paper already: edit that review", review, draft
         )
     _keep_version(db, review)
+    notices.review_written(db, review)
     audit.record(db, actor, "review.create", "review", review.id, {"paper": paper.slug})
     return review
 
@@ -120,6 +122,7 @@ def remove(db: Session, actor: Actor, review_id: int) -> Review:
     require_author(actor, review, "review")
     if review.state != "deleted":
         review.state = "deleted"
+        notices.forget(db, review)
         audit.record(db, actor, "review.delete", "review", review.id, {})
     return review
 

@@ -14,6 +14,7 @@ from exactformer.studio.library.tables import (
     Person,
     Topic,
 )
+from exactformer.studio.notices.tables import Follow, Notice
 from exactformer.studio.opinions.tables import (
     Collection,
     CollectionItem,
@@ -26,6 +27,7 @@ from exactformer.studio.opinions.tables import (
     Save,
     Vote,
 )
+from exactformer.studio.proposals.tables import Proposal
 from exactformer.studio.storage.base import Base
 from exactformer.studio.storage.housekeeping import AuditEntry, Flag, PendingImport
 
@@ -42,12 +44,15 @@ __all__ = [
     "CommentMention",
     "CommentVersion",
     "Flag",
+    "Follow",
     "Institution",
     "LoginSession",
+    "Notice",
     "Paper",
     "PaperTopic",
     "PendingImport",
     "Person",
+    "Proposal",
     "Reaction",
     "Review",
     "ReviewVersion",
