@@ -53,7 +53,7 @@ extras: wheel
 
 # Pictures of every page of the studio, for its guide; NAMES="home map" takes some of them.
 screenshots: $(VENV)/.dev $(VENV)/.machine
-	$(BIN)/python -m tests.studio.screenshots $(NAMES)
+	$(BIN)/python -m tests.studio.support.screenshots $(NAMES)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+UNITS = {"NVIDIA H200": {"float32": 66.9, "float64": 33.5}}
+"""TFLOP/s of a GPU's units without tensor cores, by its data sheet."""
 POINTS = 2**20
 PRODUCT = 8192
 
@@ -208,9 +210,16 @@ def table(results: dict[str, Any]) -> None:
     from benchmarks.tables import keep, markdown, provenance, show
 
     product = {r["format"]: r["TFLOP/s"] for r in results["rates"] if r["way"].startswith("matrix")}
-    columns = ("way", "format", "TFLOP/s", "of the float32 product")
+    units = UNITS.get(results["device"], {})
+    columns = ("way", "format", "TFLOP/s", "of the float32 product", "of the format's units")
     cells = [
-        [r["way"], r["format"], f"{r['TFLOP/s']:.1f}", f"{r['TFLOP/s'] / product['float32']:.0%}"]
+        [
+            r["way"],
+            r["format"],
+            f"{r['TFLOP/s']:.1f}",
+            f"{r['TFLOP/s'] / product['float32']:.0%}",
+            f"{r['TFLOP/s'] / units[r['format']]:.0%}" if r["format"] in units else "",
+        ]
         for r in results["rates"]
     ]
     name, share = max(results["error / bound"].items(), key=lambda pair: pair[1])
@@ -218,7 +227,8 @@ def table(results: dict[str, Any]) -> None:
         f"Dense (10, 5): {results['tokens']:,} tokens, {results['points']:,} points; 2 n (d + q) "
         "useful operations a point. Errors of three models, in every format that holds their values, "
         f"against exact arithmetic in the same run: at most {share:.2g} of the certified bound "
-        f"({name})."
+        f"({name}). The last column is of what the units for a format do without tensor cores, by the "
+        "data sheet; products of float64 use tensor cores."
     )
     versions = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
     commit = provenance("gpu", ())["commit"]

@@ -2,11 +2,14 @@
 
     python -m benchmarks.large [--rows N,N,…] [--quick]
 
-Ten columns, noise of variance 1, all terms of degree 2, blocks of rows on disk, two cores, one process
-for each fit; memory is the whole process at its peak. scikit-learn makes one pass with
-PolynomialFeatures, StandardScaler and SGDRegressor (partial_fit, defaults), which gives coefficients of
-all terms and no intervals; ours makes as many passes as its search takes. Test error is against the
-noise-free law. Seconds are those of a busy machine; processor seconds are not, and include imports.
+Ten columns, noise of variance 1, all terms of degree 2, blocks of rows on disk (88 bytes per row), one
+fit after another, each in a process of its own. Ours makes as many passes as its search takes, on two
+threads or on two worker processes of a Dask cluster. scikit-learn makes one pass on one core, with
+PolynomialFeatures, StandardScaler and SGDRegressor (partial_fit, defaults), or with PolynomialFeatures
+and sums for the normal equations: coefficients of all terms, no selection, no intervals. Test error is
+against the noise-free law. Memory is the peak of the process, for Dask that of the larger worker.
+Processor seconds are those of all processes of a fit, and include imports; seconds depend on what else
+the machine does.
 """
 
 from __future__ import annotations
@@ -27,8 +30,11 @@ import numpy as np
 from benchmarks.tables import HERE, keep, markdown, origin, provenance, show
 
 COLUMNS, DEGREE = 10, 2
-ROWS = (1_000_000, 10_000_000)
+ROWS = (1_000_000, 10_000_000, 100_000_000)
+WORKERS = 2
+TOLD = ("coefficient", "standard_error")
 IN_MEMORY = 1_000_000
+MOST = {"memory": IN_MEMORY, "dask": 10_000_000}
 PIECE = 250_000
 
 
@@ -53,61 +59,128 @@ def write(folder: Path, rows: int) -> None:
     writer.finished(False)
 
 
+def files(folder: Path) -> list[Path]:
+    """Return the stored blocks in order."""
+    return sorted(folder.glob("*.npy"), key=lambda path: int(path.stem))
+
+
+def facts(fitted: Any, passes: int | None) -> dict[str, Any]:
+    """Return what is written down of one of our laws."""
+    table = fitted.coef_table_[["term", *TOLD]]
+    return {"formula": fitted.formula_, "table": table.to_dict("records"), "passes": passes}
+
+
+def counted(kind: Any) -> Any:
+    """Return a class of blocks that counts its passes."""
+
+    class Counted(kind):  # type: ignore[misc]
+        passes = 0
+
+        def map(self, what: str, function: Any, *arguments: Any) -> Any:
+            self.passes += 1
+            return super().map(what, function, *arguments)
+
+    return Counted
+
+
 def ours(folder: Path, rows: int) -> tuple[Any, dict[str, Any]]:
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
     from exactformer.learning.laws.streamed.blocks import StoredBlocks
 
-    passes = 0
-
-    class Counted(StoredBlocks):
-        def map(self, what: str, function: Any, *arguments: Any) -> Any:
-            nonlocal passes
-            passes += 1
-            return super().map(what, function, *arguments)
-
-    blocks = Counted(folder, rows, COLUMNS, 1, False)
+    blocks = counted(StoredBlocks)(folder, rows, COLUMNS, 1, False)
     fitted = PolynomialAttentionRegressor(DEGREE).fit_blocks(blocks, None, True)
-    return fitted.predict, {"formula": fitted.formula_, "passes": passes}
+    return fitted.predict, facts(fitted, blocks.passes)
+
+
+def on_a_cluster(folder: Path, rows: int) -> tuple[Any, dict[str, Any]]:
+    import dask.array as da
+    from dask.delayed import delayed
+    from distributed import Client, LocalCluster
+
+    from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
+    from exactformer.learning.laws.streamed.blocks import ROWS as BLOCK
+    from exactformer.learning.laws.streamed.blocks import DaskBlocks
+
+    read = delayed(np.load)
+    numbers = da.concatenate(
+        [
+            da.from_delayed(read(path), (min(BLOCK, rows - place * BLOCK), COLUMNS + 1), float)
+            for place, path in enumerate(files(folder))
+        ]
+    )
+    with (
+        LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        blocks = counted(DaskBlocks)(numbers[:, :-1], numbers[:, -1])
+        fitted = PolynomialAttentionRegressor(DEGREE).fit_blocks(blocks, None, True)
+        used = client.run(spent).values()
+    cpu, peaks = zip(*used, strict=True)
+    return fitted.predict, {
+        **facts(fitted, blocks.passes),
+        "workers_cpu": sum(cpu),
+        "workers_mib": max(peaks),
+    }
+
+
+def spent() -> tuple[float, float]:
+    """Return the processor seconds of this process and its peak memory in MiB."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def in_memory(folder: Path, rows: int) -> tuple[Any, dict[str, Any]]:
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
-    files = sorted(folder.glob("*.npy"), key=lambda path: int(path.stem))
-    numbers = np.concatenate([np.load(path) for path in files])
+    numbers = np.concatenate([np.load(path) for path in files(folder)])
     fitted = PolynomialAttentionRegressor(DEGREE).fit(numbers[:, :-1], numbers[:, -1])
-    return fitted.predict, {"formula": fitted.formula_, "passes": None}
+    return fitted.predict, facts(fitted, None)
 
 
-def scikit_learn(folder: Path, rows: int) -> tuple[Any, dict[str, Any]]:
+def descent(folder: Path, rows: int) -> tuple[Any, dict[str, Any]]:
     from sklearn.linear_model import SGDRegressor
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
     features, scaler = PolynomialFeatures(DEGREE, include_bias=False), StandardScaler()
     model = SGDRegressor(random_state=0)
-    for path in sorted(folder.glob("*.npy"), key=lambda path: int(path.stem)):
+    for path in files(folder):
         numbers = np.load(path)
         table = features.fit_transform(numbers[:, :-1])
         model.partial_fit(scaler.partial_fit(table).transform(table), numbers[:, -1])
     predict = lambda X: model.predict(scaler.transform(features.transform(X)))  # noqa: E731
-    return predict, {"formula": "", "passes": 1}
+    return predict, {"passes": 1}
+
+
+def normal_equations(folder: Path, rows: int) -> tuple[Any, dict[str, Any]]:
+    from sklearn.preprocessing import PolynomialFeatures
+
+    features = PolynomialFeatures(DEGREE)
+    gram, right = 0.0, 0.0
+    for path in files(folder):
+        numbers = np.load(path)
+        table = features.fit_transform(numbers[:, :-1])
+        gram, right = gram + table.T @ table, right + table.T @ numbers[:, -1]
+    coefficients = np.linalg.solve(gram, right)
+    return lambda X: features.transform(X) @ coefficients, {"passes": 1}
 
 
 METHODS = {
-    "blocks": ("exactformer, passes over blocks", ours),
+    "blocks": ("exactformer, two threads", ours),
+    "dask": ("exactformer, two Dask workers", on_a_cluster),
     "memory": ("exactformer, in memory", in_memory),
-    "sklearn": ("scikit-learn, SGDRegressor by partial_fit", scikit_learn),
+    "sklearn": ("scikit-learn, SGDRegressor by partial_fit", descent),
+    "normal": ("scikit-learn's features, normal equations", normal_equations),
 }
 
 
 def one(method: str, folder: Path, rows: int) -> dict[str, Any]:
-    began, cpu = time.perf_counter(), time.process_time()
-    predict, facts = METHODS[method][1](folder, rows)
-    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    began = time.perf_counter()
+    predict, found = METHODS[method][1](folder, rows)
+    seconds, (cpu, peak) = time.perf_counter() - began, spent()
     X = np.random.default_rng(10**6).normal(size=(5000, COLUMNS))
     error = float(np.mean((predict(X) - law(X)) ** 2))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {**facts, "seconds": seconds, "cpu": cpu, "test_mse": error, "peak_mib": peak}
+    cpu, peak = cpu + found.pop("workers_cpu", 0.0), found.pop("workers_mib", peak)
+    return {**found, "seconds": seconds, "cpu": cpu, "test_mse": error, "peak_mib": peak}
 
 
 def apart(method: str, folder: Path, rows: int) -> dict[str, Any]:
@@ -119,6 +192,20 @@ def apart(method: str, folder: Path, rows: int) -> dict[str, Any]:
     return {"method": method, "rows": rows, **json.loads(done.stdout.splitlines()[-1])}
 
 
+def agreement(laws: list[dict[str, Any]]) -> str:
+    """Return in words whether laws of the same rows are the same, and how far they are apart."""
+    formulas = sorted({row["formula"] for row in laws})
+    text = f"At {IN_MEMORY:,} rows the laws in memory, by threads and by Dask are "
+    if len(formulas) > 1:
+        return text + f"**different**: {'; '.join(f'`{formula}`' for formula in formulas)}."
+    tables = [[term[k] for term in row["table"] for k in TOLD] for row in laws]
+    away = max(abs(a / b - 1) for one in tables for a, b in zip(one, tables[0], strict=True))
+    text += (
+        f"the same to the last printed digit, `{formulas[0]}`; coefficients and standard errors "
+    )
+    return text + f"differ by at most {away:.1e} of themselves."
+
+
 def run(quick: bool = False, sizes: tuple[int, ...] = ROWS) -> list[dict[str, Any]]:
     """Run everything; print a table, and write Markdown and JSON unless it is quick."""
     found = []
@@ -126,7 +213,7 @@ def run(quick: bool = False, sizes: tuple[int, ...] = ROWS) -> list[dict[str, An
         with tempfile.TemporaryDirectory() as name:
             write(Path(name), rows)
             for method in METHODS:
-                if method != "memory" or rows <= IN_MEMORY:
+                if rows <= MOST.get(method, rows):
                     found.append(apart(method, Path(name), rows))
                     print(found[-1], file=sys.stderr)
     header = [
@@ -134,6 +221,7 @@ def run(quick: bool = False, sizes: tuple[int, ...] = ROWS) -> list[dict[str, An
         "method",
         "passes",
         "seconds",
+        "rows per second",
         "CPU s",
         "rows per CPU s",
         "peak MiB",
@@ -145,6 +233,7 @@ def run(quick: bool = False, sizes: tuple[int, ...] = ROWS) -> list[dict[str, An
             METHODS[row["method"]][0],
             str(row["passes"] or "–"),
             f"{row['seconds']:.1f}",
+            f"{row['rows'] / row['seconds']:,.0f}",
             f"{row['cpu']:.1f}",
             f"{row['rows'] / row['cpu']:,.0f}",
             f"{row['peak_mib']:.0f}",
@@ -157,12 +246,7 @@ def run(quick: bool = False, sizes: tuple[int, ...] = ROWS) -> list[dict[str, An
     if not quick:
         assert __doc__ is not None
         note = " ".join(__doc__.split("\n\n")[2].split())
-        same = {row["formula"] for row in found if row["rows"] == IN_MEMORY and row["formula"]}
-        said = (
-            f"At {IN_MEMORY:,} rows the law in memory and the law from blocks are "
-            + ("the same" if len(same) == 1 else "**different**")
-            + f": {'; '.join(f'`{text}`' for text in sorted(same))}."
-        )
+        said = agreement([row for row in found if row["rows"] == IN_MEMORY and "formula" in row])
         run_of = provenance("large", ("exactformer", "scikit-learn", "numpy"))
         parts = [note, "", *markdown(header, cells), "", said, "", origin(run_of)]
         keep("large", title, parts, {"note": note, "provenance": run_of, "rows": found})

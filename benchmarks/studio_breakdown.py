@@ -21,7 +21,7 @@ def measure(count: int) -> list[Row]:
     """Return medians over so many requests, made in this process and never from memory."""
     from sqlalchemy import event
 
-    from exactformer.studio import web
+    from exactformer.studio.web import request as web
 
     with TemporaryDirectory() as folder:
         app = studio(f"sqlite:///{Path(folder) / 'studio.db'}")

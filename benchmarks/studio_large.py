@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 def build(database: str, size: Size) -> dict[str, float]:
     """Write the library and index it; return how long each took."""
-    from exactformer.studio.services import search_index
+    from exactformer.studio.library import search_index
 
     app = studio(database)
     start = time.perf_counter()
@@ -68,7 +68,7 @@ def _words(database: str, papers: Sequence[int]) -> list[tuple[str, str]]:
     """Return two words of the titles of papers."""
     from sqlalchemy import create_engine, select
 
-    from exactformer.studio.database.library import Paper
+    from exactformer.studio.library.tables import Paper
 
     engine = create_engine(database)
     with engine.connect() as connection:

@@ -98,7 +98,7 @@ def read(url: str, cookie: str = "") -> bytes:
 
 def reader(database: str) -> str:
     """Write an account and return the cookie of somebody who is logged in."""
-    from exactformer.studio.database.accounts import User
+    from exactformer.studio.accounts.tables import User
     from exactformer.studio.security import sessions
 
     app = studio(database)

@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import functools
+import math
 import os
 import re
 import signal
@@ -23,9 +24,9 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 # Typer builds every command anew for each call; once is enough for a process.
 typer.testing._get_command = functools.cache(typer.testing._get_command)
 
-# No outcome depends on how busy the machine is, and `make test` tries the same examples every time.
-# `make test-all` tries more examples and other ones each time; in CI it repeats them, so that a change
-# is never blamed for what it did not cause.
+# No outcome depends on how busy the machine is, and `make test` tries the same few examples every time.
+# `make test-all` tries many more and other ones each time; in CI it repeats them, so that a change is
+# never blamed for what it did not cause.
 settings.register_profile(
     "reproducible",
     deadline=None,
@@ -37,21 +38,28 @@ settings.register_profile(
     "thorough", settings.get_profile("reproducible"), derandomize="CI" in os.environ
 )
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "reproducible")
-MORE_EXAMPLES = 5 if PROFILE == "thorough" else 1
+FEW_EXAMPLES = 10
 settings.load_profile(PROFILE)
 
-IN_A_BROWSER = re.compile(r"studio/(flows/|test_every_page|.*browser)")
+TOGETHER = {
+    "browser": re.compile(r"tests/studio/(flows/|test_every_page|.*browser)"),
+    "coq": re.compile(r"tests/coq/"),
+}
+
+
+def _group(file: str) -> str:
+    return next((name for name, files in TOGETHER.items() if files.search(file)), file)
 
 
 class _ByFile(LoadFileScheduling):
     """A worker gets a file at a time, whose tests share what they set up, in the order of the files.
 
-    Tests in a browser go to one worker, which alone starts a browser and the server that it visits.
+    Tests in a browser go to one worker, which alone starts a browser and the server that it visits;
+    those of Coq to one that builds its library.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file: str = super()._split_scope(nodeid)
-        return "browser" if IN_A_BROWSER.search(file) else file
+        return _group(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -70,10 +78,36 @@ def hardly_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{recommending}.heads._ROUNDS", 1)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Multiply the examples of every property, also of one that sets a number of its own."""
-    tests = {item.function for item in items if isinstance(item, pytest.Function)}
-    for test in filter(is_hypothesis_test, tests):
-        usual = test._hypothesis_internal_use_settings
-        more = settings(usual, max_examples=MORE_EXAMPLES * usual.max_examples)
-        test._hypothesis_internal_use_settings = more
+    """Begin with what takes one worker long, thin out tables of cases, and scale properties."""
+    items.sort(key=lambda item: _group(item.nodeid) not in TOGETHER)
+    tests: dict[Any, list[pytest.Function]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function):
+            tests.setdefault(item.function, []).append(item)
+    for test, cases in tests.items():
+        if spread := cases[0].get_closest_marker("spread"):
+            for case in _others(cases, *spread.args):
+                case.add_marker(pytest.mark.slow)
+        if is_hypothesis_test(test):
+            usual = test._hypothesis_internal_use_settings
+            scaled = settings(usual, max_examples=_examples(usual.max_examples))
+            test._hypothesis_internal_use_settings = scaled
+
+
+def _others(cases: list[pytest.Function], count: int) -> list[pytest.Function]:
+    """All but so many cases, which lie apart and have every value of every parameter if they can."""
+    golden = (math.sqrt(5) - 1) / 2
+    left = [cases[k] for k in sorted(range(len(cases)), key=lambda k: k * golden % 1)]
+    seen: set[tuple[str, int]] = set()
+    for _ in range(min(count, len(left))):
+        chosen = max(left, key=lambda case: len(case.callspec.indices.items() - seen))
+        seen.update(chosen.callspec.indices.items())
+        left.remove(chosen)
+    return left
+
+
+def _examples(usual: int) -> int:
+    """Five times as many in `make test-all`, a quarter in `make test`, where few stay as they are."""
+    return 5 * usual if PROFILE == "thorough" else max(usual // 4, min(usual, FEW_EXAMPLES))

@@ -25,6 +25,7 @@ def _few_trials(monkeypatch):
     monkeypatch.setattr(peers, "TRIAL", 50)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", evaluating.DTYPES)
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.label)
 def test_every_way_agrees_with_exact_arithmetic(case, dtype):

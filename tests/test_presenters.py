@@ -15,9 +15,9 @@ from exactformer.cli.commands.reproduce import _show
 from exactformer.experiments import find, registry, write_report
 from exactformer.experiments.engine.presentation import Presentation, present, tally
 from exactformer.experiments.engine.result import Result, load
-from exactformer.studio.database.library import Claim
-from exactformer.studio.rendering import environment, fill
-from exactformer.studio.services import claims, evidence
+from exactformer.studio.evidence import claims, evidence
+from exactformer.studio.library.tables import Claim
+from exactformer.studio.web.rendering import environment, fill
 from tests.experiments import made
 
 ROOT = Path(__file__).parent.parent
@@ -114,6 +114,7 @@ def test_four_places_show_the_same_words_and_numbers(
             assert plain(html.escape(part)) in text, (place, part)
 
 
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("name", STORED)
 def test_stored_results_read_alike_in_docs_and_studio(name: str, hooks: Any) -> None:
     shown = present(load(RESULTS / f"{name}.json", find(name)))

@@ -142,6 +142,7 @@ def outside(model: CertifiedModel) -> list[Any]:
     return (100 + np.array(an_input(model))).tolist()
 
 
+@pytest.mark.spread(15)
 def test_it_is_a_module_with_a_face(case: tuple[str, str], model: CertifiedModel) -> None:
     assert isinstance(model, CertifiedModel)
     assert isinstance(model, torch.nn.Module)
@@ -166,6 +167,7 @@ def test_inputs_are_tensors_arrays_or_lists(model: CertifiedModel) -> None:
     assert torch.isfinite(values).all()
 
 
+@pytest.mark.spread(15)
 def test_what_is_outside_raises_unless_asked_otherwise(
     model: CertifiedModel, own_model: CertifiedModel
 ) -> None:
@@ -258,6 +260,7 @@ def test_exact_is_rational_or_says_why_not(case: tuple[str, str], model: Certifi
         assert np.all(gap <= Fraction(float(model.certificate.bound())))
 
 
+@pytest.mark.spread(15)
 def test_saving_and_loading_loses_nothing(
     case: tuple[str, str], model: CertifiedModel, tmp_path: Path
 ) -> None:
@@ -277,6 +280,7 @@ def test_saving_and_loading_loses_nothing(
     assert again.certificate.blueprint_digest == there.blueprint_digest
 
 
+@pytest.mark.spread(15)
 def test_certify_proves_a_model_and_its_file_from_scratch(
     model: CertifiedModel, tmp_path: Path
 ) -> None:
@@ -288,6 +292,7 @@ def test_certify_proves_a_model_and_its_file_from_scratch(
     assert ef.certify(model).claims == model.certificate.claims
 
 
+@pytest.mark.spread(15)
 def test_weights_that_were_changed_are_noticed(own_model: CertifiedModel) -> None:
     tensors = [*own_model.parameters(), *own_model.buffers()]
     changed = next((t for t in tensors if t.is_floating_point() and t.numel()), None)

@@ -2,12 +2,12 @@
 
     python -m tests.adversary.mutation [FILES…] [--jobs N] [--json FILE] [--list]
 
-FILES are names of proof modules or of a group of them (``polynomials``, ``sequences``). All tests are
-collected once. Every mutant is then tried in a fork, in which the changed functions take the place of
-the module's; the file on disk stays as it is. Tests that run the changed line are tried before others
-(where Python can tell, from 3.12), quick ones before slow ones. A mutant is killed by the first test
-that fails, or by the time limit if it hangs. One that survives is a gap in the
-tests, unless it is listed with the reason why it changes no verdict.
+FILES are names of proof modules or of a group of them (``polynomials``, ``programs``, ``sequences``,
+…). All tests are collected once. Every mutant is then tried in a fork, in which the changed functions
+take the place of the module's; the file on disk stays as it is. Tests that run the changed line are
+tried before others (where Python can tell, from 3.12), quick ones before slow ones. A mutant is killed
+by the first test that fails, or by the time limit if it hangs. One that survives is a gap in the tests,
+unless it is listed with the reason why it changes no verdict.
 """
 
 from __future__ import annotations
@@ -83,6 +83,19 @@ _COUPLINGS = (
     "couplings/test_files_and_bounds.py",
     "couplings/test_model.py",
 )
+_PROGRAMS = (
+    "programs/proof/test_arithmetic.py",
+    "programs/proof/test_refusals.py",
+    "programs/proof/test_forgeries.py",
+    "programs/test_model.py",
+    "programs/test_library.py",
+    "programs/test_random_programs.py",
+    "adversary/test_programs.py",
+)
+_PROGRAM_PROOFS = (
+    "arithmetic", "attention", "cases", "certificate", "feed_forward", "induction", "scores", "shapes",
+    "state",
+)  # fmt: skip
 
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "polynomials": {
@@ -146,6 +159,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             *_CERTIFICATES,
         ),
     },
+    "programs": {f"programs/proof/{name}.py": _PROGRAMS for name in _PROGRAM_PROOFS},
     "sequences": {
         "sequences/proof/certify.py": _SEQUENCES,
         "sequences/proof/lookups.py": _SEQUENCES,

@@ -18,14 +18,15 @@ def check(tally: Tally) -> None:
 
 
 def test_no_certificate_of_a_changed_program_is_false() -> None:
-    check(search("programs", range(100_000, 100_120)))
+    check(search("programs", range(100_000, 100_050)))
 
 
 @pytest.mark.slow
 def test_no_certificate_of_many_changed_programs_is_false() -> None:
-    check(search("programs", range(1_000_000, 1_004_000), jobs=2))
+    check(search("programs", [*range(100_050, 100_120), *range(1_000_000, 1_004_000)], jobs=2))
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("base", [0, 3, 6], ids=lambda k: BASES[k][0].name)
 @pytest.mark.parametrize("rule", [Rule.HARD_MAX, Rule.SOFTMAX], ids=lambda rule: rule.name)
 def test_every_weight_that_is_changed_is_caught_or_harmless(base: int, rule: Rule) -> None:

@@ -27,12 +27,12 @@ def check(tally: Tally) -> None:
 
 
 def test_no_certificate_of_a_mutated_blueprint_is_false() -> None:
-    check(search("sequences", range(200)))
+    check(search("sequences", range(80)))
 
 
 @pytest.mark.slow
 def test_no_certificate_of_many_mutated_blueprints_is_false() -> None:
-    check(search("sequences", range(200, 12_000)))
+    check(search("sequences", range(80, 12_000)))
 
 
 def test_every_mutation_applies_to_some_blueprint() -> None:

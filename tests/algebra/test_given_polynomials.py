@@ -46,6 +46,7 @@ def test_a_power_series_has_its_constant_first(coefficients: list[float]) -> Non
     assert Polynomial.coerce(np.polynomial.Polynomial(coefficients)).terms() == exact(coefficients)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("kind", THEIRS)
 @given(coefficients=series, ends=st.tuples(floats, floats, floats, floats))
 @settings(max_examples=25)

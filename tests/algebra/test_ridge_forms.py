@@ -138,6 +138,7 @@ def test_norm_bounds_are_above_and_close(vector: list[int]) -> None:
         assert bound.denominator <= 1024
 
 
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("text", ["x^142", "x^99 y", "x^130 y^3", "(x+y)^60", "5", "0", "0 x"])
 def test_high_degrees_and_constants(text: str, family: str) -> None:

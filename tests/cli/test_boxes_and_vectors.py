@@ -104,6 +104,7 @@ def test_the_point_off_the_box_is_named_by_line_and_coordinate(call, pair):
     assert told["values"][2] == [None, None]
 
 
+@pytest.mark.spread(2)
 def test_inspect_shows_and_draws_every_readout(call, pair, tmp_path):
     figure = tmp_path / "inside.png"
     answer = call("inspect", pair, "--plot", figure)

@@ -7,7 +7,14 @@ import typer
 from typer.testing import CliRunner
 
 from exactformer.cli.commands.fit import fit
-from exactformer.errors import ExactformerError, FileFormatError, InputError, SizeError
+from exactformer.errors import (
+    ExactformerError,
+    FileFormatError,
+    InputError,
+    SizeError,
+    ToleranceError,
+)
+from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
 app = typer.Typer()
 app.command()(fit)
@@ -141,7 +148,7 @@ def test_rows_with_missing_values_are_left_out_on_request_and_counted(csv):
         run(path, "-t", "y")
     contents = json.loads(run(path, "-t", "y", "--missing", "drop", "--json"))
     assert contents["rows"] == 498
-    assert contents["notes"] == ["2 of 500 rows have a missing value and are left out"]
+    assert contents["notes"][0] == "2 of 500 rows have a missing value and are left out"
     whole = json.loads(run(csv(holed.dropna()), "-t", "y", "--json"))
     assert contents["exact"] == whole["exact"]
 
@@ -229,6 +236,87 @@ def test_parquet_is_read_like_any_table(tmp_path, monkeypatch):
 def test_a_degree_is_a_whole_number_or_auto(csv, degree):
     with pytest.raises(InputError, match="whole number from 1"):
         run(csv(law()), "-t", "y", "--degree", degree)
+
+
+def test_a_prediction_may_be_shrunk_and_then_has_no_intervals(csv):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 3))
+    weak = pd.DataFrame(X, columns=list("abc")).assign(
+        y=0.3 * X.sum(axis=1) + generator.normal(size=60)
+    )
+    options = ("-t", "y", "--degree", "1", "--purpose", "prediction")
+    contents = json.loads(run(csv(weak), *options, "--json"))
+    law = PolynomialAttentionRegressor(1, purpose="prediction").fit(weak[list("abc")], weak.y)
+    assert contents["formula"] == law.formula_
+    assert [t["standard_error"] for t in contents["terms"]] == [None] * len(law.coef_table_)
+    assert "nan" not in run(csv(weak), *options)
+
+
+def test_a_robust_loss_finds_the_law_among_outliers(csv):
+    spoilt = law()
+    spoilt.loc[:9, "y"] += 100
+    plain, robust = (
+        json.loads(run(csv(spoilt), "-t", "y", "--degree", "2", "--loss", loss, "--json"))
+        for loss in ("squared", "huber")
+    )
+    assert {t["term"] for t in robust["terms"]} == {"x^2", "x v"}
+    assert any("--loss huber or --loss trimmed" in note for note in plain["notes"])
+
+
+def test_functions_besides_powers(csv, tmp_path):
+    generator = np.random.default_rng(0)
+    x = generator.uniform(1, 3, size=300)
+    table = pd.DataFrame({"x": x, "y": 2 * np.sin(x) + 1 / x + 1e-3 * generator.normal(size=300)})
+    saved = tmp_path / "law.safetensors"
+    arguments = (csv(table), "-t", "y", "--degree", "1", "--features", "sin, 1/x")
+    contents = json.loads(run(*arguments, "--json", "-o", saved))
+    assert {t["term"] for t in contents["terms"]} == {"sin(x)", "(1/x)"}
+    assert "sin(x)" in contents["exact"]
+    assert "sin(x)" in run(*arguments, "--report", tmp_path / "law.html")
+    with pytest.raises(ToleranceError, match="Allow a larger --model-tolerance"):
+        run(*arguments, "-o", tmp_path / "exact.safetensors", "--model-tolerance", "1e-30")
+    across = table.assign(x=x - 2)
+    notes = json.loads(run(csv(across), *arguments[1:], "--json"))["notes"]
+    assert any("functions left out: (1/x)" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--purpose", "truth"), "--purpose truth: choose one of discovery, prediction"),
+        (("--loss", "cubed"), "--loss cubed: choose one of squared, huber, trimmed"),
+        (("--features", "gamma"), "'gamma' is not known; choose from sin, cos"),
+        (("--features", "sin,sin"), "sin is given more than once"),
+        (("--purpose", "prediction", "--solver", "sgd"), "leave --solver sparse"),
+        (("--features", "sin", "--solver", "sgd"), "--features and --loss are for --solver sparse"),
+        (("--relevance", "-1"), "--relevance -1.0: give a share"),
+        (("--significance", "2"), "--significance 2.0: must lie between 0 and 1"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused_in_their_own_words(csv, options, message):
+    with pytest.raises(InputError, match=message):
+        run(csv(law(20)), "-t", "y", *options)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("purpose", "prediction"), ("loss", "huber"), ("features", "sin"), ("solver", "sgd")],
+)
+def test_what_a_folder_cannot_have_is_refused_before_it_is_read(tmp_path, option, value):
+    (tmp_path / "unreadable.csv").write_text("")
+    with pytest.raises(InputError, match=f"--{option} needs all rows in memory.*--memory-limit"):
+        run(tmp_path, "-t", "y", f"--{option}", value)
+
+
+def test_a_folder_of_two_targets_is_one_model_with_their_names(tmp_path):
+    from exactformer.polynomials.check import load
+
+    (tmp_path / "parts").mkdir()
+    law().assign(z=lambda f: f.x - f.v).to_csv(tmp_path / "parts" / "a.csv", index=False)
+    arguments = (tmp_path / "parts", "-t", "y,z", "--degree", "2", "--json")
+    contents = json.loads(run(*arguments, "-o", tmp_path / "both.safetensors"))
+    assert [t["output"] for t in contents["terms"]] == ["y", "y", "z", "z"]
+    assert load(tmp_path / "both.safetensors").outputs == ("y", "z")
 
 
 @pytest.mark.slow

@@ -104,10 +104,11 @@ def tampered(rng: random.Random, blueprint: Blueprint, target: Target) -> tuple[
         blocks[b] = replace(blocks[b], attention=attention)
         return replace(blueprint, blocks=tuple(blocks)), target
     path, old = rng.choice([(p, m) for p, m in blueprint.matrices() if m.shape != (0, 0)])
-    return _with_matrix(blueprint, path, _changed(rng, old)), target
+    return _with_matrix(blueprint, path, changed(rng, old)), target
 
 
-def _changed(rng: random.Random, matrix: Matrix) -> Matrix:
+def changed(rng: random.Random, matrix: Matrix) -> Matrix:
+    """Return a matrix with another number at one place."""
     places = list(matrix.entries)
     if places and rng.random() < 0.8:
         place = rng.choice(places)
@@ -195,7 +196,7 @@ def random_soft_model(rng: random.Random) -> tuple[Blueprint, Target]:
     """Return a softmax blueprint of few heads that Python proves, and its target."""
     while True:
         target = random_target(rng)
-        if target.degree > 4:
+        if target.degree > 3 + (target.dimension == 1):
             continue
         try:
             model = ef.compile(

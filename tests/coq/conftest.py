@@ -1,6 +1,6 @@
 import pytest
 
-from exactformer.coq.installation import find_coq
+from exactformer.coq.installation import built_rounding, find_coq
 from exactformer.errors import InputError
 from tests.cli.conftest import call as call
 
@@ -20,3 +20,13 @@ def coq():
         return find_coq()
     except InputError as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture
+def flocq(coq):
+    """Coq with Flocq; tests that need it are skipped without it."""
+    try:
+        built_rounding(coq)
+    except InputError as missing:
+        pytest.skip(str(missing))
+    return coq

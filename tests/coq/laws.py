@@ -7,19 +7,24 @@ from collections.abc import Sequence
 
 from exactformer.coq.check import compiled
 from exactformer.coq.installation import Coq
-from exactformer.coq.law import PROOF, SOFT_IMPORTS, SOFT_PROOF
-from exactformer.coq.text import LAST
+from exactformer.coq.law import PROOF, ROUNDING_IMPORTS, SOFT_IMPORTS, SOFT_PROOF
+from exactformer.coq.rounding_law import ROUNDING_PROOF
 
 _START = "Definition "
+_DIAGNOSIS = "Proof. intros. diagnose region. Abort."
 
 
 def together(texts: Sequence[str], proof: str = PROOF) -> str:
-    """Return one file with a module for each law, proved as told."""
-    modules = [SOFT_IMPORTS]
+    """Return one file with a module for each law, all theorems proved as told."""
     softly = re.sub(r"(certify|diagnose) region", r"\1_softly region tangent", proof)
+    rounding = re.sub(r"(certify|diagnose) region", r"\1_rounding region", proof)
+    modules = [ROUNDING_IMPORTS if any("certify_rounding" in t for t in texts) else SOFT_IMPORTS]
     for number, text in enumerate(texts):
-        body = text[text.index(_START) :].removesuffix(LAST)
-        body = body.replace(PROOF, proof).replace(SOFT_PROOF, softly)
+        body = re.sub(
+            r"^Print Assumptions .*\n", "", text[text.index(_START) :], flags=re.MULTILINE
+        )
+        for known, told in ((PROOF, proof), (SOFT_PROOF, softly), (ROUNDING_PROOF, rounding)):
+            body = body.replace(known, told)
         modules.append(module(f"law_{number}", body))
     return "\n".join(modules)
 
@@ -30,7 +35,7 @@ def module(name: str, body: str) -> str:
 
 
 def verdicts(coq: Coq, texts: Sequence[str]) -> list[str]:
-    """Return what the checker says of each law."""
-    answer = compiled(coq, together(texts, "Proof. intros. diagnose region. Abort."))
+    """Return what the checker says of each theorem, those of one law after the other."""
+    answer = compiled(coq, together(texts, _DIAGNOSIS))
     assert answer.returncode == 0, answer.stderr
     return re.findall(r"verdict: \(?(\w+)", answer.stdout)

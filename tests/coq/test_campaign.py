@@ -1,12 +1,21 @@
-"""A small run of the campaign; ``python -m tests.coq.campaign`` runs the large one."""
+"""Small runs of the campaigns; ``python -m tests.coq.campaign`` and its neighbour run large ones."""
 
 import pytest
 
+from tests.coq import rounding_campaign
 from tests.coq.campaign import campaign, soft_campaign
 
 
 def test_python_and_coq_agree_on_random_models(coq):
     assert campaign(coq, 8, seed=1) == []
+
+
+def test_python_and_coq_agree_on_a_few_softmax_models(coq):
+    assert soft_campaign(coq, 3, seed=4) == []
+
+
+def test_python_and_coq_agree_on_a_few_theorems_about_rounding(flocq):
+    assert rounding_campaign.campaign(flocq, 3, seed=5) == []
 
 
 @pytest.mark.slow
@@ -15,5 +24,10 @@ def test_python_and_coq_agree_on_two_hundred_models(coq):
 
 
 @pytest.mark.slow
-def test_python_and_coq_agree_on_softmax_models(coq):
-    assert soft_campaign(coq, 40, seed=3) == []
+def test_python_and_coq_agree_on_two_hundred_softmax_models(coq):
+    assert soft_campaign(coq, 200, seed=3) == []
+
+
+@pytest.mark.slow
+def test_python_and_coq_agree_on_two_hundred_theorems_about_rounding(flocq):
+    assert rounding_campaign.campaign(flocq, 200, seed=6) == []

@@ -1,5 +1,6 @@
 """What Coq accepts, what it refuses, and what is said then."""
 
+import hashlib
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +18,7 @@ F2 = "x1^5 + 3 x2^4 + 2 x3^3 + 5 x3 x4 + 3 x5^2 + 2 x6 x7 x8 + 2 x9"
 ASSUMPTIONS = (Path(__file__).parent / "assumptions.txt").read_text().strip()
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("construction", ["scaled", "paper", "doubling", "chebyshev"])
 def test_the_running_example_is_proved_in_every_construction(coq, construction, tmp_path):
     model = ef.compile(F2, radius=4, construction=construction)
@@ -31,6 +33,7 @@ def test_the_running_example_is_proved_in_every_construction(coq, construction, 
     assert type(law.certificate).from_dict(law.certificate.to_dict()).checks == (claim,)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("target", "options"),
     [
@@ -53,6 +56,7 @@ def test_boxes_balls_vectors_and_names(coq, target, options):
     check_law(law_of(ef.compile(target, **options)).text)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -82,6 +86,20 @@ def test_altered_laws_are_refused_in_our_own_words(coq, old, new, words, tmp_pat
     with pytest.raises(CertificationError, match=r"is not the law of this model: (line|it has)"):
         checked(law_of(model), tmp_path / "law.v", model)
     assert not model.certificate.checks
+
+
+def test_another_spelling_of_line_ends_is_another_file(tmp_path):
+    """The claim names the digest of the file as it is on the disk."""
+    model = ef.compile("x^2", radius=1)
+    law = law_of(model)
+    (tmp_path / "law.v").write_bytes(law.text.replace("\n", "\r\n").encode())
+    with pytest.raises(CertificationError, match="is not the law of this model"):
+        checked(law, tmp_path / "law.v", model)
+
+
+def test_the_digest_is_that_of_the_file(tmp_path):
+    law = ef.prove(ef.compile("x^2", radius=1), tmp_path / "law.v")
+    assert law.digest == hashlib.sha256((tmp_path / "law.v").read_bytes()).hexdigest()
 
 
 def test_a_check_without_coq_says_how_to_get_it(monkeypatch):

@@ -1,5 +1,6 @@
 """The file of a law: what is written, and that nothing but numbers and names gets into it."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -28,6 +29,18 @@ def test_words_of_coq_do_not_name_variables():
 
 def test_names_stay_distinct():
     assert len(set(names(["x2", "β", "γ", "x3", "at", "at_"]))) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "rounding"),
+    [({}, "float64"), ({}, "float32"), ({"construction": "softmax", "tolerance": 1}, None)],
+)
+def test_no_word_of_a_theorem_names_a_variable(options, rounding):
+    """A variable called Rabs would hide the absolute value that the theorem speaks of."""
+    model = ef.compile("x^2; x", radius=1, **options)
+    words = set(re.findall(r"[A-Za-z]\w*", law_of(model, rounding).theorem))
+    words = sorted(words - {"x", "Theorem", "law", "rounded_1", "rounded_2"})
+    assert not set(words) & set(names(words))
 
 
 def test_numbers_are_exact():

@@ -407,6 +407,7 @@ def test_a_coupling_saves_all_of_what_it_is_or_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "again.safetensors").exists()
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("executor", ["fused", "literal"])
 @pytest.mark.parametrize("target", [POLYNOMIAL, "1/3 x^5 + 1/7 x y^3 + 0.1", "(x + y/3 + 1/7)^6"])
 def test_weights_are_rounded_once_whatever_formats_a_model_goes_through(

@@ -45,6 +45,7 @@ def shapes(figure, title):
     return [(axes.get_ylim()[0], axes.get_xlim()[1]) for axes in titled]
 
 
+@pytest.mark.spread(4)
 def test_every_kind_of_model_can_be_drawn(model, tmp_path):
     point = points_in_ball(1, len(model.blueprint.variables), 2.0)[0]
     inside = architecture_figure(model, point.tolist())

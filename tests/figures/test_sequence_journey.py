@@ -26,6 +26,7 @@ def build(name, n, d, cells, form):
     return ef.compile_sequence(f, tokens=n, dim=d, delta=Fraction(1, cells), **options), f
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("case", CASES)
 def test_every_kind_of_sequence_model_can_be_drawn(case, tmp_path, caplog):
     model, f = build(*CASES[case])

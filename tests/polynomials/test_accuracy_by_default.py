@@ -71,6 +71,7 @@ def test_a_tolerance_accepts_what_is_refused_unasked():
     assert model.blueprint.construction == "scaled"
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("d", "q"), [(2, 20), (4, 8), (10, 3)])
 def test_dense_polynomials_are_evaluated_to_the_format(d, q, dtype):

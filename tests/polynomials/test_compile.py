@@ -25,6 +25,7 @@ from exactformer.polynomials.transformer import closed_form
 from tests.cases.targets import CASES, Case
 
 
+@pytest.mark.spread(12)
 @pytest.mark.parametrize("construction", CONSTRUCTIONS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_slack_of_a_proof_does_not_change_the_closed_form(
@@ -36,6 +37,7 @@ def test_the_slack_of_a_proof_does_not_change_the_closed_form(
     assert prove(blueprint, target).form == closed_form(blueprint)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_model_built_from_its_proof_is_the_one_built_from_its_blueprint(case: Case) -> None:
     for dtype in (torch.float64, torch.float32):

@@ -98,6 +98,7 @@ def test_compiled_code_notices_reduced_precision() -> None:
     assert difference(fast(x), model(x)) <= any_order(model)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("name", "executor"), [("vector", "fused"), ("vector", "literal"), ("softmax", "literal")]
 )

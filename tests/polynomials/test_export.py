@@ -128,6 +128,7 @@ def ten_lines() -> Any:
     return scope["evaluate"]
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("name", FUSED)
 def test_ten_lines_of_numpy_evaluate_the_arrays(name: str) -> None:
     evaluate = ten_lines()
@@ -154,6 +155,7 @@ def test_literal_arrays_are_every_matrix_by_path() -> None:
     assert model.blueprint.dimensions[int(arrays["embedding.dimension"])] == "feature"
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("executor", "outside"),
     [*(("fused", o) for o in PolynomialModel.OUTSIDE), ("literal", "raise")],

@@ -62,6 +62,7 @@ def test_values_are_within_the_certificate(
     assert 0 < float(error) <= model.certificate.bound(dtype, executor)
 
 
+@pytest.mark.spread(12)
 @pytest.mark.parametrize(
     ("target", "variables", "point", "value"),
     [

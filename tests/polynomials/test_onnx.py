@@ -26,6 +26,7 @@ from exactformer.polynomials.onnx import literal_graph, onnx_model  # noqa: E402
 FORMATS = (torch.float64, torch.float32, torch.float16)
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize(
     ("name", "executor"),
     [*((name, "fused") for name in FUSED), *((name, "literal") for name in MODELS)],

@@ -20,6 +20,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_logits_are_the_programs_values_within_the_certified_error(name, dtype):

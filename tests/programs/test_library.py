@@ -64,6 +64,7 @@ def test_a_program_is_as_stated(name: str) -> None:
     assert rasp.evaluate(expression, xs, causal) == wanted
 
 
+@pytest.mark.spread(9)
 @pytest.mark.parametrize("realisation", ["hard", "softmax"])
 @pytest.mark.parametrize("name", CASES)
 def test_its_model_computes_it(name: str, realisation: str) -> None:

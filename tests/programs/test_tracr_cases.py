@@ -29,6 +29,7 @@ def test_they_are_all_here() -> None:
     assert len(tracr.contributed()) + len(tracr.refused()) == 11
 
 
+@pytest.mark.spread(15)
 @pytest.mark.parametrize("name", tracr.ROWS)
 def test_a_case_of_tracr_has_no_error_by_hard_maxima_and_is_within_the_bound_by_softmax(
     name: str,

@@ -150,6 +150,7 @@ def test_one_wrong_entry_of_one_class_is_named(wrong: float) -> None:
     floats._compare(model, classes, lambda x: model.sweeps(x) + 2.0**-20, 2.0**-20)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("delta", ["1/2", "1/3"])
 def test_a_quantiser_rounds_once_in_every_row_that_is_read(

@@ -117,6 +117,7 @@ def test_the_clip_is_not_run_literally_with_other_relus() -> None:
         prove_softened(forged, model.limit, model.table, "literal")
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("ramp", [2, 3, 20, 29])
 def test_every_model_of_the_construction_is_still_run(form: str, ramp: int, tmp_path: Path) -> None:
@@ -126,6 +127,7 @@ def test_every_model_of_the_construction_is_still_run(form: str, ramp: int, tmp_
     assert ef.load(tmp_path / "m.safetensors", executor="literal").certificate == model.certificate
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("form", "cells", "dim"), [("compact", 5, 1), ("compact", 2, 2), ("paper", 4, 1)]
 )
@@ -199,6 +201,7 @@ def test_a_tolerance_counts_what_rounding_adds_to_ramps() -> None:
     softened("paper", 3, tolerance=0.02, executor="literal")
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("positional", [False, True])
 @pytest.mark.parametrize(

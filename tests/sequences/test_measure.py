@@ -73,6 +73,7 @@ def test_identity_without_equal_columns_is_off_by_its_closed_form(tokens, dim, c
     assert sum(part.value**2 for part in error.parts.values()) == pytest.approx(error.value**2)
 
 
+@pytest.mark.spread(14)
 @pytest.mark.parametrize(
     ("form", "positional", "f", "modulus", "p", "factor"),
     [
@@ -109,6 +110,7 @@ def test_bounds_hold_and_are_within_a_stated_factor(
     assert bound <= factor * (error.value + 3 * error.standard_error)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("form", ["compact", "paper", "four-layer"])
 @pytest.mark.parametrize(("p", "tolerance"), [(1, 0.02), (2, 0.2), (2, 0.02), (2, 1e-4)])
 def test_a_tolerance_asked_for_is_met(form, p, tolerance):
@@ -228,6 +230,7 @@ def test_without_a_modulus_nothing_is_known_between_the_points_of_the_grid(soft)
         bounded.certificate.bound("float32")
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("modulus", [1, Fraction(1, 3), 0.1, lambda h: h**0.5, "estimate"])
 @pytest.mark.parametrize("form", ["compact", "four-layer"])
 @pytest.mark.parametrize("soft", [False, True])
@@ -266,6 +269,7 @@ def test_rounding_a_value_that_is_no_float_is_part_of_the_bound():
     assert "rounding" not in whole.certificate.bound().parts
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("form", ["compact", "paper", "four-layer"])
 @pytest.mark.parametrize("soft", [False, True])
 def test_models_and_files_are_certified_from_scratch(form, soft, tmp_path):

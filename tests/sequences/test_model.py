@@ -70,6 +70,7 @@ def test_executors_agree(executor: str) -> None:
     assert compiled(executor=executor, outside="zero")(x).tolist() == expected
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("executor", ["fused", "literal", "exact"])
 @pytest.mark.parametrize("form", FORMS)
 def test_with_positions_outside_is_zero_whatever_the_form(form: str, executor: str) -> None:

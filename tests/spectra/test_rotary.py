@@ -149,6 +149,7 @@ def test_a_window_bounds_the_distances() -> None:
     assert pairs[4] == 2 * 3 * 5  # two layers, three inputs, five tokens with one four before them
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("make", ROTARY)
 def test_tables_by_plane_and_distance_account_for_everything(make: Callable[[], Case]) -> None:
     model, batch = build(make)

@@ -295,6 +295,7 @@ def test_spectra_of_different_head_sizes_compare() -> None:
     assert (small.compare(small)["distance"] == 0).all()
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("kind", ["both", "violin", "decay", "needed"])
 def test_figures_are_drawn(kind: Any, tmp_path: Path) -> None:
     from exactformer.figures.style import save_figure

@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
-from tests.studio import clusters
-from tests.studio.browsers import Visit, browser_program
-from tests.studio.people import People
-from tests.studio.servers import Server, hash_at_little_cost, settings_of
-from tests.studio.worlds import World, build
+from tests.studio.support import clusters
+from tests.studio.support.browsers import Visit, browser_program
+from tests.studio.support.desks import blank, desk, library, original, seeded_library
+from tests.studio.support.people import People
+from tests.studio.support.servers import Server, hash_at_little_cost, settings_of
+from tests.studio.support.worlds import World, build
 from tests.waiting import PATIENCE
+
+__all__ = ["blank", "desk", "library", "original", "seeded_library"]
 
 
 @pytest.fixture(scope="session", autouse=True)

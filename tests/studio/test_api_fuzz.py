@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
 
-from tests.studio.forgetting import Forgetting
-from tests.studio.people import People, Person
+from tests.studio.support.forgetting import Forgetting
+from tests.studio.support.people import People, Person
 
 QUICK, LONG = 4, 60
 

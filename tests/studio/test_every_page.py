@@ -1,4 +1,5 @@
-"""What holds for every page: nothing inline, strict headers, quiet, accessible, no wider than a phone.
+"""What holds for every page: nothing inline, strict headers, quiet, accessible, still, and no wider
+than a phone.
 
 A page is opened at a desk in the light, looked at, then shrunk to a phone in the dark and looked at
 again. The slow tests open it afresh in the other three windows.
@@ -11,12 +12,21 @@ from typing import Any
 
 import pytest
 
-from tests.studio.browsers import DESK, PHONE, Visit, accessibility, scrolls_sideways, until
-from tests.studio.markup_rules import violations
-from tests.studio.places import PLACES, Place
-from tests.studio.servers import Server
-from tests.studio.worlds import World
+from tests.studio.support.browsers import (
+    DESK,
+    PHONE,
+    Visit,
+    accessibility,
+    layout_shift,
+    scrolls_sideways,
+    until,
+)
+from tests.studio.support.markup_rules import violations
+from tests.studio.support.places import PLACES, Place
+from tests.studio.support.servers import Server
+from tests.studio.support.worlds import World
 
+MOST_SHIFT = 0.05
 OTHER_WINDOWS = [("dark", PHONE), ("dark", DESK), ("light", PHONE)]
 
 
@@ -52,6 +62,7 @@ def open_page(pages: Any, world: World, place: Place, scheme: str, size: dict[st
         visit.expect(f"status of {place.status}")
     complaints, visit.complaints = visit.complaints, []
     assert complaints == []
+    assert layout_shift(page) < MOST_SHIFT
     return page
 
 
@@ -72,6 +83,7 @@ def test_what_is_wrong_would_be_noticed(visit: Visit) -> None:
     assert len(violations(page.content())) >= 3
 
 
+@pytest.mark.spread(16)
 @pytest.mark.parametrize("place", PLACES, ids=str)
 def test_page(pages: Any, live_world: World, place: Place) -> None:
     page = open_page(pages, live_world, place, "light", DESK)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from exactformer.studio import markup
-from exactformer.studio.services import importing
-from tests.studio.shelves import SLUG, add_paper
+from exactformer.studio.library import importing
+from exactformer.studio.web import markup
+from tests.studio.support.shelves import SLUG, add_paper
 
 HTMX = {"HX-Request": "true"}
 API, PAGE = f"/api/v1/papers/{SLUG}", f"/papers/{SLUG}"

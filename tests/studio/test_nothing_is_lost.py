@@ -19,9 +19,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.studio import clusters
-from tests.studio.people import Person
-from tests.studio.servers import Server
+from tests.studio.support import clusters
+from tests.studio.support.people import Person
+from tests.studio.support.servers import Server
 
 WRITERS = 16
 
@@ -123,7 +123,7 @@ def compare(database: str, writers: list[Writer]) -> None:
     from sqlalchemy import create_engine, func, select
     from sqlalchemy.orm import Session
 
-    from exactformer.studio.database.tables import (
+    from exactformer.studio.storage.tables import (
         AuditEntry,
         Comment,
         CommentVersion,
@@ -170,7 +170,7 @@ def compare_counts(server: Server) -> None:
     from sqlalchemy import create_engine, func, select
     from sqlalchemy.orm import Session
 
-    from exactformer.studio.database.tables import Comment, Paper, Review, Vote
+    from exactformer.studio.storage.tables import Comment, Paper, Review, Vote
 
     engine = create_engine(server.database)
     with Session(engine) as db, server.client() as client:

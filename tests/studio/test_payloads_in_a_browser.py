@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.studio.browsers import Visit
-from tests.studio.markup_rules import violations
-from tests.studio.payloads import PAYLOADS
-from tests.studio.people import People, Person
-from tests.studio.servers import Server
-from tests.studio.worlds import three_papers
+from tests.studio.support.browsers import Visit
+from tests.studio.support.markup_rules import violations
+from tests.studio.support.payloads import PAYLOADS
+from tests.studio.support.people import People, Person
+from tests.studio.support.servers import Server
+from tests.studio.support.worlds import three_papers
 
 BATCH = 12  # payloads in a text that is long enough for many
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.studio.forgetting import Forgetting
-from tests.studio.people import People, Person
-from tests.studio.permissions import ROLES, Request, request_of, rows
-from tests.studio.worlds import World, build
+from tests.studio.support.forgetting import Forgetting
+from tests.studio.support.people import People, Person
+from tests.studio.support.permissions import ROLES, Request, request_of, rows
+from tests.studio.support.worlds import World, build
 
 
 def routes() -> list[tuple[str, str]]:
@@ -35,7 +35,7 @@ def world(
     from starlette.testclient import TestClient
 
     from exactformer.studio.app import create_app
-    from tests.studio.servers import settings_of
+    from tests.studio.support.servers import settings_of
 
     path = tmp_path_factory.mktemp("permissions") / "studio.db"
     shutil.copy(template_database, path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.studio.people import PASSWORD, People, Person
+from tests.studio.support.people import PASSWORD, People, Person
 
 SESSION = "/api/v1/session"
 

@@ -63,6 +63,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("alpha", [1.0, 1.5, 2.0, 3.0])
 def test_sine_families_return_their_singular_values_to_twelve_digits(alpha: float) -> None:
     sigma = np.arange(1, 257.0) ** -alpha

@@ -67,7 +67,7 @@ def prove(source: Any, path: str | Path, check: bool = False, rounding: str | No
     """
     found = law_of(source, rounding)
     path = Path(path)
-    path.write_text(found.text, encoding="utf-8")
+    path.write_bytes(found.text.encode())
     return checked(found, path, source) if check else found
 
 
@@ -95,12 +95,13 @@ def law_of(source: Any, rounding: str | None = None) -> Law:
 
 def checked(found: Law, path: Path, source: Any) -> Law:
     """Return a law that Coq has checked as it stands in a file; a model remembers the check."""
-    text = path.read_text(encoding="utf-8")
-    if text != found.text:
+    content = path.read_bytes()
+    if content != found.text.encode():
+        text = content.decode(errors="replace")
         raise CertificationError(
             f"{path} is not the law of this model: {_difference(text, found.text)}"
         )
-    result = replace(found, checked=check_law(text))
+    result = replace(found, checked=check_law(found.text))
     certificate = replace(found.certificate, checks=(result.claim,))
     if isinstance(source, CertifiedModel):
         source._restate(replace(source._certificate, checks=(result.claim,)))
@@ -121,7 +122,7 @@ def _changed(certificate: PolynomialCertificate, blueprint: Blueprint) -> bool:
 
 
 def _difference(text: str, expected: str) -> str:
-    here, there = text.splitlines(), expected.splitlines()
+    here, there = text.splitlines(keepends=True), expected.splitlines(keepends=True)
     for number, (line, other) in enumerate(zip(here, there, strict=False), start=1):
         if line != other:
             return f"line {number} is {line[:80]!r}, the model has {other[:80]!r}"

@@ -24,6 +24,9 @@ FACTOR = 2
 
 COVERED = {"float64": "binary64", "float32": "binary32"}
 
+_TIE = "\u00a0"
+"""A blank where no line is broken."""
+
 ROUNDING_PROOF = "Proof. intros. certify_rounding region. Qed."
 
 
@@ -47,10 +50,11 @@ def rounding(
     if bound.any_order is None:
         raise CertificationError(f"there is no bound in {name} to state: {bound.reason}")
     error, parts, theorems = two_digits(FACTOR * bound.any_order), [], []
+    bound_text = f"<= {decimal(error)}".replace(" ", _TIE)
     for number, wanted in enumerate(target):
         mark = "" if len(target.polynomials) == 1 else f"_{number + 1}"
         theorems.append(f"rounded{mark}")
-        parts.append(_definition(form, blueprint, number, f"closed_form{mark}"))
+        parts.append(definition(form, blueprint, number, f"closed_form{mark}"))
         variables = names(blueprint.variables)
         lines = [
             wrapped(
@@ -61,14 +65,15 @@ def rounding(
         lines += [f"{wrapped(h, 2)} ->" for h in hypotheses]
         call = f"computes {COVERED[name]} closed_form{mark} {listed(variables)}"
         lines.append(f"{wrapped(f'{call} result largest', 2)} ->")
-        difference = f"Rabs (result - ({polynomial(wanted, variables)})) <= {decimal(error)}"
-        conclusion = f"largest < too_large {COVERED[name]} /\\ {difference}."
-        lines.append(wrapped(conclusion, 2))
+        difference = f"Rabs (result - ({polynomial(wanted, variables)}))"
+        conclusion = f"largest < too_large {COVERED[name]} /\\ {difference} {bound_text}."
+        lines.append(wrapped(conclusion, 2).replace(_TIE, " "))
         parts += ["\n".join(lines), ROUNDING_PROOF, ""]
     return "\n".join(parts), theorems
 
 
-def _definition(form: FusedForm, blueprint: Blueprint, output: int, name: str) -> str:
+def definition(form: FusedForm, blueprint: Blueprint, output: int, name: str) -> str:
+    """Return the closed form of one output as data."""
     F, c = form.features, form.coefficients[output]
     axes = range(len(blueprint.variables))
     ridges = [

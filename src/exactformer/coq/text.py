@@ -35,7 +35,8 @@ _TITLE = """\
 _TAKEN = frozenset(
     "as at by cofix else end exists exists2 fix for forall fun if IF in let match mod Prop return Set "
     "SProp then Type using where with orelse andalso R run model region law certify "
-    "run_softmax agree_within tangent certify_softly result largest computes certify_rounding".split()
+    "run_softmax agree_within tangent certify_softly "
+    "Rabs binary32 binary64 computes largest result too_large certify_rounding".split()
 )
 
 
@@ -48,10 +49,14 @@ def names(variables: Sequence[str]) -> list[str]:
     result: list[str] = []
     for number, variable in enumerate(variables, start=1):
         name = variable if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", variable) else f"x{number}"
-        while name in _TAKEN or name in result or (name != variable and name in variables):
+        while _is_taken(name) or name in result or (name != variable and name in variables):
             name += "_"
         result.append(name)
     return result
+
+
+def _is_taken(name: str) -> bool:
+    return name in _TAKEN or re.fullmatch(r"closed_form(_[0-9]+)?", name) is not None
 
 
 def rational(value: Fraction | int) -> str:

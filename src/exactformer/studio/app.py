@@ -14,87 +14,91 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from exactformer import __version__
-from exactformer.studio.api import accounts as accounts_api
-from exactformer.studio.api import claims as claims_api
-from exactformer.studio.api import collections as collections_api
-from exactformer.studio.api import comments as comments_api
-from exactformer.studio.api import exports as exports_api
-from exactformer.studio.api import imports as imports_api
-from exactformer.studio.api import map as map_api
-from exactformer.studio.api import moderation as moderation_api
-from exactformer.studio.api import opinions as opinions_api
-from exactformer.studio.api import papers as papers_api
-from exactformer.studio.api import playground as playground_api
-from exactformer.studio.api import reviews as reviews_api
-from exactformer.studio.api import search as search_api
-from exactformer.studio.api import session as session_api
-from exactformer.studio.caching import PageCache
-from exactformer.studio.database import migrations
-from exactformer.studio.database.engine import Database
-from exactformer.studio.database.watching import version_of
-from exactformer.studio.pages import about as about_page
-from exactformer.studio.pages import account as account_page
-from exactformer.studio.pages import administration as administration_page
-from exactformer.studio.pages import claims as claims_page
-from exactformer.studio.pages import collections as collections_page
-from exactformer.studio.pages import comments as comments_page
-from exactformer.studio.pages import editing as editing_page
-from exactformer.studio.pages import entrance as entrance_page
-from exactformer.studio.pages import errors
-from exactformer.studio.pages import home as home_page
-from exactformer.studio.pages import imports as imports_page
-from exactformer.studio.pages import map as map_page
-from exactformer.studio.pages import moderation as moderation_page
-from exactformer.studio.pages import opinions as opinions_page
-from exactformer.studio.pages import papers as papers_page
-from exactformer.studio.pages import playground as playground_page
-from exactformer.studio.pages import reference as reference_page
-from exactformer.studio.pages import reviews as reviews_page
+from exactformer.studio.accounts import (
+    account_pages,
+    administration_pages,
+    login_pages,
+    session_api,
+)
+from exactformer.studio.accounts import api as accounts_api
+from exactformer.studio.accounts import service as accounts
+from exactformer.studio.evidence import about_pages, claim_api, claim_pages
+from exactformer.studio.evidence.runs import Runs
+from exactformer.studio.library import (
+    editing_pages,
+    export_api,
+    home_pages,
+    import_api,
+    import_pages,
+    paper_api,
+    paper_pages,
+    search_api,
+    seeding,
+)
+from exactformer.studio.map import api as map_api
+from exactformer.studio.map import pages as map_page
+from exactformer.studio.opinions import (
+    collection_api,
+    collection_pages,
+    comment_api,
+    comment_pages,
+    moderation_api,
+    moderation_pages,
+    quick_api,
+    quick_pages,
+    review_api,
+    review_pages,
+)
+from exactformer.studio.playground import api as playground_api
+from exactformer.studio.playground import pages as playground_page
 from exactformer.studio.playground.workers import Limits, Pool
-from exactformer.studio.rendering import STATIC
 from exactformer.studio.security import sessions
 from exactformer.studio.security.bodies import BodyLimit
 from exactformer.studio.security.headers import StrictHeaders
 from exactformer.studio.security.heads import Heads
 from exactformer.studio.security.rates import Rates
-from exactformer.studio.services import accounts, seeding
-from exactformer.studio.services.runs import Runs
 from exactformer.studio.settings import Settings
-from exactformer.studio.web import guard
+from exactformer.studio.storage import migrations
+from exactformer.studio.storage.engine import Database
+from exactformer.studio.storage.watching import version_of
+from exactformer.studio.web import error_pages, reference_pages
+from exactformer.studio.web.page_cache import PageCache
+from exactformer.studio.web.rendering import STATIC
+from exactformer.studio.web.request import guard
 
 # Pages and API, in the order in which paths are tried.
 ROUTERS = [
-    home_page.router,
-    about_page.router,
-    entrance_page.router,
-    account_page.router,
-    administration_page.router,
-    reference_page.router,
+    home_pages.router,
+    about_pages.router,
+    login_pages.router,
+    account_pages.router,
+    administration_pages.router,
+    reference_pages.router,
     map_page.router,
-    papers_page.router,
-    claims_page.router,
-    editing_page.router,
-    imports_page.router,
+    paper_pages.router,
+    claim_pages.router,
+    editing_pages.router,
+    import_pages.router,
     playground_page.router,
-    collections_page.router,
-    comments_page.router,
-    moderation_page.router,
-    opinions_page.router,
-    reviews_page.router,
+    collection_pages.router,
+    comment_pages.router,
+    moderation_pages.router,
+    quick_pages.router,
+    review_pages.router,
     session_api.router,
     accounts_api.router,
     map_api.router,
-    exports_api.router,
-    papers_api.router,
-    claims_api.router,
+    export_api.router,
+    paper_api.router,
+    claim_api.router,
     search_api.router,
-    imports_api.router,
+    import_api.router,
     playground_api.router,
-    collections_api.router,
-    comments_api.router,
+    collection_api.router,
+    comment_api.router,
     moderation_api.router,
-    opinions_api.router,
-    reviews_api.router,
+    quick_api.router,
+    review_api.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
@@ -131,7 +135,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.rates = Rates()
     app.state.playground = Pool(Limits.of(settings))
     app.state.runs = Runs(Limits(1, ceil(settings.run_seconds), settings.run_bytes))
-    errors.install(app)
+    error_pages.install(app)
     for router in ROUTERS:
         app.include_router(router)
     app.mount("/static", Shipped(directory=STATIC), name="static")

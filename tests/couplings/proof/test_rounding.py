@@ -491,6 +491,7 @@ def exactly(function, x: list[Fraction]) -> list[list[Fraction]]:
     return found
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("name", [n for n, f in FUNCTIONS.items() if isinstance(f, Interpolant)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_tables_and_layers_stay_within_their_bounds(name, dtype) -> None:

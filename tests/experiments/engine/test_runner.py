@@ -3,8 +3,11 @@ import json
 import pytest
 
 from exactformer.errors import ExperimentError, InputError
-from exactformer.experiments import Experiment, reproduce
+from exactformer.experiments import Experiment, Scale, reproduce
 from exactformer.experiments.engine import runner
+from exactformer.experiments.engine.provenance import command_line
+from exactformer.experiments.engine.reproduce import tasks_of
+from exactformer.experiments.engine.store import Store
 from tests.experiments import toy
 
 
@@ -90,7 +93,7 @@ def test_a_gpu_gets_one_queue_in_this_process_and_cells_of_its_own(tmp_path, mon
     monkeypatch.setattr("torch.cuda.get_device_name", lambda device: f"GPU behind {device}")
     monkeypatch.setattr(runner, "in_processes", lambda *arguments: pytest.fail("processes"))
     reproduce(toy.toy(), jobs=1, out=tmp_path)
-    result = reproduce(toy.toy(), device="cuda", jobs=2, out=tmp_path)
+    result = reproduce(toy.toy(), device="cuda", out=tmp_path)
     assert {cell.metrics["device"] for cell in result.summary.cells} == {"cuda"}
     assert result.provenance.kept == 0
     assert result.provenance.device == "GPU behind cuda"
@@ -150,3 +153,21 @@ def test_progress_is_told_line_by_line_outside_a_terminal(tmp_path, capsys, monk
     reproduce(toy.toy(), scale="smoke", jobs=1, out=tmp_path)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["toy: 2 of 4 cells, about 12 s left", "toy: 4 of 4 cells"]
+
+
+@pytest.mark.parametrize(
+    ("device", "jobs", "processes"),
+    [("cuda", None, 1), ("cuda", 2, 2), ("cpu", 1, 1), ("cpu", 2, 2), ("cpu", 9, 3)],
+)
+def test_cells_run_in_as_many_processes_as_asked(device, jobs, processes, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(runner, "in_processes", lambda tasks, store, jobs: asked.append(jobs))
+    tasks = tasks_of(toy.toy(seeds=3), Scale.SMOKE, device)[:3]
+    runner.run(tasks, Store(tmp_path), jobs)
+    assert asked == ([processes] if processes > 1 else [])
+
+
+def test_processes_that_share_a_gpu_are_named_in_the_command():
+    assert command_line("x", Scale.PAPER, "cuda:0", 3).endswith("--device cuda --jobs 3")
+    assert command_line("x", Scale.PAPER, "cuda").endswith("--device cuda")
+    assert command_line("x", Scale.PAPER, "cpu", 3).endswith("--scale paper")

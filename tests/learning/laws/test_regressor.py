@@ -104,7 +104,7 @@ def test_several_outputs_are_several_laws(regressor):
     np.testing.assert_allclose(both.predict(X)[:, 0], one.predict(X), atol=1e-10)
     assert both.formula_[0] == one.formula_
     assert len(both.polynomial_) == len(both.to_sympy()) == 2
-    assert set(both.coef_table_.output) == {0, 1}
+    assert set(both.coef_table_.output) == {"y1", "y2"}
     values = both.model_(X).detach().numpy()
     bound = float(both.model_.certificate.bound())
     np.testing.assert_allclose(values, both.predict(X), atol=bound + 1e-11)
@@ -167,6 +167,14 @@ def test_outputs_have_the_names_of_their_table():
     both = PolynomialAttentionRegressor(2).fit(X, pd.DataFrame({"up": y, "down": -y}))
     assert set(both.coef_table_.output) == {"up", "down"}
     assert both.model_.outputs == ("up", "down")
+    assert both.path_.output.unique().tolist() == ["up", "down"]
+    assert not any("output" in note for note in both.notes_)
+    unnamed = PolynomialAttentionRegressor(2).fit(X, np.column_stack([y, -y]))
+    assert unnamed.path_.output.unique().tolist() == ["y1", "y2"]
+    with pytest.raises(InputError, match="y has a name twice: up, up"):
+        PolynomialAttentionRegressor(2).fit(
+            X, pd.DataFrame({"up": y, "down": -y}).set_axis(["up"] * 2, axis=1)
+        )
 
 
 def test_the_model_of_a_law_matches_columns_by_name():

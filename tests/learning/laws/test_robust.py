@@ -101,3 +101,13 @@ def test_unknown_losses_are_refused():
         PolynomialAttentionRegressor(loss="absolute").fit(X, y)
     with pytest.raises(InputError, match="are for solver='sparse'"):
         PolynomialAttentionRegressor(loss="huber", solver="sgd").fit(X, y)
+
+
+def test_a_wide_dictionary_does_not_lead_astray_from_the_median():
+    generator = np.random.default_rng(0)
+    x, v = generator.normal(size=(2, 400))
+    y = 2 * x**2 - x * v + 0.1 * generator.normal(size=400)
+    law = PolynomialAttentionRegressor(4, loss="huber", features=["sin"])
+    law.fit(np.column_stack([x, v]), y)
+    assert set(law.coef_table_.term) == {"x1^2", "x1 x2"}
+    assert not any("did not settle" in note for note in law.notes_)

@@ -17,6 +17,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.spread(120)
 @parametrize_with_checks(ESTIMATORS)
 @pytest.mark.filterwarnings("ignore::exactformer.learning.laws.sample.DependentColumnsWarning")
 @pytest.mark.filterwarnings("ignore::exactformer.learning.laws.diagnosis.LawWarning")

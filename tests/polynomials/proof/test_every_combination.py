@@ -20,6 +20,7 @@ from tests.cases.targets import CASES, Case, points
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
+@pytest.mark.spread(27)
 @pytest.mark.parametrize("directions", ["tailored", "lattice", "spread"])
 @pytest.mark.parametrize("construction", CONSTRUCTIONS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -58,6 +59,7 @@ def test_all_agree_within_their_certificates(
     assert ran >= 4
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("construction", APPROXIMATIONS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_approximations_are_within_theirs(case: Case, construction: str) -> None:

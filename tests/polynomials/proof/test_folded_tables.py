@@ -128,6 +128,7 @@ def bounds(run: SymbolicRun, name: str) -> list[float | None]:
     return [found.executed, found.any_order]
 
 
+@pytest.mark.spread(15)
 @pytest.mark.parametrize("seed", range(60))
 def test_folded_bounds_are_those_of_the_whole_tables(seed: int) -> None:
     blueprint = anything(seed)

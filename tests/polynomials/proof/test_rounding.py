@@ -64,6 +64,7 @@ def attack(
     return bound, worst
 
 
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("construction", CONSTRUCTIONS)
@@ -80,6 +81,7 @@ def test_the_bound_holds_against_an_adversary(
         assert found is None or found[1] <= Fraction(found[0])
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_scaled_bounds_are_not_vacuous(dtype: torch.dtype, executor: str) -> None:
@@ -137,6 +139,7 @@ def test_bounds_follow_the_scale_of_the_ball(exponent: int, q: int, name: str) -
         assert theirs >= ours * (1 - 1e-6)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("radius", "float32_paper", "float64_paper"),
     [(1, 4e-7, 6e-16), (5, 1e-5, 2e-14), (10, 8e-5, 2e-13), (30, 3e-3, 5e-12)],

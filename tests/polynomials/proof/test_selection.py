@@ -83,6 +83,7 @@ def test_the_pair_bound_is_attained(u: list[int], v: list[int]) -> None:
     assert abs((a @ best) * (b @ best)) == pytest.approx((1 + abs(a @ b)) / 2)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("construction", CONSTRUCTIONS)
 @pytest.mark.parametrize("family", ["lattice", "tailored", "spread"])
 def test_proven_margins_are_below_the_true_ones(construction: str, family: str) -> None:
@@ -187,6 +188,17 @@ def test_a_position_that_points_at_the_other_token_is_refused() -> None:
     repelled = two_tokens({1: -1, 2: -1}, {1: 1, 2: 1})
     with pytest.raises(SelectionError):
         proof(repelled)
+
+
+def test_a_glance_at_the_position_of_another_token_costs_no_more_than_itself() -> None:
+    """Token 1's query has 1/100 in token 2's own row: its margin loses that, token 2's nothing."""
+    straight = two_tokens({1: 1, 2: 1}, {1: 1, 2: 1})
+    query = straight.blocks[0].attention.heads[0].query
+    glance = Matrix.of(*query.shape, {**query.entries, (1, 1): Fraction(1, 100)})
+    blueprint = with_matrix(straight, "blocks.0.heads.0.query", glance)
+    ((margins,),) = proof(blueprint).margins
+    assert list(margins) == [pytest.approx(0.99), pytest.approx(1)]
+    assert_sound(blueprint)
 
 
 def test_constants_of_a_shared_row_that_differ_between_tokens_count() -> None:

@@ -53,6 +53,7 @@ def observed(blueprint: Blueprint, p: Polynomial, dtype: torch.dtype, **options:
     return worst_error(SoftmaxTransformer(blueprint, dtype), blueprint, p, dtype, **options)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_the_bound_holds_against_an_adversary(dtype: torch.dtype, kernel: SDPBackend) -> None:

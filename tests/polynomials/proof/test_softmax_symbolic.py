@@ -53,7 +53,9 @@ def altered_block(blueprint: Blueprint, **changes: object) -> Blueprint:
     return replace(blueprint, blocks=(replace(first, attention=attention), *blueprint.blocks[1:]))
 
 
-def altered_head(blueprint: Blueprint, name: str, entries: dict[tuple[int, int], int]) -> Blueprint:
+def altered_head(
+    blueprint: Blueprint, name: str, entries: dict[tuple[int, int], Fraction | int]
+) -> Blueprint:
     """Overwrite entries of one matrix of the first head; 0 removes one."""
     head, *others = blueprint.blocks[0].attention.heads
     matrix = getattr(head, name)
@@ -311,12 +313,25 @@ def test_an_answer_is_the_mean_of_two_values_moved_by_the_product() -> None:
     assert output[1] == output[2] == {2: 4, 4: 1, 5: 3}
 
 
-def test_constants_that_float64_holds_are_split_from_what_varies() -> None:
+def test_constants_in_float64_are_split_from_the_rest() -> None:
     t = fmpq_poly([0, 1])
     for exact in (Fraction(-3, 2), Fraction(0), Fraction(2) ** 1000):
         assert _split(t + to_fmpq(exact)) == (float(exact), t)
-    for other in (Fraction(1, 3), Fraction(10) ** 400, -(Fraction(10) ** 400)):
-        assert _split(t + to_fmpq(other)) == (0.0, t + to_fmpq(other))
+    third = Fraction(1, 3)
+    assert _split(t + to_fmpq(third)) == (1 / 3, t + to_fmpq(third - Fraction(1 / 3)))
+    for large in (Fraction(10) ** 400, -(Fraction(10) ** 400)):
+        assert _split(t + to_fmpq(large)) == (0.0, t + to_fmpq(large))
+
+
+def test_a_mask_that_float64_does_not_hold_still_masks() -> None:
+    """A key that is off by a billionth changes no token's attention, and no bound by much."""
+    blueprint = blueprint_of()
+    other = altered_head(blueprint, "key", {(2, 2): 1 + Fraction(3, 10**9)})
+    assert other != blueprint
+    run, before = (run_softmax(b, b.domain) for b in (other, blueprint))
+    for mine, theirs in zip(run.shared[0].heads, before.shared[0].heads, strict=True):
+        assert list(mine.focus) == list(theirs.focus)
+        assert list(mine.partner) == list(theirs.partner)
 
 
 def test_what_tokens_have_in_common_is_found_once() -> None:

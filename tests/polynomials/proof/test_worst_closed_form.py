@@ -113,6 +113,7 @@ def polynomials() -> dict[str, Case]:
 CASES = powers() | polynomials()
 
 
+@pytest.mark.spread(43)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", CASES)
 def test_no_arithmetic_of_the_standard_model_exceeds_the_bound(name: str, format: str) -> None:

@@ -269,6 +269,7 @@ def underflows() -> dict[str, tuple[Blueprint, Point]]:
 MODELS = embeddings() | layers() | attentions() | readouts()
 
 
+@pytest.mark.spread(64)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", MODELS)
 def test_no_arithmetic_of_the_standard_model_exceeds_the_bound(name: str, format: str) -> None:

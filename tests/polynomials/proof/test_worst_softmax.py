@@ -34,6 +34,7 @@ CASES = {
 }
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("format", ["float64", "float32", "bfloat16"])
 @pytest.mark.parametrize("name", CASES)
 def test_no_arithmetic_that_is_assumed_exceeds_the_bound(name: str, format: str) -> None:

@@ -93,6 +93,7 @@ def test_thousands_of_models_are_their_polynomials_without_one_exception() -> No
         assert sum(small) + sum(large) >= 8_000
 
 
+@pytest.mark.spread(12)
 @pytest.mark.parametrize("construction", CONSTRUCTIONS)
 @pytest.mark.parametrize(
     ("text", "radius"),

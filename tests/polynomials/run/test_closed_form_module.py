@@ -97,6 +97,7 @@ def small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(compiled_run, "kernels", lambda: None)
 
 
+@pytest.mark.spread(16)
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("basis", BASES)

@@ -3,13 +3,26 @@
 from fractions import Fraction
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exactformer.core.formats import FORMATS
+from exactformer.core.formats import EXP_ULPS, FORMATS
 from exactformer.core.matrix import Matrix
-from exactformer.programs.proof.arithmetic import NEVER, Arithmetic, lowest_bits, times
+from exactformer.errors import CertificationError, RoundingError
+from exactformer.programs.proof.arithmetic import (
+    LARGEST,
+    NEVER,
+    UNKNOWN,
+    Arithmetic,
+    lowest_bits,
+    sum_above,
+    sum_below,
+    times,
+    up,
+)
+from tests.programs.proof.steps import FORMAT_NAMES, holds
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 
@@ -76,3 +89,139 @@ def test_gamma_covers_so_many_roundings() -> None:
         assert Fraction(float(arithmetic.gamma(k))) >= grown
     assert np.isinf(arithmetic.gamma(256))
     assert float(Arithmetic().gamma(5)) == 0
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+def test_gamma_is_its_formula_up_to_half(name: str) -> None:
+    arithmetic, u = Arithmetic(FORMATS[name]), Fraction(FORMATS[name].unit)
+    for k in (1, 2, 3, 7, *(int(share / u) for share in (0.3, 0.44, 0.4999))):
+        ku = k * u
+        holds(arithmetic.gamma(k), ku / (1 - ku))
+    half = int(Fraction(1, 2) / u)
+    assert np.isinf(arithmetic.gamma([half, 2 * half, 5 * half])).all()
+    assert arithmetic.tiny == FORMATS[name].tiny
+    assert arithmetic.exponential == 2 * EXP_ULPS[name]
+
+
+def test_exact_arithmetic_loses_nothing() -> None:
+    arithmetic = Arithmetic()
+    assert arithmetic.tiny == arithmetic.exponential == 0
+    assert arithmetic.is_exact(np.full((2, 1), np.inf), np.full((1, 3), UNKNOWN)).all()
+    arithmetic.check_range(np.inf, "a number")
+
+
+def test_a_bound_is_raised_by_a_millionth() -> None:
+    assert up(1.0) == 1 + 2.0**-20
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+def test_sums_are_exact_up_to_the_precision_and_within_the_range(name: str) -> None:
+    """Sums of multiples of 2^e are, up to 2^(e + p); 2^(e + p) + 2^e is not in the format."""
+    target = FORMATS[name]
+    arithmetic, p, low, high = Arithmetic(target), target.precision, target.low, target.high
+    for e in (low, low + 1, -3, 0, 2, high - p - 1):
+        top = 2.0 ** (e + p)
+        beyond = Fraction(top) + Fraction(2) ** e
+        assert target.round(beyond) != beyond
+        assert arithmetic.is_exact(np.array([0.0, top]), np.array(e)).all()
+        assert not arithmetic.is_exact(np.nextafter(top, np.inf), np.array(e))
+    # Below the normal numbers sums may be flushed; at the top, partial sums may overflow.
+    assert not arithmetic.is_exact(np.zeros(2), np.array([low - 1, UNKNOWN])).any()
+    assert not arithmetic.is_exact(np.array(2.0**high), np.array([high, high + p, NEVER])).any()
+    below = np.nextafter(2.0**high, 0)
+    assert arithmetic.is_exact(np.array(below), np.array([high, high + p, NEVER])).all()
+    arithmetic.check_range([0.0, below], "a number")
+    for wrong in (2.0**high, np.inf, np.nan):
+        with pytest.raises(CertificationError, match=f"a number can overflow in {name}"):
+            arithmetic.check_range([0.0, wrong], "a number")
+
+
+def test_an_interval_around_zero_has_no_lowest_bit_whatever_multiplies_it() -> None:
+    """A product's lowest bit is a sum, and weights and codes are between 2^−1074 and 2^500."""
+    everything = Arithmetic(FORMATS["float64"])
+    assert not everything.is_exact(np.zeros(1), np.array([UNKNOWN + 4 * 1074])).any()
+    assert everything.is_exact(np.ones(1), np.array([NEVER - 4 * 1074])).all()
+
+
+@pytest.mark.parametrize("name", [None, *FORMAT_NAMES])
+def test_weights_are_refused_beyond_what_products_allow(name: str | None) -> None:
+    arithmetic = Arithmetic(None if name is None else FORMATS[name])
+
+    def weight(value: Fraction) -> tuple[float, float]:
+        values, errors = arithmetic.weights(Matrix.of(1, 1, {(0, 0): value}))
+        return float(values[0, 0]), float(errors[0, 0])
+
+    assert weight(Fraction(-3)) == (-3.0, 0.0)
+    if name in (None, "float64"):
+        assert weight(-Fraction(LARGEST)) == (-LARGEST, 0.0)
+        for sign in (1, -1):
+            with pytest.raises(RoundingError, match="of size"):
+                weight(sign * Fraction(np.nextafter(LARGEST, np.inf)))
+    else:
+        with pytest.raises(RoundingError, match=f"beyond {name}"):
+            weight(Fraction(2) ** 600)
+    if name is None:
+        with pytest.raises(RoundingError, match="below"):
+            weight(Fraction(1, 2**1100))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("exponent", [0, 30, -1060])
+def test_weights_in_exact_arithmetic_err_by_half_a_unit_in_the_last_place(
+    sign: int, exponent: int
+) -> None:
+    """The worst is a tie: 1 + 2^−53 is as far from 1 as the bound says."""
+    spacing = Fraction(2) ** max(exponent - 52, -1074)
+    value = sign * (Fraction(2) ** exponent + spacing / 2)
+    (found,), (error,) = (m[0] for m in Arithmetic().weights(Matrix.of(1, 1, {(0, 0): value})))
+    away = abs(Fraction(found) - value)
+    assert away == spacing / 2
+    assert away <= Fraction(error) <= away + Fraction(5e-324)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 0), (500, 499), (-500, -499), (3, -60)])
+def test_products_of_powers_of_two_are_exact(a: int, b: int) -> None:
+    found, error = times(np.array([[2.0**a]]), np.array([[2.0**b]]))
+    assert found == 2.0 ** (a + b)
+    assert error == 0
+
+
+def test_products_are_exact_as_long_as_sums_of_their_sizes_fit() -> None:
+    """(2^26 + 1)·(2^26 + 1) has 53 bits; with one more bit on either side it has 54."""
+    for low in (0, 7, -9):
+        a, b = (np.array([[(2.0**26 + 1) * 2.0**k]]) for k in (low, 2 - low))
+        assert times(a, b)[1] == 0
+        assert times(a * 2 + 2.0**low, b)[1] > 0
+    one, most = np.ones((1, 1)), np.array([[2.0**53 - 1, 1.0], [1.0, 1.0]])
+    assert not times(one, most[:1])[1].any()
+    assert times(np.ones((1, 2)), most)[1].all()  # 2^53 in one column is enough for all
+    assert times(one, np.array([[2.0**53, 1.0]]))[1].all()
+    assert times(np.array([[2.0**-500]]), np.array([[2.0**-500]]))[1] > 0
+    with np.errstate(under="ignore"):
+        tiny, error = times(np.array([[3e-200]]), np.array([[7e-200]]))
+    assert tiny == 0
+    assert Fraction(error[0, 0]) >= Fraction(3e-200) * Fraction(7e-200)
+
+
+@pytest.mark.parametrize("terms", [1, 2, 5])
+def test_a_product_that_is_rounded_errs_by_so_many_units(terms: int) -> None:
+    rng = np.random.default_rng(terms)
+    a, b = rng.normal(size=(6, terms)), rng.normal(size=(terms, 7))
+    sizes = abs(np.vectorize(Fraction)(a)) @ abs(np.vectorize(Fraction)(b))
+    holds(times(a, b)[1], sizes * terms / 2**53)
+
+
+def test_empty_products_are_zero() -> None:
+    for shape in ((0, 2), (3, 0), (0, 0)):
+        a, b = np.ones(shape), np.ones((shape[1], 2))
+        found, error = times(a, b)
+        assert found.shape == error.shape == (shape[0], 2)
+        assert not found.any()
+        assert not error.any()
+    assert times(np.ones((2, 2)), np.ones((2, 0)))[0].shape == (2, 0)
+
+
+def test_sums_are_rounded_outwards_by_one_float_and_only_where_they_are_rounded() -> None:
+    assert sum_below(2.0**53, 1.0) == 2.0**53 - 1
+    assert sum_above(2.0**53, 1.0) == 2.0**53 + 2
+    assert sum_below(1.0, 2.0) == sum_above(1.0, 2.0) == 3.0

@@ -253,3 +253,32 @@ def test_large_numbers_do_not_hide_small_ones_from_the_proof() -> None:
     )
     with pytest.raises(CertificationError, match="must be within"):
         prove_program(blueprint, program, analysis)
+
+
+def test_slopes_that_floats_round_to_a_power_of_two_are_not_taken_for_exact() -> None:
+    """(2⁵³ − 1)x + 2x is 2⁵³ + 1 at 1, and 2⁵³ for floats; 2⁵³ is subtracted, and 1 is left."""
+    program = tabulate(rasp.numerical(rasp.Full(0)), "a", 1)
+    _, analysis = tabulated(rasp.numerical(rasp.Full(0)), "a", 1)
+    large = 2**53
+    adding = FeedForward(
+        Matrix.of(2, 3, {(0, 0): large - 1, (1, 0): 2}),
+        Matrix.of(2, 1, {}),
+        Matrix.of(3, 2, {(1, 0): 1, (1, 1): 1}),
+        Matrix.of(3, 1, {}),
+    )
+    blueprint = ProgramBlueprint(
+        Matrix.of(1, 3, {(0, 0): 1, (0, 2): large}),
+        Matrix.of(1, 3, {}),
+        (ProgramLayer((), adding),),
+        Matrix.of(1, 3, {(0, 1): 4, (0, 2): -4}),
+        Selection(Rule.HARD_MAX),
+        False,
+        False,
+        tuple(
+            Register(None, None, (k,), Matrix.of(1, 1, {(0, 0): v}))
+            for k, v in enumerate((1, large, large))
+        ),
+        ("one", "sum", "large"),
+    )
+    with pytest.raises(CertificationError, match="must be within"):
+        prove_program(blueprint, program, analysis)

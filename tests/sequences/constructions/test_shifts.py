@@ -27,6 +27,7 @@ from tests.cases.sequences import (
 rng = random.Random(5)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_every_class_has_its_values_and_equal_columns_go_to_zero(
@@ -45,6 +46,7 @@ def test_every_class_has_its_values_and_equal_columns_go_to_zero(
     assert wrong == []
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_sequences_with_a_coordinate_outside_go_to_zero(
@@ -116,6 +118,7 @@ def test_a_support_may_be_any_interval() -> None:
         assert run_sequence(blueprint, [[Fraction(5, 2)], [Fraction(0)]]) == [[0], [0]]
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("size", [*SIZES, (2, 3, 4), (2, 2, 8)], ids=str)
 def test_the_papers_form_has_as_many_layers_as_its_lemmas_say(size: tuple[int, int, int]) -> None:
     d, n, N = size

@@ -53,6 +53,7 @@ def functions():
     return list(found)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize(("function", "steep"), functions())
 @given(t=st.fractions(-8, 8, max_denominator=64))
 def test_few_relus_are_the_function_beside_its_ramps(function, steep, t):
@@ -98,6 +99,7 @@ def test_all_that_is_left_is_softmax_and_relu(form):
             assert (units.successive or 0) <= MOST_RELUS
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("form", "tokens", "dim", "cells", "positional"),
     [

@@ -33,6 +33,7 @@ from exactformer.sequences.run.literal import LiteralSequence
 from tests.cases.sequences import FORMS, SIZES, grid, random_table
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_every_form_is_certified_by_both_methods(size: tuple[int, int, int], form: str) -> None:

@@ -51,6 +51,7 @@ def case(
     return SEQUENCE_FORMS[form](table), table
 
 
+@pytest.mark.spread(12)
 @pytest.mark.parametrize("delta", [Fraction(1, N) for N in (3, 5, 6, 7)])
 @pytest.mark.parametrize("tokens", [1, 2])
 @pytest.mark.parametrize("positional", [False, True])
@@ -175,6 +176,7 @@ def worst(where: Grid, fl: Rounding) -> tuple[Fraction, Fraction]:
 SMALL = [Grid(2, 1, 3), Grid(2, 1, 6), Grid(3, 1, 3), Grid(2, 2, 3), Grid(2, 1, 3, positional=True)]
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("where", SMALL, ids=str)
 def test_the_bound_holds_for_every_rounding_and_is_near_the_worst(where: Grid) -> None:
     """Numbers that are all rounded away from 0 add up to a sixth of the bound or more."""

@@ -120,6 +120,7 @@ def shifting(
     return with_parts(moved, "quantise", quantise)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("size", [(1, 1, 3), (1, 2, 3), (2, 1, 2), (1, 2, 2)], ids=str)
 @pytest.mark.parametrize("positional", [False, True])
 def test_shifts_that_are_proven_to_send_outsiders_away_do(

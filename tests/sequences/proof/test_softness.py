@@ -31,6 +31,7 @@ def compiled(form, tokens=2, dim=1, cells=4, positional=False):
     )
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("extra", [0, 3, 10])
 @pytest.mark.parametrize(
     ("form", "tokens", "dim", "cells", "positional"),

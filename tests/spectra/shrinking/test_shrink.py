@@ -129,6 +129,7 @@ def plant(model: nn.Module, inputs: dict[str, Any], rank: int) -> None:
         layer.project(model, turn @ common @ turn.mT, torch.eye(m).double().expand_as(turn))
 
 
+@pytest.mark.spread(7)
 @pytest.mark.parametrize("make", [*SHRINKABLE, grouped, scaled, alone])
 @pytest.mark.parametrize("method", ["data", "weights"])
 def test_shrinking_to_the_rank_of_the_scores_changes_nothing(
@@ -142,6 +143,7 @@ def test_shrinking_to_the_rank_of_the_scores_changes_nothing(
     assert difference(model, small, inputs) < 10 * ROUNDING
 
 
+@pytest.mark.spread(7)
 @pytest.mark.parametrize("make", [*SHRINKABLE, grouped, scaled, alone])
 @pytest.mark.parametrize("method", ["data", "weights"])
 def test_the_predicted_error_is_the_one_measured_in_the_finished_model(
@@ -164,6 +166,7 @@ def test_blocks_of_queries_predict_what_a_causal_model_does() -> None:
     assert report.fitted.score_error == pytest.approx(report.predicted_score_error, rel=0.1)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("make", [*SHRINKABLE, grouped, scaled, alone])
 def test_fitting_to_the_inputs_beats_truncating_the_weights(make: Callable[[], Case]) -> None:
     model, inputs = case(make)
@@ -174,6 +177,7 @@ def test_fitting_to_the_inputs_beats_truncating_the_weights(make: Callable[[], C
     assert by_data.fitted.score_error < by_weights.fitted.score_error
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("make", SHRINKABLE)
 def test_the_form_is_small_where_the_family_allows_it(make: Callable[[], Case]) -> None:
     model, inputs = case(make)
@@ -202,6 +206,7 @@ def test_the_original_is_untouched_and_the_copy_saves_its_state() -> None:
     assert torch.equal(output(first, inputs), output(again, inputs))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("make", [families.bert, families.torch_encoder, families.own_mixer])
 @pytest.mark.parametrize("trainable", [True, False])
 def test_a_frozen_model_stays_frozen_and_another_can_be_trained(

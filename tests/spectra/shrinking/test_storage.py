@@ -19,6 +19,7 @@ from tests.spectra import families
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("make", [families.bert, families.gpt2, families.t5])
 @pytest.mark.parametrize("values", [False, True])
 @pytest.mark.parametrize("how", [{"head_dim": 2}, {"energy": 0.8}, {"head_dim": 3}])

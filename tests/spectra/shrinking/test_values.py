@@ -51,6 +51,7 @@ def projector(heads: int, m: int, rank: int) -> Tensor:
     return kept @ kept.mT
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("make", SHRINKABLE)
 @pytest.mark.parametrize("method", ["data", "weights"])
 def test_values_of_a_rank_lose_nothing_at_that_rank(make: Callable[[], Case], method: Any) -> None:
@@ -103,6 +104,7 @@ def added(model: nn.Module, layer: Layer, scores: Scores, there: Tensor) -> Tens
     return result if bias is None else result + bias.double()
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("make", SHRINKABLE)
 def test_fitted_values_lose_less_than_truncated_weights(make: Callable[[], Case]) -> None:
     model, inputs = case(make)

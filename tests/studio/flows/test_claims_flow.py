@@ -6,8 +6,8 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from tests.studio.browsers import Visit
-from tests.studio.people import People
+from tests.studio.support.browsers import Visit
+from tests.studio.support.people import People
 
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 
@@ -15,7 +15,7 @@ FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 def test_a_claim_is_discussed_run_and_tried(visit: Visit, live_people: People) -> None:
     person = live_people.new()
     page = visit.page(person)
-    page.goto(FANG)
+    page.goto(f"{FANG}#theorem-3-5-rounding")
     page.locator("#theorem-3-5-rounding").get_by_role("link", name="about").click()
     page.get_by_label("Your comment").fill(f"{person.handle} asks why $\\frac{{1}}{{0$")
     page.get_by_role("button", name="Comment", exact=True).click()

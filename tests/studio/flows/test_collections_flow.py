@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.studio.browsers import Visit
-from tests.studio.people import People
-from tests.studio.worlds import said, three_papers
+from tests.studio.support.browsers import Visit
+from tests.studio.support.people import People
+from tests.studio.support.worlds import said, three_papers
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from tests.studio.browsers import Visit, tab_to
-from tests.studio.people import PASSWORD, People
+from tests.studio.support.browsers import Visit, tab_to
+from tests.studio.support.people import PASSWORD, People
 
 _numbers = itertools.count(1)
 

@@ -9,13 +9,13 @@ from playwright.sync_api import expect
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from tests.studio.browsers import (
+from tests.studio.support.browsers import (
     PHONE,
     accessibility,
     scrolls_sideways,
     until_it_looks_different,
 )
-from tests.studio.map_library import add_works
+from tests.studio.support.map_library import add_works
 
 
 @pytest.fixture(scope="module")

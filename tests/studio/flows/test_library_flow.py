@@ -8,9 +8,9 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from tests.studio.browsers import Visit
-from tests.studio.people import People
-from tests.studio.worlds import BIBTEX, World, three_papers
+from tests.studio.support.browsers import Visit
+from tests.studio.support.people import People
+from tests.studio.support.worlds import BIBTEX, World, three_papers
 
 
 def test_search_answers_while_one_types_and_the_address_keeps_it(page: Any) -> None:

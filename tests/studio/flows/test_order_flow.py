@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.studio.browsers import Visit
-from tests.studio.people import PASSWORD, People, Person
-from tests.studio.servers import Server
-from tests.studio.worlds import said, three_papers
+from tests.studio.support.browsers import Visit
+from tests.studio.support.people import PASSWORD, People, Person
+from tests.studio.support.servers import Server
+from tests.studio.support.worlds import said, three_papers
 
 
 def test_a_reported_comment_is_hidden_by_a_curator_and_shown_again(

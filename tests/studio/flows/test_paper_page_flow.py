@@ -1,14 +1,19 @@
-"""On a paper's page figures open in place by keyboard, and commands are copied by a button."""
+"""A paper's page: claims folded to a line, tabs that stay, figures in place, commands to copy."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from playwright.sync_api import expect
+
+from tests.studio.support.browsers import DESK, PHONE, Visit, layout_shift, until
+
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 
 
 def test_a_figure_opens_by_keyboard_and_gives_the_focus_back(page: Any) -> None:
-    page.goto(FANG)
+    page.goto(f"{FANG}#table-1")
     thumbnail = page.locator("#table-1 a[data-figure]")
     thumbnail.focus()
     page.keyboard.press("Enter")
@@ -26,7 +31,7 @@ def test_a_figure_opens_by_keyboard_and_gives_the_focus_back(page: Any) -> None:
 
 def test_a_command_is_copied_by_its_button(page: Any) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto(FANG)
+    page.goto(f"{FANG}#table-1")
     button = page.locator("#table-1 [data-command]")
     button.click()
     page.get_by_text("Copied").wait_for()
@@ -34,10 +39,52 @@ def test_a_command_is_copied_by_its_button(page: Any) -> None:
     assert copied.startswith("exactformer reproduce fang-table-1")
 
 
-def test_a_link_to_a_claim_leads_to_its_card(page: Any) -> None:
+@pytest.mark.parametrize(("size", "reach"), [(DESK, 3000), (PHONE, 4500)], ids=["desk", "phone"])
+def test_claims_are_folded_and_what_readers_say_is_within_reach(
+    visit: Visit, size: dict[str, int], reach: int
+) -> None:
+    """A fresh window on the page, a claim opened by keyboard, a tab that stays and leads."""
+    page = visit.page(size=size)
     page.goto(FANG)
-    page.get_by_role("navigation", name="Claims at a glance").get_by_role(
-        "link", name="Table 1"
-    ).click()
-    assert page.url.endswith("#table-1")
+    places = page.evaluate(
+        "['claims', 'reviews', 'discussion', 'map'].map("
+        "id => document.getElementById(id).getBoundingClientRect().top)"
+    )
+    assert places == sorted(places)
+    assert places[2] < reach
+    inside = page.locator("#table-1 .claim__inside")
+    expect(inside).to_be_hidden()
+    page.locator("#table-1 summary").first.press("Enter")
+    expect(inside).to_be_visible()
+    tabs = page.get_by_role("navigation", name="On this page")
+    tabs.get_by_role("link", name="Discussion").click()
+    until(page, "scrollY > 500")
+    assert tabs.bounding_box()["y"] < 70
+    current = tabs.locator("[aria-current]")
+    expect(current).to_contain_text("Discussion")
+    heading = page.locator("#discussion-heading").bounding_box()["y"]
+    assert tabs.bounding_box()["y"] + tabs.bounding_box()["height"] <= heading
+
+
+def test_a_link_to_a_claim_opens_its_card_and_all_are_opened_at_once(visit: Visit) -> None:
+    page = visit.page(size=PHONE)
+    page.goto(f"{FANG}#table-1")
+    expect(page.locator("#table-1 .claim__inside")).to_be_visible()
     assert page.locator("#table-1").evaluate("card => card.matches(':target')")
+    assert 0 <= page.locator("#table-1").bounding_box()["y"] < 200
+    page.get_by_role("button", name="Open all").click()
+    expect(page.locator(".claim__inside:visible")).to_have_count(page.locator(".fold").count())
+    page.goto(f"{FANG}/claims/table-1")  # formulas and their letters were there from the first
+    page.locator(".katex").first.wait_for()
+    page.wait_for_load_state("networkidle")
+    assert layout_shift(page) < 0.02
+
+
+def test_without_scripts_claims_open_by_hand(visit: Visit) -> None:
+    page = visit.page(size=PHONE, java_script_enabled=False)
+    page.goto(FANG)
+    expect(page.get_by_role("button", name="Open all")).to_have_count(0)
+    page.locator("#table-1 summary").first.click()
+    expect(page.locator("#table-1 .claim__inside")).to_be_visible()
+    page.get_by_text("Code, data, links, export").click()
+    expect(page.get_by_role("link", name="History of changes")).to_be_visible()

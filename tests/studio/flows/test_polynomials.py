@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.studio.browsers import (
+from tests.studio.support.browsers import (
     PHONE,
     Visit,
     scrolls_sideways,

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import expect
 
-from tests.studio.browsers import PHONE, Visit, accessibility, scrolls_sideways
+from tests.studio.support.browsers import PHONE, Visit, accessibility, scrolls_sideways
 
 ADDRESS = "/playground/programs"
 

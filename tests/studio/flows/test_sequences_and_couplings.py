@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.studio.browsers import PHONE, Visit, scrolls_sideways, until
+from tests.studio.support.browsers import PHONE, Visit, scrolls_sideways, until
 
 pytestmark = pytest.mark.slow
 

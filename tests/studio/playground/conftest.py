@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.studio.servers import settings_of
+from tests.studio.support.servers import settings_of
 
 
 @pytest.fixture(scope="module")

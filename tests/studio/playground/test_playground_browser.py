@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from exactformer.studio.playground.couplings import CouplingRequest, decompose
 from exactformer.studio.playground.sequences import SequenceRequest, journey
-from tests.studio.browsers import PHONE, Visit, scrolls_sideways, until
+from tests.studio.support.browsers import PHONE, Visit, scrolls_sideways, until
 
 
 def state_of(page: Any) -> dict[str, str]:

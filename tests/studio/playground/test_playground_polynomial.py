@@ -217,6 +217,7 @@ def test_any_text_gets_an_answer(text: str) -> None:
     assert encode(said)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("request_", REQUESTS, ids=str)
 def test_the_script_rebuilds_the_same_model(
     request_: PolynomialRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

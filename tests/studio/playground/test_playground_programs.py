@@ -18,8 +18,8 @@ from exactformer.errors import ExactformerError
 from exactformer.programs import library
 from exactformer.programs.compile import REALISATIONS as LIBRARY_REALISATIONS
 from exactformer.programs.grammar import LONGEST_TEXT, parse_program
-from exactformer.studio.api.playground import ProgramOut, ProgramRunOut
 from exactformer.studio.playground import programs
+from exactformer.studio.playground.api import ProgramOut, ProgramRunOut
 from exactformer.studio.playground.frames import encode
 from exactformer.studio.playground.program_examples import EXAMPLES
 from exactformer.studio.playground.programs import (
@@ -69,6 +69,7 @@ def test_every_example_is_the_librarys_program(name: str) -> None:
             assert rasp.evaluate(read, xs, causal) == rasp.evaluate(built, xs, causal)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("realisation", programs.REALISATIONS)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_output_stream_and_patterns_are_the_models(name: str, realisation: str) -> None:
@@ -93,6 +94,7 @@ def test_output_stream_and_patterns_are_the_models(name: str, realisation: str) 
             assert len(row) == len(way["positions"])
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_model_is_described_by_its_own_certificate_and_circuit(name: str) -> None:
     request = EXAMPLES[name].request
@@ -184,6 +186,7 @@ def test_programs_as_json_are_what_the_library_says(studio: Any) -> None:
     assert 'filename="program.py"' in script.headers["content-disposition"]
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_example_has_its_page(studio: Any, name: str) -> None:
     page = studio.get("/playground/programs", params={"library": name})

@@ -48,6 +48,7 @@ def test_the_forms_are_the_librarys() -> None:
     assert sequences.FORMS == FORMS
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("request_", REQUESTS, ids=str)
 def test_every_station_is_the_models(request_: SequenceRequest) -> None:
     way, model = journey(request_), library(request_)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.studio.people import People
+from tests.studio.support.people import People
 
 SAFE = {"GET", "HEAD", "OPTIONS"}
 EXAMPLES = {"slug": "x", "kind": "useful", "token": "x", "anchor": "x", "name": "x"}

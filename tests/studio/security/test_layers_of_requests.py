@@ -7,8 +7,8 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from exactformer.studio.security.bodies import BodyLimit
-from tests.studio.event_loops import complete
-from tests.studio.people import People
+from tests.studio.support.event_loops import complete
+from tests.studio.support.people import People
 
 STRICT = {
     "content-security-policy": (

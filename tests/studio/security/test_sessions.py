@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from exactformer.studio.database.base import now
-from exactformer.studio.database.tables import LoginSession, User
 from exactformer.studio.security import sessions
 from exactformer.studio.settings import Rate
-from tests.studio.people import People
+from exactformer.studio.storage.base import now
+from exactformer.studio.storage.tables import LoginSession, User
+from tests.studio.support.people import People
 
 
 def test_a_session_ends_when_its_time_is_over(app: Any, people: People) -> None:

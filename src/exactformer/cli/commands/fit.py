@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +22,7 @@ from exactformer.cli.support.options import (
     out_file,
 )
 from exactformer.cli.support.output import console, empty_table, print_json, print_saved
-from exactformer.errors import InputError
+from exactformer.errors import ExactformerError, InputError
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -28,6 +31,11 @@ if TYPE_CHECKING:
     from exactformer.learning.laws.tables import Table
 
 _MOST_ROWS = 40
+# Parameters of the regressor as its messages write them, name='value', and options of this command.
+_PARAMETER = re.compile(
+    r"\b(purpose|loss|features|degree|solver|significance|relevance|model_tolerance)="
+    r"(?:'([^']*)'|(-?[0-9](?:[\w.]*\w)?))?"
+)
 
 
 def fit(
@@ -53,13 +61,46 @@ def fit(
         str, typer.Option(help="Rows with a missing value: raise, or drop to leave them out.")
     ] = "raise",
     degree: Annotated[str, typer.Option(help="Total degree, or auto.")] = "auto",
+    purpose: Annotated[
+        str,
+        typer.Option(
+            help="discovery: few terms that are certain, with intervals. prediction: the least error "
+            "on rows left out; coefficients may be shrunk, without intervals."
+        ),
+    ] = "discovery",
+    loss: Annotated[
+        str,
+        typer.Option(
+            help="squared; huber draws rows far from the law in; trimmed leaves them out."
+        ),
+    ] = "squared",
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="Functions to apply to every column besides powers, separated by commas: sin, cos, "
+            "exp, log, sqrt, tanh, atan, abs, 1/x."
+        ),
+    ] = None,
     solver: Annotated[str, typer.Option(help="sparse, least-squares or sgd.")] = "sparse",
     significance: Annotated[
         float, typer.Option(help="Probability of keeping a term that is not in the law.")
     ] = 0.01,
+    relevance: Annotated[
+        float,
+        typer.Option(help="Leave out terms that explain less than this share of the spread."),
+    ] = 1e-3,
+    model_tolerance: Annotated[
+        float | None,
+        typer.Option(
+            help="For --features: the distance accepted between saved model and law; a hundredth of "
+            "the noise if absent."
+        ),
+    ] = None,
     epochs: Annotated[int, typer.Option(help="For sgd: passes over the data.")] = 2000,
     device: Annotated[str, typer.Option(help="For sgd: cpu or cuda.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="For sgd: the seed.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="For sgd, and for the folds of --purpose prediction: the seed.")
+    ] = 0,
     out: Annotated[
         Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
     ] = None,
@@ -76,9 +117,10 @@ def fit(
 
     A folder of CSV or Parquet files, or a file larger than --memory-limit, is not brought into memory:
     its numbers are stored once in the temporary folder (TMPDIR), and passes are made over blocks of
-    rows. The law is the same.
+    rows. The law is the same. --purpose prediction, --loss and --features need all rows in memory.
     """
     from exactformer.algebra.limits import MAX_VARIABLES
+    from exactformer.learning.laws.parameters import beyond_blocks, check_parameters
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
     from exactformer.learning.laws.streamed.folders import is_large, large_table
     from exactformer.learning.laws.tables import Wanted, read_table
@@ -87,31 +129,43 @@ def fit(
     wanted = Wanted(names(target) or [], names(columns), names(header), missing, most=MAX_VARIABLES)
     regressor = PolynomialAttentionRegressor(
         _degree(degree),
+        purpose=purpose,
+        loss=loss,
+        features=names(features),
         solver=solver,
         significance=significance,
+        relevance=relevance,
         epochs=epochs,
         device=device,
+        model_tolerance=model_tolerance,
         random_state=seed,
         memory_limit=limit,
         verbose=not as_json,
     )
     single = len(wanted.targets) == 1
-    unseen: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
+    with _words_of_options(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        check_parameters(regressor)
         if is_large(data, limit):
+            if (needy := beyond_blocks(regressor)) is not None:
+                option = needy.replace("_", "-")
+                raise InputError(
+                    f"--{option} needs all rows in memory, and {data} is read in blocks. Leave "
+                    f"--{option} out, or give one file within --memory-limit"
+                )
             with large_table(data, wanted, not as_json) as large:
                 table, rows = large.some, large.blocks.rows
-                regressor.fit_blocks(large.blocks, list(table.features.columns), single)
-            unseen = regressor.notes_  # what a pass over blocks cannot look at
+                columns_of = list(table.features.columns)
+                regressor.fit_blocks(large.blocks, columns_of, single, wanted.targets)
         else:
             table = read_table(data, wanted, limit)
             rows = len(table.targets)
             regressor.fit(table.features, table.targets.iloc[:, 0] if single else table.targets)
+        if out is not None:
+            regressor.model_.save(out)
     told = [str(w.message) for w in caught]
-    notes = [*table.notes, *told, *(note for note in unseen if note not in told)]
-    if out is not None:
-        regressor.model_.save(out)
+    told += [note for note in regressor.notes_ if note not in told]
+    notes = [*table.notes, *map(_in_options, told)]
     law = _Law(regressor, table, rows, notes)
     if plot is not None:
         from exactformer.figures import save_figure
@@ -140,6 +194,30 @@ def _degree(text: str) -> int | Literal["auto"]:
         raise InputError(f"--degree {text}: give a whole number from 1, or auto") from None
 
 
+def _in_options(text: str) -> str:
+    """Return a message of the regressor with options in place of its parameters.
+
+    >>> _in_options("try loss='huber', a larger significance= or relevance=0.")
+    'try --loss huber, a larger --significance or --relevance 0.'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        value = found[2] or found[3]
+        return f"--{found[1].replace('_', '-')}" + (f" {value}" if value else "")
+
+    return _PARAMETER.sub(option, text)
+
+
+@contextmanager
+def _words_of_options() -> Iterator[None]:
+    """Raise errors of the regressor in the words of the command line."""
+    try:
+        yield
+    except ExactformerError as error:
+        error.args = (_in_options(str(error)), *error.args[1:])
+        raise
+
+
 class _Law:
     """A fitted regressor beside its table, to print."""
 
@@ -159,6 +237,13 @@ class _Law:
         listed = [values] if len(self.table.targets.columns) == 1 else list(values)
         return dict(zip(self.table.targets.columns, listed, strict=True))
 
+    def exact(self) -> Any:
+        """Return the law with exact coefficients: polynomials as such, other laws as SymPy has them."""
+        law = self.regressor
+        polynomials = not any(law.uses_functions(k) for k in range(len(self.residuals.T)))
+        written = law.polynomial_ if polynomials else law.to_sympy()
+        return [str(one) for one in written] if isinstance(written, list) else str(written)
+
     def contents(self) -> dict[str, Any]:
         """Return all of it for machines; lists by target where there are several."""
         law, columns = self.regressor, list(self.table.features.columns)
@@ -172,7 +257,7 @@ class _Law:
         return {
             "target": whole(targets if len(targets) > 1 else targets[0]),
             "formula": law.formula_,
-            "exact": whole(law.polynomial_, str),
+            "exact": self.exact(),
             "variables": dict(zip(law.variables_, columns, strict=True)),
             "terms": json.loads(terms),
             "degree": law.degree_,
@@ -225,15 +310,16 @@ def _terms(regressor: PolynomialAttentionRegressor, target: str | None) -> RichT
     interval = f"{regressor.confidence:.0%} interval"
     heads = ("term", "coefficient", "± error", interval, "p-value")
     shown = empty_table(*heads, right=1, ruled=False)
-    most = found.sort_values("p_value", kind="stable").head(_MOST_ROWS).sort_index()
-    for row in most.to_dict("records"):
+    certain = found.sort_values("p_value", kind="stable").head(_MOST_ROWS).sort_index()
+    for row in certain.to_dict("records"):
+        known = row["standard_error"] == row["standard_error"]
+        interval = f"{row['lower']:.6g} … {row['upper']:.6g}" if known else "–"
+        error = f"{row['standard_error']:.2g}" if known else "–"
+        p_value = f"{row['p_value']:.1e}" if row["p_value"] else "< 1e-300"
         shown.add_row(
-            row["term"],
-            f"{row['coefficient']:.6g}",
-            f"{row['standard_error']:.2g}",
-            f"{row['lower']:.6g} … {row['upper']:.6g}",
-            f"{row['p_value']:.1e}" if row["p_value"] else "< 1e-300",
+            row["term"], f"{row['coefficient']:.6g}", error, interval, p_value if known else "–"
         )
     if len(found) > _MOST_ROWS:
-        shown.caption = f"the {_MOST_ROWS} most significant of {len(found):,}; --json gives all"
+        which = "first" if found.p_value.isna().all() else "most significant"
+        shown.caption = f"the {_MOST_ROWS} {which} of {len(found):,}; --json gives all"
     return shown

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from rich.text import Text
     from sqlalchemy.orm import Session
 
-    from exactformer.studio.database.engine import Database
-    from exactformer.studio.services.importing import Item
-    from exactformer.studio.services.records import PaperRecord
+    from exactformer.studio.library.importing import Item
+    from exactformer.studio.library.records import PaperRecord
+    from exactformer.studio.storage.engine import Database
 
 _DatabaseOption = Annotated[
     str | None,
@@ -68,8 +68,8 @@ def import_(
     are filled, nothing is overwritten. With --json nothing is asked: only --yes writes.
     """
     with _opened(database) as library:
-        from exactformer.studio.actor import Actor
-        from exactformer.studio.services import importing
+        from exactformer.studio.library import importing
+        from exactformer.studio.security.actor import Actor
 
         read = [(path, *_read(path)) for path in files]
         records = [record for _, _, some in read for record in some]
@@ -143,7 +143,8 @@ def export(
 
 def _pieces(db: Session, form: Form, collection: str | None, paper: str | None) -> Iterator[str]:
     from exactformer.studio.errors import NotFoundError
-    from exactformer.studio.services import collections, exporting, papers
+    from exactformer.studio.library import exporting, papers
+    from exactformer.studio.opinions import collections
 
     if paper is not None:
         chosen = [papers.get(db, paper)]
@@ -163,10 +164,10 @@ def _pieces(db: Session, form: Form, collection: str | None, paper: str | None) 
 @contextmanager
 def _opened(address: str | None) -> Iterator[Database]:
     with needs("studio", "the library"):
-        from exactformer.studio.database import migrations
-        from exactformer.studio.database.engine import Database
-        from exactformer.studio.services import seeding
+        from exactformer.studio.library import seeding
         from exactformer.studio.settings import default_database
+        from exactformer.studio.storage import migrations
+        from exactformer.studio.storage.engine import Database
     library = Database(address or default_database())
     try:
         migrations.upgrade(library)
@@ -179,8 +180,8 @@ def _opened(address: str | None) -> Iterator[Database]:
 
 def _read(path: Path) -> tuple[str, list[PaperRecord]]:
     from exactformer.studio.errors import StudioError
-    from exactformer.studio.services import importing
-    from exactformer.studio.services.importing.texts import MOST_BYTES
+    from exactformer.studio.library import importing
+    from exactformer.studio.library.importing.texts import MOST_BYTES
 
     size = path.stat().st_size
     if size > MOST_BYTES:

@@ -60,10 +60,10 @@ def prove(
         check_free(force, path)
     law = law_of(file, rounding)
     sources = [] if library is None else copy_library(library)
-    is_there = check and path.is_file() and path.read_text(errors="replace") == law.text
+    is_there = check and path.is_file() and path.read_bytes() == law.text.encode()
     if not is_there:
         check_free(force, path)
-        path.write_text(law.text, encoding="utf-8")
+        path.write_bytes(law.text.encode())
     if check:
         law = checked(law, path, file)
     saved = [*([] if is_there else [path]), *sources]

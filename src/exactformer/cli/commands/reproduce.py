@@ -22,9 +22,12 @@ def reproduce(
     scale: Annotated[
         Scale, typer.Option(help="Seconds in CI, minutes on a laptop, or the paper's own sizes.")
     ] = Scale.DEFAULT,
-    device: Annotated[str, typer.Option(help="cpu, or cuda for one queue on the GPU.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu, or cuda.")] = "cpu",
     jobs: Annotated[
-        int | None, typer.Option(help="Processes to run cells in; every core unless given.", min=1)
+        int | None,
+        typer.Option(
+            help="Processes to run cells in; unless given every core, or one on a GPU.", min=1
+        ),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.")

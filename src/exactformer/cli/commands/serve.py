@@ -98,7 +98,7 @@ def _announce(app: FastAPI, address: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from exactformer.studio.services.accounts import is_administered
+    from exactformer.studio.accounts.service import is_administered
 
     settings, database = app.state.settings, app.state.database
     with database.session() as db:

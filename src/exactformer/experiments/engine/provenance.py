@@ -64,12 +64,14 @@ def record(
     )
 
 
-def command_line(name: str, scale: Scale, device: str) -> str:
-    """Return the command that makes this result, free of local paths."""
+def command_line(name: str, scale: Scale, device: str, jobs: int | None = None) -> str:
+    """Return the command that makes this result, free of local paths.
+
+    Processes that share a GPU are part of it, since they change times.
+    """
     kind = device.partition(":")[0]
-    return f"exactformer reproduce {name} --scale {scale}" + (
-        f" --device {kind}" if kind != "cpu" else ""
-    )
+    options = "" if kind == "cpu" else f" --device {kind}" + (f" --jobs {jobs}" if jobs else "")
+    return f"exactformer reproduce {name} --scale {scale}{options}"
 
 
 def git_state(folder: Path) -> tuple[str | None, bool | None]:

@@ -31,10 +31,10 @@ def reproduce(
 ) -> Result:
     """Run the experiment called ``name`` and return its :class:`Result`.
 
-    Cells run in ``jobs`` processes (every core, unless given), on the Dask cluster at the address
-    ``cluster``, or one after another in this process when ``device`` is a GPU. Each finished cell
-    is kept in ``out``/cells, or in the user's cache without ``out``; a run that is stopped goes on
-    where it was. With ``out``, the result is written there as NAME.json, NAME.png and NAME.svg.
+    Cells run in ``jobs`` processes (unless given, every core, or one for a GPU), or on the Dask
+    cluster at the address ``cluster``. Each finished cell is kept in ``out``/cells, or in the
+    user's cache without ``out``; a run that is stopped goes on where it was. With ``out``, the
+    result is written there as NAME.json, NAME.png and NAME.svg.
 
     ``check`` runs every cell anew, writes nothing and raises :class:`DriftError` where the stored
     result in ``out`` (or in :func:`results_folder`) disagrees beyond the spread over seeds.
@@ -51,7 +51,7 @@ def reproduce(
     kept = _finish(experiment, tasks, store, jobs, cluster)
     cells = [cell for task in tasks if (cell := store.load(task))]
     summary = summarise(experiment, size, cells)
-    command = command_line(experiment.name, size, device)
+    command = command_line(experiment.name, size, device, jobs)
     origin = record(command, tasks[0].code, cells, kept, time.perf_counter() - start)
     result = Result.of(experiment, summary, origin)
     if stored:

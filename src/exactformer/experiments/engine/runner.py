@@ -20,19 +20,20 @@ from exactformer.experiments.engine.work import execute_and_store, failure
 def run(
     tasks: list[Task], store: Store, jobs: int | None = None, cluster: str | None = None
 ) -> Iterator[Outcome]:
-    """Run every task; a GPU gets one queue, in this process."""
+    """Run every task, in ``jobs`` processes: unless given every core, or this one for a GPU."""
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs is {jobs}; it must be at least 1, or left out to use every core.")
     if not tasks:
         return iter(())
     if cluster is not None:
         return on_cluster(tasks, store, cluster)
-    if jobs != 1 and all(task.device == "cpu" for task in tasks):
+    if jobs is None:
         import joblib
 
-        jobs = min(jobs or joblib.cpu_count(), len(tasks))
-        if jobs > 1:
-            return in_processes(tasks, store, jobs)
+        jobs = joblib.cpu_count() if all(task.device == "cpu" for task in tasks) else 1
+    jobs = min(jobs, len(tasks))
+    if jobs > 1:
+        return in_processes(tasks, store, jobs)
     return (execute_and_store(task, store) for task in tasks)
 
 

@@ -3,7 +3,7 @@
 SmolLM2-135M-Instruct (30 layers, 9 query heads over 3 key heads of 64, rotary positions) gets a smaller
 cache by every method of ``ef.shrink_cache``. Calibration is on windows of the Debian Administrator's
 Handbook, drawn by the seed; or on as many of it and of Python's help topics together. Perplexity is
-measured on windows of both that no fit has seen:
+measured on windows of both that no fit has seen and no choice was made on:
 
     ratio       perplexity with the smaller cache over that of the original
     strain      what the states lose by the diagonal of the Fisher information, over its expectation
@@ -15,6 +15,7 @@ At smoke scale the model is a random one that wrote its texts itself, and no dat
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -36,14 +37,16 @@ PEERS = {
 }
 METHODS = {"joint": "joint latent, ours", **PEERS}
 SEEDS = by_scale(1, 1, 3)
-"""Draws of calibration text."""
+"""Draws of calibration text; the methods of others and other depths see the first."""
+DEPTHS = by_scale((0, 2), (), (0, 6, 30))
+"""Layers below that a latent is predicted from, beside three; at a quarter of the cache."""
 BOTH = by_scale(True, False, True)
 """Whether to calibrate on both texts, too."""
 CONTEXT = by_scale(64, 4096)
 SIZES = by_scale(
     {"length": 32, "fitted": 12, "tested": 4},
     {"length": 512, "fitted": 16, "tested": 3},
-    {"length": 512, "fitted": 16, "tested": 16},
+    {"length": 512, "fitted": 96, "tested": 16},
 )
 
 
@@ -52,13 +55,13 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
     common = {"made_up": scale is Scale.SMOKE, **SIZES[scale]}
     found: list[dict[str, Any]] = []
     for seed in range(SEEDS[scale]):
-        asked = [("joint", share, "handbook") for share in SHARES[scale]]
-        asked += [(m, share, "handbook") for m, share in product(PEERS, SHARES[scale])]
-        asked += [("joint", 0.5, "both")] * BOTH[scale]
-        found += [
-            {"what": "shrink", "method": m, "cache": c, "text": t, "seed": seed, **common}
-            for m, c, t in asked
-        ]
+        asked = [("shrink", "joint", share, "handbook", 3) for share in SHARES[scale]]
+        if seed == 0:
+            asked += [("shrink", m, c, "handbook", 0) for m, c in product(PEERS, SHARES[scale])]
+            asked += [("depth", "joint", 0.25, "handbook", d) for d in DEPTHS[scale]]
+        asked += [("shrink", "joint", 0.5, "both", 3)] * BOTH[scale]
+        names = ("what", "method", "cache", "text", "lookback")
+        found += [{**dict(zip(names, a, strict=True)), "seed": seed, **common} for a in asked]
     timed = {"what": "time", "context": CONTEXT[scale], "seed": 0, "made_up": common["made_up"]}
     return [*found, *({**timed, "cache": c} for c in (0.5, 0.25))]
 
@@ -68,23 +71,27 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     if parameters["what"] == "time":
         return _timed(parameters)
     from exactformer.spectra.caching import methods
-    from exactformer.spectra.caching.calibration import calibrate, fit_at_once
+    from exactformer.spectra.caching.calibration import calibrate
     from exactformer.spectra.caching.evaluation import cache_bytes, losses_and_strains
+    from exactformer.spectra.caching.scores import measured_changes
 
     names = ("made_up", "length", "fitted", "tested", "text", "seed")
-    model, layers, fitted, tested, moments, before = _material(*(parameters[n] for n in names))
+    model, layers, fitted, tested, moments, before = _material(
+        *(parameters[n] for n in names), device
+    )
     numbers = sum(layer.sizes.state for layer in layers)
-    method, lookback = parameters["method"], 3 if parameters["method"] == "joint" else 0
+    method, lookback = parameters["method"], parameters["lookback"]
     total = int(parameters["cache"] * numbers) - 1  # a position takes the room of one number
     plans = methods.plans(method, layers, moments, total, lookback)
-    if method == "joint":
-        small, found = calibrate(model, layers, fitted, moments, plans, lookback=lookback)
-    else:
-        small, found = fit_at_once(model, layers, moments, plans, method)
+    small, found = calibrate(
+        model, layers, fitted, moments, plans, method=method, lookback=lookback
+    )
     result: dict[str, Any] = {
         "ranks": [sum(plan) for plan in plans],
         "bytes": cache_bytes(small, next(iter(tested.values()))[0]),
         "predicted": sum(layer.predicted for layer in found),
+        "scores predicted": _middle([layer.scores for layer in found]),
+        "scores measured": _middle(measured_changes(small, tested["handbook"])),
     }
     for name, windows in tested.items():
         if method != "joint" and name != "handbook":
@@ -101,9 +108,14 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     return result
 
 
+def _middle(changes: list[float]) -> float:
+    """Return the root mean square over layers."""
+    return float((sum(x * x for x in changes) / len(changes)) ** 0.5)
+
+
 @lru_cache(maxsize=1)
 def _material(
-    made_up: bool, length: int, fitted: int, tested: int, text: str, seed: int
+    made_up: bool, length: int, fitted: int, tested: int, text: str, seed: int, device: str
 ) -> tuple[Any, ...]:
     """Return model, layers, windows to fit on and to test on, moments, and losses of the original."""
     import torch
@@ -113,14 +125,15 @@ def _material(
     from exactformer.spectra.caching.rotary import rotary_layers, verify
 
     model, texts = _made_up(length) if made_up else _real(length)
-    kept = {name: windows[:tested] for name, windows in texts.items()}
+    model.to(device)
+    kept = {name: windows[:tested].to(device) for name, windows in texts.items()}
     random = torch.Generator().manual_seed(seed + 1)
     names = ["handbook"] if text == "handbook" else list(texts)
     drawn = []
     for name in names:
         rest = texts[name][2 * tested :]  # the windows between were there to make choices on
         drawn.append(rest[torch.randperm(len(rest), generator=random)[: fitted // len(names)]])
-    windows = torch.cat(drawn)
+    windows = torch.cat(drawn).to(device)
     layers = rotary_layers(model)
     verify(model, layers, windows[:1])
     moments = gather(model, layers, windows, seed=seed)
@@ -193,6 +206,7 @@ def _timed(parameters: Mapping[str, Any]) -> dict[str, Any]:
         _made_up(16)[0] if parameters["made_up"] else _real(512)[0],
         parameters["context"],
     )
+    model = deepcopy(model).to("cpu")  # a processor's time is measured
     layers = rotary_layers(model)
     states = [layer.sizes for layer in layers]
     ranks = [(int(parameters["cache"] * sizes.state),) for sizes in states]
@@ -235,9 +249,14 @@ def _quantities(scale: Scale) -> list[Quantity]:
               where={**where, "method": "joint", "cache": 0.5}),
         *rows("{cache}, {method}: perplexity ratio, handbook", "ratio handbook",
               {"cache": shares, "method": METHODS}, where, drift=0.02),
+        *rows("{cache}, joint latent, ours: scores, {row}",
+              {name: (f"scores {name}", 0.05) for name in ("predicted", "measured")},
+              {"cache": shares}, {**where, "method": "joint"}),
         *rows("{cache}, joint latent, ours: perplexity ratio, topics", "ratio topics",
               {"cache": shares}, {**where, "method": "joint"}, drift=0.05),
         *(rows("50%, both texts in the calibration: {row}", ratios, where=both) if BOTH[scale] else ()),
+        *rows("25%, predicted from {lookback} layers below: perplexity ratio, handbook",
+              "ratio handbook", {"lookback": DEPTHS[scale]}, {"what": "depth"}, drift=0.02),
         *rows(
             "{cache}, decoding: {row}",
             {f"processor ms per token, {name}": (f"ms {name}", float("inf")) for name in TIMED},
@@ -321,6 +340,13 @@ def _(summary: Summary) -> bool:
 @EXPERIMENT.states("a quarter costs at most 8 %")
 def _(summary: Summary) -> bool:
     return _at_most(summary, 0.25, 1.08)
+
+
+@EXPERIMENT.states("scores change by what moments predict, within 10 %")
+def _(summary: Summary) -> bool:
+    asked = "what == 'shrink' and method == 'joint' and text == 'handbook'"
+    near = "abs(`scores measured` / `scores predicted` - 1) <= 0.1"
+    return summary.scale is Scale.SMOKE or summary.every(asked, near)
 
 
 @EXPERIMENT.states("text of another kind strains the latents more than text of the same kind")

@@ -55,7 +55,7 @@ class Task:
     train: int = 50_000
 
 
-SEEDS = by_scale(1, 2)
+SEEDS = by_scale(1, 2, 3)
 SIZES = by_scale(
     (
         Task("words", "synthetic", 16, 32, 2, 4, 64, 6, 64, 5e-3, 100, 0.0),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,44 +11,29 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from exactformer.core.options import choose
 from exactformer.errors import InputError
-from exactformer.learning.laws import formula, path
+from exactformer.learning.laws import formula
 from exactformer.learning.laws.account import Account, account, balance
 from exactformer.learning.laws.dense.directions import checked_directions, unit_directions
 from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares, solve_sparse
-from exactformer.learning.laws.diagnosis import Finding, LawWarning, far_rows
+from exactformer.learning.laws.diagnosis import Finding, far_rows
 from exactformer.learning.laws.functions import Dictionary, build_dictionary
-from exactformer.learning.laws.law import Law, plain_powers
-from exactformer.learning.laws.robust import LOSSES, solve_robustly
-from exactformer.learning.laws.sample import (
-    DependentColumnsWarning,
-    RowLabelsWarning,
-    Sample,
-    take_sample,
+from exactformer.learning.laws.notices import (
+    about_the_search,
+    warn_of_dependence,
+    warn_of_findings,
+    warn_of_row_labels,
 )
+from exactformer.learning.laws.parameters import FAMILIES, check_parameters, check_streamed
+from exactformer.learning.laws.robust import solve_robustly
+from exactformer.learning.laws.sample import Sample, take_sample
 from exactformer.learning.laws.sparse.selection import Rules
 from exactformer.learning.laws.streamed.blocks import Blocks, DaskBlocks, is_dask
-from exactformer.learning.laws.tables import counts_rows
+from exactformer.learning.laws.written_laws import WrittenLaws
 from exactformer.progress import progress
 
-if TYPE_CHECKING:
-    import pandas as pd
-    import sympy
-    from matplotlib.figure import Figure
 
-    from exactformer.algebra import Polynomial
-    from exactformer.core.domain import Box
-
-_Made = TypeVar("_Made")
-_SOLVERS = ("sparse", "least-squares", "sgd")
-_PURPOSES = ("discovery", "prediction")
-# Names that pandas gives to a column of row labels, and that people do.
-_LABELS = {"Unnamed: 0", "__index_level_0__", "index", "level_0", "id", "ID"}
-_FAMILIES = ("auto", "fewest", "lattice", "spread", "tailored")
-
-
-class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit y = Q(x) + noise for a polynomial Q; hand back Q as a formula and as a transformer.
 
     >>> import numpy as np
@@ -109,8 +91,8 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
     formula_, coef_table_, polynomial_, model_
         The law as text, as a table with confidence intervals, as an exact
         :class:`exactformer.algebra.Polynomial`, and as a certified model (compiled on first use).
-        For several outputs ``formula_`` and ``polynomial_`` are lists, ``coef_table_`` has a column
-        ``output``, and ``model_`` is one model whose values are vectors.
+        For several outputs ``formula_`` and ``polynomial_`` are lists, tables have a column ``output``
+        with names (y1, y2, … for an array), and ``model_`` is one model whose values are vectors.
     variables_, renamed_ : list, dict
         The names that formulas use, one per column, and {name: column} for those that are not the
         column's own, because a formula could not hold it. Files of ``model_`` keep the columns'.
@@ -194,13 +176,13 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         Dask arrays and data frames are not brought into memory: blocks of their rows are worked on
         where they are, by the current Dask client if there is one. The law is the same.
         """
-        self._check_parameters()
-        self._outputs = _output_names(y)
+        check_parameters(self)
+        outputs = _output_names(y)
         if is_dask(X) or is_dask(y):
             if sample_weight is not None:
                 raise InputError("sample_weight is for data in memory, not for Dask collections")
-            single = getattr(y, "ndim", 1) == 1
-            return self.fit_blocks(DaskBlocks(X, y, self.verbose), _column_names(X), single)
+            blocks, single = DaskBlocks(X, y, self.verbose), getattr(y, "ndim", 1) == 1
+            return self.fit_blocks(blocks, _column_names(X), single, outputs)
         rows, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
@@ -210,35 +192,36 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         if weight is not None and weight.any():
             counted = np.flatnonzero(weight)
             rows, y, weight = rows[counted], y[counted], weight[counted]
-        self._single = y.ndim == 1
+        self._name_outputs(outputs, 0 if y.ndim == 1 else y.shape[1])
         numbered = [f"x{i + 1}" for i in range(self.n_features_in_)]
         self._names = [str(name) for name in getattr(self, "feature_names_in_", numbered)]
         self._dictionary = build_dictionary(self.features, rows, self._names)
         names = self._dictionary.names(self._names)
         sample = take_sample(self._dictionary.extend(rows), y.reshape(len(y), -1), weight, names)
         sample = self._dictionary.identities(sample)
-        solved, far, notes = self._solve_by_loss(sample)
-        self._laws: list[Law] = solved.laws
-        self._paths = solved.paths
-        self._compiled: Any = None
+        solved, far, unsettled = self._solve_by_loss(sample)
+        self._laws, self._paths, self._compiled = solved.laws, solved.paths, None
         fitted = self._record(rows, sample, solved)
-        self._warn(rows, [*notes, *self._notice(sample, solved, fitted, far)])
+        self._tell([*unsettled, *self._account(sample, solved, fitted, far)], solved)
+        warn_of_row_labels(self._names, rows)
         if far is None:
             residual = sample.Y - fitted
             far = np.any([far_rows(r, sample.weight) for r in residual.T], axis=0)
         self.outliers_ = counted[far]
         return self
 
-    def fit_blocks(self, blocks: Blocks, names: list[str] | None, single: bool) -> Self:
-        """Fit to blocks of rows, columns named or not, by passes over them.
+    def fit_blocks(
+        self, blocks: Blocks, names: list[str] | None, single: bool, outputs: Sequence[str] = ()
+    ) -> Self:
+        """Fit to blocks of rows, columns and outputs named or not, by passes over them.
 
         The law is the one that memory gives. Passes keep no residuals by row, so there are no
         ``path_`` and ``outliers_``, and ``notes_`` says nothing about residuals.
         """
         from exactformer.learning.laws.streamed.solver import solve_streamed
 
-        self._check_parameters()
-        self._check_streamed()
+        check_parameters(self)
+        check_streamed(self)
         self.n_features_in_ = blocks.columns
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -246,7 +229,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             del self.feature_names_in_
         self._names = names or [f"x{i + 1}" for i in range(blocks.columns)]
         self._dictionary = Dictionary(blocks.columns)
-        self._single = single
+        self._name_outputs(outputs, 0 if single else blocks.outputs)
         found = solve_streamed(blocks, self.degree, self._rules(), self.memory_limit, self._names)
         self._laws, self._compiled, self._paths = found.solved.laws, None, []
         d, total = blocks.columns, found.moments
@@ -255,29 +238,11 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         self.box_ = np.column_stack([total.low[:d], total.high[:d]])
         if hasattr(self, "outliers_"):
             del self.outliers_
-        findings = []
-        for k in range(len(self._laws)):
-            findings += self._about(k, balance(found.solved, k, self._symbols))
+        outputs = range(len(self._laws))
+        kept = self._by_output(balance(found.solved, k, self._symbols) for k in outputs)
         unseen = "the data are in blocks: residuals were not looked at for outliers and structure"
-        self._note([*findings, Finding(unseen, False)], found.solved)
-        self._warn(np.zeros((0, d)), [])
+        self._tell([*kept, Finding(unseen, False)], found.solved)
         return self
-
-    def _check_streamed(self) -> None:
-        """Refuse what passes over blocks cannot do."""
-        needed = {"solver": "sparse", "purpose": "discovery", "loss": "squared", "features": None}
-        for name, value in needed.items():
-            given = getattr(self, name)
-            if not (given is value or (isinstance(given, str) and given == value)):
-                raise InputError(
-                    f"{name}={given!r} needs all rows in memory, and these come in "
-                    f"blocks. Leave {name}={value!r}, or fit a part of the rows as an array"
-                )
-        if not isinstance(self.directions, str):
-            raise InputError(
-                "directions given as numbers need all rows in memory, and these come in blocks. "
-                f"Give one of {', '.join(_FAMILIES)}, or fit a part of the rows as an array"
-            )
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the law's value at every row; beyond ``box_`` it is extrapolation."""
@@ -286,214 +251,10 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         values = [law.values(rows) for law in self._laws]
         return values[0] if self._single else np.column_stack(values)
 
-    @property
-    def formula_(self) -> str | list[str]:
-        """The law as text, each coefficient to two digits of its standard error."""
-        check_is_fitted(self)
-        return self._each(lambda law: self._written(law, formula.text, self._symbols))
-
-    @property
-    def coef_table_(self) -> pd.DataFrame:
-        """One row for each term: coefficient, standard error, confidence interval, p-value."""
-        import pandas as pd
-
-        check_is_fitted(self)
-        tables = [
-            formula.table(law.powers(), law.errors(), self._symbols, law.freedom, self.confidence)
-            for law in self._laws
-        ]
-        if self._single:
-            return tables[0]
-        for output, table in enumerate(tables):
-            table.insert(0, "output", self._outputs[output] if self._outputs else output)
-        return pd.concat(tables, ignore_index=True)
-
-    @property
-    def path_(self) -> pd.DataFrame:
-        """Models from few terms to many: terms, formula's terms, R² and R² of rows left out."""
-        import pandas as pd
-
-        self._check_path()
-        tables = [path.table(steps, self._symbols) for steps in self._paths]
-        if self._single:
-            return tables[0]
-        for output, table in enumerate(tables):
-            table.insert(0, "output", output)
-        return pd.concat(tables, ignore_index=True)
-
-    def plot_path(self) -> Figure:
-        """Draw ``path_``: R² against the number of terms, on the training data and held out."""
-        self._check_path()
-        return path.figure(self._paths)
-
-    def _check_path(self) -> None:
-        check_is_fitted(self)
-        if self.solver != "sparse":
-            raise InputError(
-                f"solver={self.solver!r} fits one model, not a path; use solver='sparse'"
-            )
-        if not self._paths:
-            raise InputError(
-                "data in blocks are fitted without a path; fit a part of the rows as an array"
-            )
-
-    @property
-    def polynomial_(self) -> Polynomial | list[Polynomial]:
-        """The law as an exact polynomial: the coefficients are the floats, taken as rationals."""
-        from exactformer.algebra import Polynomial
-
-        def exact(law: Law) -> Polynomial:
-            terms = plain_powers(law, self.n_features_in_)
-            if terms is None:
-                raise InputError(
-                    "the law has functions besides powers, so it is not a polynomial; to_sympy() has "
-                    "it exactly, and model_.target is the polynomial that stands for it"
-                )
-            return Polynomial.from_terms(terms, self.variables_)
-
-        return self._each(exact)
-
-    @property
-    def model_(self) -> Any:
-        """The certified transformer of all outputs, compiled on first use for the data's box."""
-        from exactformer.learning.laws.compilation import compile_laws, data_box
-
-        check_is_fitted(self)
-        if self._compiled is None:
-            family = self.directions if isinstance(self.directions, str) else "auto"
-            box, vector = data_box(self.box_), not self._single
-            if not self._dictionary.features:
-                model = compile_laws(self._laws, self.variables_, box, family, vector)
-            else:
-                model = self._compile_functions(box, family, vector)
-            self._compiled = model.named(self._names, self._outputs)
-        return self._compiled
-
-    @property
-    def variables_(self) -> list[str]:
-        """The names a formula uses: the columns' own where they are plain words, else an alias."""
-        check_is_fitted(self)
-        return formula.variable_names(self._names)
-
-    @property
-    def renamed_(self) -> dict[str, str]:
-        """The columns behind those names in a formula that are not the columns' own."""
-        pairs = zip(self.variables_, self._names, strict=True)
-        return {variable: name for variable, name in pairs if variable != name}
-
-    def with_intervals(self, form: str = "text") -> Any:
-        """Return the formula with an interval for each coefficient: "text", "latex" or "sympy".
-
-        A list for several outputs. The intervals are those of ``coef_table_``.
-        """
-        from exactformer.learning.laws import intervals
-
-        choose("form", form, ("text", "latex", "sympy"))
-        names = self._symbols
-        if form == "text":
-            write: Callable[[Any], Any] = intervals.text
-        elif form == "latex":
-            symbols = dict(zip(names, self._latex_symbols(), strict=True))
-            write = partial(intervals.latex, symbols=symbols)
-        else:
-            write = partial(
-                intervals.to_sympy, symbols=dict(zip(names, self._sympy_symbols(), strict=True))
-            )
-        return self._each(
-            lambda law: write(
-                formula.table(law.powers(), law.errors(), names, law.freedom, self.confidence)
-            )
-        )
-
-    def _latex_symbols(self) -> list[str]:
-        own = [formula.latex_name(name) for name in self.variables_]
-        return self._dictionary.names(own, latex=True)
-
-    def _sympy_symbols(self) -> list[sympy.Expr]:
-        import sympy
-
-        own = [sympy.Symbol(name) for name in self.variables_]
-        return [*own, *(f.to_sympy(own[f.column]) for f in self._dictionary.features)]
-
-    def save_report(self, path: str | Path, X: ArrayLike, y: ArrayLike) -> None:
-        """Write one HTML page about the law on these data: formula, intervals, pictures, ranges."""
-        import pandas as pd
-
-        from exactformer.learning.laws.report import law_page
-        from exactformer.learning.laws.tables import Table
-
-        check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
-        values = np.asarray(y, dtype=np.float64).reshape(len(rows), -1)
-        names = self._outputs or (
-            ["y"] if self._single else [f"y{k + 1}" for k in range(values.shape[1])]
-        )
-        table = Table(pd.DataFrame(rows, columns=self._names), pd.DataFrame(values, columns=names))
-        Path(path).write_text(law_page(self, table, len(rows), []), encoding="utf-8")
-
-    def evaluate(self, rows: NDArray[np.float64], output: int = 0) -> NDArray[np.float64]:
-        """Return one output's values at rows (n, d), without a check of them."""
-        return self._laws[output].values(self._dictionary.extend(rows))
-
-    def depends_on(self, column: int, output: int = 0) -> bool:
-        """Return whether the law of an output has a term with this column."""
-        features = enumerate(self._dictionary.features, start=self.n_features_in_)
-        places = [column, *(j for j, feature in features if feature.column == column)]
-        return any(alpha[j] for alpha in self._laws[output].powers() for j in places)
-
-    def to_sympy(self) -> sympy.Expr | list[sympy.Expr]:
-        """Return the law with exact rational coefficients."""
-        check_is_fitted(self)
-        symbols = self._sympy_symbols()
-        return self._each(lambda law: formula.to_sympy(law.powers(), symbols))
-
-    def latex(self) -> str | list[str]:
-        """Return the formula as LaTeX."""
-        check_is_fitted(self)
-        symbols = self._latex_symbols()
-        return self._each(lambda law: self._written(law, formula.latex, symbols))
-
-    def stability(
-        self, X: ArrayLike, y: ArrayLike, *, resamples: int = 50, seed: int = 0
-    ) -> pd.DataFrame:
-        """Fit random halves of the data; return how often each term was found, most often first.
-
-        A column for the term, the share of halves that have it, and whether the law has it. A half has
-        less to go by than the whole, so a share well below one is no verdict; terms of the law that
-        are found less often than others outside it are.
-        """
-        from exactformer.learning.laws.stability import stability
-
-        check_is_fitted(self)
-        return stability(self, X, np.asarray(y), resamples, seed)
-
-    def _compile_functions(self, box: Box, family: str, vector: bool) -> Any:
-        from exactformer.learning.laws.function_compilation import compile_functions
-
-        least = max(law.data_range.size for law in self._laws)
-        tolerance = self.model_tolerance or max(float(np.max(self.noise_)) / 100, 1e-9 * least)
-        where = self._laws, self.variables_, self._dictionary, box
-        return compile_functions(*where, family, vector, tolerance)
-
-    @property
-    def _symbols(self) -> list[str]:
-        """Names for all columns of the dictionary."""
-        return self._dictionary.names(self.variables_)
-
-    def _written(self, law: Law, write: Any, symbols: list[str]) -> str:
-        powers, noise = law.powers(), np.sqrt(law.variance) if law.variance > 0 else 0.0
-        # Noise below the rounding of y would ask for digits nobody has.
-        noise = max(float(noise), 1e-11 * law.data_range.size)
-        digits = formula.digits_needed(powers, law.errors(), law.data_range.reach.tolist(), noise)
-        return str(write(powers, digits, symbols))
-
-    def _each(self, make: Callable[[Law], _Made]) -> _Made | list[_Made]:
-        check_is_fitted(self)
-        made = [make(law) for law in self._laws]
-        return made[0] if self._single else made
-
-    def _solve_by_loss(self, sample: Sample) -> tuple[Solved, NDArray[np.bool_] | None, list[str]]:
-        """Solve; for a robust loss return the far rows as well, and a note if they did not settle."""
+    def _solve_by_loss(
+        self, sample: Sample
+    ) -> tuple[Solved, NDArray[np.bool_] | None, list[Finding]]:
+        """Solve; for a robust loss return the far rows as well, and whether they did not settle."""
         if self.loss == "squared":
             return self._solve(sample), None, []
 
@@ -503,15 +264,11 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
             return np.column_stack([law.values(table) for law in solved.laws])
 
         found = solve_robustly(sample, self.loss, self._solve, values)
-        unsettled = (
-            []
-            if found.settled
-            else [
-                f"loss={self.loss!r} did not settle: the rows it draws in or leaves out kept changing. "
-                "Another degree= or loss= may"
-            ]
+        text = (
+            f"loss={self.loss!r} did not settle: the rows it draws in or leaves out kept changing. "
         )
-        return found.solved, found.far, unsettled
+        unsettled = Finding(text + "Another degree= or loss= may", True)
+        return found.solved, found.far, [] if found.settled else [unsettled]
 
     def _solve(self, sample: Sample) -> Solved:
         d, limit = len(sample.used) + len(sample.unused), self.memory_limit
@@ -519,7 +276,9 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         if self.solver == "sparse" and self.purpose == "prediction":
             from exactformer.learning.laws.held_out.prediction import solve_prediction
 
-            seed = 0 if self.random_state is None else self._seed()
+            # A number is the seed of the folds itself, so that 0 and None are the same.
+            given = 0 if self.random_state is None else self.random_state
+            seed = int(given) if isinstance(given, int | np.integer) else self._seed()
             return solve_prediction(sample, d, self.degree, self._rules(), limit, seed)
         if self.solver == "sparse":
             return solve_sparse(sample, d, self.degree, self._rules(), limit)
@@ -564,7 +323,7 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         if self.solver == "sparse":
             raise InputError(
                 "solver='sparse' takes its directions from the terms it finds; give directions as "
-                f"one of {', '.join(_FAMILIES)}, or use solver='least-squares' or 'sgd'"
+                f"one of {', '.join(FAMILIES)}, or use solver='least-squares' or 'sgd'"
             )
         if isinstance(self.directions, int | np.integer):
             if self.directions < 1:
@@ -606,92 +365,43 @@ class PolynomialAttentionRegressor(RegressorMixin, BaseEstimator):  # type: igno
         names = self._dictionary.names(self._names)
         self.unused_ = {names[j]: why for j, why in unused.items()}
 
-    def _notice(
+    def _account(
         self,
         sample: Sample,
         solved: Solved,
         fitted: NDArray[np.float64],
         set_aside: NDArray[np.bool_] | None,
-    ) -> list[str]:
-        """Set ``notes_``; return those that call for a warning."""
-        findings = []
-        if self.solver == "sparse":
-            level = self.significance if self.purpose == "discovery" else None
-            rules = Account(self._symbols, level, set_aside)
-            for output, values in enumerate(fitted.T):
-                found = account(sample, output, solved, values, rules)
-                findings += self._about(output, found)
-        return self._note(findings, solved)
+    ) -> list[Finding]:
+        """Return what residuals and tests of the sparse solver give to say about each law."""
+        if self.solver != "sparse":
+            return []
+        level = self.significance if self.purpose == "discovery" else None
+        rules = Account(self._symbols, level, set_aside)
+        return self._by_output(
+            account(sample, output, solved, values, rules) for output, values in enumerate(fitted.T)
+        )
 
-    def _about(self, output: int, findings: list[Finding]) -> list[Finding]:
-        about = "" if self._single else f"output {output}: "
-        return [Finding(about + f.text, f.serious) for f in findings]
+    def _name_outputs(self, names: Sequence[str], several: int) -> None:
+        """Take the names of outputs, y1, y2, … for several without; a single one may have none."""
+        if len(set(names)) < len(names):
+            raise InputError(f"y has a name twice: {', '.join(names)}. Give each output its own")
+        self._single = not several
+        self._outputs = list(names) or [f"y{k + 1}" for k in range(several)]
 
-    def _note(self, findings: list[Finding], solved: Solved) -> list[str]:
-        if solved.stopped:
-            findings = [*findings, Finding(f"degree {solved.degree}: {solved.stopped}", False)]
-        if skipped := self._dictionary.left_out:
-            findings = [*findings, Finding(f"functions left out: {', '.join(skipped)}", False)]
-        self.notes_ = [f.text for f in findings]
-        return [f.text for f in findings if f.serious]
-
-    def _warn(self, X: NDArray[np.float64], serious: list[str]) -> None:
-        for text in serious:
-            warnings.warn(text, LawWarning, stacklevel=3)
-        labels = [
-            n for n, x in zip(self._names, X.T, strict=True) if n in _LABELS and counts_rows(x)
+    def _by_output(self, findings: Iterable[list[Finding]]) -> list[Finding]:
+        """Return the findings of all outputs; where there are several, each begins with its own."""
+        return [
+            Finding(("" if self._single else f"{self._outputs[output]}: ") + f.text, f.serious)
+            for output, found in enumerate(findings)
+            for f in found
         ]
-        if labels:
-            warnings.warn(
-                f"column {labels[0]!r} counts the rows; it looks like an index, of which no law "
-                "should be made. Leave it out with X.drop(columns=…)",
-                RowLabelsWarning,
-                stacklevel=3,
-            )
-        relations = [f"{n} ({why})" for n, why in self.unused_.items() if why != "constant"]
-        if relations:
-            warnings.warn(
-                f"not used: {', '.join(relations)}. The data cannot tell these columns from the "
-                "others, in which the law is written",
-                DependentColumnsWarning,
-                stacklevel=3,
-            )
-        if hidden := sorted({term for terms in self.aliases_ for term in terms}):
-            shown = ", ".join(hidden[:5]) + (", …" if len(hidden) > 5 else "")
-            warnings.warn(
-                f"on these data {shown} cannot be told from combinations of the terms in the "
-                "formula; other formulas fit exactly as well",
-                DependentColumnsWarning,
-                stacklevel=3,
-            )
 
-    def _check_parameters(self) -> None:
-        if self.solver not in _SOLVERS:
-            raise InputError(f"solver={self.solver!r}: choose one of {', '.join(_SOLVERS)}")
-        for name, able in (("purpose", _PURPOSES), ("loss", LOSSES)):
-            if getattr(self, name) not in able:
-                raise InputError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(able)}")
-        if self.solver != "sparse" and self.purpose != "discovery":
-            raise InputError("purpose='prediction' chooses its own solver; leave solver='sparse'")
-        if self.solver == "sgd" and (self.features is not None or self.loss != "squared"):
-            raise InputError("features= and loss= are for solver='sparse' and 'least-squares'")
-        if isinstance(self.directions, str) and self.directions not in _FAMILIES:
-            raise InputError(
-                f"directions={self.directions!r}: choose one of {', '.join(_FAMILIES)}, or give a "
-                "number or an array (n, d)"
-            )
-        whole = isinstance(self.degree, int | np.integer) and not isinstance(self.degree, bool)
-        if self.degree != "auto" and not (whole and self.degree >= 1):
-            raise InputError(f"degree={self.degree!r}: give a whole number from 1, or 'auto'")
-        if self.model_tolerance is not None and not self.model_tolerance > 0:
-            raise InputError(f"model_tolerance={self.model_tolerance!r}: give a positive number")
-        if not self.relevance >= 0:
-            raise InputError(f"relevance={self.relevance!r}: give a share from 0, such as 0.001")
-        for name in ("significance", "confidence"):
-            if not 0 < getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)!r}: must lie between 0 and 1")
-        if self.momentum != "cycled" and not 0 <= float(self.momentum) < 1:
-            raise InputError(f"momentum={self.momentum!r}: give a number in [0, 1), or 'cycled'")
+    def _tell(self, findings: list[Finding], solved: Solved) -> None:
+        """Set ``notes_``, and warn of what may make the law wrong."""
+        findings = [*findings, *about_the_search(solved, self._dictionary)]
+        self.notes_ = [finding.text for finding in findings]
+        warn_of_findings(findings)
+        warn_of_dependence(self.unused_, self.aliases_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

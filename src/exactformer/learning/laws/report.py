@@ -13,14 +13,14 @@ from exactformer.learning.laws import intervals, pictures
 from exactformer.version import __version__
 
 if TYPE_CHECKING:
-    from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
     from exactformer.learning.laws.tables import Table
+    from exactformer.learning.laws.written_laws import WrittenLaws
 
 _MOST_TERMS, _MOST_PANELS = 60, 11
 
 
 def law_page(
-    law: PolynomialAttentionRegressor,
+    law: WrittenLaws,
     table: Table,
     rows: int,
     notes: list[str],
@@ -55,13 +55,13 @@ def law_page(
     )
 
 
-def _law(law: PolynomialAttentionRegressor, table: Table, place: int) -> dict[str, Any]:
+def _law(law: WrittenLaws, table: Table, place: int) -> dict[str, Any]:
     from markupsafe import Markup
 
     target = str(table.targets.columns[place])
     own, single = law.coef_table_, len(table.targets.columns) == 1
     if not single:
-        own = own[own["output"].isin([target, place])]
+        own = own[own["output"] == target]
     shown = own.sort_values("p_value", kind="stable").head(_MOST_TERMS).sort_index()
     r2, noise = (float(np.atleast_1d(v)[place]) for v in (law.r2_, law.noise_))
     return {
@@ -106,11 +106,9 @@ def _bar(row: dict[Any, Any]) -> Any:
     )
 
 
-def _pictures(
-    law: PolynomialAttentionRegressor, table: Table, place: int, target: str
-) -> list[dict[str, str]]:
+def _pictures(law: WrittenLaws, table: Table, place: int, target: str) -> list[dict[str, str]]:
     names, X = list(table.features.columns), table.features.to_numpy()
-    fitted = law.predict(table.features).reshape(len(X), -1)[:, place]
+    fitted = law.evaluate(X, place)
     residual = table.targets.to_numpy()[:, place] - fitted
     candidates = [(j, str(n)) for j, n in enumerate(names) if n not in law.unused_]
     inside = [(j, n) for j, n in candidates if law.depends_on(j, place)]
@@ -142,7 +140,7 @@ def _picture(title: str, legend: str, figure: Any) -> dict[str, str]:
     return {"title": title, "legend": legend, "content": content}
 
 
-def _ranges(law: PolynomialAttentionRegressor, names: list[str]) -> list[dict[str, str]]:
+def _ranges(law: WrittenLaws, names: list[str]) -> list[dict[str, str]]:
     outputs = range(len(np.atleast_1d(law.r2_)))
     rows = []
     for j, (name, (low, high)) in enumerate(zip(names, law.box_.tolist(), strict=True)):

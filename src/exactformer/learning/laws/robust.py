@@ -7,7 +7,8 @@ deviations s in to c s. At its solution ordinary least squares on
 
 has the same coefficients, and its standard errors are those of the estimator for many rows. So any
 solver becomes robust by being run on y* again and again. Trimming leaves out the rows beyond 3 s.
-Both start from the median.
+Both start from the median. Where a solver that chooses terms does not settle from there, they start
+again from its fit to all rows.
 """
 
 from __future__ import annotations
@@ -47,8 +48,20 @@ def solve_robustly(
     values: Callable[[Solved], Array],
 ) -> Robust:
     """Run a solver until the rows that count no longer change; ``values`` has one column per output."""
+    middle = np.zeros_like(sample.Y) + [weighted_median(y, sample.weight) for y in sample.Y.T]
+    found = _settle(sample, loss, solve, values, middle)
+    return found if found.settled else _settle(sample, loss, solve, values, values(solve(sample)))
+
+
+def _settle(
+    sample: Sample,
+    loss: str,
+    solve: Callable[[Sample], Solved],
+    values: Callable[[Solved], Array],
+    fitted: Array,
+) -> Robust:
+    """Run a solver again and again, beginning with these fitted values."""
     weight = sample.weight
-    fitted = np.zeros_like(sample.Y) + [weighted_median(y, weight) for y in sample.Y.T]
     before: NDArray[np.bool_] | None = None
     for _ in range(_ROUNDS):
         residual = sample.Y - fitted

@@ -4,8 +4,8 @@ For token i and another token j the scores differ by
 
     ⟨q_i, k_i⟩ − ⟨q_i, k_j⟩ = Σ_r q_i[r]·(k_i[r] − k_j[r]).
 
-A row r that only token i's query and key use (its position) contributes q_i[r]·k_i[r], whoever j is.
-In a shared row split k = κ + k̃ into its constant and the rest: constants that are equal for all
+A row r that only token i's key uses (its position) contributes q_i[r]·k_i[r], whoever j is.
+In any other row split k = κ + k̃ into its constant and the rest: constants that are equal for all
 tokens cancel, and what remains is at most |q_i k̃_i| + |q_i k̃_j|. Each factor is bounded on its token's
 own interval |t| ≤ r = ‖F‖R. On a ball there is a second bound of the product, for q_i(0) = 0: a
 polynomial through zero obeys |p(t)| ≤ s(p)·|t|/r with s(p) = r·max|p(t)/t|, so that
@@ -143,11 +143,14 @@ class _Losses:
     @classmethod
     def of(cls, head: HeadRun, sizes: Sizes) -> _Losses:
         owner = _private_rows(head)
-        shared = sorted(
-            {r for tokens in (head.queries, head.keys) for t in tokens for r in t} - set(owner)
-        )
+        shared = sorted(_shared_rows(head, owner))
         rests = _Rests()
-        queries = _table(head.queries, shared, sizes.size)
+        # What a row of its own gives a token is certain, and no loss.
+        others = [
+            {r: entry for r, entry in query.items() if owner.get(r) != i}
+            for i, query in enumerate(head.queries)
+        ]
+        queries = _table(others, shared, sizes.size)
         whole = _table(head.keys, shared, sizes.size)
         varying = _table(head.keys, shared, lambda i, entry: sizes.size(i, rests.of(entry)))
         spread = Upper([_constant_spread(head.keys, r) for r in shared])
@@ -159,7 +162,7 @@ class _Losses:
             _private_margins(head, owner, sizes),
             (queries * (varying + spread)).sum(1),
             queries,
-            _table(head.queries, shared, sizes.slope, queries),
+            _table(others, shared, sizes.slope, queries),
             varying[first],
             steep[first],
             split,
@@ -225,20 +228,27 @@ def _left(margin: Array, loss: Upper) -> Array:
 
 
 def _private_rows(head: HeadRun) -> dict[int, int]:
-    """Return ``{row: token}`` for the rows of the head that a single token uses."""
-    users: dict[int, set[int]] = {}
-    for tokens in (head.queries, head.keys):
-        for i, token in enumerate(tokens):
-            for row in token:
-                users.setdefault(row, set()).add(i)
-    return {row: next(iter(tokens)) for row, tokens in users.items() if len(tokens) == 1}
+    """Return ``{row: token}`` for the rows of the head that the key of a single token uses."""
+    users: dict[int, list[int]] = {}
+    for i, key in enumerate(head.keys):
+        for row in key:
+            users.setdefault(row, []).append(i)
+    return {row: tokens[0] for row, tokens in users.items() if len(tokens) == 1}
+
+
+def _shared_rows(head: HeadRun, owner: dict[int, int]) -> set[int]:
+    """Return the rows that several keys use, or one key and the query of another token."""
+    shared = {row for key in head.keys for row in key if row not in owner}
+    for i, query in enumerate(head.queries):
+        shared.update(row for row in query if owner.get(row, i) != i)
+    return shared
 
 
 def _private_margins(head: HeadRun, owner: dict[int, int], sizes: Sizes) -> Array:
     """Return what the rows of its own give every token at least."""
     shared, margins = Sharing(), []
     for i, (query, key) in enumerate(zip(head.queries, head.keys, strict=True)):
-        own = {row: entry for row, entry in query.items() if row in owner}
+        own = {row: entry for row, entry in query.items() if owner.get(row) == i}
         margins.append(below(sizes.range(i, shared.dot(own, key))[0]))
     return np.array(margins)
 

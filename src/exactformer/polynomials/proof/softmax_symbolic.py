@@ -292,7 +292,7 @@ def _attend(
 
 @dataclass(frozen=True)
 class Ranges:
-    """A table of entries as intervals: constants that float64 holds, give or take all the rest."""
+    """A table of entries as intervals: their constants in float64, give or take all the rest."""
 
     constant: Array
     varying: Upper
@@ -326,11 +326,10 @@ class Ranges:
 
 
 def _split(entry: fmpq_poly) -> tuple[float, fmpq_poly]:
-    exact = to_fraction(fmpq(entry[0]))
-    nearest = to_float(exact)
-    if abs(nearest) < np.inf and Fraction(nearest) == exact:
-        return nearest, entry - entry[0]
-    return 0.0, entry
+    nearest = to_float(to_fraction(fmpq(entry[0])))
+    if abs(nearest) == np.inf:
+        return 0.0, entry
+    return nearest, entry - to_fmpq(Fraction(nearest))
 
 
 def logit_ranges(queries: Ranges, keys: Ranges) -> tuple[Array, Array]:

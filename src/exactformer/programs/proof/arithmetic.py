@@ -68,10 +68,9 @@ class Arithmetic:
         """Return where sums of multiples of 2^lowest, whose sizes add up to a bound, are exact."""
         if self.format is None:
             return np.ones(np.broadcast(bound, lowest).shape, bool)
-        reach = np.clip(lowest + self.format.precision, -1000, 1000)
-        fits = (bound <= 2.0 ** reach.astype(np.float64)) & (lowest > UNKNOWN // 2)
-        small = (lowest < self.format.low) & (lowest < NEVER // 2)
-        return np.asarray(fits & ~small & (bound < 2.0**self.format.high))
+        reach = np.minimum(lowest + self.format.precision, self.format.high)
+        fits = (bound <= 2.0 ** reach.astype(np.float64)) & (bound < 2.0**self.format.high)
+        return np.asarray(fits & (lowest >= self.format.low))
 
     def check_range(self, bound: Any, name: str) -> None:
         """Raise unless sums whose terms' sizes add up to a bound stay finite, in any order."""
@@ -105,7 +104,7 @@ class Arithmetic:
         if abs(nearest) > LARGEST:
             raise RoundingError(f"a weight of size {abs(nearest):.3g} is beyond {LARGEST:.3g}")
         exact = self.format is not None or Fraction(nearest) == value
-        return nearest, 0.0 if exact else abs(nearest) * 2 * _UNIT + 5e-324
+        return nearest, 0.0 if exact else abs(nearest) * _UNIT + 5e-324
 
 
 def up(bound: Any) -> Array:
@@ -141,7 +140,7 @@ def times(a: Array, b: Array) -> tuple[Array, Array]:
     lowest = int(lowest_bits(a).min()) + int(lowest_bits(b).min())
     if lowest > -1000 and float(sizes.max()) < 2.0 ** min(lowest + 53, 1000):
         return found, np.zeros(found.shape)
-    return found, up(sizes * (a.shape[-1] + 2) * _UNIT) + 1e-300
+    return found, up(sizes * a.shape[-1] * _UNIT) + 1e-300
 
 
 def plus(a: Array | float, b: Array | float) -> tuple[Array, Array]:

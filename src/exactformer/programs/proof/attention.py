@@ -19,7 +19,7 @@ from exactformer.core.layers import Rule
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.program import AggregateNode, WidthNode
-from exactformer.programs.proof.arithmetic import Array, sum_below, times, up
+from exactformer.programs.proof.arithmetic import UNKNOWN, Array, sum_below, times, up
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.scores import HeadScores, Scores
 from exactformer.programs.proof.state import Reading, State
@@ -84,19 +84,19 @@ class _Written:
         lowest = reading.lowest
         total = self.state.read_weights(np.abs(output) @ np.abs(value), np.zeros(both.shape))
         size = self._largest(total)
-        plain = ((output != 0).sum(1) <= 1) & (np.abs(np.frexp(output)[0]) % 0.5 == 0).all(1)
+        plain = ((output != 0).sum(1) <= 1) & (np.frexp(output)[0] % 0.5 == 0).all(1)
         mixed = self.state.read_weights(value, value_error)
         count, name = self.tokens + self.state.blueprint.beginning, self.state.name(self.number)
         height = count * self._largest(mixed)
         self.arithmetic.check_range(height, f"{name}: a sum of values")
-        self.arithmetic.check_range(up(np.abs(output) @ height), f"{name}: what its head writes")
+        self.arithmetic.check_range(np.abs(output) @ height, f"{name}: what its head writes")
         inexact = ~self.arithmetic.is_exact(height, mixed.lowest)
         exact = plain & self.arithmetic.is_exact(size, lowest) & ~(output[:, inexact] != 0).any(1)
         roundings = (value != 0).sum(1).max(initial=0) + output.shape[1] + 3
         tiny = roundings * self.arithmetic.tiny * (1 + np.abs(output).sum(1))
         lost = self.arithmetic.gamma(float(roundings)) * size + tiny
-        self.underflow = up((2 * count + 3) * count * tiny)
-        return reading, np.where(exact, 0.0, up(lost)), np.where(exact, lowest, -(1 << 20))
+        self.underflow = (2 * count + 3) * count * tiny
+        return reading, np.where(exact, 0.0, lost), np.where(exact, lowest, UNKNOWN)
 
     @staticmethod
     def _largest(reading: Reading) -> Array:
@@ -104,7 +104,7 @@ class _Written:
         for part in reading.parts:
             total = total + part.size.max(0)
         if reading.beginning is not None:
-            total = np.maximum(total, reading.beginning.size.max(0))
+            total = np.maximum(total, reading.beginning.size[0])
         return up(total)
 
     def _mixing(self, size: Array, bits: Array, one_value: bool) -> Array:
@@ -119,9 +119,9 @@ class _Written:
             divided = arithmetic.gamma(1.0) * size + self.underflow
             whole = np.zeros(size.shape) if one_value else divided
             return np.where(fine, whole, arithmetic.gamma(2.0 * count + 3) * size + self.underflow)
-        return up(self._weight_rounding(mixture=True, spread=1.0) * size) + self.underflow
+        return self._weight_rounding(mixture=True, spread=True) * size + self.underflow
 
-    def _weight_rounding(self, mixture: bool, spread: float) -> Array:
+    def _weight_rounding(self, mixture: bool, spread: bool) -> Array:
         """Return the relative error of softmax weights and of a sum with them.
 
         An exponential, its subtraction of a maximum, a rescaling of what came before it (an exponential
@@ -129,7 +129,7 @@ class _Written:
         normaliser, a reciprocal, a product, and the sum of the mixture unless one term is not zero.
         """
         count = self.tokens + self.state.blueprint.beginning
-        sums = count * (1.0 + mixture + (spread > 0))
+        sums = count * (1.0 + mixture + spread)
         return self.arithmetic.gamma(2.0 * (2 * self.arithmetic.exponential + 8) + sums)
 
     def _width(self, node: WidthNode, scores: Scores) -> tuple[Array, Array]:
@@ -138,13 +138,11 @@ class _Written:
         if not state.blueprint.beginning:
             raise self._refusal("a width is counted with a beginning token, and there is none")
         widths = np.array(self.analysis.term_widths(node.selector, register.term), dtype=np.float64)
-        spread = max(scores.spread, abs(scores.lowest), abs(scores.highest))
+        spread = max(scores.spread, -scores.lowest, scores.highest)
         reading, lost, bits = self._values()
         assert reading.beginning is not None
         first = reading.beginning.centre[0]
-        others = [part.centre.max(0) + part.radius.max(0) for part in reading.parts]
-        least = [part.centre.min(0) - part.radius.max(0) for part in reading.parts]
-        if any((o != 0).any() for o in (*others, *least)):
+        if any(part.centre.any() or part.radius.any() for part in reading.parts):
             raise self._refusal(
                 "a width is read at the beginning token, and other positions add to it"
             )
@@ -154,16 +152,18 @@ class _Written:
         if self.hard:
             rounding = self._mixing(size, bits, one_value=False)
         else:
-            rounding = up(self._weight_rounding(mixture=False, spread=spread) * size)
+            rounding = self._weight_rounding(mixture=False, spread=spread > 0) * size
             rounding = rounding + self.underflow
         rounded = share[:, None] * rounding[None, :]
         radius = share[:, None] * (relative[:, None] * size + reading.beginning.radius[0] + lost)
         radius = (
             radius + rounded * (1 + relative[:, None]) + share[:, None] * np.abs(first) * 2.0**-52
         )
-        return self._compared(
-            share[:, None] * first, radius, self._kept(reading, scores, lost, bits)
-        )
+        kept = self._kept(reading, scores, lost, bits)
+        assert kept is not None
+        found, radius = np.vstack([share[:, None] * first, kept[0]]), np.vstack([radius, kept[1]])
+        centre, error = self.state.claimed(self.number)
+        return centre, up(np.abs(centre - found) + radius + error)
 
     def _relative(self, scores: Scores, spread: float, widths: Array) -> Array:
         """Return the relative error of the share 1/(w + 1) of the beginning token."""
@@ -232,7 +232,7 @@ class _Written:
         selecting = self._selecting(scores, uniform) * stray
         total = error + nearness + selecting + self._mixing(size, bits, one_value=uniform)
         centre, claimed_error = self.state.claimed(self.number)
-        radius = np.broadcast_to(up(total), centre.shape) + claimed_error
+        radius = np.broadcast_to(total, centre.shape) + claimed_error
         kept = self._kept(reading, scores, lost, bits)
         if kept is not None:
             radius = radius.copy()
@@ -278,7 +278,7 @@ class _Written:
         if reading.beginning is None:
             raise self._refusal("nothing may be selected, and there is no beginning token")
         wanted, known = code([self.analysis.value(node.default)], np.zeros(1, np.int64))
-        if not known.all():
+        if not known[0]:
             raise self._refusal("its default has no code")
         room = _total(scores.gap, scores.lowest, -scores.spread)
         if not room > 0:
@@ -305,15 +305,6 @@ class _Written:
             return 0.0
         mass = (self.tokens - 1) * self._leak(room) + self._leak(below)
         return float(up(mass + (0.0 if uniform else np.tanh(scores.spread / 2))))
-
-    def _compared(
-        self, found: Array, radius: Array, kept: tuple[Array, Array] | None
-    ) -> tuple[Array, Array]:
-        """Return the claimed codes, with how far what was found is from them."""
-        centre, error = self.state.claimed(self.number)
-        if kept is not None:
-            found, radius = np.vstack([found, kept[0]]), np.vstack([radius, kept[1]])
-        return centre, up(np.abs(centre - found) + radius + error)
 
 
 def _total(*numbers: float) -> float:

@@ -14,6 +14,7 @@ that constant, to the last bit. Elsewhere the sum is charged γ_k of its terms' 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def prove_feed_forward(state: State, layer: FeedForward, registers: Sequence[int
         raise CertificationError("a feed-forward layer adds a constant to the stream")
     weights = [state.arithmetic.weights(matrix) for matrix in (layer.w1, layer.b1, layer.w2)]
     (w1, _), (b1, _), (w2, _) = weights
-    if (((w1 != 0).any(1) | (b1 != 0).any(1)) & ~(w2 != 0).any(0)).any():
+    if (((w1 != 0).any(1) | (b1[:, 0] != 0)) & ~(w2 != 0).any(0)).any():
         raise CertificationError("a unit writes to no register")
     proven = [_Register(state, number, *weights).prove() for number in registers]
     for number, (centre, radius) in zip(registers, proven, strict=True):
@@ -83,13 +84,13 @@ class _Register:
         x, radius = self._inputs(held, cases.columns, len(cases))
         centre, error = state.claimed(self.number)
         if state.blueprint.beginning:
-            x = np.vstack([x, self._at_beginning(held)[0]])
-            radius = np.vstack([radius, self._at_beginning(held)[1]])
+            first, its_radius = self._at_beginning(held)
+            x, radius = np.vstack([x, first]), np.vstack([radius, its_radius])
             rows = np.append(rows, len(centre) - 1)
         found = np.zeros(centre.shape)
         lowest = _spacing(state.arithmetic, x, radius)
         few = (self.w2 != 0).sum(1) <= 2
-        together = max(1, MOST_TOGETHER // max(1, len(x) * (len(self.read) + 1)))
+        together = max(1, MOST_TOGETHER // max(1, x.size))
         pairs = np.flatnonzero(few)
         for start in range(0, len(pairs), together):
             at = pairs[start : start + together]
@@ -122,22 +123,13 @@ class _Register:
             w2[k, : len(own)] = self.w2[direction, own]
             e2[k, : len(own)] = self.e2[direction, own]
         flat = units.ravel()
-        w1, b1, e1, eb = self.w1[flat], self.b1[flat], self.e1[flat], self.eb[flat]
-        sizes, ones = np.abs(x) + radius, np.ones((len(x), 1))
-        before, loss = times(np.hstack([x, ones]), np.hstack([w1, b1[:, None]]).T)
-        total = sizes @ np.abs(w1).T + np.abs(b1)
-        wrong = up(loss + radius @ np.abs(w1).T + sizes @ e1.T + eb)
-        exact, bits = self._exactness(w1, b1, sizes, lowest, up(total), np.abs(before) + wrong)
-        terms = (w1 != 0).sum(1)
-        rounding = up(arithmetic.gamma(terms + 2) * total) + (terms + 2) * arithmetic.tiny
-        rounding = np.where(exact, 0.0, rounding)
-        away = up(wrong + rounding)
         shape = (len(x), len(at), 2)
-        on = (before - away >= 0).reshape(shape) & (w2 != 0)
-        doubtful = ~(before - away >= 0).reshape(shape) & ~(before + away <= 0).reshape(shape)
-        doubtful &= w2 != 0
-        both = np.hstack([w1, b1[:, None]]).reshape(len(at), 2, -1)
-        errors = np.hstack([e1, eb[:, None]]).reshape(both.shape)
+        found = self._units(flat, x, radius, lowest)
+        before, away, rounding, total, exact, bits = (part.reshape(shape) for part in found)
+        on, off = before - away >= 0, before + away <= 0
+        on, doubtful = on & (w2 != 0), ~on & ~off & (w2 != 0)
+        both = np.hstack([self.w1[flat], self.b1[flat, None]]).reshape(len(at), 2, -1)
+        errors = np.hstack([self.e1[flat], self.eb[flat, None]]).reshape(both.shape)
         result = np.zeros(shape[:2])
         for first in (False, True):
             for second in (False, True):
@@ -147,22 +139,38 @@ class _Register:
                 weights, changes = w2 * [first, second], e2 * [first, second]
                 slope, slope_error = _slopes(weights, changes, both, errors)
                 result = np.where(here, _distance(slope, slope_error, x, radius, centre), result)
-        most = (np.maximum(before, 0) + away).reshape(shape)
-        parts = np.where(on, rounding.reshape(shape), np.where(doubtful, most, 0.0))
+        most = np.maximum(before, 0) + away
+        parts = np.where(on, rounding, np.where(doubtful, most, 0.0))
         size = np.abs(centre) + result
         result = result + (np.abs(w2) * parts).sum(2)
         if arithmetic.format is not None:
-            arithmetic.check_range(
-                (np.abs(w2) * up(total).reshape(shape)).sum(2), self.state.name(self.number)
-            )
+            arithmetic.check_range((np.abs(w2) * total).sum(2), self.state.name(self.number))
             height = (np.abs(w2) * np.where(on | doubtful, most, 0.0)).sum(2)
-            own_bits = np.where(exact, bits, UNKNOWN).reshape(shape) + lowest_bits(w2)
+            own_bits = np.where(exact, bits, UNKNOWN) + lowest_bits(w2)
             own_bits = np.where(on, own_bits, NEVER).min(2)
             power = (_are_powers(w2) | (w2 == 0)).all(1)
             bound = np.where(power, np.minimum(height, size), height)
             fine = arithmetic.is_exact(up(bound), own_bits) & ~doubtful.any(2)
             result += np.where(fine, 0.0, arithmetic.gamma(3.0) * height + 3 * arithmetic.tiny)
-        return up(result)
+        return result
+
+    def _units(self, units: Integers, x: Array, radius: Array, lowest: Exponents) -> list[Any]:
+        """Return what units have before they are cut off at zero, (cases, units), six tables.
+
+        Their values; how far these can be off, and how far by rounding; the sizes of their terms, added
+        up; whether they are exact functions of the floats that they read, and their lowest bits.
+        """
+        arithmetic = self.state.arithmetic
+        w1, b1, e1, eb = (part[units] for part in (self.w1, self.b1, self.e1, self.eb))
+        sizes, ones = np.abs(x) + radius, np.ones((len(x), 1))
+        before, loss = times(np.hstack([x, ones]), np.hstack([w1, b1[:, None]]).T)
+        total = sizes @ np.abs(w1).T + np.abs(b1)
+        wrong = loss + radius @ np.abs(w1).T + sizes @ e1.T + eb
+        exact, bits = self._exactness(w1, b1, sizes, lowest, total, np.abs(before) + wrong)
+        terms = (w1 != 0).sum(1)
+        rounding = arithmetic.gamma(terms + 2) * total + (terms + 2) * arithmetic.tiny
+        rounding = np.where(exact, 0.0, rounding)
+        return [before, up(wrong + rounding), rounding, total, exact, bits]
 
     def _held(self) -> list[Held]:
         found: list[Held] = []
@@ -204,23 +212,15 @@ class _Register:
         units = np.flatnonzero(self.w2[at])
         w1, b1, w2 = self.w1[units], self.b1[units], self.w2[at, units]
         e1, eb, e2 = self.e1[units], self.eb[units], self.e2[at, units]
-        sizes = np.abs(x) + radius
-        ones = np.ones((len(x), 1))
-        before, loss = times(np.hstack([x, ones]), np.hstack([w1, b1[:, None]]).T)
-        total = sizes @ np.abs(w1).T + np.abs(b1)
-        wrong = up(loss + radius @ np.abs(w1).T + sizes @ e1.T + eb)
-        exact, bits = self._exactness(w1, b1, sizes, lowest, up(total), np.abs(before) + wrong)
-        terms = (w1 != 0).sum(1)
-        rounding = up(arithmetic.gamma(terms + 2) * total) + (terms + 2) * arithmetic.tiny
-        rounding = np.where(exact, 0.0, rounding)
-        away = up(wrong + rounding)
+        before, away, rounding, total, exact, bits = self._units(units, x, radius, lowest)
         on, off = before - away >= 0, before + away <= 0
         doubtful = ~on & ~off
-        result, value = _affine(on, x, radius, sizes, w1, b1, w2, e1, eb, e2, centre)
+        result = _affine(on, x, radius, w1, b1, w2, e1, eb, e2, centre)
+        value = np.abs(centre) + result
         most = np.maximum(before, 0) + away
         result += (np.abs(w2) * np.where(on, rounding, np.where(doubtful, most, 0.0))).sum(1)
         if arithmetic.format is not None:
-            arithmetic.check_range(up(total) @ np.abs(w2), self.state.name(self.number))
+            arithmetic.check_range(total @ np.abs(w2), self.state.name(self.number))
             height = (np.abs(w2) * np.where(on | doubtful, most, 0.0)).sum(1)
             own = np.where(on, np.where(exact, bits, UNKNOWN) + lowest_bits(w2), NEVER)
             two = (on.sum(1) <= 2) & _are_powers(w2).all()
@@ -228,7 +228,7 @@ class _Register:
             fine = arithmetic.is_exact(up(bound), own.min(1, initial=NEVER)) & ~doubtful.any(1)
             lost = arithmetic.gamma(len(units) + 1) * height + (len(units) + 1) * arithmetic.tiny
             result += np.where(fine, 0.0, lost)
-        return up(result + error)
+        return result + error
 
     def _exactness(
         self,
@@ -278,7 +278,6 @@ def _affine(
     on: Flags,
     x: Array,
     radius: Array,
-    sizes: Array,
     w1: Array,
     b1: Array,
     w2: Array,
@@ -286,12 +285,9 @@ def _affine(
     eb: Array,
     e2: Array,
     centre: Array,
-) -> tuple[Array, Array]:
-    """Return how far what the units that are on make of the input is from a code, without rounding.
-
-    Also return a bound of its size.
-    """
-    result, size = np.zeros(len(x)), np.zeros(len(x))
+) -> Array:
+    """Return how far what the units that are on make of the input is from a code, without rounding."""
+    result = np.zeros(len(x))
     _, first, back = np.unique(
         np.packbits(on, axis=1), axis=0, return_index=True, return_inverse=True
     )
@@ -312,10 +308,9 @@ def _affine(
         value, loss = times(here, factors[:, None])
         away = np.abs(value[:, 0]) + loss[:, 0]
         away += radius[rows] @ np.abs(slope[0, :-1])
-        away += np.hstack([sizes[rows], ones]) @ slope_error[0]
-        result[rows] = up(away)
-        size[rows] = up(np.abs(centre[rows]) + result[rows])
-    return result, size
+        away += np.hstack([np.abs(x[rows]) + radius[rows], ones]) @ slope_error[0]
+        result[rows] = away
+    return result
 
 
 def _slopes(weights: Array, changes: Array, both: Array, errors: Array) -> tuple[Array, Array]:
@@ -324,13 +319,10 @@ def _slopes(weights: Array, changes: Array, both: Array, errors: Array) -> tuple
     slope = products.sum(1)
     size = np.abs(products).sum(1)
     lowest = int(lowest_bits(weights).min()) + int(lowest_bits(both).min())
-    lost = (
-        0.0
-        if float(size.max(initial=0.0)) <= 2.0 ** min(max(lowest + 53, -1000), 1000)
-        else 2.0**-51
-    )
+    # A sum that floats round has a size that they round to the limit or beyond.
+    lost = 0.0 if size.max(initial=0.0) < np.ldexp(1.0, lowest + 53) else 2.0**-51
     error = size * lost + (np.abs(weights)[:, :, None] * errors).sum(1)
-    return slope, up(error + (changes[:, :, None] * (np.abs(both) + errors)).sum(1))
+    return slope, error + (changes[:, :, None] * (np.abs(both) + errors)).sum(1)
 
 
 def _distance(slope: Array, slope_error: Array, x: Array, radius: Array, centre: Array) -> Array:
@@ -342,11 +334,10 @@ def _distance(slope: Array, slope_error: Array, x: Array, radius: Array, centre:
     total = size + np.abs(level) + np.abs(centre)
     used = np.where(size > 0, lowest_bits(x).min(1, initial=NEVER)[:, None], NEVER)
     bits = np.minimum(used + lowest_bits(lines).min(1, initial=NEVER), lowest_bits(level))
-    bits = np.clip(np.minimum(bits, lowest_bits(centre)) + 53, -1000, 1000)
-    exact = total <= 2.0 ** bits.astype(np.float64)
+    exact = total < np.ldexp(1.0, np.minimum(bits, lowest_bits(centre)) + 53)
     rounded = np.where(exact, 0.0, total * 2.0**-52 * (slope.shape[1] + 2))
     found = found + rounded + radius @ np.abs(lines).T
-    return up(found + (np.abs(x) + radius) @ slope_error[:, :-1].T + slope_error[:, -1])
+    return found + (np.abs(x) + radius) @ slope_error[:, :-1].T + slope_error[:, -1]
 
 
 def _spacing(arithmetic: Arithmetic, x: Array, radius: Array) -> Exponents:

@@ -242,7 +242,7 @@ class HeadScores:
             arithmetic.check_range(total, f"{self.name}: a query or key")
             bits = side.lowest
             rounding = arithmetic.gamma(side.terms + 2.0) * total + side.terms * arithmetic.tiny
-            lost.append(np.where(arithmetic.is_exact(total, bits), 0.0, up(rounding)))
+            lost.append(np.where(arithmetic.is_exact(total, bits), 0.0, rounding))
             largest.append(reach)
             lowest.append(bits)
         products = self._products(queries, keys)
@@ -265,9 +265,9 @@ class HeadScores:
             reach = reach + (np.abs(part.centre) + part.radius).max(0)
         if side.beginning is not None:
             own = side.beginning
-            total = np.maximum(total, own.size.max(0))
-            reach = np.maximum(reach, (np.abs(own.centre) + own.radius).max(0))
-        return up(total), up(reach)
+            total = np.maximum(total, own.size[0])
+            reach = np.maximum(reach, np.abs(own.centre[0]) + own.radius[0])
+        return up(total), reach
 
     def _products(self, queries: Reading, keys: Reading) -> float:
         """Return a bound of the sizes of the products that make up a score, added up."""

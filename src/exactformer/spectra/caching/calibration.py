@@ -26,6 +26,7 @@ from exactformer.spectra.caching.methods import Method, Plan, fit
 from exactformer.spectra.caching.model import LatentCacheForCausalLM
 from exactformer.spectra.caching.moments import Covariance, LayerMoments
 from exactformer.spectra.caching.rotary import RotaryLayer
+from exactformer.spectra.caching.scores import predicted_change
 
 _RIDGE = 0.05
 """Of the mean energy of what an output projection reads, added to all."""
@@ -46,8 +47,10 @@ class FittedLayer:
     """The part of it by G's diagonal, which the finished model can measure."""
     residual: float
     """‖u − û‖ / ‖u − μ‖ on the calibration text, root mean square."""
-    output: float | None = None
-    """‖x' − x‖ / ‖x‖ of hidden states behind the layer, where they were followed."""
+    scores: float
+    """Root mean square change of scores, predicted from moments."""
+    output: float
+    """‖x' − x‖ / ‖x‖ of hidden states behind the layer, on the calibration text."""
 
 
 @torch.no_grad()
@@ -58,12 +61,13 @@ def calibrate(
     moments: Sequence[LayerMoments],
     plans: Sequence[Plan],
     *,
+    method: Method = "joint",
     lookback: int,
     refit: bool = True,
     tell: Callable[[int], None] = lambda done: None,
 ) -> tuple[LatentCacheForCausalLM, list[FittedLayer]]:
-    """Return a copy of the model with joint latents in its cache, and what was found on the way."""
-    small = outline(original, plans, lookback, "joint")
+    """Return a copy of the model with latents in its cache, and what was found on the way."""
+    small = outline(original, plans, lookback, method)
     entries = [_entry(original, rows) for rows in torch.split(windows, _ROWS)]
     before = [hidden for hidden, _ in entries]
     after = [hidden.clone() for hidden in before]
@@ -79,7 +83,7 @@ def calibrate(
             _before(block.self_attn, block, x, s) for x, s in zip(after, settings, strict=True)
         ]
         states = [attention.state(x) for x in entering]
-        found = _fit(layer, seen, plan, states, below)
+        found = fit(method, layer, seen, *_spread(states, below), plan)
         _fill(attention, found, seen)
         latents.append(
             [
@@ -109,27 +113,11 @@ def calibrate(
             for x, s, c in zip(after, settings, caches, strict=True)
         ]
         before = [out for _, out in target]
-        fitted.append(_account(layer, plan, seen, found, before, after))
+        asked = _second([attention.queries(x) for x in entering])
+        keys = found.residual[: layer.sizes.keys, : layer.sizes.keys]
+        change = predicted_change(asked, keys, settings[0]["position_embeddings"], layer.sizes)
+        fitted.append(_account(layer, plan, seen, found, change, before, after))
         tell(layer.index + 1)
-    small.config.expected_strain = sum(one.strain for one in fitted)
-    return small, fitted
-
-
-@torch.no_grad()
-def fit_at_once(
-    original: nn.Module,
-    layers: Sequence[RotaryLayer],
-    moments: Sequence[LayerMoments],
-    plans: Sequence[Plan],
-    method: Method,
-) -> tuple[LatentCacheForCausalLM, list[FittedLayer]]:
-    """Return a copy with latents fitted to the states of the original, no layer after another."""
-    small = outline(original, plans, 0, method)
-    fitted = []
-    for layer, seen, plan in zip(layers, moments, plans, strict=True):
-        found = fit(method, layer, seen, seen.mean, seen.covariance, plan)
-        _fill(_block_of(small, layer).self_attn, found, seen)
-        fitted.append(_account(layer, plan, seen, found))
     small.config.expected_strain = sum(one.strain for one in fitted)
     return small, fitted
 
@@ -243,18 +231,19 @@ def _mixed(
     return result
 
 
-def _fit(
-    layer: RotaryLayer,
-    moments: LayerMoments,
-    plan: Plan,
-    states: Sequence[Tensor],
-    below: Sequence[Sequence[Tensor]],
-) -> Latent:
+def _spread(states: Sequence[Tensor], below: Sequence[Sequence[Tensor]]) -> tuple[Tensor, Tensor]:
+    """Return mean and covariance of states with the latents below them, but for first tokens."""
     sums = Covariance()
     for i, state in enumerate(states):
         rows = torch.cat([state, *(lower[i] for lower in below)], dim=-1)
         sums.add(rows[:, 1:].flatten(0, 1))
-    return fit("joint", layer, moments, *sums.result(), plan)
+    return sums.result()
+
+
+def _second(queries: Sequence[Tensor]) -> Tensor:
+    """Return E q qᵀ of every head, of queries (rows, heads, tokens, head dim), but for first tokens."""
+    sums = [torch.einsum("bhtd,bhte->hde", *[q[:, :, 1:].double()] * 2) for q in queries]
+    return sum(sums[1:], sums[0]) / sum(q.shape[0] * (q.shape[2] - 1) for q in queries)
 
 
 def _fill(attention: LatentAttention, found: Latent, moments: LayerMoments) -> None:
@@ -294,8 +283,9 @@ def _account(
     plan: Plan,
     moments: LayerMoments,
     found: Latent,
-    before: Sequence[Tensor] = (),
-    after: Sequence[Tensor] = (),
+    scores: float,
+    before: Sequence[Tensor],
+    after: Sequence[Tensor],
 ) -> FittedLayer:
     off = sum(float((a - b).square().sum()) for a, b in zip(after, before, strict=True))
     size = sum(float(b.square().sum()) for b in before)
@@ -308,5 +298,6 @@ def _account(
         predicted=float((moments.fisher * found.residual).sum()) / 2,
         strain=float((moments.fisher.diagonal() * found.residual.diagonal()).sum()) / 2,
         residual=(max(lost, 0.0) / spread) ** 0.5 if spread > 0 else 0.0,
-        output=(off / size) ** 0.5 if size > 0 else None,
+        scores=scores,
+        output=(off / size) ** 0.5 if size > 0 else 0.0,
     )

@@ -14,8 +14,8 @@ varies (the covariance), and how ranks are allotted to blocks.
     planes    whole planes of every key head, by the energy of queries and keys in them, as in the
               first step of EliteKV; values as in ``grouped``; equal ranks
 
-All of them keep means and first tokens exactly, which the publications do not. ``joint`` is fitted
-layer after layer on what reaches a layer, the others to the states of the original model.
+All of them keep means and first tokens exactly, are fitted layer after layer to what reaches a layer,
+and get output projections refitted, which the publications do not do: what differs is the latent.
 """
 
 from __future__ import annotations

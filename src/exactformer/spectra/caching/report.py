@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import exp
+from math import exp, sqrt
 from typing import TYPE_CHECKING, Any
 
 from exactformer.spectra.caching.calibration import FittedLayer
@@ -35,6 +36,8 @@ class CacheReport:
     predicted: float
     """Change of the loss by the Fisher metric: good for comparing, too small where much is left out."""
     layers: tuple[FittedLayer, ...]
+    scores: tuple[float, ...]
+    """Root mean square change of scores in every layer, measured on held-out text."""
     note: str = ""
 
     @property
@@ -57,8 +60,11 @@ class CacheReport:
         """One row for each layer."""
         import pandas as pd
 
-        rows = [{**asdict(layer), "rank": sum(layer.ranks)} for layer in self.layers]
-        return pd.DataFrame(rows)
+        rows = [
+            {**asdict(layer), "rank": sum(layer.ranks), "scores measured": measured}
+            for layer, measured in zip(self.layers, self.scores, strict=True)
+        ]
+        return pd.DataFrame(rows).rename(columns={"scores": "scores predicted"})
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, for JSON."""
@@ -85,6 +91,13 @@ class CacheReport:
             f"(× {after / before:.4f})",
             f"  loss        {self.loss_change:+.4f} ± {self.loss_error:.4f} nats for each token "
             f"(predicted {self.predicted:+.4f})",
+            f"  scores      ± {_mean(self.scores):.3f}, root mean square over layers "
+            f"(predicted {_mean([x.scores for x in self.layers]):.3f})",
             f"  calibrated  on {self.calibrated:,} tokens",
         ]
         return "\n".join([*lines, *([f"  {self.note}"] if self.note else [])])
+
+
+def _mean(changes: Sequence[float]) -> float:
+    """Return the root mean square."""
+    return sqrt(sum(x * x for x in changes) / len(changes))

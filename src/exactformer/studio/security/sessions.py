@@ -15,10 +15,10 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from exactformer.studio.actor import VISITOR, Actor
-from exactformer.studio.database.accounts import LoginSession, User
-from exactformer.studio.database.base import now
+from exactformer.studio.accounts.tables import LoginSession, User
+from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.settings import Settings
+from exactformer.studio.storage.base import now
 
 BYTES = 32
 

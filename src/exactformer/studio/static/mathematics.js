@@ -25,7 +25,7 @@
     }
   };
 
-  document.addEventListener("DOMContentLoaded", () => draw(document.body));
+  draw(document.body); // this script holds the first picture of the page back, so that nothing moves
   document.addEventListener("htmx:load", (event) => draw(event.detail.elt));
   document.addEventListener("mathematics", (event) => draw(event.target));
 })();

@@ -1,5 +1,5 @@
 // The colour scheme: the system's, unless the reader chose one. Loaded in the head, before anything
-// is drawn, so that no page flashes in the wrong one.
+// is drawn, so that no page flashes in the wrong one; for the same reason it marks that scripts run.
 (() => {
   const KEY = "exactformer-scheme";
   const root = document.documentElement;
@@ -25,6 +25,7 @@
     document.dispatchEvent(new CustomEvent("schemechange", { detail: current() }));
   };
 
+  root.dataset.scripts = "";
   apply(chosen());
   dark.addEventListener("change", describe);
   addEventListener("storage", (event) => {

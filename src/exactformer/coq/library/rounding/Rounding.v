@@ -35,23 +35,24 @@ Definition after (u : unit) (s e : Q) : Q := up (qadd e (qadd (qmul (relative u)
 (** The error of a product of s up to e and T up to E. *)
 Definition times_error (s e T E : Q) : Q := qadd (qmul s E) (qmul e (qadd T E)).
 
-(** Horner's rule: size, error, the largest number on the way. *)
+(** Size, error and the largest number on the way: of p t + c from those of p. *)
+Definition step_bound (f : format) (T E c : Q) (before : Q * Q * Q) : Q * Q * Q :=
+  let '(s, e, m) := before in
+  let u := unit_of f in
+  let sT := up (qmul s T) in
+  let e2 := after u sT (up (times_error s e T E)) in
+  let size := up (qadd (Qabs c) sT) in
+  let e3 := after u size (qadd e2 (weight_error f c)) in
+  (size, e3, qmax (qmax m (qadd sT e2)) (qadd size e3)).
+
 Fixpoint horner_bound (f : format) (T E : Q) (l : list Q) : Q * Q * Q :=
   match l with
   | [] => (0, 0, 0)
   | [c] => (Qabs c, weight_error f c, qadd (Qabs c) (weight_error f c))
-  | c :: l =>
-      let '(s, e, m) := horner_bound f T E l in
-      let u := unit_of f in
-      let sT := up (qmul s T) in
-      let e1 := up (times_error s e T E) in
-      let e2 := after u sT e1 in
-      let size := up (qadd (Qabs c) sT) in
-      let e3 := after u size (qadd e2 (weight_error f c)) in
-      (size, e3, qmax (qmax m (qadd sT e2)) (qadd size e3))
+  | c :: l => step_bound f T E c (horner_bound f T E l)
   end.
 
-(** How many of [a] plus how much of |x_j - c_j| a coordinate may be off. *)
+(** A coordinate may be off by share |x_j - c_j| + more. *)
 Record offness := Offness { share : Q; more : Q }.
 
 Definition coordinate_error (f : format) (c : list Q) : offness :=
@@ -569,85 +570,58 @@ Section Format.
     eapply Rle_trans; [apply Rabs_triang|]. lra.
   Qed.
 
-  Lemma horner_ok T E t t' l p m s e M :
-    Rabs t <= Q2R T -> Rabs (t' - t) <= Q2R E -> horner f t' l p m -> horner_bound f T E l = (s, e, M) ->
+  (** z is p t', rounded or not. *)
+  Lemma step_bound_ok T E t t' c p w z m before :
+    Rabs t <= Q2R T -> Rabs (t' - t) <= Q2R E -> z = p * t' \/ z = rnd f (p * t') ->
+    (let '(s, e, M) := before in Rabs w <= Q2R s /\ Rabs (p - w) <= Q2R e /\ m <= Q2R M) ->
+    let v := rnd f (z + rnd f (Q2R c)) in
+    let '(s, e, M) := step_bound f T E c before in
+    Rabs (Q2R c + t * w) <= Q2R s /\ Rabs (v - (Q2R c + t * w)) <= Q2R e /\
+    Rmax (Rmax m (Rabs z)) (Rabs v) <= Q2R M.
+  Proof.
+    intros HT HE Hz. destruct before as [[s e] M]. intros [S [D L]]. cbn [step_bound]. cbv zeta.
+    set (sT := up (qmul s T)). set (e1 := up (times_error s e T E)).
+    set (e2 := after (unit_of f) sT e1). set (size := up (qadd (Qabs c) sT)).
+    assert (W1 : Rabs (w * t) <= Q2R sT).
+    { unfold sT. eapply Rle_trans; [|apply up_ok]. rewrite Rabs_mult, Q2R_qmul.
+      apply Rmult_le_compat; trivial using Rabs_pos. }
+    assert (D1 : Rabs (p * t' - w * t) <= Q2R e1).
+    { unfold e1. eapply Rle_trans; [|apply up_ok]. now apply times_error_ok. }
+    assert (D2 : Rabs (z - w * t) <= Q2R e2).
+    { destruct Hz as [-> | ->]; [|now apply after_ok].
+      unfold e2, after. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold u eta.
+      pose proof u_pos. pose proof eta_pos. pose proof (Rabs_pos (w * t)). pose proof (Rabs_pos (p * t' - w * t)).
+      assert (0 <= u * (Q2R sT + Q2R e1)) by (apply Rmult_le_pos; lra). lra. }
+    assert (W2 : Rabs (Q2R c + t * w) <= Q2R size).
+    { unfold size. eapply Rle_trans; [|apply up_ok]. rewrite Q2R_qadd, Q2R_abs.
+      eapply Rle_trans; [apply Rabs_triang|]. rewrite (Rmult_comm t). lra. }
+    assert (D3 : Rabs (z + rnd f (Q2R c) - (Q2R c + t * w)) <= Q2R (qadd e2 (weight_error f c))).
+    { rewrite Q2R_qadd. replace (z + rnd f (Q2R c) - (Q2R c + t * w))
+        with ((z - w * t) + (rnd f (Q2R c) - Q2R c)) by ring.
+      eapply Rle_trans; [apply Rabs_triang|]. pose proof (weight_error_ok c). lra. }
+    pose proof (after_ok _ _ _ _ W2 D3) as D4. split; [exact W2|]. split; [exact D4|].
+    apply Rmax_lub; [apply Rmax_lub|]; apply qmax_ok.
+    - left. apply qmax_ok. now left.
+    - left. apply qmax_ok. right. exact (around _ _ _ _ W1 D2).
+    - right. exact (around _ _ _ _ W2 D4).
+  Qed.
+
+  Lemma horner_ok T E t t' l p m :
+    Rabs t <= Q2R T -> Rabs (t' - t) <= Q2R E -> horner f t' l p m ->
+    let '(s, e, M) := horner_bound f T E l in
     Rabs (peval l t) <= Q2R s /\ Rabs (p - peval l t) <= Q2R e /\ m <= Q2R M.
   Proof.
-    intros HT HE H. revert s e M.
-    induction H as [|c|c c' l p m H IH|c c' l p m H IH]; intros s e M B.
-    - injection B as <- <- <-. cbn [peval]. rewrite Rminus_0_r, Rabs_R0, Q2R_0. lra.
-    - cbn [horner_bound] in B. injection B as <- <- <-. cbn [peval]. rewrite Rmult_0_r, Rplus_0_r.
+    intros HT HE H. induction H as [|c|c c' l p m H IH|c c' l p m H IH].
+    - cbn [horner_bound peval]. rewrite Rminus_0_r, Rabs_R0, Q2R_0. lra.
+    - cbn [horner_bound peval]. rewrite Rmult_0_r, Rplus_0_r.
       pose proof (weight_error_ok c) as W. split; [rewrite Q2R_abs; lra|]. split; [exact W|].
       apply (around _ (Q2R c)); [rewrite Q2R_abs; lra|exact W].
-    - change (horner_bound f T E (c :: c' :: l)) with
-        (let '(s, e, m) := horner_bound f T E (c' :: l) in
-         let u := unit_of f in
-         let sT := up (qmul s T) in
-         let e1 := up (times_error s e T E) in
-         let e2 := after u sT e1 in
-         let size := up (qadd (Qabs c) sT) in
-         let e3 := after u size (qadd e2 (weight_error f c)) in
-         (size, e3, qmax (qmax m (qadd sT e2)) (qadd size e3))) in B.
-      destruct (horner_bound f T E (c' :: l)) as [[s0 e0] m0]. cbv zeta in B.
-      specialize (IH _ _ _ eq_refl). destruct IH as [S [D L]].
-      set (w := peval (c' :: l) t) in *. change (peval (c :: c' :: l) t) with (Q2R c + t * w).
-      set (sT := up (qmul s0 T)) in *. set (e1 := up (times_error s0 e0 T E)) in *.
-      set (e2 := after (unit_of f) sT e1) in *. set (size := up (qadd (Qabs c) sT)) in *.
-      assert (W1 : Rabs (w * t) <= Q2R sT).
-      { unfold sT. eapply Rle_trans; [|apply up_ok]. rewrite Rabs_mult, Q2R_qmul.
-        apply Rmult_le_compat; trivial using Rabs_pos. }
-      assert (D1 : Rabs (p * t' - w * t) <= Q2R e1).
-      { unfold e1. eapply Rle_trans; [|apply up_ok]. now apply times_error_ok. }
-      pose proof (after_ok _ _ _ _ W1 D1) as D2. fold e2 in D2.
-      assert (W2 : Rabs (Q2R c + t * w) <= Q2R size).
-      { unfold size. eapply Rle_trans; [|apply up_ok]. rewrite Q2R_qadd, Q2R_abs.
-        eapply Rle_trans; [apply Rabs_triang|]. rewrite (Rmult_comm t). lra. }
-      assert (D3 : Rabs (rnd f (p * t') + rnd f (Q2R c) - (Q2R c + t * w))
-                   <= Q2R (qadd e2 (weight_error f c))).
-      { rewrite Q2R_qadd. replace (rnd f (p * t') + rnd f (Q2R c) - (Q2R c + t * w))
-          with ((rnd f (p * t') - w * t) + (rnd f (Q2R c) - Q2R c)) by ring.
-        eapply Rle_trans; [apply Rabs_triang|]. pose proof (weight_error_ok c). lra. }
-      pose proof (after_ok _ _ _ _ W2 D3) as D4. injection B as <- <- <-.
-      split; [exact W2|]. split; [exact D4|].
-      apply Rmax_lub; [apply Rmax_lub|].
-      + apply qmax_ok. left. apply qmax_ok. now left.
-      + apply qmax_ok. left. apply qmax_ok. right. exact (around _ _ _ _ W1 D2).
-      + apply qmax_ok. right. exact (around _ _ _ _ W2 D4).
-    - change (horner_bound f T E (c :: c' :: l)) with
-        (let '(s, e, m) := horner_bound f T E (c' :: l) in
-         let u := unit_of f in
-         let sT := up (qmul s T) in
-         let e1 := up (times_error s e T E) in
-         let e2 := after u sT e1 in
-         let size := up (qadd (Qabs c) sT) in
-         let e3 := after u size (qadd e2 (weight_error f c)) in
-         (size, e3, qmax (qmax m (qadd sT e2)) (qadd size e3))) in B.
-      destruct (horner_bound f T E (c' :: l)) as [[s0 e0] m0]. cbv zeta in B.
-      specialize (IH _ _ _ eq_refl). destruct IH as [S [D L]].
-      set (w := peval (c' :: l) t) in *. change (peval (c :: c' :: l) t) with (Q2R c + t * w).
-      set (sT := up (qmul s0 T)) in *. set (e1 := up (times_error s0 e0 T E)) in *.
-      set (e2 := after (unit_of f) sT e1) in *. set (size := up (qadd (Qabs c) sT)) in *.
-      assert (W1 : Rabs (w * t) <= Q2R sT).
-      { unfold sT. eapply Rle_trans; [|apply up_ok]. rewrite Rabs_mult, Q2R_qmul.
-        apply Rmult_le_compat; trivial using Rabs_pos. }
-      assert (D1 : Rabs (p * t' - w * t) <= Q2R e1).
-      { unfold e1. eapply Rle_trans; [|apply up_ok]. now apply times_error_ok. }
-      assert (D2 : Rabs (p * t' - w * t) <= Q2R e2).
-      { unfold e2, after. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold u eta.
-        pose proof u_pos. pose proof eta_pos. pose proof (Rabs_pos (w * t)). pose proof (Rabs_pos (p * t' - w * t)).
-        assert (0 <= u * (Q2R sT + Q2R e1)) by (apply Rmult_le_pos; lra). lra. }
-      assert (W2 : Rabs (Q2R c + t * w) <= Q2R size).
-      { unfold size. eapply Rle_trans; [|apply up_ok]. rewrite Q2R_qadd, Q2R_abs.
-        eapply Rle_trans; [apply Rabs_triang|]. rewrite (Rmult_comm t). lra. }
-      assert (D3 : Rabs (p * t' + rnd f (Q2R c) - (Q2R c + t * w)) <= Q2R (qadd e2 (weight_error f c))).
-      { rewrite Q2R_qadd. replace (p * t' + rnd f (Q2R c) - (Q2R c + t * w))
-          with ((p * t' - w * t) + (rnd f (Q2R c) - Q2R c)) by ring.
-        eapply Rle_trans; [apply Rabs_triang|]. pose proof (weight_error_ok c). lra. }
-      pose proof (after_ok _ _ _ _ W2 D3) as D4. injection B as <- <- <-.
-      split; [exact W2|]. split; [exact D4|].
-      apply Rmax_lub.
-      + apply qmax_ok. left. apply qmax_ok. now left.
-      + apply qmax_ok. right. exact (around _ _ _ _ W2 D4).
+    - exact (step_bound_ok T E t t' c p _ _ m _ HT HE (or_intror eq_refl) IH).
+    - pose proof (step_bound_ok T E t t' c p _ _ m _ HT HE (or_introl eq_refl) IH) as K.
+      change (horner_bound f T E (c :: c' :: l)) with (step_bound f T E c (horner_bound f T E (c' :: l))).
+      destruct (step_bound f T E c _) as [[s e] M]. destruct K as [W [D L]].
+      split; [exact W|]. split; [exact D|]. eapply Rle_trans; [|exact L].
+      apply Rle_max_compat_r, Rmax_l.
   Qed.
 
   (** ** All tokens *)
@@ -678,7 +652,7 @@ Section Format.
       { eapply Rle_trans; [|exact Hr]. clear. revert v; induction row as [|q row IH]; intros [|b v];
           cbn [linear absolute_linear]; try (rewrite Rabs_R0; lra).
         eapply Rle_trans; [apply Rabs_triang|]. rewrite Rabs_mult. specialize (IH v). lra. }
-      destruct (horner_ok _ _ _ _ _ _ _ _ _ _ T Et Hp Ho') as [Sp [Ep Mp]].
+      pose proof (horner_ok _ _ _ _ _ _ _ T Et Hp) as Hb. rewrite Ho' in Hb. destruct Hb as [Sp [Ep Mp]].
       destruct (IH _ _ _ eq_refl) as [Le [Tr [Mg Mx]]]. injection V as <- <- <-.
       set (w := peval c (linear row v)) in *. set (size := up (qmul s r)) in *.
       set (e1 := up (times_error s e r E)) in *.

@@ -16,10 +16,8 @@ export async function open(map) {
   const { default: cytoscape } = await import(map.dataset.cytoscape);
   stage.hidden = false;
   const drawing = new Drawing(cytoscape, canvas, { embedded, onChoose: tell, onOpen: expand });
-  if (embedded) {
-    find("waiting").hidden = true;
-    find("words").hidden = false;
-  } else {
+  if (embedded) find("waiting").hidden = true;
+  else {
     tabs(map);
     filters(map, follow);
     searching(map);
@@ -145,7 +143,6 @@ function tabs(map) {
 function filters(map, follow) {
   const form = map.querySelector("[data-filter]");
   if (!form) return;
-  form.querySelector("[data-plain]").hidden = true;
   const boxes = [...form.querySelectorAll('[name="kinds"]')];
   const apply = () => {
     const url = new URL(location.href);
@@ -177,7 +174,6 @@ function set(url, name, value) {
 function searching(map) {
   const form = map.querySelector("[data-search]");
   const [box, list] = [form.elements.q, form.querySelector("[data-found-list]")];
-  form.querySelector("[data-plain]").hidden = true;
   let latest = 0;
   let timer;
   const ask = async () => {

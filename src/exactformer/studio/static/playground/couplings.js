@@ -37,7 +37,7 @@ function arrange(isNew) {
     drawn: name === "drawn",
   };
   for (const [key, isWanted] of Object.entries(wanted))
-    document.querySelector(`[data-for="${key}"]`).hidden = !isWanted;
+    document.querySelector(`[data-for="${key}"]`).toggleAttribute("data-plain", !isWanted);
   const input = form.elements.parameter;
   input.disabled = !parameter;
   if (parameter) {

@@ -1,0 +1,1 @@
+"""Accounts: users, login, administration."""

@@ -1,1 +1,0 @@
-"""JSON for programs, under /api/v1, by the same rules as the pages."""

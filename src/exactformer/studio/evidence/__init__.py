@@ -1,0 +1,1 @@
+"""Claims and the evidence for them: stored runs, demonstrations, sources."""

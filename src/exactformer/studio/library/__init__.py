@@ -1,0 +1,1 @@
+"""Papers: records, search, import, export, and the works a library begins with."""

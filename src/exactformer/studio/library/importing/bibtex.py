@@ -1,0 +1,227 @@
+"""BibTeX, read by pybtex; accents and the commonest commands of TeX become letters.
+
+Abbreviations (``@string``) may be built of one another, so that a small file could grow without
+bound: what they give is counted.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from exactformer.studio.errors import InvalidError, TooLargeError
+from exactformer.studio.library import naming
+from exactformer.studio.library.importing.texts import Problems, check_number, note
+from exactformer.studio.library.records import PaperRecord, checked
+
+MOST_ABBREVIATED = 1_000_000
+MOST_SIGNS = {"#": 10_000, "=": 200_000, "@": 50_000}
+"""Joined pieces, fields and commands of a file: the reader's time grows with them, or their square."""
+LONGEST_FIELD = 100_000
+
+_KINDS = {
+    "article": "article",
+    "inproceedings": "article",
+    "conference": "article",
+    "incollection": "article",
+    "inbook": "article",
+    "book": "book",
+    "proceedings": "book",
+    "phdthesis": "thesis",
+    "mastersthesis": "thesis",
+    "thesis": "thesis",
+    "unpublished": "preprint",
+    "techreport": "preprint",
+    "software": "software",
+    "dataset": "dataset",
+}
+_SOURCES = ("journal", "journaltitle", "booktitle", "publisher", "school", "institution")
+SYMBOLS = {
+    "textbackslash": "\\",
+    "textasciitilde": "~",
+    "textasciicircum": "^",
+    "textbraceleft": "{",
+    "textbraceright": "}",
+}
+MATHEMATICS = r"(?<!\\)\$(?:\\.|[^$\\])+\$"
+_TOKEN = re.compile(rf"{MATHEMATICS}|\\(?:{'|'.join(SYMBOLS)})(?:{{}}|\b)|\\?[%&#_$]")
+_DRESS = re.compile(r"\\(?:emph|textbf|textit|textsc|texttt|text|mathrm|url|bf|it|em)\b\s*|[{}]")
+_SPACE = re.compile(r"\\[,;:! \\]|~")
+_TEX = re.compile(r"\\|--|``|''|[?!]`")
+
+
+@dataclass(frozen=True)
+class _Entry:
+    type: str
+    key: str
+    fields: dict[str, str]
+
+
+def read(text: str, problems: Problems = None) -> list[PaperRecord]:
+    """Return the records of a BibTeX file; with ``problems`` the rest is read after a bad one."""
+    for sign, most in MOST_SIGNS.items():
+        if (count := text.count(sign)) > most:
+            raise TooLargeError(
+                f"The file has {count:,} signs {sign!r}; the limit is {most:,}. Split it."
+            )
+    records = []
+    for entry in _entries(text, problems):
+        try:
+            records.append(_record(entry, f"Entry {entry.key[:60]!r}"))
+        except (InvalidError, TooLargeError) as refusal:
+            note(problems, refusal)
+    return records
+
+
+def _entries(text: str, problems: Problems) -> Iterator[_Entry]:
+    from pybtex.database.input.bibtex import LowLevelParser, month_names
+    from pybtex.exceptions import PybtexError
+    from pybtex.utils import CaseInsensitiveDict
+
+    class Abbreviations(CaseInsensitiveDict):  # type: ignore[misc]
+        spent = 0
+
+        def __getitem__(self, name: str) -> str:
+            value: str = super().__getitem__(name)
+            self.spent += len(value)
+            if self.spent > MOST_ABBREVIATED:
+                raise TooLargeError(
+                    f"Abbreviations give more than {MOST_ABBREVIATED:,} characters, which is the "
+                    "limit. Write them out."
+                )
+            return value
+
+    number, start, known = 0, 0, Abbreviations(month_names)
+    while start >= 0:
+        parser = LowLevelParser(text[start:], macros=known)
+        try:
+            for command, body in parser:
+                if command.lower() not in ("string", "preamble"):
+                    number += 1
+                    check_number(number)
+                    yield _entry(command, *body)
+            return
+        except PybtexError as error:
+            note(problems, _refusal(error, text, start, parser.command_start))
+        # The next entry may be whole: it begins where a line begins with its sign.
+        start = text.find("\n@", start + parser.command_start + 1) + 1 or -1
+
+
+def _entry(command: str, key: str, fields: list[tuple[str, list[str]]]) -> _Entry:
+    values = {name.lower(): "".join(parts) for name, parts in fields}
+    for name, value in values.items():
+        if len(value) > LONGEST_FIELD:
+            raise TooLargeError(
+                f"Entry {key[:60]!r}: {name[:60]}: {len(value):,} characters; "
+                f"the limit is {LONGEST_FIELD:,}."
+            )
+    return _Entry(command.lower(), key, values)
+
+
+def _refusal(error: Exception, text: str, start: int, begun: int) -> InvalidError:
+    """Say where reading from ``start`` on ended, and where the entry begins that it ended in."""
+    line, lines = getattr(error, "lineno", None), text.count("\n", 0, start)
+    first = text.count("\n", 0, start + begun) + 1
+    place = f"Line {line + lines}: " if line else ""
+    entry = f"; the entry begins in line {first}" if line and line + lines != first else ""
+    message = re.sub(r"^(?:syntax error )?in line \d+: ", "", str(error))[:200]
+    return InvalidError(f"{place}this is not BibTeX: {message}{entry}.")
+
+
+def _record(entry: _Entry, where: str) -> PaperRecord:
+    fields = entry.fields
+    doi = naming.doi(plain(fields.get("doi", "")))
+    arxiv = _arxiv(fields, doi)
+    year = plain(fields.get("year", "") or fields.get("date", ""))[:4]
+    source = next((plain(fields[name]) for name in _SOURCES if fields.get(name)), "")
+    kind = _KINDS.get(entry.type, "other")
+    if arxiv and (kind == "other" or "arxiv" in source.lower()):
+        kind, source = "preprint", "arXiv"
+    keywords = re.split(r"[,;]", plain(fields.get("keywords", "")))
+    given: dict[str, Any] = {
+        "title": plain(fields.get("title", "")),
+        "abstract": plain(fields.get("abstract", "")),
+        "year": int(year) if re.fullmatch(r"[12][0-9]{3}", year) else None,
+        "kind": kind,
+        "source": source,
+        "doi": doi,
+        "arxiv_id": arxiv,
+        "url": naming.web_address(fields.get("url", "").replace("\\_", "_").replace("\\%", "%")),
+        "authors": [{"name": name} for name in _names(fields.get("author", ""))],
+        "topics": [word.strip() for word in keywords if word.strip()],
+    }
+    return checked(given, where)
+
+
+def plain(text: str) -> str:
+    r"""Return TeX as text; mathematics between dollars stays as it is.
+
+    A percent sign without a backslash is one, too: in a bibliography it begins no comment.
+
+    >>> plain(r"{\L}ukasz \v{C}ernock{\'y} on ${\mathcal O}(n)$, 50% or 60\% {BERT}")
+    'Łukasz Černocký on ${\\mathcal O}(n)$, 50% or 60% BERT'
+    """
+    parts: list[str] = []
+    end = 0
+    for token in _TOKEN.finditer(text):
+        parts += [_decoded(text[end : token.start()]), _meant(token[0])]
+        end = token.end()
+    return " ".join("".join([*parts, _decoded(text[end:])]).split())
+
+
+def _meant(token: str) -> str:
+    name = token.removesuffix("{}").removeprefix("\\")
+    return token if token[0] == "$" else SYMBOLS.get(name, name)
+
+
+def _decoded(text: str) -> str:
+    import latexcodec  # noqa: F401  (makes the codec known)
+
+    spaced = _SPACE.sub(" ", text)
+    if not _TEX.search(spaced):
+        return _DRESS.sub("", spaced)
+    from_latex: Callable[[Any], tuple[str, int]] = codecs.getdecoder("ulatex")
+    lead = " " if spaced[:1].isspace() else ""  # which the codec would swallow
+    try:
+        letters = from_latex(spaced)[0]
+    except ValueError:  # a backslash that begins nothing TeX knows: leave it as it is
+        letters = spaced
+    return lead + _DRESS.sub("", letters)
+
+
+def _names(authors: str) -> Iterator[str]:
+    from pybtex.bibtex.utils import split_name_list
+    from pybtex.database import Person
+
+    for written in split_name_list(" ".join(authors.split())):
+        if written == "others":
+            continue
+        person = Person(written)
+        parts = [
+            *person.first_names,
+            *person.middle_names,
+            *person.prelast_names,
+            *person.last_names,
+            *person.lineage_names,
+        ]
+        if name := plain(" ".join(parts)):
+            yield name
+
+
+def _arxiv(fields: dict[str, str], doi: str | None) -> str | None:
+    if found := naming.arxiv_id_of_doi(doi):
+        return found
+    eprint = fields.get("eprint", "")
+    archive = (fields.get("archiveprefix") or fields.get("eprinttype") or "arxiv").lower()
+    if archive == "arxiv" and (found := naming.arxiv_id(eprint)):
+        return found
+    for name in ("journal", "note", "howpublished", "volume", "number", "url"):
+        value = fields.get(name, "")
+        if "arxiv" in value.lower():
+            words = value.replace(",", " ").replace("{", "").replace("}", "").split()
+            if found := next(filter(None, map(naming.arxiv_id, words)), None):
+                return found
+    return None

@@ -1,0 +1,31 @@
+"""This library's own JSON, as it exports it: nothing is lost on the way out and in again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exactformer.studio.errors import InvalidError
+from exactformer.studio.library.importing.texts import Problems, check_number, collected
+from exactformer.studio.library.records import PaperRecord, checked
+
+FORMAT = "exactformer library 1"
+
+
+def recognises(data: Any) -> bool:
+    """Whether this library wrote it."""
+    return isinstance(data, dict) and "format" in data and "papers" in data
+
+
+def read(data: dict[str, Any], problems: Problems = None) -> list[PaperRecord]:
+    """Return the records of an exported library."""
+    if data["format"] != FORMAT:
+        raise InvalidError(f"The format is {str(data['format'])[:60]!r}; we read {FORMAT!r}.")
+    papers = data["papers"]
+    if not isinstance(papers, list) or not all(isinstance(paper, dict) for paper in papers):
+        raise InvalidError("papers: this must be a list of objects.")
+    check_number(len(papers))
+    return collected(papers, _record, "Paper", problems)
+
+
+def _record(paper: dict[str, Any], where: str) -> PaperRecord:
+    return checked({str(name): value for name, value in paper.items()}, where)

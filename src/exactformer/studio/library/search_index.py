@@ -1,0 +1,142 @@
+"""The index of full-text search: made by a migration, kept in step by whoever writes papers.
+
+What is indexed are words as :func:`naming.words` gives them, so both databases find the same:
+on SQLite an FTS5 table with the words of each field, on PostgreSQL a ``tsvector`` (with weights,
+under a GIN index) written out word by word, so that no locale or dictionary has a say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sqlalchemy import Connection, Select, select, text
+from sqlalchemy.orm import Session
+
+from exactformer.studio.library.naming import words
+from exactformer.studio.library.tables import Authorship, Paper, PaperTopic, Person, Topic
+from exactformer.studio.storage.chunks import chunks
+
+# Field -> its weight in PostgreSQL's letters; SQLite's numbers are in RANKING, in the same order.
+FIELDS = {"title": "A", "authors": "B", "topics": "C", "abstract": "D"}
+RANKING = "bm25(10.0, 4.0, 4.0, 1.0)"
+MOST_WORDS = 4000  # of a field; PostgreSQL's positions end at 16,383
+LONGEST_WORD = 60
+
+_SQLITE = (
+    "CREATE VIRTUAL TABLE search_papers USING fts5("
+    "title, authors, topics, abstract, tokenize = 'unicode61', prefix = '1 2 3')",
+    f"INSERT INTO search_papers(search_papers, rank) VALUES ('rank', '{RANKING}')",
+    "CREATE TRIGGER search_papers_forget AFTER DELETE ON papers BEGIN "
+    "DELETE FROM search_papers WHERE rowid = old.id; END",
+)
+_POSTGRESQL = (
+    "CREATE TABLE search_papers (paper_id integer PRIMARY KEY "
+    "REFERENCES papers (id) ON DELETE CASCADE, document tsvector NOT NULL)",
+    "CREATE INDEX search_papers_document ON search_papers USING gin (document)",
+)
+
+
+def create(connection: Connection) -> None:
+    """Make the index, and fill it with the papers that are there."""
+    sqlite = connection.dialect.name == "sqlite"
+    for statement in _SQLITE if sqlite else _POSTGRESQL:
+        connection.exec_driver_sql(statement)
+    with Session(connection) as db:
+        index_all(db)
+        db.flush()
+
+
+def drop(connection: Connection) -> None:
+    """Take the index away."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("DROP TRIGGER search_papers_forget")
+    connection.exec_driver_sql("DROP TABLE search_papers")
+
+
+def index(db: Session, paper_ids: Sequence[int]) -> None:
+    """Bring the index up to date with these papers, in the transaction that changed them."""
+    db.flush()
+    for some in chunks(paper_ids):
+        _forget(db, some)
+        _insert(db, some)
+
+
+def index_all(
+    db: Session, batch: int = 2000, tell: Callable[[int], None] = lambda done: None
+) -> int:
+    """Index every paper anew; ``tell`` hears how many are done. Return their number."""
+    db.execute(text("DELETE FROM search_papers"))
+    done = 0
+    for some in chunks(db.scalars(select(Paper.id).order_by(Paper.id)).all(), batch):
+        _insert(db, some)
+        done += len(some)
+        tell(done)
+    return done
+
+
+def _forget(db: Session, ids: Sequence[int]) -> None:
+    key = "rowid" if db.get_bind().dialect.name == "sqlite" else "paper_id"
+    db.execute(text(f"DELETE FROM search_papers WHERE {key} = :id"), [{"id": i} for i in ids])
+
+
+def _insert(db: Session, ids: Sequence[int]) -> None:
+    if db.get_bind().dialect.name == "sqlite":
+        statement = (
+            "INSERT INTO search_papers (rowid, title, authors, topics, abstract) "
+            "VALUES (:id, :title, :authors, :topics, :abstract)"
+        )
+        rows = [
+            {"id": id, **{field: " ".join(found) for field, found in fields.items()}}
+            for id, fields in _documents(db, ids)
+        ]
+    else:
+        statement = (
+            "INSERT INTO search_papers (paper_id, document) "
+            "VALUES (:id, CAST(:document AS tsvector))"
+        )
+        rows = [{"id": id, "document": _vector(fields)} for id, fields in _documents(db, ids)]
+    if rows:
+        db.execute(text(statement), rows)
+
+
+def _documents(db: Session, ids: Sequence[int]) -> Iterator[tuple[int, dict[str, list[str]]]]:
+    authors = _joined(
+        db,
+        select(Authorship.paper_id, Person.name)
+        .join(Person)
+        .where(Authorship.paper_id.in_(ids))
+        .order_by(Authorship.paper_id, Authorship.position),
+    )
+    topics = _joined(
+        db,
+        select(PaperTopic.paper_id, Topic.name)
+        .join(Topic, Topic.id == PaperTopic.topic_id)
+        .where(PaperTopic.paper_id.in_(ids)),
+    )
+    for id, title, abstract in db.execute(
+        select(Paper.id, Paper.title, Paper.abstract).where(Paper.id.in_(ids))
+    ):
+        parts = (title, authors.get(id, ""), topics.get(id, ""), abstract)
+        fields = {
+            field: [word[:LONGEST_WORD] for word in words(part)[:MOST_WORDS]]
+            for field, part in zip(FIELDS, parts, strict=True)
+        }
+        yield id, fields
+
+
+def _joined(db: Session, query: Select[int, str]) -> dict[int, str]:
+    gathered: dict[int, list[str]] = {}
+    for id, name in db.execute(query):
+        gathered.setdefault(id, []).append(name)
+    return {id: " ".join(names) for id, names in gathered.items()}
+
+
+def _vector(fields: dict[str, list[str]]) -> str:
+    """Write a ``tsvector``: each word with its places, each place with its field's weight."""
+    places: dict[str, list[str]] = {}
+    position = 0
+    for field, found in fields.items():
+        for word in found:
+            position += 1
+            places.setdefault(word, []).append(f"{position}{FIELDS[field]}")
+    return " ".join(f"'{word}':{','.join(at[:200])}" for word, at in places.items())

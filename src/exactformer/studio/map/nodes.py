@@ -1,0 +1,127 @@
+"""What a node says of itself: a label, a short one for drawing, and the page it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from exactformer.studio.errors import NotFoundError
+from exactformer.studio.library.tables import Authorship, Claim, Institution, Paper, Person, Topic
+from exactformer.studio.map.relations import Key, batches, by_kind, degrees
+
+SHORT = 28
+"""Letters of a label in the drawing."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as it is shown. ``degree`` counts its edges in the whole library."""
+
+    key: Key
+    label: str
+    short: str
+    href: str
+    degree: int
+
+
+Described = tuple[str, str, str]
+
+
+def describe(
+    db: Session, keys: Iterable[Key], counted: Mapping[Key, int] | None = None
+) -> list[Node]:
+    """Describe nodes in the order given; one that is not in the library is an error.
+
+    ``counted`` are their degrees, if they are known already.
+    """
+    wanted = list(dict.fromkeys(keys))
+    texts = require(db, wanted)
+    counted = degrees(db, wanted) if counted is None else counted
+    return [Node(key, *texts[key], counted[key]) for key in wanted]
+
+
+def require(db: Session, keys: Iterable[Key]) -> dict[Key, Described]:
+    """Return label, short label and page of nodes, which must all be in the library."""
+    wanted = list(keys)
+    texts: dict[Key, Described] = {}
+    for kind, ids in by_kind(wanted).items():
+        for some in batches(ids):
+            for identifier, *described in _DESCRIBING[kind](db, some):
+                texts[Key(kind, identifier)] = (described[0], described[1], described[2])
+    for key in wanted:
+        if key not in texts:
+            raise NotFoundError(f"the library has no {key.kind} number {key.id}")
+    return texts
+
+
+def shortened(text: str) -> str:
+    """Cut a label for the drawing, at a word where one ends in time."""
+    if len(text) <= SHORT:
+        return text
+    head = text[: SHORT - 1]
+    return (head.rpartition(" ")[0] if " " in head[SHORT // 2 :] else head).rstrip(" ,:") + "…"
+
+
+def surname(name: str) -> str:
+    """Return the name by which somebody is cited: before the comma, or the last word."""
+    before, comma, _ = name.partition(",")
+    return before if comma else name.split()[-1]
+
+
+def _papers(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Papers are drawn with the first author's last name and the year, as they are spoken of."""
+    first = (
+        select(Person.name)
+        .join(Authorship, Authorship.person_id == Person.id)
+        .where(Authorship.paper_id == Paper.id)
+        .order_by(Authorship.position)
+        .limit(1)
+        .scalar_subquery()
+    )
+    chosen = select(Paper.id, Paper.slug, Paper.title, Paper.year, first)
+    found = []
+    for identifier, slug, title, year, author in db.execute(chosen.where(Paper.id.in_(ids))):
+        spoken = f"{surname(author)} {year}" if author and year else shortened(title)
+        label = f"{title} ({year})" if year else title
+        found.append((identifier, label, spoken, f"/papers/{slug}"))
+    return found
+
+
+def _people(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
+    chosen = select(Person.id, Person.name).where(Person.id.in_(ids))
+    return [(i, name, shortened(name), f"/people/{i}") for i, name in db.execute(chosen)]
+
+
+def _institutions(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
+    chosen = select(Institution.id, Institution.name).where(Institution.id.in_(ids))
+    return [(i, name, shortened(name), f"/institutions/{i}") for i, name in db.execute(chosen)]
+
+
+def _topics(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
+    chosen = select(Topic.id, Topic.name, Topic.slug).where(Topic.id.in_(ids))
+    return [(i, name, shortened(name), f"/topics/{slug}") for i, name, slug in db.execute(chosen)]
+
+
+def _claims(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
+    chosen = (
+        select(Claim.id, Claim.title, Claim.anchor, Paper.slug)
+        .join(Paper, Paper.id == Claim.paper_id)
+        .where(Claim.id.in_(ids))
+    )
+    return [
+        (i, title, shortened(title), f"/papers/{slug}#{anchor}")
+        for i, title, anchor, slug in db.execute(chosen)
+    ]
+
+
+_DESCRIBING: dict[str, Callable[[Session, Sequence[int]], list[tuple[Any, ...]]]] = {
+    "paper": _papers,
+    "person": _people,
+    "institution": _institutions,
+    "topic": _topics,
+    "claim": _claims,
+}

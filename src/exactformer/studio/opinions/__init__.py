@@ -1,0 +1,1 @@
+"""What readers think: votes, reactions, saves, collections, reviews, comments, moderation."""

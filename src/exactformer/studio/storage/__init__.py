@@ -1,0 +1,1 @@
+"""The database: engine, migrations, the audit log, and statements that features share."""

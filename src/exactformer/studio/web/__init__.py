@@ -1,0 +1,1 @@
+"""What routes share: requests, templates, markup, the page cache, error pages."""

@@ -1,0 +1,177 @@
+"""A paper's page says what the issue asks for; lists, forms and imports work without scripts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from exactformer.studio.evidence import evidence
+from exactformer.studio.evidence.claims import ClaimView
+from exactformer.studio.library import seeding
+from exactformer.studio.library.seeding.seeding import work
+
+FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
+BIBTEX = b'@article{a, title={On <b>new</b> things}, author={G{\\"o}del, Kurt}, year=2021}'
+
+
+def test_a_page_has_its_parts_in_their_order(client: Any) -> None:
+    text = client.get(FANG).text.partition("<main")[2]
+    parts = [
+        "<h1>Attention Enables Zero Approximation Error</h1>",
+        "Zhiying Fang",
+        "The Chinese University of Hong Kong, Shenzhen",
+        'id="abstract-heading"',
+        'id="opinions"',
+        'id="claims"',
+        'id="reviews"',
+        'id="discussion"',
+        'id="map-heading"',
+        'id="references"',
+        'id="cited-by"',
+    ]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_every_claim_shows_its_status_and_how_to_run_it_again(client: Any, settings: Any) -> None:
+    text = client.get(FANG).text
+    for claim in work("fang-2022").claims:
+        start = text.index(f'id="{claim.anchor}"')
+        card = text[start : text.index("</article>", start)]
+        if claim.experiment is None:
+            assert "checked" in card
+            continue
+        found = evidence.of(settings.results, claim.experiment)
+        status = ClaimView(claim, found).status
+        assert re.search(rf"badge[^>]*>.*{status}</span>", card)
+        assert found.shown.command in card
+        assert f"/figures/{claim.experiment}.png" in card
+        for line in found.shown.paper.lines:
+            assert line.reference in card
+            assert line.ours in card
+
+
+def test_every_work_has_a_page_and_no_style_or_script_in_it(client: Any, app: Any) -> None:
+    with app.state.database.session() as db:
+        slugs = [paper.slug for paper in seeding.featured(db)]
+    for slug in slugs:
+        text = client.get(f"/papers/{slug}").text
+        assert 'class="claim card"' in text
+        assert not re.search(r"<style|\sstyle=|\son\w+=|<script>", text)
+
+
+def test_figures_are_served_by_name_alone(client: Any) -> None:
+    answer = client.get("/figures/fang-table-1.svg")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/svg+xml")
+    for name in ("fang-table-1.json", "..%2f..%2fpyproject.toml", "x.png", "fang-table-1.svg.svg"):
+        assert client.get(f"/figures/{name}").status_code == 404
+
+
+def test_browsing_filters_searches_and_pages(client: Any) -> None:
+    assert "46 papers" in client.get("/papers").text
+    found = client.get("/papers?q=vaswani+atten").text
+    assert "<mark>Attention</mark> is all you need" in found
+    assert "No paper fits" in client.get("/papers?kind=software").text
+    assert client.get("/papers?kind=nonsense&year=abc&sort=odd&topic=%27").status_code == 200
+    second = client.get("/papers?page=2&sort=title").text
+    assert "page 2 of 3" in second
+    assert "sort=title&amp;page=3" in second
+
+
+def test_a_part_of_the_page_is_given_to_scripts(client: Any) -> None:
+    part = client.get("/papers?q=deep", headers={"HX-Request": "true"}).text
+    assert part.lstrip().startswith('<section id="results"')
+    assert "<html" not in part
+
+
+@pytest.mark.parametrize("typed", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'])
+def test_what_is_typed_is_shown_as_text(client: Any, typed: str) -> None:
+    text = client.get("/papers", params={"q": typed}).text
+    assert typed not in text
+
+
+def test_people_institutions_and_topics_have_pages(client: Any) -> None:
+    page = client.get(FANG).text
+    for kind, name in (("people", "Zhiying Fang"), ("institutions", "City University")):
+        (address,) = re.findall(rf'href="(/{kind}/\d+)">{name}', page)
+        answer = client.get(address)
+        assert answer.status_code == 200
+        assert "Attention Enables Zero Approximation Error" in answer.text
+    assert "Yun" in client.get("/topics/universal-approximation").text
+    for address in ("/people/99999", "/institutions/99999", "/topics/none", "/papers/none"):
+        assert client.get(address).status_code == 404
+
+
+def test_a_curator_edits_and_everybody_sees_the_history(people: Any) -> None:
+    curator = people.curator.client
+    form = dict(
+        re.findall(r'<input id="(\w+)" name="\w+" type="\w+" value="([^"]*)"', _form(curator))
+    )
+    form["version"] = re.findall(r'name="version" value="([^"]*)"', _form(curator))[0]
+    form |= {
+        "title": "Zero <b>error</b>",
+        "kind": "preprint",
+        "authors": "Guang Cheng | UCLA; Purdue",
+        "open_access": "yes",
+    }
+    answer = curator.post(f"{FANG}/edit", data=form)
+    assert (answer.status_code, answer.headers["location"]) == (303, FANG)
+    page = people.visitor.client.get(FANG).text
+    assert "Zero &lt;b&gt;error&lt;/b&gt;" in page
+    assert "Purdue" in page
+    assert "Attention Enables Zero" in people.visitor.client.get(f"{FANG}/history").text
+    assert curator.post(f"{FANG}/edit", data=form).status_code == 409  # the version is an old one
+
+
+def test_a_refused_edit_keeps_what_was_typed(people: Any) -> None:
+    answer = people.curator.client.post(f"{FANG}/edit", data={"title": "Kept", "url": "ftp://x"})
+    assert answer.status_code == 422
+    assert 'value="Kept"' in answer.text
+    assert "begins with http" in answer.text
+
+
+def test_an_import_is_previewed_then_confirmed(people: Any) -> None:
+    curator = people.curator.client
+    answer = curator.post("/imports", files={"file": ("x.bib", BIBTEX)})
+    assert answer.status_code == 303
+    preview = curator.get(answer.headers["location"]).text
+    assert "1 new paper" in preview
+    assert "On &lt;b&gt;new&lt;/b&gt; things" in preview
+    assert people.visitor.client.get("/papers?q=godel").text.count("entry__title") == 0
+    done = curator.post(f"{answer.headers['location']}/confirm")
+    assert done.status_code == 303
+    assert "1 paper added" in curator.get(done.headers["location"]).text
+    assert "Kurt Gödel" in people.visitor.client.get("/papers?q=godel").text
+
+
+def test_an_import_can_be_discarded(people: Any) -> None:
+    curator = people.curator.client
+    address = curator.post("/imports", files={"file": ("x.bib", BIBTEX)}).headers["location"]
+    assert curator.post(f"{address}/discard").headers["location"] == "/imports"
+    assert curator.get(address).status_code == 404
+
+
+def test_a_file_that_cannot_be_read_is_refused_on_the_form(people: Any) -> None:
+    answer = people.curator.client.post("/imports", files={"file": ("x", b'{"a": [')})
+    assert answer.status_code == 422
+    assert "Line 1, column 8" in answer.text
+
+
+def _form(client: Any) -> str:
+    text: str = client.get(f"{FANG}/edit").text
+    return text
+
+
+def test_a_pasted_text_is_imported_and_what_is_bad_in_it_is_listed(people: Any) -> None:
+    client = people.curator.client
+    assert client.post("/imports", data={"text": BIBTEX.decode()}).status_code == 303
+    broken = BIBTEX + b"\n@article{b, title={open\n@article{c, title={Another}}"
+    text = client.post("/imports", data={"text": broken.decode()}).text
+    assert "1 record cannot be read; 2 others can." in text
+    assert "this is not BibTeX" in text
+    refused = client.post("/imports", data={"text": "no format"})
+    assert refused.status_code == 422
+    assert "no format</textarea>" in refused.text
+    assert client.post("/imports", data={"text": ""}).status_code == 422

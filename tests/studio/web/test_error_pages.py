@@ -1,0 +1,92 @@
+"""Refusals say the same to everybody: JSON to programs, a page to people, a part to htmx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import IntegrityError, OperationalError
+from starlette.testclient import TestClient
+
+from exactformer.studio import errors
+from exactformer.studio.errors import StudioError
+from tests.studio.support.people import People
+
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+REFUSALS = [kind for kind in KINDS if issubclass(kind, StudioError) and kind is not StudioError]
+
+
+@pytest.fixture
+def refusing(app: Any) -> Iterator[TestClient]:
+    def refuse(kind: str) -> None:
+        if kind == "collision":
+            raise IntegrityError("INSERT secret", {}, Exception("secret"))
+        if kind == "gone":
+            raise OperationalError("SELECT secret", {}, Exception("secret"))
+        raise getattr(errors, kind)("for <reasons>")
+
+    app.get("/refuse/{kind}")(refuse)
+    app.get("/api/v1/refuse/{kind}")(refuse)
+    with TestClient(app, follow_redirects=False) as client:
+        yield client
+
+
+def test_each_refusal_has_its_status_in_every_form(refusing: TestClient) -> None:
+    for kind in REFUSALS:
+        programs = refusing.get(f"/api/v1/refuse/{kind.__name__}")
+        assert programs.json() == {"error": {"status": kind.status, "message": "for <reasons>"}}
+        page = refusing.get(f"/refuse/{kind.__name__}")
+        part = refusing.get(f"/refuse/{kind.__name__}", headers={"HX-Request": "true"})
+        assert {answer.status_code for answer in (programs, page, part)} == {kind.status}
+        assert "for &lt;reasons&gt;" in page.text
+        assert "<h1>" in page.text
+        assert "<html" not in part.text
+
+
+def test_a_page_that_is_not_there_is_still_a_page(client: Any) -> None:
+    page = client.get("/no/such/page")
+    assert page.status_code == 404
+    assert "Nothing here" in page.text
+    assert client.get("/api/v1/nothing").json()["error"]["status"] == 404
+
+
+def test_who_is_logged_in_is_so_on_pages_that_are_not_there(people: People) -> None:
+    assert "Log in" in people.visitor.client.get("/no/such/page").text
+    page = people.reader.client.get("/no/such/page")
+    assert "Log out" in page.text
+    assert "set-cookie" not in page.headers
+
+
+@pytest.mark.parametrize(("kind", "status"), [("collision", 409), ("gone", 503)])
+def test_what_the_database_says_stays_here(
+    refusing: TestClient, kind: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in (f"/refuse/{kind}", f"/api/v1/refuse/{kind}"):
+        answer = refusing.get(path)
+        assert answer.status_code == status
+        assert "secret" not in answer.text
+
+
+def test_slow_down_says_when_to_come_back(refusing: TestClient) -> None:
+    assert refusing.get("/refuse/TooManyError").headers["Retry-After"] == "1"
+
+
+def test_what_is_invalid_is_named(people: People) -> None:
+    for query in ("limit=0", "limit=101", "offset=-1", "limit=x"):
+        answer = people.admin.client.get(f"/api/v1/users?{query}")
+        assert answer.status_code == 422
+        where = query.partition("=")[0]
+        assert answer.json()["error"]["message"].startswith(f"{where}: ")
+
+
+def test_bodies_that_are_no_json_or_hold_odd_text_are_refused(people: People) -> None:
+    client = people.visitor.take_session().client
+    headers = {"Content-Type": "application/json"}
+    for body in (b"{", b"[]", b"null", b'"x"', b'{"handle": "a\\u0000b", "password": "x"}'):
+        answer = client.post("/api/v1/session", content=body, headers=headers)
+        assert answer.status_code == 422, body
+        assert answer.json()["error"]["status"] == 422
+    for body in (b'{"handle": "\\ud800", "password": "x"}', b"\xff\xfe", b"[" * 100_000):
+        answer = client.post("/api/v1/session", content=body, headers=headers)
+        assert 400 <= answer.status_code < 500, body[:20]
