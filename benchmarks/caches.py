@@ -81,10 +81,9 @@ def example(
 
 
 def angles(frequencies: Tensor, length: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines of all positions, (1, tokens, rotary dim)."""
-    turns = torch.arange(length, device=frequencies.device)[:, None] * frequencies.double()
-    turns = torch.cat([turns, turns], dim=-1)[None]
-    return turns.cos().to(dtype), turns.sin().to(dtype)
+    """Return cosines and sines of all positions, (1, planes, tokens)."""
+    turns = torch.arange(length, device=frequencies.device) * frequencies.double()[:, None]
+    return turns.cos().to(dtype)[None], turns.sin().to(dtype)[None]
 
 
 def exactly(query: Tensor, held: Held, seen: Tensor | None, planes: Tensor, sizes: Sizes) -> Tensor:

@@ -121,7 +121,7 @@ class LatentAttention(Projections, nn.Module):
         if self.refusal is None:
             mixed = attend_on_gpu(query, held, seen, cache, self._rotary[0], self.sizes)
         else:
-            turns = cache.rotation(self._rotary[0], query)
+            turns = cache.turns(self._rotary[0], query)
             mixed = attend(query, held, seen, *turns, self.sizes)
         return mixed[:, None]
 

@@ -127,6 +127,7 @@ class LatentCache(Cache):
         """(batch,): where each text begins behind its padding; −1 as long as nothing was seen of it."""
         self._open = self._fresh = True
         self._rotation: tuple[int, Tensor, Tensor] | None = None
+        self._turns: tuple[Tensor, Tensor] | None = None
         self._steady: bool | None = None
         self._tables: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -165,8 +166,16 @@ class LatentCache(Cache):
         length = self.positions.shape[1]
         if self._rotation is None or self._rotation[0] != length:
             cos, sin = rotary(like, self.positions.long())
-            self._rotation = (length, cos, sin)
+            self._rotation, self._turns = (length, cos, sin), None
         return self._rotation[1:]
+
+    def turns(self, rotary: nn.Module, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the same by plane: (batch, planes, tokens)."""
+        cos, sin = self.rotation(rotary, like)
+        if self._turns is None:
+            half = cos.shape[-1] // 2
+            self._turns = cos[..., :half].mT.contiguous(), sin[..., :half].mT.contiguous()
+        return self._turns
 
     def tables(self, frequencies: Tensor, tile: int) -> tuple[Tensor, Tensor]:
         """Return cosines and sines for distances within a tile, and for whole tiles."""

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.spectra.caching.cache import LatentCache
-from exactformer.spectra.caching.rotary import Sizes, by_head, rotated
+from exactformer.spectra.caching.rotary import Sizes, by_head
 
-_BLOCK = 1024
+_BLOCK = 2048
 """Tokens whose keys a processor rebuilds at a time: they stay in its cache."""
 WIDEST = {torch.float32: 256, torch.float16: 1280, torch.bfloat16: 1280}
 """Numbers that the kernel rebuilds a key from at most: a tile of them is held at once."""
@@ -61,31 +61,34 @@ def visible(mask: Tensor | None, texts: int, length: int) -> Tensor | None:
 def attend(
     query: Tensor, held: Held, seen: Tensor | None, cos: Tensor, sin: Tensor, sizes: Sizes
 ) -> Tensor:
-    """Return the output (batch, heads, head dim), by torch; queries come before rotation."""
-    texts, keys = torch.arange(len(query), device=query.device), sizes.keys
-    turned = rotated(query[:, :, None], cos[:, -1:], sin[:, -1:])
-    grouped = turned.reshape(len(query), sizes.key_heads, sizes.shared, -1)
+    """Return the output (batch, heads, head dim), by torch.
+
+    Queries come before rotation; cosines and sines are (batch, planes, tokens).
+    """
+    texts, keys, near = len(query), sizes.keys, held.places[:, None, None]
+    turned = torch.cat(_turned(query[..., None].clone(), cos[:, :, -1:], sin[:, :, -1:]), dim=2)
+    grouped = turned.reshape(texts, sizes.key_heads, sizes.shared, -1)
     block = _BLOCK if query.device.type == "cpu" else held.length
     parts = [
-        _scores(grouped, held, cos, sin, sizes, slice(start, min(start + block, held.length)))
+        _scores(grouped, held, cos, sin, sizes, slice(start, start + block))
         for start in range(0, held.length, block)
     ]
     scores = torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
-    exact = by_head(held.first[:, :keys], sizes.key_heads)[:, :, None]
-    near = held.places[:, None, None]
-    first = rotated(exact, *(x.take_along_dim(near, 1) for x in (cos, sin)))
-    scores[texts, :, :, held.places] = (grouped @ first.mT)[..., 0]
-    scores = scores * sizes.scale
+    exact = by_head(held.first[:, :keys].clone(), sizes.key_heads)[..., None]
+    angles = (x.take_along_dim(near, 2) for x in (cos, sin))
+    exact = grouped @ torch.cat(_turned(exact, *angles), dim=2)
+    scores = scores.scatter(-1, near[..., None].expand_as(exact), exact) * sizes.scale
     if seen is not None:
         scores = scores.masked_fill(~seen[:, None, None], torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)
-    share = weights.take_along_dim(held.places[:, None, None, None], -1)
-    others = weights.scatter(-1, held.places[:, None, None, None].expand_as(share), 0.0)
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    weights = scores.softmax(dim=-1, dtype=wide).to(query.dtype)
+    share = weights.take_along_dim(near[..., None], -1)
+    others = weights.scatter(-1, near[..., None].expand_as(share), 0.0).flatten(1, 2)
     value_bias, own = (by_head(x[..., keys:], sizes.key_heads) for x in (held.bias, held.first))
     mixed = share * own[:, :, None] + (1 - share) * value_bias[:, None]
     for latents, weight in zip(held.latents, held.maps(), strict=True):
-        sums = (others.flatten(1, 2) @ latents.mT).reshape(*others.shape[:3], -1)
-        mixed = mixed + sums @ weight[keys:].reshape(sizes.key_heads, sizes.head_dim, -1).mT
+        sums = (latents @ others.mT).mT.unflatten(1, (sizes.key_heads, -1))
+        mixed = mixed + sums @ weight[keys:].unflatten(0, (sizes.key_heads, -1)).mT
     return mixed.flatten(1, 2)
 
 
@@ -93,18 +96,32 @@ def _scores(
     grouped: Tensor, held: Held, cos: Tensor, sin: Tensor, sizes: Sizes, tokens: slice
 ) -> Tensor:
     """Return scores of some tokens; keys are rebuilt as (batch, key heads, head dim, tokens)."""
-    half = sizes.rotary_dim // 2
-    keys = held.bias[: sizes.keys, None]
-    for latents, weight in zip(held.latents, held.maps(), strict=True):
-        part = weight[: sizes.keys] @ latents[:, :, tokens]
-        keys = part.add_(keys) if not part.requires_grad else part + keys
-    keys = torch.unflatten(keys, 1, (sizes.key_heads, sizes.head_dim))
-    c, s = (x[:, tokens, :half].mT.contiguous()[:, None] for x in (cos, sin))
-    x, y, rest = keys.split([half, half, sizes.head_dim - 2 * half], dim=2)
-    turned = torch.addcmul(x * c, y, s, value=-1), torch.addcmul(y * c, x, s)
-    p, q, r = grouped.split([half, half, sizes.head_dim - 2 * half], dim=3)
-    scores = p @ turned[0] + q @ turned[1]
-    return scores + r @ rest if rest.shape[2] else scores
+    keys = held.bias[: sizes.keys, None].expand(len(grouped), -1, 1)
+    for i, (latents, weight) in enumerate(zip(held.latents, held.maps(), strict=True)):
+        part = weight[: sizes.keys].expand(len(grouped), -1, -1), latents[:, :, tokens]
+        again = i > 0 and not keys.requires_grad
+        keys = keys.baddbmm_(*part) if again else torch.baddbmm(keys, *part)
+    turned = _turned(keys.unflatten(1, (sizes.key_heads, -1)), cos[..., tokens], sin[..., tokens])
+    queries = grouped.split([part.shape[2] for part in turned], dim=3)
+    scores = queries[0] @ turned[0]
+    for query, part in zip(queries[1:], turned[1:], strict=True):
+        scores = scores + query @ part
+    return scores
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> list[Tensor]:
+    """Turn heads (batch, heads, head dim, tokens): first coordinates of planes, second, and the rest.
+
+    Where no gradient is wanted, ``x`` is overwritten.
+    """
+    half, c, s = cos.shape[1], cos[:, None], sin[:, None]
+    first, second, rest = x.split([half, half, x.shape[2] - 2 * half], dim=2)
+    turned = torch.addcmul(first * c, second, s, value=-1)
+    if x.requires_grad:
+        second = torch.addcmul(second * c, first, s)
+    else:
+        second.mul_(c).addcmul_(first, s)
+    return [turned, second, rest] if rest.shape[2] else [turned, second]
 
 
 def refusal(query: Tensor, held: Held, state: LatentCache, rotary: nn.Module) -> str | None:

@@ -94,6 +94,8 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
                 f"past_key_values is a {type(cache).__name__}: this model writes to a LatentCache; "
                 "leave it out, or give model.new_cache()"
             )
+        given = input_ids if input_ids is not None else inputs_embeds
+        _check_texts(cache, given, attention_mask, position_ids)
         watched = self._watching or self._watch(cache, attention_mask)
         out = self.network(
             input_ids=input_ids,
@@ -166,6 +168,36 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
             )
         if model_kwargs.get("past_key_values") is None and generation_config.use_cache is not False:
             model_kwargs["past_key_values"] = self.new_cache()
+
+
+def _check_texts(
+    cache: LatentCache, given: Tensor | None, mask: Any, positions: Tensor | None
+) -> None:
+    """Refuse what would be read as something else: several texts in a row, other texts than before."""
+    if mask is not None and (not isinstance(mask, Tensor) or mask.ndim != 2):
+        kind = f"{mask.ndim} dimensions" if isinstance(mask, Tensor) else type(mask).__name__
+        raise InputError(
+            f"attention_mask ({kind}): a mask (texts, tokens) is read, since the first token of "
+            "every text is kept by itself; give several texts as a batch, padded"
+        )
+    if given is None:
+        return
+    texts, tokens = given.shape[:2]
+    if cache.positions is not None and len(cache.positions) != texts:
+        raise InputError(
+            f"{texts} texts for a cache of {len(cache.positions)}: give the cache of these texts, or none"
+        )
+    if positions is None or tokens < 2:
+        return
+    wrong = positions.diff(dim=-1) != 1
+    if mask is not None:
+        seen = mask[:, -tokens:].bool()
+        wrong = wrong & seen[:, 1:] & seen[:, :-1]
+    if bool(wrong.any()):
+        raise InputError(
+            "position_ids do not go up by one inside a text: several texts in a row are not read, "
+            "since the first token of every text is kept by itself; give them as a batch, padded"
+        )
 
 
 def register() -> None:
