@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
 
-class LatentLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+class LatentLayer(DynamicLayer):  # type: ignore[misc]
     """Latents (batch, tokens, rank) of one layer, and the first token's state (batch, state)."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.latents: Tensor | None = None
         self.first: Tensor | None = None
 
@@ -71,7 +71,7 @@ class LatentLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self._each(lambda x: x.to("cpu", non_blocking=True))
 
 
-class LatentCache(Cache):
+class LatentCache(Cache):  # type: ignore[misc]
     """The cache of a model that ``ef.shrink_cache`` made; ``generate`` creates it by itself."""
 
     def __init__(self, layers: int) -> None:
@@ -138,7 +138,7 @@ class LatentCache(Cache):
     def reset(self) -> None:
         """Forget everything."""
         for layer in self.layers:
-            layer.is_initialized = False  # type: ignore[union-attr]
+            layer.is_initialized = False
         self.positions = self.places = self._rotation = None
 
     def crop(self, tokens_to_remove: int) -> None:
@@ -149,7 +149,7 @@ class LatentCache(Cache):
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Reorder texts, for beam search."""
-        super().reorder_cache(beam_idx)  # type: ignore[arg-type]
+        super().reorder_cache(beam_idx)
         self._each(lambda x: x.index_select(0, beam_idx.to(x.device)))
 
     def batch_repeat_interleave(self, repeats: int) -> None:
