@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 
 
@@ -24,6 +26,7 @@ def test_a_figure_opens_by_keyboard_and_gives_the_focus_back(page: Any) -> None:
     assert thumbnail.evaluate("link => link === document.activeElement")
 
 
+@pytest.mark.slow
 def test_a_command_is_copied_by_its_button(page: Any) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(FANG)
@@ -34,6 +37,7 @@ def test_a_command_is_copied_by_its_button(page: Any) -> None:
     assert copied.startswith("exactformer reproduce fang-table-1")
 
 
+@pytest.mark.slow
 def test_a_link_to_a_claim_leads_to_its_card(page: Any) -> None:
     page.goto(FANG)
     page.get_by_role("navigation", name="Claims at a glance").get_by_role(
