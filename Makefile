@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # A module is compiled when it is first imported, as most never are.
-PIP    := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+INSTALL := pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+PIP    := $(BIN)/$(INSTALL)
 
 # What `make serve` passes on, such as OPTIONS="--single-user --port 9000".
 OPTIONS ?=
@@ -38,11 +39,11 @@ docs: $(VENV)/.dev
 
 # The package as a stranger gets it: built, installed into an empty environment, its demo run there, and
 # the demo's law written for Coq with the library's sources.
-wheel: $(VENV)/.core
+wheel:
 	rm -rf .wheel
-	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
 	$(PYTHON) -m venv .wheel/empty
-	.wheel/empty/bin/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt .wheel/*.whl
+	.wheel/empty/bin/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
+	.wheel/empty/bin/$(INSTALL) .wheel/*.whl
 	cd .wheel && empty/bin/exactformer demo --points 20000
 	cd .wheel && empty/bin/exactformer prove demo/law.safetensors --library coq-library
 
@@ -61,9 +62,11 @@ bench: $(VENV)/.bench
 clean:
 	rm -rf $(VENV) .site .wheel .pytest_cache .mypy_cache .ruff_cache
 
+$(BIN)/pip:
+	$(PYTHON) -m venv $(VENV)
+
 # The stamps change when the dependencies do, so a second call installs nothing.
-$(VENV)/.core: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "Installing exactformer and its dependencies into $(VENV) (a few minutes, once) ..."
 	$(PIP) --editable .
 	@touch $@
@@ -78,11 +81,11 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) --no-deps "multivar_horner==3.1.0" # its pin, numpy < 2, would undo the others'; it runs with 2
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core
-	@echo "Installing what tests, checks and docs need ..."
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing exactformer and what tests, checks and docs need into $(VENV) (a few minutes, once) ..."
 	$(PIP) --editable ".[dev,docs]"
-	@touch $@
+	@touch $(VENV)/.core $@
 
 # Chromium, PostgreSQL and Coq, through apt where that is allowed; no stamp while something is missing.
-$(VENV)/.machine: tests/install.sh $(VENV)/.core
+$(VENV)/.machine: tests/install.sh | $(BIN)/pip
 	@if sh $<; then touch $@; fi

@@ -7,6 +7,8 @@ shows of each what an interpreter of its own would.
 import subprocess
 import sys
 
+import pytest
+
 NOTHING_HEAVY = """
 import sys
 HEAVY = set("torch numba sympy sklearn matplotlib pandas scipy flint fastapi sqlalchemy".split())
@@ -57,8 +59,14 @@ def test_importing_loads_nothing_heavy():
     assert result.returncode == 0, result.stderr
 
 
-def test_learning_and_its_experiments_need_no_flint(tmp_path):
-    names = ["fang-figure-2", "fang-table-1", "fang-figure-3"]
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["fang-figure-2"],
+        pytest.param(["fang-figure-2", "fang-table-1", "fang-figure-3"], marks=pytest.mark.slow),
+    ],
+)
+def test_learning_and_its_experiments_need_no_flint(names, tmp_path):
     result = run(WITHOUT_FLINT, str(tmp_path), *names)
     assert result.returncode == 0, result.stderr
     assert {path.stem for path in tmp_path.glob("*.json")} == {*names}

@@ -10,6 +10,7 @@ from exactformer.errors import ParseError, SizeError
 from tests.waiting import ended_if_it_hangs
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_terms_parse() -> None:
     text = " + ".join(f"{i + 1} x{i % 9}^{i % 97} y^{i // 97}" for i in range(100_000))
     assert len(Polynomial.parse(text)) == 100_000

@@ -69,6 +69,7 @@ def test_a_number_has_one_logit():
     assert model.to_hugging_face()(torch.tensor([[0, 1, 0]])).logits.shape == (1, 3, 1)
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("first", ["transformers", "exactformer"])
 def test_importing_exactformer_suffices_in_either_order(first, tmp_path):
     _program().to_hugging_face().save_pretrained(tmp_path)

@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from tests.studio.support.forgetting import Forgetting
 from tests.studio.support.people import People, Person
 
-QUICK, LONG = 4, 60
+QUICK, LONG = 2, 60
 
 
 @pytest.fixture

@@ -253,6 +253,7 @@ def test_a_killed_server_has_kept_what_it_acknowledged(
     on_sqlite(template_database, tmp_path, writes=120, crashes=1)
 
 
+@pytest.mark.slow
 def test_a_killed_server_has_kept_what_it_acknowledged_on_postgresql(
     durable: clusters.Cluster, tmp_path: Path
 ) -> None:

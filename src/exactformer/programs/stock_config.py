@@ -9,7 +9,7 @@ from transformers import PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 
-class ProgramConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
+class ProgramConfig(PretrainedConfig):  # type: ignore[misc]
     """Sizes of a stack, its vocabulary, and as labels the values that it can return."""
 
     model_type = "exactformer-program"

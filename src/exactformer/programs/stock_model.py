@@ -24,7 +24,7 @@ from exactformer.programs.run.stack import ProgramStack
 from exactformer.programs.stock_config import ProgramConfig
 
 
-class ProgramForTokenClassification(PreTrainedModel):  # type: ignore[no-untyped-call]
+class ProgramForTokenClassification(PreTrainedModel):  # type: ignore[misc]
     """Tokens by number to logits, one row for every token; the beginning token is its own affair."""
 
     config_class = ProgramConfig
@@ -34,7 +34,7 @@ class ProgramForTokenClassification(PreTrainedModel):  # type: ignore[no-untyped
     def __init__(self, config: ProgramConfig) -> None:
         super().__init__(config)
         self.network = ProgramStack(_outline(config), torch.get_default_dtype())
-        self.post_init()  # type: ignore[no-untyped-call]
+        self.post_init()
 
     def _init_weights(self, module: Any) -> None:
         """Leave zeros: weights come from a program or from a file."""

@@ -80,12 +80,12 @@ def quietly() -> Iterator[None]:
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+            logging.enable_progress_bar()
 
 
 def float_dtype(model: nn.Module) -> torch.dtype:

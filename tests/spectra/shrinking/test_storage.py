@@ -45,6 +45,7 @@ def test_what_is_saved_comes_back(
     assert counts[0] == (counts[1] if shrunk.report.stock else counts[2])
 
 
+@pytest.mark.slow
 def test_plain_transformers_reads_the_folder_in_a_process_of_its_own(tmp_path: Path) -> None:
     """No import of ours: what is written is an ordinary model."""
     model, batch = families.build(families.gpt2)

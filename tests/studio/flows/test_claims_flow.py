@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.studio.support.browsers import Visit
@@ -12,6 +13,7 @@ from tests.studio.support.people import People
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 
 
+@pytest.mark.slow
 def test_a_claim_is_discussed_run_and_tried(visit: Visit, live_people: People) -> None:
     person = live_people.new()
     page = visit.page(person)
@@ -53,6 +55,7 @@ def test_the_page_walks_through_the_blocks_in_words(page: Any) -> None:
     expect(page.locator("#cost-note")).to_contain_text("exactly the counts")
 
 
+@pytest.mark.slow
 def test_a_refusal_greys_what_is_shown_and_its_button_mends_it(visit: Visit) -> None:
     page = visit.page()
     page.goto("/playground/polynomial?p=x^2")

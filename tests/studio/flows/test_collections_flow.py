@@ -62,6 +62,7 @@ def test_annotate_and_order_with_the_keyboard(
     assert titles()[0] == papers[2].title
 
 
+@pytest.mark.slow
 def test_a_shared_link_works_for_everybody_until_it_is_taken_back(
     visit: Visit, live_people: People, papers: list[Any]
 ) -> None:
@@ -85,6 +86,7 @@ def test_a_shared_link_works_for_everybody_until_it_is_taken_back(
     visit.expect("status of 404")
 
 
+@pytest.mark.slow
 def test_a_collection_can_be_deleted(visit: Visit, live_people: People) -> None:
     reader = live_people.new()
     shelf = said(reader, "POST", "/collections", json={"title": "Short-lived"})["id"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.studio.support.browsers import Visit, tab_to
@@ -48,6 +49,7 @@ def test_register_log_out_and_log_in_again(page: Any) -> None:
     assert is_logged_in(page)
 
 
+@pytest.mark.slow
 def test_a_wrong_password_is_refused_in_words_and_the_handle_stays(visit: Visit) -> None:
     page = visit.page()
     page.goto("/login")
@@ -86,6 +88,7 @@ def test_one_can_log_in_with_the_keyboard_alone(visit: Visit, live_people: Peopl
     assert is_logged_in(page)
 
 
+@pytest.mark.slow
 def test_a_page_that_needs_an_account_is_shown_after_logging_in(
     visit: Visit, live_people: People
 ) -> None:
@@ -99,6 +102,7 @@ def test_a_page_that_needs_an_account_is_shown_after_logging_in(
     visit.expect("status of 401")
 
 
+@pytest.mark.slow
 def test_the_scheme_follows_the_system_until_one_chooses(visit: Visit) -> None:
     def background(page: Any) -> str:
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))

@@ -64,6 +64,7 @@ def test_the_whole_map_is_usable_with_the_keyboard_alone(page, works):
     page.wait_for_url(re.compile(r"/(papers|people)/"))
 
 
+@pytest.mark.slow
 def test_search_focus_and_path_need_no_reload(page, works):
     open_map(page, node=works["paper"])
     page.evaluate("window.stayed = true")
@@ -84,6 +85,7 @@ def test_search_focus_and_path_need_no_reload(page, works):
     page.locator("[data-status]", has_text="2 steps apart").wait_for()
 
 
+@pytest.mark.slow
 def test_kinds_are_filtered_and_the_list_says_what_the_drawing_shows(page, works):
     open_map(page, node=works["paper"])
     page.uncheck("input[value=claim]")
@@ -98,6 +100,7 @@ def test_kinds_are_filtered_and_the_list_says_what_the_drawing_shows(page, works
     page.wait_for_function("document.querySelector('input[value=claim]').checked")
 
 
+@pytest.mark.slow
 def test_colours_follow_the_scheme_and_nothing_of_the_drawing_is_styled_inline(page, works):
     open_map(page, node=works["paper"])
     picture = page.locator("[data-canvas]").screenshot()
@@ -106,6 +109,7 @@ def test_colours_follow_the_scheme_and_nothing_of_the_drawing_is_styled_inline(p
     assert page.locator("style").count() == 0
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize(
     ("size", "scheme"), [(None, "light"), (PHONE, "dark")], ids=["desk", "phone"]
 )

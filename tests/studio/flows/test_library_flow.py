@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.studio.support.browsers import Visit
@@ -23,6 +24,7 @@ def test_search_answers_while_one_types_and_the_address_keeps_it(page: Any) -> N
     assert page.get_by_role("searchbox").input_value() == "zero approximation"
 
 
+@pytest.mark.slow
 def test_search_works_without_scripts_and_says_when_nothing_fits(visit: Visit) -> None:
     page = visit.page(java_script_enabled=False)
     page.goto("/papers")
@@ -31,6 +33,7 @@ def test_search_works_without_scripts_and_says_when_nothing_fits(visit: Visit) -
     expect(page.locator("#results .empty")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_a_paper_shows_each_claim_with_status_and_the_command_to_rerun(
     page: Any, live_world: World
 ) -> None:
@@ -46,6 +49,7 @@ def test_a_paper_shows_each_claim_with_status_and_the_command_to_rerun(
         assert page.get_by_text(text, exact=True).count() >= 1, text
 
 
+@pytest.mark.slow
 def test_a_citation_leads_to_the_cited_paper_and_back(page: Any, live_world: World) -> None:
     page.goto(f"/papers/{live_world.slug}")
     title = page.locator("h1").inner_text()
@@ -80,6 +84,7 @@ def test_an_import_is_previewed_with_duplicates_before_anything_is_written(
     reader.get_by_role("link", name="Mathematical Theory of Communication").wait_for()
 
 
+@pytest.mark.slow
 def test_a_broken_file_is_refused_in_words(visit: Visit, live_people: People) -> None:
     page = visit.page(live_people.curator)
     page.goto("/imports")
@@ -91,6 +96,7 @@ def test_a_broken_file_is_refused_in_words(visit: Visit, live_people: People) ->
     visit.expect("status of 4")
 
 
+@pytest.mark.slow
 def test_everything_can_be_exported_in_three_forms(page: Any) -> None:
     page.goto("/papers")
     for name, check in (
@@ -105,6 +111,7 @@ def test_everything_can_be_exported_in_three_forms(page: Any) -> None:
         page.keyboard.press("Escape")
 
 
+@pytest.mark.slow
 def test_a_curator_edits_a_paper_and_its_history_tells(visit: Visit, live_people: People) -> None:
     slug = three_papers(live_people.database)[1].slug
     page = visit.page(live_people.new("curator"))

@@ -35,6 +35,7 @@ def test_like_react_and_save_are_kept(reader_page: Any, paper: str) -> None:
     expect(page.locator("section", has_text="Saved papers").get_by_role("link")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_like_works_without_scripts(visit: Visit, live_people: People, paper: str) -> None:
     page = visit.page(live_people.new(), java_script_enabled=False)
     page.goto(paper)
@@ -43,6 +44,7 @@ def test_like_works_without_scripts(visit: Visit, live_people: People, paper: st
     assert page.locator("#vote-like").get_attribute("aria-pressed") == "true"
 
 
+@pytest.mark.slow
 def test_a_visitor_sees_counts_and_is_asked_to_log_in(page: Any, paper: str) -> None:
     page.goto(paper)
     assert page.locator("#opinions button").count() == 0
@@ -69,6 +71,7 @@ def test_write_a_review_edit_it_and_see_its_history(reader_page: Any, paper: str
     assert "clear" in page.locator("ins").inner_text()
 
 
+@pytest.mark.slow
 def test_a_review_can_be_deleted_and_taken_up_again(reader_page: Any, paper: str) -> None:
     page = reader_page
     page.goto(f"{paper}/review")
@@ -124,6 +127,7 @@ def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: Peopl
     expect(other.locator("article.comment", has_text=f"{helper.handle} answers")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_a_comment_can_be_written_with_the_keyboard_alone(reader_page: Any, paper: str) -> None:
     page = reader_page
     page.goto(f"{paper}/discussion")
@@ -137,6 +141,7 @@ def test_a_comment_can_be_written_with_the_keyboard_alone(reader_page: Any, pape
     expect(comment).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_a_preview_shows_what_will_be_shown(reader_page: Any, paper: str) -> None:
     page = reader_page
     page.goto(f"{paper}/discussion")
@@ -149,6 +154,7 @@ def test_a_preview_shows_what_will_be_shown(reader_page: Any, paper: str) -> Non
     expect(preview.locator("script")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_discussion_is_filtered_by_kind(page: Any, live_world: Any) -> None:
     page.goto(f"/papers/{live_world.slug}/discussion")
     page.get_by_role("link", name="Caveats").click()

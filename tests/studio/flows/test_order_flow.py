@@ -51,6 +51,7 @@ def test_a_reported_comment_is_hidden_by_a_curator_and_shown_again(
     visitor.get_by_text(text).wait_for()
 
 
+@pytest.mark.slow
 def test_an_admin_gives_a_role_and_shuts_out(visit: Visit, live_people: People) -> None:
     reader = live_people.new()
     admin, theirs = visit.page(live_people.new("admin")), visit.page(reader)
@@ -77,6 +78,7 @@ def log_in_with(page: Any, person: Person, statuses: dict[str, int]) -> None:
         assert waiting.value.status == status
 
 
+@pytest.mark.slow
 def test_a_forgotten_password_is_replaced_by_an_admin(visit: Visit, live_people: People) -> None:
     reader = live_people.new()
     admin = visit.page(live_people.new("admin"))
@@ -87,6 +89,7 @@ def test_a_forgotten_password_is_replaced_by_an_admin(visit: Visit, live_people:
     visit.expect("status of 422")
 
 
+@pytest.mark.slow
 def test_the_audit_log_names_who_did_what(visit: Visit, live_people: People) -> None:
     reader = live_people.new()
     slug = three_papers(live_people.database)[0].slug
@@ -96,6 +99,7 @@ def test_the_audit_log_names_who_did_what(visit: Visit, live_people: People) -> 
     assert "comment.create" in page.locator("main").inner_text()
 
 
+@pytest.mark.slow
 def test_an_account_changes_its_name_and_password(visit: Visit, live_people: People) -> None:
     reader = live_people.new()
     page = visit.page(reader)

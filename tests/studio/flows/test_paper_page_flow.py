@@ -66,6 +66,7 @@ def test_claims_are_folded_and_what_readers_say_is_within_reach(
     assert tabs.bounding_box()["y"] + tabs.bounding_box()["height"] <= heading
 
 
+@pytest.mark.slow
 def test_a_link_to_a_claim_opens_its_card_and_all_are_opened_at_once(visit: Visit) -> None:
     page = visit.page(size=PHONE)
     page.goto(f"{FANG}#table-1")

@@ -57,6 +57,7 @@ def test_an_error_stands_under_its_character(visit: Visit) -> None:
     visit.expect("status of 422")
 
 
+@pytest.mark.slow
 def test_moving_x_moves_output_and_address_with_the_keyboard_alone(page: Any) -> None:
     page.goto(f"{ADDRESS}?p=x^2&radius=2&x=0")
     slider = page.get_by_role("slider", name="x")
@@ -73,6 +74,7 @@ def test_moving_x_moves_output_and_address_with_the_keyboard_alone(page: Any) ->
     assert page.get_by_role("tabpanel").locator("canvas, svg, table").count() > 0
 
 
+@pytest.mark.slow
 def test_the_address_holds_the_whole_state(visit: Visit) -> None:
     page = visit.page()
     page.goto(f"{ADDRESS}?p=x^2%2By&radius=2&construction=paper&x=0.5,0.25")
@@ -141,6 +143,7 @@ def test_it_fits_a_phone(visit: Visit) -> None:
     assert not scrolls_sideways(page)
 
 
+@pytest.mark.slow
 def test_a_request_beyond_the_limits_is_refused_in_words(visit: Visit) -> None:
     page = visit.page()
     page.goto(f"{ADDRESS}?p=x^1000")

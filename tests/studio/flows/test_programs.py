@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.studio.support.browsers import PHONE, Visit, accessibility, scrolls_sideways
@@ -50,6 +51,7 @@ def test_a_program_is_chosen_run_and_followed_head_by_head(visit: Visit) -> None
     assert accessibility(again) == []
 
 
+@pytest.mark.slow
 def test_a_wrong_program_is_refused_where_it_is_wrong_and_can_be_mended(visit: Visit) -> None:
     page = visit.page()
     page.goto(ADDRESS)
@@ -69,6 +71,7 @@ def test_a_wrong_program_is_refused_where_it_is_wrong_and_can_be_mended(visit: V
     visit.expect("status of 422")
 
 
+@pytest.mark.slow
 def test_without_scripts_every_step_is_there_to_read(visit: Visit) -> None:
     page = visit.page(java_script_enabled=False)
     page.goto(ADDRESS)

@@ -59,6 +59,7 @@ def test_a_draft_survives_until_it_is_sent(page, address, visit):
     expect(box(page, "Your comment")).to_have_value("")
 
 
+@pytest.mark.slow
 def test_a_formula_nobody_can_draw_is_shown_as_text_and_the_next_one_drawn(page, address):
     from playwright.sync_api import expect
 
@@ -70,6 +71,7 @@ def test_a_formula_nobody_can_draw_is_shown_as_text_and_the_next_one_drawn(page,
     expect(preview.locator(".math").first).to_have_text("{" * 4500 + "x" + "}" * 4500)
 
 
+@pytest.mark.slow
 def test_a_draft_is_discarded_when_asked(page, address):
     from playwright.sync_api import expect
 
@@ -83,6 +85,7 @@ def test_a_draft_is_discarded_when_asked(page, address):
     expect(box(page, "Summary")).to_have_value("")
 
 
+@pytest.mark.slow
 def test_a_draft_survives_the_end_of_the_session(page, address, visit):
     from playwright.sync_api import expect
 
@@ -102,6 +105,7 @@ def test_a_draft_survives_the_end_of_the_session(page, address, visit):
     expect(box(page, "Summary")).to_have_value(WORDS)
 
 
+@pytest.mark.slow
 def test_answers_and_edits_stay_in_the_page(page, address):
     from playwright.sync_api import expect
 
@@ -147,6 +151,7 @@ def test_of_two_windows_the_second_is_told_and_loses_nothing(page, address, visi
     expect(page.locator("#reviews .review").first).to_contain_text("Third")
 
 
+@pytest.mark.slow
 def test_a_shelf_is_ordered_by_dragging_and_by_keys(page, address, writer):
     from playwright.sync_api import expect
 

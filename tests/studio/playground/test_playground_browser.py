@@ -51,6 +51,7 @@ def test_a_matrix_says_its_exact_entries_by_keyboard_and_as_a_table(page: Any) -
     assert canvas.bounding_box()["width"] > width
 
 
+@pytest.mark.slow
 def test_the_way_back_leads_through_what_was_built(page: Any) -> None:
     page.goto("/playground/polynomial?p=x")
     page.locator("#facts", has_text="1 token").wait_for()
@@ -74,6 +75,7 @@ def norm(page: Any) -> float:
     return math.hypot(*map(float, state_of(page)["x"].split(",")))
 
 
+@pytest.mark.slow
 def test_x_never_leaves_the_ball(page: Any) -> None:
     page.goto("/playground/polynomial?p=x y&x=1,1")
     page.get_by_text("where nothing is proven. It was moved inside").wait_for()
@@ -86,6 +88,7 @@ def test_x_never_leaves_the_ball(page: Any) -> None:
     assert norm(page) <= 1 / 3
 
 
+@pytest.mark.slow
 def test_one_of_many_heads_is_shown_at_a_time(page: Any) -> None:
     page.goto("/playground/polynomial?p=x^2&construction=softmax&x=0.5&head=2")
     choice = page.get_by_label("Head", exact=True)
@@ -96,6 +99,7 @@ def test_one_of_many_heads_is_shown_at_a_time(page: Any) -> None:
     assert state_of(page)["head"] == "5"
 
 
+@pytest.mark.slow
 def test_a_journey_can_be_stepped_through_and_shared(visit: Visit) -> None:
     page = visit.page()
     page.goto("/playground/sequences?map=sort&input=0.1,0.7,0.4")
@@ -119,6 +123,7 @@ def test_a_journey_can_be_stepped_through_and_shared(visit: Visit) -> None:
     assert not scrolls_sideways(again)
 
 
+@pytest.mark.slow
 def test_a_wrong_address_is_told_until_something_else_is_asked_for(visit: Visit) -> None:
     page = visit.page()
     page.goto("/playground/sequences?tokens=50")
@@ -177,6 +182,7 @@ def test_a_kernel_can_be_drawn_with_the_keyboard_and_with_the_pointer(page: Any)
     expect(page.get_by_role("button", name="row 6, column 6: 0")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_larger_head_loses_less(page: Any) -> None:
     page.goto("/playground/couplings?kernel=gaussian&parameter=20&m=3")
     page.locator("#chart svg").wait_for()

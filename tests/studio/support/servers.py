@@ -28,11 +28,11 @@ GENEROUS = (100_000, 1)
 
 
 def settings_of(*, generous: bool = True, **asked: Any) -> Any:
-    """Settings as asked, with rates and times that stop nobody unless told otherwise."""
+    """Settings as asked, with one worker, rates and times that stop nobody unless told otherwise."""
     from exactformer.studio.settings import Rate, Settings
 
     limited = [each.name for each in fields(Settings) if each.name.endswith("_rate")]
-    usual = dict.fromkeys(limited, Rate(*GENEROUS)) | {"compile_seconds": PATIENCE}
+    usual = dict.fromkeys(limited, Rate(*GENEROUS)) | {"compile_seconds": PATIENCE, "workers": 1}
     return Settings(**(usual if generous else {}) | asked)
 
 

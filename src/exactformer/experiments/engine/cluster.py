@@ -45,7 +45,7 @@ def _answers(
     from distributed import as_completed
 
     futures = {client.submit(execute, task, pure=False): task for task in tasks}
-    for future in as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
+    for future in as_completed(futures, loop=client.loop):
         try:
             answer = future.result()  # waits if a worker died with it and Dask starts over
         except CancelledError as error:
@@ -74,7 +74,7 @@ def _connect(address: str) -> "Client":
             "A Dask cluster needs the package distributed: pip install 'exactformer[cluster]'."
         ) from error
     try:
-        return Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)  # type: ignore[no-untyped-call]
+        return Client(address, timeout=_SECONDS_TO_CONNECT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ExperimentError(
             f"No Dask scheduler answers at {address!r}; an address looks like tcp://127.0.0.1:8786."

@@ -9,7 +9,7 @@ from transformers import AutoConfig, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 
-class LatentCacheConfig(PretrainedConfig):  # type: ignore[no-untyped-call]
+class LatentCacheConfig(PretrainedConfig):  # type: ignore[misc]
     """The configuration of the original model, and the rank of every layer's latent."""
 
     model_type = "exactformer-latent-cache"

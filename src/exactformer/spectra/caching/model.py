@@ -30,7 +30,7 @@ class UnfamiliarTextWarning(UserWarning):
     """A text lies outside what the smaller cache was calibrated on."""
 
 
-class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[no-untyped-call]
+class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
     """The original model as ``network``, in which every attention module reads latents."""
 
     config_class = LatentCacheConfig
@@ -43,9 +43,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
         """Build the model; ``network`` is an original model whose modules are taken over."""
         super().__init__(config)
         self.network = (
-            AutoModelForCausalLM.from_config(config.text_config)  # type: ignore[no-untyped-call]
-            if network is None
-            else network
+            AutoModelForCausalLM.from_config(config.text_config) if network is None else network
         )
         self.network.set_attn_implementation(config._attn_implementation)
         rotary, layers = rotary_of(self.network), rotary_layers(self.network)
@@ -57,7 +55,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
                 layer, rotary, rank, config.lookback, sum(lower)
             )
         self.warned = self._watching = False
-        self.post_init()  # type: ignore[no-untyped-call]
+        self.post_init()
 
     def attentions(self) -> list[LatentAttention]:
         """Return the attention modules, lowest layer first."""
@@ -112,7 +110,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
             self._compare(self.strain(), cache.get_seq_length())
         if use_cache is False:
             out.past_key_values = None
-        return out  # type: ignore[no-any-return]
+        return out
 
     def new_cache(self) -> LatentCache:
         """Return an empty cache for this model."""
@@ -157,7 +155,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
                 stacklevel=3,
             )
 
-    def _prepare_cache_for_generation(  # type: ignore[override]
+    def _prepare_cache_for_generation(
         self, generation_config: Any, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> None:
         """Give ``generate`` the cache of latents."""

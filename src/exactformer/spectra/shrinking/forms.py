@@ -262,7 +262,7 @@ def _linear(transposed: bool, weight: Tensor, bias: bool) -> nn.Linear:
         if transposed:
             from transformers.pytorch_utils import Conv1D
 
-            new: nn.Linear = Conv1D(out, inputs)  # type: ignore[assignment, no-untyped-call]
+            new: nn.Linear = Conv1D(out, inputs)
         else:
             new = nn.Linear(inputs, out, bias=bias, dtype=weight.dtype)
     new.weight.data = (weight.mT if transposed else weight).clone(

@@ -75,9 +75,10 @@ def load_shrunk(folder: str | Path) -> nn.Module:
         return small
     try:
         contents = json.loads((folder / HEADS).read_text())
-        kind = getattr(transformers, contents["model"], None)
-        if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
+        found = getattr(transformers, contents["model"], None)
+        if not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
             raise InputError(f"{folder / HEADS}: transformers has no model {contents['model']!r}")
+        kind: Any = found
         plans = [_plan(layer) for layer in contents["layers"]]
         dtype = getattr(torch, contents["dtype"])
         with quietly():

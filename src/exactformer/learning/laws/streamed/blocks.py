@@ -241,5 +241,5 @@ def _known_array(collection: Any, name: str) -> Any:
             f"{name} must be a Dask array or data frame, not {type(collection).__name__}"
         )
     if any(np.isnan(size) for size in collection.shape):
-        collection = collection.compute_chunk_sizes()  # type: ignore[no-untyped-call]
+        collection = collection.compute_chunk_sizes()
     return collection
