@@ -203,6 +203,14 @@ def test_dates_categories_and_masks_are_refused_by_name():
             PolynomialAttentionRegressor(1).fit(columns, target)
 
 
+def test_dates_in_a_dask_frame_are_refused_by_name():
+    frames = pytest.importorskip("dask.dataframe")
+    table = pd.DataFrame({"a": pd.date_range("2020", periods=9), "y": range(9)})
+    dask = frames.from_pandas(table, npartitions=2)
+    with pytest.raises(InputError, match="column 'a' of X has the type datetime64"):
+        PolynomialAttentionRegressor(1).fit(dask[["a"]], dask["y"])
+
+
 def test_rows_in_another_order_than_their_labels_are_noticed():
     X, y = table(50, 2)
     frame, target = pd.DataFrame(X, columns=["a", "b"]), pd.Series(y)

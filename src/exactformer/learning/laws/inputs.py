@@ -10,6 +10,7 @@ import numpy as np
 
 from exactformer.errors import InputError
 from exactformer.learning.laws.diagnosis import LawWarning
+from exactformer.learning.laws.streamed.blocks import is_dask
 from exactformer.learning.laws.tables import listed
 
 _DATES = "mM"
@@ -44,20 +45,24 @@ def check_inputs(X: Any, y: Any) -> None:
                     f"{where} is categorical, and no power of a category has a meaning. Encode it "
                     "(pandas.get_dummies), or convert it with astype(float) if it is a quantity"
                 )
-    if hasattr(type(X), "iloc") and hasattr(type(y), "iloc") and not X.index.equals(y.index):
-        same = len(X) == len(y) and X.index.is_unique and X.index.difference(y.index).empty
-        if same and y.index.is_unique:
-            warnings.warn(
-                "X and y have the same row labels in a different order. Rows are taken by their place; "
-                "if the labels are right, give y.loc[X.index]",
-                LawWarning,
-                stacklevel=3,
-            )
+    if all(hasattr(type(part), "iloc") and not is_dask(part) for part in (X, y)):
+        _check_order(X.index, y.index)
+
+
+def _check_order(rows: Any, targets: Any) -> None:
+    unique = len(rows) == len(targets) and rows.is_unique and targets.is_unique
+    if unique and not rows.equals(targets) and rows.difference(targets).empty:
+        warnings.warn(
+            "X and y have the same row labels in a different order. Rows are taken by their place; if "
+            "the labels are right, give y.loc[X.index]",
+            LawWarning,
+            stacklevel=4,
+        )
 
 
 def _types(name: str, given: Any) -> Iterator[tuple[str, Any]]:
     """Yield what has a type of its own: the columns of a data frame, or all of an array."""
-    by_column = getattr(given, "dtypes", None)
+    by_column: Any = getattr(given, "dtypes", None)
     if hasattr(given, "columns") and hasattr(by_column, "items"):
         yield from ((f"column {column!r} of {name}", dtype) for column, dtype in by_column.items())
     elif hasattr(given, "dtype"):

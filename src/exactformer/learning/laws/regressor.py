@@ -240,8 +240,8 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         self.box_ = np.column_stack([total.low[:d], total.high[:d]])
         if hasattr(self, "outliers_"):
             del self.outliers_
-        outputs = range(len(self._laws))
-        kept = self._by_output(balance(found.solved, k, self._symbols) for k in outputs)
+        places = range(len(self._laws))
+        kept = self._by_output(balance(found.solved, k, self._symbols) for k in places)
         unseen = "the data are in blocks: residuals were not looked at for outliers and structure"
         self._tell([*kept, Finding(unseen, False)], found.solved)
         return self

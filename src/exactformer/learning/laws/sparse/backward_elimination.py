@@ -45,24 +45,17 @@ class Threshold:
 
 @dataclass(frozen=True)
 class ReducedFit:
-    """What is left of a fit: places of the coefficients, their values, (XᵀX)⁻¹ and ‖r‖².
-
-    ``transfer`` takes the coefficients before any removal to those that remain.
-    """
+    """What is left of a fit: places of the coefficients, their values, (XᵀX)⁻¹ and ‖r‖²."""
 
     kept: list[int]
     values: NDArray[Any]
     inverse: NDArray[Any]
     square: float
-    transfer: NDArray[Any]
 
     @classmethod
     def all(cls, values: NDArray[Any], inverse: NDArray[Any], square: float) -> ReducedFit:
         """Return the state before any removal."""
-        number = type(values.flat[0]) if values.dtype == object else float
-        transfer = np.full(inverse.shape, number(0), dtype=values.dtype)
-        np.fill_diagonal(transfer, number(1))
-        return cls(list(range(len(values))), values, inverse, square, transfer)
+        return cls(list(range(len(values))), values, inverse, square)
 
     @property
     def gains(self) -> NDArray[np.float64]:
@@ -79,7 +72,6 @@ class ReducedFit:
             self.values[rest] - step * self.values[j],
             self.inverse[np.ix_(rest, rest)] - np.multiply.outer(step, self.inverse[j, rest]),
             self.square + float(self.gains[j]) ** 2,
-            self.transfer[rest] - np.multiply.outer(step, self.transfer[j]),
         )
 
 

@@ -97,9 +97,9 @@ def select(terms: Terms, norms: Array, sample: Sample, output: int, rules: Rules
     spread = float(np.sqrt(sample.weight @ (y - np.average(y, weights=sample.weight)) ** 2))
     target = Target(closure, bound, spread, float(sample.weight @ y**2), found.aliases)
     with localcontext(prec=DIGITS):
-        whole, powers, back = among_powers(closure, terms, fit)
+        whole, back = among_powers(closure, terms, fit)
         phi = products(closure, terms.columns, sample.X)
-        robust = RobustErrors(sample, y, phi, fit, powers, back)
+        robust = RobustErrors(sample, y, phi, back)
         selection, left = reduce(whole, target, robust, rules)
         return replace(selection, path=_path(whole, left, closure, robust))
 
@@ -156,24 +156,20 @@ def reduce(
 
 def among_powers(
     closure: list[Exponents], terms: Terms, fit: Fit
-) -> tuple[ReducedFit, NDArray[Any], NDArray[Any]]:
-    """Return the fit of the whole closure in powers of x, the change to powers, and that back."""
-    powers, whole = _rewritten(closure, terms, fit)
-    number = Decimal if powers.dtype == object else float
-    return whole, powers, to_products(closure, terms.columns, number)
+) -> tuple[ReducedFit, NDArray[Any]]:
+    """Return the fit of the whole closure in powers of x, and the φ-coefficients of these.
 
-
-def _rewritten(
-    closure: list[Exponents], terms: Terms, fit: Fit
-) -> tuple[NDArray[np.object_] | Array, ReducedFit]:
-    """Return the change to powers and the coefficients of the powers, in as many digits as needed."""
+    Both have as many digits as the elimination needs.
+    """
     powers = to_powers(closure, terms.columns)
     inverse = powers @ fit.inverse @ powers.T
     if _condition(inverse) < _CONDITION:
-        return powers, ReducedFit.all(powers @ fit.coefficients, inverse, fit.square)
+        whole = ReducedFit.all(powers @ fit.coefficients, inverse, fit.square)
+        return whole, to_products(closure, terms.columns)
     exact = to_powers(closure, terms.columns, Decimal)
     wide = exact @ _decimals(fit.inverse) @ exact.T
-    return exact, ReducedFit.all(exact @ _decimals(fit.coefficients), wide, fit.square)
+    whole = ReducedFit.all(exact @ _decimals(fit.coefficients), wide, fit.square)
+    return whole, to_products(closure, terms.columns, Decimal)
 
 
 def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:

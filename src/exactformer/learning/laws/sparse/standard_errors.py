@@ -17,7 +17,6 @@ from scipy.special import ndtri
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.sample import Sample, weighted_median
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit
-from exactformer.learning.laws.sparse.forward_search import Fit
 
 _FULL_LEVERAGE = 1e-8
 # A fit collapses if the median residual grows by this factor.
@@ -26,17 +25,14 @@ _GROWTH = 1.1
 
 @dataclass(frozen=True)
 class RobustErrors:
-    """Standard errors of models within a closure, from its features φ, fit and bases.
+    """Standard errors of models within a closure, from its features φ.
 
-    ``powers`` and ``products`` change φ-coefficients to those of powers of x and back, in the
-    arithmetic of the elimination.
+    ``products`` has the φ-coefficients of powers of x, in the arithmetic of the elimination.
     """
 
     sample: Sample
     y: Array
     phi: Array
-    fit: Fit
-    powers: NDArray[Any]
     products: NDArray[Any]
 
     def errors(self, left: ReducedFit, freedom: float) -> Array:
@@ -44,16 +40,16 @@ class RobustErrors:
         if freedom <= 0:
             return np.full(len(left.kept), np.nan)
         classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
-        influence = self.phi @ (self.fit.inverse @ self._change(left).astype(np.float64).T)
+        influence = self.phi @ in_products(self.products, left).influence
         robust = (self.sample.weight * self.left_out(left) ** 2) @ influence**2
         return np.asarray(np.sqrt(np.maximum(classical, robust)))
 
     def left_out(self, left: ReducedFit, rows: slice = slice(None)) -> Array:
         """Return the residual of each row, had it been left out of this fit."""
-        phi = self.phi[rows]
-        onto = (self.products[:, left.kept] @ self._change(left)).astype(np.float64)
-        model = onto @ self.fit.coefficients, onto @ self.fit.inverse
-        return left_out_residuals(phi, self.y[rows], *model)
+        model = in_products(self.products, left)
+        return left_out_residuals(
+            self.phi[rows], self.y[rows], model.coefficients, model.projection
+        )
 
     def prefer(self, larger: Array, smaller: Array, level: float) -> bool:
         """Whether the rows object to the smaller of two fits, given by leave-one-out residuals.
@@ -68,9 +64,37 @@ class RobustErrors:
             return False
         return collapses(*(weighted_median(np.abs(r), weight) for r in (larger, smaller)))
 
-    def _change(self, left: ReducedFit) -> NDArray[Any]:
-        """Return the matrix from φ-coefficients of the whole fit to the powers that remain."""
-        return np.asarray(left.transfer @ self.powers)
+
+@dataclass(frozen=True)
+class InProducts:
+    """A fit to some powers of x, in the products φ of their closure.
+
+    With B the φ-coefficients of the powers, m those of the fit and H = (XᵀX)⁻¹: the ``coefficients``
+    B m, the ``influence`` B H of a row's features on m, and the ``projection`` B H Bᵀ of leverages.
+    """
+
+    left: ReducedFit
+    basis: NDArray[Any]
+
+    @property
+    def coefficients(self) -> Array:
+        """B m, (k,)."""
+        return np.asarray((self.basis @ self.left.values).astype(np.float64))
+
+    @property
+    def influence(self) -> Array:
+        """B H, (k, m)."""
+        return np.asarray((self.basis @ self.left.inverse).astype(np.float64))
+
+    @property
+    def projection(self) -> Array:
+        """B H Bᵀ, (k, k)."""
+        return np.asarray((self.basis @ self.left.inverse @ self.basis.T).astype(np.float64))
+
+
+def in_products(products: NDArray[Any], left: ReducedFit) -> InProducts:
+    """Return what remains of a fit, in the products of the closure."""
+    return InProducts(left, products[:, left.kept])
 
 
 def left_out_residuals(phi: Array, y: Array, coefficients: Array, projection: Array) -> Array:

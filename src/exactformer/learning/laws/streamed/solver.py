@@ -43,7 +43,7 @@ from exactformer.learning.laws.sparse.selection import (
     among_powers,
     reduce,
 )
-from exactformer.learning.laws.sparse.standard_errors import collapses, most_rows
+from exactformer.learning.laws.sparse.standard_errors import collapses, in_products, most_rows
 from exactformer.learning.laws.streamed import passes
 from exactformer.learning.laws.streamed.blocks import Blocks
 from exactformer.learning.laws.streamed.passes import Model, Moments
@@ -183,10 +183,8 @@ class InBlocks:
         spread = float(self._spreads[output])
         target = Target(closure, search.threshold, spread, total, result.aliases)
         with localcontext(prec=DIGITS):
-            whole, powers, back = among_powers(closure, terms, fit)
-            judge = StreamedJudge(
-                self._blocks, terms.columns, used, output, closure, fit, powers, back
-            )
+            whole, back = among_powers(closure, terms, fit)
+            judge = StreamedJudge(self._blocks, terms.columns, used, output, closure, back)
             return reduce(whole, target, judge, rules)[0]
 
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
@@ -330,8 +328,6 @@ class StreamedJudge:
     used: NDArray[np.int64]
     output: int
     closure: list[Exponents]
-    fit: Fit
-    powers: NDArray[Any]
     products: NDArray[Any]
     known: dict[tuple[int, ...], Array] = field(default_factory=dict)
 
@@ -341,8 +337,7 @@ class StreamedJudge:
             return np.full(len(left.kept), np.nan)
         if (kept := tuple(left.kept)) not in self.known:
             classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
-            change = (left.transfer @ self.powers).astype(np.float64)
-            influence = self.fit.inverse @ change.T
+            influence = in_products(self.products, left).influence
             (robust,) = self._sum(
                 "standard errors", passes.left_out_squares, *self.left_out(left), influence
             )
@@ -351,9 +346,8 @@ class StreamedJudge:
 
     def left_out(self, left: ReducedFit) -> Model:
         """Return what the residuals of rows left out are made of."""
-        change = left.transfer @ self.powers
-        onto = (self.products[:, left.kept] @ change).astype(np.float64)
-        return onto @ self.fit.coefficients, onto @ self.fit.inverse
+        model = in_products(self.products, left)
+        return model.coefficients, model.projection
 
     def prefer(self, larger: Model, smaller: Model, level: float) -> bool:
         """Whether the rows object to the smaller of two fits."""
