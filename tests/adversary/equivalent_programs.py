@@ -7,13 +7,14 @@ _SAME_TWICE = "Found again instead of being looked up: the same numbers."
 _BEYOND = "Any number beyond all exponents of float64 will do."
 _TOGETHER = "Directions are taken so many at a time, not otherwise."
 _LONG_WAY = "A direction of two units is proven the long way: the same bound."
+_LIMIT = "A limit of what is taken on."
 _ZEROS = "Exact arithmetic loses nothing: adds zeros."
 _NOBODY = "No register has the number None."
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (_ARITHMETIC, "NEVER", "20 → 19"): _BEYOND,
     (_ARITHMETIC, "UNKNOWN", "20 → 19"): _BEYOND,
-    (_ARITHMETIC, "LARGEST", "500 → 499"): "A limit of what is taken on, with room to spare.",
+    (_ARITHMETIC, "LARGEST", "500 → 499"): _LIMIT,
     (_ARITHMETIC, "Arithmetic.weights", "value not in known → True"): _SAME_TWICE,
     (
         _ARITHMETIC,
@@ -21,14 +22,15 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "1e-300 → 5e-301",
     ): "Underflows of fewer than 2^30 products cost less than 2^30·2^−1074.",
     (_ATTENTION, "_Written._leak", "20 → 19"): "A bound is raised further.",
+    ("programs/proof/cases.py", "MOST_CASES", "4000000 → 3999999"): _LIMIT,
+    ("programs/proof/scores.py", "MOST_SCORES", "40000000 → 39999999"): _LIMIT,
+    ("programs/proof/certificate.py", "_SHOWN", "12 → 11"): "How many tokens are listed in words.",
     (_RELUS, "MOST_TOGETHER", "4000000 → 3999999"): _TOGETHER,
     (
         _RELUS,
         "_Register.prove",
         "MOST_TOGETHER // max(1, x.size) → MOST_TOGETHER",
     ): _TOGETHER,
-    (_RELUS, "_Register.prove", "max(1, x.size) → min(1, x.size)"): _TOGETHER,
-    (_RELUS, "_Register.prove", "1 → 0 (2)"): _TOGETHER,
     (
         _RELUS,
         "_Register.prove",
