@@ -28,6 +28,11 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ("programs/proof/cases.py", "MOST_CASES", "4000000 → 3999999"): _LIMIT,
     ("programs/proof/scores.py", "MOST_SCORES", "40000000 → 39999999"): _LIMIT,
     ("programs/proof/certificate.py", "_SHOWN", "12 → 11"): "How many tokens are listed in words.",
+    (
+        "programs/proof/induction.py",
+        "_prove_output",
+        "1e-300 → 5e-301",
+    ): "Where floats are subnormal, a number is nearer to its float than that.",
     (_STATE, "Root", "tuple[int, int | None] | None → tuple[int, int | None]"): _TYPE,
     (_STATE, "Root", "tuple[int, int | None] | None → None"): _TYPE,
     (_STATE, "State.values", "isinstance(node, WidthNode) → True"): _TYPE,

@@ -191,10 +191,8 @@ def test_an_output_errs_by_what_is_read_and_its_rounding(name: str | None, bits:
 def test_an_output_is_exact_where_its_terms_fit() -> None:
     """Sizes that add up to 2^8 do but for the rounding of their bound."""
     for size, fine in ((127.0, True), (128.0, False)):
-        parts = [
-            part_of(np.eye(3), 0.0, size, 0),
-            replace(part_of(np.zeros((1, 3)), 0.0, 128.0, 0), root=None),
-        ]
+        alike = replace(part_of(np.zeros((1, 3)), 0.0, 128.0, 0), root=None)
+        parts = [part_of(np.eye(3), 0.0, size, 0), alike]
         state, program = output_of(rasp.tokens, "bfloat16", parts, [1] * 3, 3)
         if fine:
             assert _prove_output(state, program)[0] == 0
@@ -237,6 +235,7 @@ def numbers_of(values: Any, centre: Any, radius: float = 0.0) -> tuple[float, fl
 def test_numbers_are_within_half_of_the_least_gap() -> None:
     error, limit = numbers_of((0, 1, 3), [0.0, 1.25, 3.0], 0.125)
     holds(error, Fraction(3, 8))
+    holds(numbers_of((0, 1, 3), [0.0, 0.75, 3.0], 0.125)[0], Fraction(3, 8))
     assert limit == 0.5 * (1 - 2.0**-40)
     assert numbers_of((0, 2, 3), [0.0, 2.0, 3.0])[1] == 0.5 * (1 - 2.0**-40)
     assert numbers_of((5,), [5.0])[1] == 1 - 2.0**-40
@@ -245,9 +244,15 @@ def test_numbers_are_within_half_of_the_least_gap() -> None:
 
 
 def test_numbers_that_are_not_floats_are_off_by_their_rounding() -> None:
-    third = Fraction(1, 3)
-    error, _ = numbers_of((third, 1), [float(third), 1.0])
-    holds(error, Fraction(1, 2**51) + Fraction(1e-300))
+    for number in (Fraction(5, 3), -Fraction(5, 3)):
+        error, _ = numbers_of((number, 1), sorted([float(number), 1.0]), 2.0**-50)
+        holds(error, abs(exact(float(number)).item()) / 2**51 + Fraction(1, 2**50))
+    tiny = Fraction(1, 3 * 2**1060)
+    assert (
+        Fraction(1, 10**310)
+        < Fraction(numbers_of((tiny,), [float(tiny)])[0])
+        < Fraction(1, 10**299)
+    )
     assert numbers_of((Fraction(1, 4), 1), [0.25, 1.0])[0] == 0
     with pytest.raises(CertificationError, match="must be within"):
         numbers_of((0, 10**400), [0.0, 1.0])
