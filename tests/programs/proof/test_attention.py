@@ -520,17 +520,17 @@ def with_codes(written: _Written, codes: Any) -> None:
     state.blueprint = replace(state.blueprint, registers=(*state.blueprint.registers[:2], register))
 
 
-def test_codes_of_a_mean_are_a_line_and_what_they_are_off_it() -> None:
+@pytest.mark.parametrize("bent", [Fraction(0), Fraction(-1, 8)])
+def test_codes_of_a_mean_are_a_line_and_what_they_are_off_it(bent: Fraction) -> None:
     """From the codes of the smallest and largest number; the rest is how far others are from it."""
-    written = made(MEAN, None, vocabulary=(-5, 1, 3))
+    written = made(MEAN, None, vocabulary=(-5, 1, 3), max_length=2)
     universe = [Fraction(v) for v in written.analysis.universe(written.register.node)]
     assert len(universe) > 3
     assert universe[0] == -5
     assert universe[-1] == 3
-    bent = Fraction(-1, 8)
     codes = [[v / 2 - 1, -2 * v + bent * (k == 1)] for k, v in enumerate(universe)]
     with_codes(written, [*codes, [Fraction(-19), Fraction(-19)]])
-    off = blurred(written)
+    off = blurred(written) if bent else np.zeros((1, 2))
     code, nearness = written._code(written.register.node, 0, uniform=False)
     numbers = [-3, 0, 1, 2, 7]
     line, known = code(numbers, np.arange(5))
@@ -601,6 +601,10 @@ def test_an_aggregate_errs_by_values_codes_weights_and_rounding(
     if not beginning:
         monkeypatch.setattr(type(written.analysis), "may_be_empty", lambda *_: False)
     monkeypatch.setattr(_Written, "_default", lambda *_: np.array([0.0, default]))
+    if expression is ONLY:  # what is never selected may be anywhere
+        held = written.state.held[0]
+        far = np.array([40.0, 1.0, 40.0, 1.0])[: len(held.centre), None]
+        written.state.hold(0, held.centre * far, held.radius)
     blurred(written)
     uniform = expression is not MEAN
     node: Any = written.analysis.nodes[-1]

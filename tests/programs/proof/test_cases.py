@@ -21,6 +21,7 @@ from tests.programs.proof.steps import made_state
 
 EQUAL = rasp.Select(rasp.tokens, rasp.tokens, rasp.Comparison.EQ)
 FIRST = rasp.Select(rasp.indices, rasp.indices, lambda k, q: k == 0)
+ONES = rasp.Select(rasp.tokens, rasp.tokens, lambda k, q: k == 1)
 BEFORE = rasp.Select(rasp.indices, rasp.indices, rasp.Comparison.LT)
 TWO = rasp.SelectorWidth(EQUAL | FIRST)
 ONE = rasp.SelectorWidth(EQUAL)
@@ -107,6 +108,52 @@ def test_sums_of_pairs_are_found_through_their_parts() -> None:
     )
 
 
+def test_linear_maps_are_found_through_their_parts() -> None:
+    program, state = state_of(rasp.LinearSequenceMap(rasp.tokens, rasp.indices, 2, -1))
+    (tokens,), (indices,) = nodes(state, "TokensNode"), nodes(state, "IndicesNode")
+    assert nodes(state, "LinearNode") == [program.output]
+    names: list[Any] = [(tokens, None), (indices, None)]
+    cases = cases_of(state, names[:1], program.output, None)
+    assert rows_of(cases, names) == occurring(program, state, names, program.output)
+
+
+def test_terms_meet_everything_whatever_their_width_does() -> None:
+    """At the last position the width is at least three; that says nothing of a term."""
+    _, state = state_of(rasp.SelectorWidth(BEFORE | EQUAL))
+    (width,), (indices,) = nodes(state, "WidthNode"), nodes(state, "IndicesNode")
+    assert not state.analysis.joint(width, indices).all()
+    for roots in ([(width, 0), (indices, None)], [(indices, None), (width, 0)]):
+        assert len(cases_of(state, roots, None, None)) == 3 * state.values((width, 0))
+    whole = cases_of(state, [(width, None), (indices, None)], None, None)
+    assert len(whole) == state.analysis.joint(width, indices).sum()
+
+
+@pytest.mark.parametrize("selector", [EQUAL | FIRST, ONES | FIRST], ids=["above", "below"])
+def test_sums_of_terms_that_no_width_has_are_left_out_of_functions_of_it(
+    selector: rasp.Selector,
+) -> None:
+    program, state = state_of(
+        rasp.SequenceMap(lambda a, b: 10 * a + b, rasp.SelectorWidth(selector), rasp.tokens)
+    )
+    (width,), (tokens,) = nodes(state, "WidthNode"), nodes(state, "TokensNode")
+    analysis = state.analysis
+    number = analysis.nodes[width].selector  # type: ignore[union-attr]
+    widths = [analysis.term_widths(number, k) for k in (0, 1)]
+    universe, whole = analysis.universe(program.output), analysis.universe(width)
+    sums = {a + b for a, b in product(*widths)}
+    assert sums > set(whole)
+    names: list[Any] = [(width, 0), (width, 1), (tokens, None)]
+    wanted = {
+        (a, b, c, universe.index(10 * (widths[0][a] + widths[1][b]) + VOCABULARY[c]))
+        for a, b, c in product(range(len(widths[0])), range(len(widths[1])), range(3))
+        if widths[0][a] + widths[1][b] in whole
+    }
+    assert rows_of(cases_of(state, names, program.output, None), names) == wanted
+    assert rows_of(cases_of(state, names, width, None), names) == {
+        (a, b, c, whole.index(widths[0][a] + widths[1][b])) for a, b, c, _ in wanted
+    }
+
+
 def test_constants_need_nothing() -> None:
     program, state = state_of(rasp.Map(lambda _: 5, rasp.tokens))
     assert _missing(state.analysis, set(), program.output, None) == []
@@ -175,6 +222,7 @@ def test_terms_that_select_a_fixed_number_are_added_unread() -> None:
     sizes = [analysis.term_widths(selector, k) for k in range(len(analysis.terms(selector)))]
     assert sorted(map(len, sizes)) == [1, 3]
     several = max(range(2), key=lambda k: len(sizes[k]))
+    assert _missing(analysis, {(width, several)}, width, None) == []
     cases = cases_of(state, [(width, several)], width, None)
     universe = analysis.universe(width)
     fixed = sizes[1 - several][0]

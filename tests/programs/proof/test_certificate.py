@@ -17,7 +17,7 @@ from exactformer.programs.proof.certificate import certify_program
 from exactformer.programs.proof.induction import Outcome
 from exactformer.programs.tabulation import tabulated
 
-ERRORS = {None: 0.25, "float64": 0.125, "float32": 0.375}
+ERRORS = {None: 0.25, "float64": 0.3125, "float32": 0.375, "bfloat16": 0.125}
 
 
 def certified(
@@ -48,8 +48,9 @@ def test_a_program_is_proven_once_in_every_arithmetic(monkeypatch: pytest.Monkey
 
 def test_a_bound_is_the_larger_of_exact_and_rounded_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, _ = certified(monkeypatch, Rule.HARD_MAX)
-    assert float(certificate.bound()) == 0.25
-    assert certificate.bound().parts == {"selection": 0.25, "rounding": 0.0}
+    assert float(certificate.bound()) == 0.3125
+    assert certificate.bound().parts == {"selection": 0.25, "rounding": 0.0625}
+    assert certificate.bound("bfloat16").parts == {"selection": 0.25, "rounding": 0.0}
     assert certificate.bound("float32").parts == {"selection": 0.25, "rounding": 0.125}
     assert certificate.bound("float32", "literal") == certificate.bound("float32")
     with pytest.raises(InputError, match="executor"):
@@ -61,5 +62,5 @@ def test_only_hard_maxima_that_decode_have_no_error(monkeypatch: pytest.MonkeyPa
     soft, _ = certified(monkeypatch, Rule.SOFTMAX)
     assert hard.zero_error
     assert not soft.zero_error
-    assert soft.bound().parts == {"softmax": 0.25, "rounding": 0.0}
+    assert soft.bound().parts == {"softmax": 0.25, "rounding": 0.0625}
     assert not certified(monkeypatch, Rule.HARD_MAX, limit=0.0)[0].zero_error

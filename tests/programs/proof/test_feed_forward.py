@@ -586,6 +586,17 @@ def test_a_register_has_the_units_that_write_to_it() -> None:
     assert len(register_of(state_of(None), every).w1) == 1
 
 
+def test_units_may_read_nothing() -> None:
+    """A bias of three, times 3/4; the code of every value is compared with it."""
+    state = state_of(None)
+    nothing, bias = Matrix.of(1, 9, {}), Matrix.of(1, 1, {(0, 0): 3})
+    layer = FeedForward(
+        nothing, bias, Matrix.of(9, 1, {(5, 0): Fraction(3, 4)}), Matrix.of(9, 1, {})
+    )
+    centre, radius = register_of(state, layer).prove()
+    holds(radius[:, 0], abs(exact(centre[:, 0]) - Fraction(9, 4)))
+
+
 def test_what_a_unit_reads_is_held() -> None:
     state, layer = state_of(None), layer_of(0)
     del state.held[1]

@@ -14,9 +14,10 @@ from exactformer.core.formats import FORMATS
 from exactformer.core.layers import FeedForward
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
+from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint, ProgramLayer, ProjectedHead, Register
 from exactformer.programs.program import Program
-from exactformer.programs.proof.arithmetic import NEVER, UNKNOWN, Arithmetic
+from exactformer.programs.proof.arithmetic import UNKNOWN, Arithmetic
 from exactformer.programs.proof.induction import (
     _added,
     _prove_embedding,
@@ -27,6 +28,7 @@ from exactformer.programs.proof.induction import (
 from exactformer.programs.proof.state import Read, Reading, State
 from exactformer.programs.tabulation import tabulate, tabulated
 from tests.programs.proof.steps import arithmetic_of, drawn, exact, holds, made_state, nearly
+from tests.programs.proof.test_refusals import moving
 
 SIGN = rasp.Map(lambda x: min(x, 1), rasp.tokens)
 LAST = rasp.Map(lambda k: k // 2, rasp.indices)
@@ -45,6 +47,7 @@ def test_sums_of_embeddings_lose_one_rounding_where_both_are_there(name: str | N
     state = made_state(SIGN, [], arithmetic_of(name))
     tokens, places = rng.normal(size=(4, 3)) / 64, rng.normal(size=(5, 3)) / 64
     tokens[:, 0] = places[:, 1] = 0.0
+    tokens[0, 2] = places[1, 2] = 0.0
     found = _added(state, tokens, places)
     size = abs(exact(tokens)).max(0) + abs(exact(places)).max(0)
     u = Fraction(0) if name is None else Fraction(FORMATS[name].unit)
@@ -167,30 +170,35 @@ def part_of(centre: Any, radius: Any, size: float, bits: int = UNKNOWN) -> Read:
 )
 def test_an_output_errs_by_what_is_read_and_its_rounding(name: str | None, bits: int) -> None:
     """A one for the token's value: within one half, less 1/8 and γ of three entries and two."""
-    rng = np.random.default_rng(0)
-    centre, radius = np.eye(3) + rng.normal(size=(3, 3)) / 16, rng.random((3, 3)) / 64
-    first = part_of(centre, radius, 2.0 if name != "float16" else 2.0**-6, bits)
-    second = replace(
-        first,
-        root=None,
-        centre=np.full((1, 3), 2.0**-9),
-        radius=np.full((1, 3), 2.0**-8),
-        size=np.full((1, 3), 1.5),
-    )
-    if name == "float16":
-        second = replace(second, size=np.full((1, 3), 2.0**-6))
-    state, program = output_of(rasp.tokens, name, [first, second], [3, 2, 1], 3)
+    rng, small = np.random.default_rng(0), name == "float16"
+    centre = np.eye(3) + (0 if small else rng.normal(size=(3, 3)) / 16)
+    radius, scale = rng.random((3, 3)) / (2**40 if small else 64), 2.0**-6 if small else 1.0
+    first = replace(part_of(centre, radius, 1.0, bits), size=rng.random((3, 3)) * scale)
+    second = part_of(np.full((1, 3), 2.0**-9 * (not small)), 2.0**-30, 1.5 * scale, bits)
+    state, program = output_of(rasp.tokens, name, [first, replace(second, root=None)], [3, 2, 1], 3)
     error, limit = _prove_output(state, program)
     assert limit == 0.5
-    away = (
-        abs(exact(centre) + Fraction(1, 512) - exact(np.eye(3))) + exact(radius) + Fraction(1, 256)
-    )
+    away = abs(exact(centre) + exact(second.centre) - exact(np.eye(3)))
+    away = away + exact(radius) + exact(second.radius)
     if name is not None and bits == UNKNOWN:
         u, tiny = Fraction(FORMATS[name].unit), Fraction(FORMATS[name].tiny)
-        total = Fraction(7, 2) if name == "bfloat16" else Fraction(1, 32)
+        total = exact(first.size).max(0) + exact(second.size)[0]
         k = np.array([Fraction(5), Fraction(4), Fraction(3)])
         away = away + k * u / (1 - k * u) * total + (k - 2) * tiny
     holds(error, away.max())
+
+
+def test_an_output_is_exact_where_its_terms_fit() -> None:
+    """Sizes that add up to 2^8 do but for the rounding of their bound."""
+    for size, fine in ((127.0, True), (128.0, False)):
+        alike = replace(part_of(np.zeros((1, 3)), 0.0, 128.0, 0), root=None)
+        parts = [part_of(np.eye(3), 0.0, size, 0), alike]
+        state, program = output_of(rasp.tokens, "bfloat16", parts, [1] * 3, 3)
+        if fine:
+            assert _prove_output(state, program)[0] == 0
+        else:
+            with pytest.raises(CertificationError, match="must be within"):
+                _prove_output(state, program)
 
 
 def test_outputs_that_are_too_far_overflow_or_are_too_few_are_refused() -> None:
@@ -227,6 +235,7 @@ def numbers_of(values: Any, centre: Any, radius: float = 0.0) -> tuple[float, fl
 def test_numbers_are_within_half_of_the_least_gap() -> None:
     error, limit = numbers_of((0, 1, 3), [0.0, 1.25, 3.0], 0.125)
     holds(error, Fraction(3, 8))
+    holds(numbers_of((0, 1, 3), [0.0, 0.75, 3.0], 0.125)[0], Fraction(3, 8))
     assert limit == 0.5 * (1 - 2.0**-40)
     assert numbers_of((0, 2, 3), [0.0, 2.0, 3.0])[1] == 0.5 * (1 - 2.0**-40)
     assert numbers_of((5,), [5.0])[1] == 1 - 2.0**-40
@@ -235,9 +244,15 @@ def test_numbers_are_within_half_of_the_least_gap() -> None:
 
 
 def test_numbers_that_are_not_floats_are_off_by_their_rounding() -> None:
-    third = Fraction(1, 3)
-    error, _ = numbers_of((third, 1), [float(third), 1.0])
-    holds(error, Fraction(1, 2**51) + Fraction(1e-300))
+    for number in (Fraction(5, 3), -Fraction(5, 3)):
+        error, _ = numbers_of((number, 1), sorted([float(number), 1.0]), 2.0**-50)
+        holds(error, abs(exact(float(number)).item()) / 2**51 + Fraction(1, 2**50))
+    tiny = Fraction(1, 3 * 2**1060)
+    assert (
+        Fraction(1, 10**310)
+        < Fraction(numbers_of((tiny,), [float(tiny)])[0])
+        < Fraction(1, 10**299)
+    )
     assert numbers_of((Fraction(1, 4), 1), [0.25, 1.0])[0] == 0
     with pytest.raises(CertificationError, match="must be within"):
         numbers_of((0, 10**400), [0.0, 1.0])
@@ -316,6 +331,26 @@ def test_a_head_that_computes_writes_to_a_register(part: int) -> None:
     assert (0, 0) not in writers(written(head=ProjectedHead(none, none, none, idle)))
 
 
+def test_layers_are_proven_one_after_the_other() -> None:
+    """A head moves every token to itself, and ReLUs give it back."""
+    blueprint, program = moving(1, 1, 1)
+    outcome = prove_program(blueprint, program, Analysis.of(program))
+    assert outcome.error == 0
+    assert outcome.limit == 0.5
+    assert [error for _, error in outcome.registers] == [0.0] * 4
+    idle = replace(blueprint.layers[0].heads[0], output=Matrix.of(8, 2, {}))
+    none = ProjectedHead(*(Matrix.of(1, 8, {}) for _ in range(3)), Matrix.of(8, 1, {}))
+    layer = replace(blueprint.layers[0], heads=(*blueprint.layers[0].heads, none))
+    again = prove_program(replace(blueprint, layers=(layer,)), program, Analysis.of(program))
+    assert again == outcome
+    for wrong in (idle, replace(none, output=Matrix.of(7, 1, {}))):
+        layer = replace(blueprint.layers[0], heads=(*blueprint.layers[0].heads, wrong))
+        with pytest.raises(
+            CertificationError, match="shape" if wrong is not idle else "no register"
+        ):
+            prove_program(replace(blueprint, layers=(layer,)), program, Analysis.of(program))
+
+
 def test_a_vocabulary_out_of_order_is_refused() -> None:
     program, analysis = tabulated(rasp.tokens, "ab", 2)
     wrong = replace(program, vocabulary=program.vocabulary[::-1])
@@ -335,4 +370,6 @@ def test_a_vocabulary_out_of_order_is_refused() -> None:
     assert outcome.registers == (("tokens", 0.0),)
     with pytest.raises(CertificationError, match="not in order"):
         prove_program(blueprint, wrong, analysis)
-    assert NEVER > 0
+    off = replace(blueprint, tokens=Matrix.of(2, 2, {(0, 0): Fraction(9, 8), (1, 1): 1}))
+    (_, error), *_ = prove_program(off, program, analysis).registers
+    holds(error, Fraction(1, 8))

@@ -67,7 +67,7 @@ def test_parts_of_a_layer_that_do_not_fit_are_refused(part: str, more: int, wide
         ({"positions": zeros(1, WIDTH)}, "no tokens, positions"),
         ({"tokens": zeros(1, WIDTH)}, "no tokens, positions"),
         ({"tokens": zeros(3, 0)}, "no tokens, positions"),
-        ({"registers": (Register(None, None, (WIDTH,), zeros(2, 1)),)}, "not there"),
+        ({"registers": (Register(None, None, (0, WIDTH), zeros(2, 2)),)}, "not there"),
         ({"registers": (Register(None, None, (1, 1), zeros(2, 2)),)}, "twice"),
     ],
 )

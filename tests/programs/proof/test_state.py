@@ -110,6 +110,10 @@ def test_products_take_the_lowest_bits_of_codes_and_weights() -> None:
     assert reading.lowest.tolist() == [0, 1, -3, UNKNOWN + 2, NEVER]
     assert replace(reading, beginning=None).lowest.tolist() == reading.parts[0].lowest.tolist()
     assert Reading((), None, np.ones(2)).lowest.tolist() == [NEVER] * 2
+    several = state_of(False)
+    for codes in ([0.75, 1.0, 8.0], [8.0, 1.0, 0.75]):
+        several.hold(0, np.array([codes, [1.0] * 3]).T, np.zeros((3, 2)))
+        assert several.read_weights(np.eye(5)[:2], np.zeros((2, 5))).lowest.tolist() == [-2, 0]
 
 
 @pytest.mark.parametrize("errors", [True, False])
@@ -274,17 +278,28 @@ def test_codes_are_sums_of_steps_but_for_the_beginning(values: int, scale: Fract
     steps = Matrix.of(
         4,
         2,
-        {(0, 0): 1 * scale, (1, 0): -3 * scale, (2, 0): 5 * scale, (3, 0): 7 * scale, (1, 1): 1},
+        {
+            (0, 0): 1 * scale,
+            (1, 0): -3 * scale,
+            (2, 0): 5 * scale,
+            (3, 0): 7 * scale,
+            (1, 1): scale,
+        },
     )
     codes, error = _added_up(steps, values)
     last = 7 if values == 3 else 10
-    truth = np.array(
-        [[scale, 0], [-2 * scale, 1], [3 * scale, 1], [last * scale, int(values == 4)]]
-    )
+    own = scale * (values == 4)
+    truth = np.array([[scale, 0], [-2 * scale, scale], [3 * scale, scale], [last * scale, own]])
     assert (abs(exact(codes) - truth) <= exact(error)).all()
     assert (error <= np.abs(codes) * 2.0**-52).all()
     if scale.denominator == 1 and scale < 2**53:
         assert not error.any()
+
+
+def test_large_negative_codes_are_rounded_too() -> None:
+    codes, error = _added_up(Matrix.of(1, 1, {(0, 0): -(2**60 + 1)}), 1)
+    assert codes == -(2.0**60)
+    assert error >= 1
 
 
 @pytest.mark.parametrize("beginning", [True, False])

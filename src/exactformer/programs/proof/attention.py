@@ -48,6 +48,7 @@ class _Written:
         self.register = state.blueprint.registers[number]
         self.tokens = self.analysis.max_length
         self.hard = state.blueprint.selection.rule is Rule.HARD_MAX
+        self.underflow: Array = np.zeros(len(self.register.directions))
         if state.blueprint.selection.temperature != 1 or (
             not self.hard and state.blueprint.selection.rule is not Rule.SOFTMAX
         ):

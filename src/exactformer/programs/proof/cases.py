@@ -37,7 +37,7 @@ def cases_of(state: State, roots: Sequence[Root], node: int | None, term: int | 
     """
     named = [root for root in roots if root is not None]
     if node is not None:
-        named += [r for r in _missing(state.analysis, set(named), node, term) if r not in named]
+        named += _missing(state.analysis, set(named), node, term)
     sizes = [state.values(root) for root in named]
     if prod(sizes) > MOST_CASES:
         raise SizeError(
@@ -69,8 +69,9 @@ def _missing(
     if isinstance(node, PairNode | LinearNode):
         parts = [_missing(analysis, have, part, None) for part in (node.first, node.second)]
         return list(dict.fromkeys([*parts[0], *parts[1]]))
-    if isinstance(node, WidthNode) and len(terms := analysis.terms(node.selector)) > 1:
-        several = [k for k in range(len(terms)) if len(analysis.term_widths(node.selector, k)) > 1]
+    if isinstance(node, WidthNode):
+        terms = range(len(analysis.terms(node.selector)))
+        several = [k for k in terms if len(analysis.term_widths(node.selector, k)) > 1]
         if any((root, k) in have for k in several):
             return [(root, k) for k in several if (root, k) not in have]
     return [(root, None)]

@@ -152,7 +152,7 @@ class _Register:
             bound = np.where(power, np.minimum(height, size), height)
             fine = arithmetic.is_exact(up(bound), own_bits) & ~doubtful.any(2)
             result += np.where(fine, 0.0, arithmetic.gamma(3.0) * height + 3 * arithmetic.tiny)
-        return result
+        return np.asarray(result)
 
     def _units(self, units: Integers, x: Array, radius: Array, lowest: Exponents) -> list[Any]:
         """Return what units have before they are cut off at zero, (cases, units), six tables.

@@ -138,11 +138,11 @@ def _prove_embedding(state: State, number: int) -> None:
     low, high = other.min(0), other.max(0)
     if root is None:
         low, high = low + own.min(0), high + own.max(0)
-        away = np.maximum(np.abs(high - centre[0]), np.abs(low - centre[0]))[None, :]
+        away = np.maximum(high - centre[0], centre[0] - low)[None, :]
         image = np.zeros(1, np.int64)
     else:
         here = centre[image]
-        away = np.maximum(np.abs(own + high - here), np.abs(own + low - here))
+        away = np.maximum(own + high - here, here - (own + low))
     found = radius.copy()
     for row, distance in zip(image.tolist(), away, strict=True):
         found[row] = np.maximum(found[row], radius[row] + distance)
@@ -174,12 +174,12 @@ def _prove_output(state: State, program: Program) -> tuple[float, float]:
     size = np.zeros(rows)
     for part in reading.parts:
         size = size + part.size.max(0)
-    state.arithmetic.check_range(up(size), "an output")
+    state.arithmetic.check_range(size, "an output")
     lowest = np.min([part.lowest for part in reading.parts], axis=0, initial=NEVER)
     lost = (
         state.arithmetic.gamma(reading.terms + 2.0) * size + reading.terms * state.arithmetic.tiny
     )
-    away = away + np.where(state.arithmetic.is_exact(up(size), lowest), 0.0, up(lost))
+    away = away + np.where(state.arithmetic.is_exact(up(size), lowest), 0.0, lost)
     if program.numerical:
         if strange := [v for v in universe if not is_number(v)]:
             raise CertificationError(f"the output is read as a number and can be {strange[0]!r}")

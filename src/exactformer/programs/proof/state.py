@@ -128,7 +128,7 @@ class State:
         if register.node is None:
             return None
         node = self.analysis.nodes[register.node]
-        if register.term is not None and isinstance(node, WidthNode):
+        if isinstance(node, WidthNode):
             single = len(self.analysis.terms(node.selector)) == 1
             return (register.node, None if single else register.term)
         return (self.analysis.known[register.node].root, None)
@@ -146,9 +146,8 @@ class State:
 
     def image(self, register: Register) -> Integers:
         """Return, for every value of the root, the row of the register's codes."""
-        root = self.root(register)
-        if register.node is None or root is None or register.term is not None:
-            return np.arange(self.values(root))
+        if register.node is None or register.term is not None:
+            return np.arange(self.values(self.root(register)))
         return self.analysis.known[register.node].image
 
     def claimed(self, number: int) -> tuple[Array, Array]:
@@ -207,8 +206,7 @@ class State:
     def _read_rows(
         self, root: Root, held: list[Held], weights: Array, errors: Array, at_beginning: bool
     ) -> Read:
-        rows = 1 if at_beginning else self.values(root)
-        shape = (rows, len(weights))
+        shape = (self.values(root), len(weights))
         centre, radius, size = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         lowest = np.full(len(weights), NEVER)
         for register in held:
