@@ -60,6 +60,13 @@ def serve(
             help="Believe the proxy's headers about where requests come from; never without one.",
         ),
     ] = False,
+    fetch_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A host from which records of papers are fetched when readers name an id: "
+            "export.arxiv.org, api.crossref.org. May be given several times; none unless given."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Try the constructions in a browser, and read the papers with the evidence for each claim.
@@ -78,6 +85,7 @@ def serve(
         workers=workers,
         secure_cookies=secure_cookies,
         behind_proxy=behind_proxy,
+        fetch_hosts=tuple(fetch_from or ()),
     )
     if database is not None:
         settings = replace(settings, database=database)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Path, Request
+from fastapi import APIRouter, Form, Path, Query, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.library import papers
 from exactformer.studio.notices import service
-from exactformer.studio.opinions.review_pages import PageNumber
 from exactformer.studio.web.request import (
     LARGEST,
     Clean,
@@ -23,6 +22,8 @@ from exactformer.studio.web.request import (
 )
 
 router = APIRouter(include_in_schema=False)
+
+PageNumber = Annotated[int, Query(ge=1, le=10_000)]
 
 EACH = 30
 Slug = Annotated[Clean, Path(max_length=120)]

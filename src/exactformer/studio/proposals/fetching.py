@@ -124,7 +124,9 @@ class Fetcher:
 
     def _body(self, response: HTTPResponse, host: str) -> bytes | str:
         if response.status in (301, 302, 303, 307, 308):
-            return response.getheader("Location") or "https:///"
+            if target := response.getheader("Location"):
+                return target
+            raise InvalidError(f"{host} leads on to nowhere.")
         if response.status != 200:
             raise InvalidError(f"{host} has no such record (status {response.status}).")
         body = bytearray()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
@@ -12,7 +12,6 @@ from exactformer.studio.errors import StudioError
 from exactformer.studio.library.editing import with_identifiers
 from exactformer.studio.library.editing_pages import PaperForm, fields_of, form_of
 from exactformer.studio.library.tables import PAPER_KINDS
-from exactformer.studio.opinions.review_pages import PageNumber
 from exactformer.studio.proposals import service
 from exactformer.studio.proposals.fetching import Fetcher
 from exactformer.studio.proposals.service import State
@@ -32,6 +31,8 @@ from exactformer.studio.web.request import (
 )
 
 router = APIRouter(include_in_schema=False)
+
+PageNumber = Annotated[int, Query(ge=1, le=10_000)]
 
 EACH = 20
 Pasted = Annotated[Clean, Field(max_length=service.LONGEST + 1000)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from exactformer.studio.errors import ForbiddenError, LoginNeededError
 
@@ -11,12 +11,23 @@ RANKS = ("visitor", "reader", "curator", "admin")
 
 @dataclass(frozen=True)
 class Actor:
-    """Somebody who asks for something. Each role may do all that the ones before it may."""
+    """Somebody who asks for something. Each role may do all that the ones before it may.
+
+    ``unread`` counts her notices; ``reports`` and ``proposals`` count what waits for curators.
+    """
 
     id: int | None
     handle: str
     name: str
     role: str
+    unread: int = field(default=0, compare=False)
+    reports: int = field(default=0, compare=False)
+    proposals: int = field(default=0, compare=False)
+
+    @property
+    def waiting(self) -> int:
+        """How much waits for her attention."""
+        return self.unread + self.reports + self.proposals
 
     @property
     def is_visitor(self) -> bool:

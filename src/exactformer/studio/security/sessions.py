@@ -7,20 +7,45 @@ session and forgets the old one, so a token planted before log-in is worth nothi
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import sha256
 
-from sqlalchemy import delete, select
+from sqlalchemy import Integer, ScalarSelect, case, delete, func, literal, select
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio.accounts.tables import LoginSession, User
+from exactformer.studio.notices.tables import Notice
+from exactformer.studio.proposals.tables import Proposal
 from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.settings import Settings
 from exactformer.studio.storage.base import now
+from exactformer.studio.storage.housekeeping import Flag
 
 BYTES = 32
+
+
+def _open(model: type[Flag] | type[Proposal]) -> ScalarSelect[int]:
+    count = select(func.count()).select_from(model).where(model.state == "open")
+    return count.scalar_subquery()
+
+
+_UNREAD = (
+    select(func.count())
+    .select_from(Notice)
+    .where(Notice.user_id == User.id, Notice.read_at.is_(None))
+    .correlate(User)
+    .scalar_subquery()
+)
+_COUNTS = (
+    _UNREAD,
+    *(
+        case((User.role.in_(("curator", "admin")), _open(model)), else_=literal(0, Integer))
+        for model in (Flag, Proposal)
+    ),
+)
+"""What waits for an account: its notices; for curators, reports and proposals."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +78,19 @@ def actor_of(user: User | None) -> Actor:
 def find(db: Session, token: str) -> Browser | None:
     """The session of a cookie, if it is known, not over, and its account not disabled."""
     row = db.execute(
-        select(LoginSession, User)
+        select(LoginSession, User, *_COUNTS)
         .outerjoin(User, User.id == LoginSession.user_id)
         .where(LoginSession.token_hash == _hashed(token), LoginSession.expires_at > now())
     ).one_or_none()
     if row is None:
         return None
-    session, user = row
+    session, user, *counts = row
     if user is not None and user.disabled:
         return None
-    return Browser(session.token_hash, session.csrf_token, actor_of(user))
+    actor = actor_of(user)
+    if not actor.is_visitor:
+        actor = replace(actor, **dict(zip(("unread", "reports", "proposals"), counts, strict=True)))
+    return Browser(session.token_hash, session.csrf_token, actor)
 
 
 def begin(
