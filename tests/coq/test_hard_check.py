@@ -1,5 +1,6 @@
 """Theorems about programs and sequence maps: what Coq accepts, what it refuses, and what is said."""
 
+import re
 from fractions import Fraction
 from itertools import product
 
@@ -172,10 +173,22 @@ def test_a_grid_with_too_many_cells_is_refused_before_anything_is_written(tmp_pa
     assert not (tmp_path / "law.v").exists()
 
 
-def test_texts_that_do_not_print_are_refused():
-    model = ef.compile_program(make_reverse(), vocabulary=["a\n", "b"], max_length=2)
+@pytest.mark.parametrize("token", ["a\n", "a\u202eb", "a\u200b", "a\u00a0b"])
+def test_texts_that_do_not_print_as_they_are_are_refused(token):
+    """A mark that turns the order of letters, or one that nobody sees, misleads readers."""
+    model = ef.compile_program(make_reverse(), vocabulary=[token, "b"], max_length=2)
     with pytest.raises(CertificationError, match="do not print"):
         law_of(model)
+
+
+def test_no_line_is_broken_inside_a_text():
+    """Such a text would be another one, and two of them might become one."""
+    tokens = [f"a{' ' * k}long token {'b ' * k}" for k in range(1, 12)]
+    model = ef.compile_program(make_reverse(), vocabulary=tokens, max_length=2)
+    text = law_of(model).text
+    vocabulary = text[text.index("Definition vocabulary") : text.index("Definition outputs")]
+    assert sorted(re.findall(r'Text "(.*?)"', vocabulary, re.DOTALL)) == sorted(tokens)
+    assert set(re.findall(r'Text "(.*?)"', text, re.DOTALL)) == set(tokens)
 
 
 def test_coq_agrees_with_exact_runs_of_random_models(coq):

@@ -104,7 +104,7 @@ def assert_assumptions(coq, names):
         kind: (FOLDER / f"assumptions{kind}.txt").read_text().strip() for kind in ("", "_softmax")
     }
     wanted = [stored.get(KINDS[name], CLOSED) for name, _ in found]
-    assert answer.stdout.strip() == "\n".join(wanted)
+    assert answer.stdout.split() == " ".join(wanted).split()  # lines are broken in several ways
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def test_the_guide_shows_theorems_as_they_are_written():
 
 def test_coq_accepts_a_softmax_model(coq, model, tmp_path):
     law = ef.prove(model, tmp_path / "law.v", check=True)
-    assert law.checked.assumptions == ASSUMPTIONS
+    assert law.checked.assumptions.split() == ASSUMPTIONS.split()
     assert law.claim in model.certificate.claims
 
 
@@ -115,7 +115,7 @@ def test_a_refusal_is_told_in_our_own_words(coq, model):
 @pytest.mark.parametrize("tolerance", [None, 1e-4])
 def test_the_running_example_is_proved(coq, tolerance):
     model = ef.compile(F2, radius=4, construction="softmax", tolerance=tolerance)
-    assert check_law(law_of(model).text).assumptions == ASSUMPTIONS
+    assert check_law(law_of(model).text).assumptions.split() == ASSUMPTIONS.split()
 
 
 @pytest.mark.slow

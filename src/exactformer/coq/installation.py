@@ -52,7 +52,7 @@ ROUNDING = ("Floats", "Rounding", "RoundingLaws")
 
 @dataclass(frozen=True)
 class Coq:
-    """The compiler ``coqc`` of an installation, with its version."""
+    """The compiler of an installation, ``coqc`` or ``rocq``, with its version."""
 
     compiler: str
     version: str
@@ -65,7 +65,8 @@ class Coq:
         rounding: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Compile a file in its own folder, against a built library and that of rounding."""
-        command = [self.compiler, "-q", "-Q", str(library), "Exactformer"]
+        command = [self.compiler, *(["compile"] if Path(self.compiler).name == "rocq" else [])]
+        command += ["-q", "-Q", str(library), "Exactformer"]
         if rounding is not None:
             command += ["-Q", str(rounding), "Exactformer.rounding"]
         command.append(file.name)
@@ -80,10 +81,10 @@ def find_coq() -> Coq:
     Raises:
         InputError: if there is none.
     """
-    compiler = shutil.which("coqc")
+    compiler = shutil.which("coqc") or shutil.which("rocq")
     if compiler is None:
         raise InputError(
-            "there is no coqc on this machine; install Coq 8.16 or later "
+            "there is no coqc and no rocq on this machine; install Coq 8.16 or later "
             "(Debian: apt-get install coq), or check the file elsewhere"
         )
     answer = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)

@@ -5,13 +5,12 @@ No label of the blueprint or the program is written, only numbers, values, table
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from exactformer.coq.hard_layers import IMPORTS, attention, feed_forward
 from exactformer.coq.schedule import Schedule, has_units, schedule
-from exactformer.coq.text import LAST, listed, matrix, rational, title, wrapped
+from exactformer.coq.text import LAST, listed, matrix, rational, tied, title, wrapped
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.files import program_digest
@@ -144,7 +143,7 @@ def spelled(value: Value) -> str:
     if value is None:
         return "Nothing"
     if isinstance(value, str):
-        if not re.fullmatch(r"[ -~\u00a1-\ud7ff\ue000-\uffff]*", value):
+        if not value.isprintable() or any(letter > "\uffff" for letter in value):
             raise CertificationError(
                 f"the text {value[:20]!r} has characters that do not print; Coq files have none"
             )
@@ -217,5 +216,5 @@ def _plain(value: Value) -> str:
 
 
 def _table(lines: Sequence[str]) -> str:
-    """Return a list, over several lines where it is long."""
-    return wrapped(listed(lines), 6).strip()
+    """Return a list, over several lines where it is long, and none broken inside an item."""
+    return wrapped(listed(map(tied, lines)), 6).strip()

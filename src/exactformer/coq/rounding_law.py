@@ -10,7 +10,16 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from exactformer.algebra import Target
-from exactformer.coq.text import decimal, listed, names, polynomial, rational, two_digits, wrapped
+from exactformer.coq.text import (
+    decimal,
+    listed,
+    names,
+    polynomial,
+    rational,
+    tied,
+    two_digits,
+    wrapped,
+)
 from exactformer.core.formats import FORMATS
 from exactformer.errors import CertificationError, InputError
 from exactformer.polynomials.blueprint import Blueprint
@@ -23,9 +32,6 @@ FACTOR = 2
 """How much larger the error of the theorem is than Python's in any order."""
 
 COVERED = {"float64": "binary64", "float32": "binary32"}
-
-_TIE = "\u00a0"
-"""A blank where no line is broken."""
 
 ROUNDING_PROOF = "Proof. intros. certify_rounding region. Qed."
 
@@ -50,7 +56,7 @@ def rounding(
     if bound.any_order is None:
         raise CertificationError(f"there is no bound in {name} to state: {bound.reason}")
     error, parts, theorems = two_digits(FACTOR * bound.any_order), [], []
-    bound_text = f"<= {decimal(error)}".replace(" ", _TIE)
+    at_most = tied(f"<= {decimal(error)}")
     for number, wanted in enumerate(target):
         mark = "" if len(target.polynomials) == 1 else f"_{number + 1}"
         theorems.append(f"rounded{mark}")
@@ -66,8 +72,8 @@ def rounding(
         call = f"computes {COVERED[name]} closed_form{mark} {listed(variables)}"
         lines.append(f"{wrapped(f'{call} result largest', 2)} ->")
         difference = f"Rabs (result - ({polynomial(wanted, variables)}))"
-        conclusion = f"largest < too_large {COVERED[name]} /\\ {difference} {bound_text}."
-        lines.append(wrapped(conclusion, 2).replace(_TIE, " "))
+        conclusion = f"largest < too_large {COVERED[name]} /\\ {difference} {at_most}."
+        lines.append(wrapped(conclusion, 2))
         parts += ["\n".join(lines), ROUNDING_PROOF, ""]
     return "\n".join(parts), theorems
 

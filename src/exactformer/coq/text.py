@@ -15,6 +15,7 @@ Row = Sequence[tuple[int, Fraction]]
 """The entries of a row that are not zero: (column, value), columns ascending."""
 
 WIDTH = 100
+_TIE = "\u00a0"
 
 LAST = "Print Assumptions law.\n"
 """The end of every law's file."""
@@ -185,10 +186,15 @@ def title(about: str, digest: str) -> str:
     return _TITLE.format(about=about, digest=digest)
 
 
+def tied(text: str) -> str:
+    """Return a text that :func:`wrapped` does not break, such as one in quotes."""
+    return text.replace(" ", _TIE)
+
+
 def wrapped(text: str, indent: int) -> str:
-    """Break a long line at blanks."""
+    """Break a long line at blanks that are not tied."""
     space = " " * indent
-    return textwrap.fill(
+    filled = textwrap.fill(
         text,
         WIDTH,
         initial_indent=space,
@@ -196,6 +202,7 @@ def wrapped(text: str, indent: int) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return filled.replace(_TIE, " ")
 
 
 def _blank_run(rows: Sequence[Row], start: int) -> int:

@@ -3,7 +3,7 @@
     On a cell every entry of a token is an affine form in the token's own coordinates. Layers act on
     forms as long as every activation stays on one of its pieces, and attention reads constants. *)
 
-From Coq Require Import QArith Qround List Bool Lia Lqa.
+From Coq Require Import Arith ZArith QArith Qround List Bool Lia Lqa.
 From Exactformer Require Import HardAttention Grids Inputs.
 Import ListNotations.
 Open Scope Q_scope.

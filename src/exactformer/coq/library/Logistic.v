@@ -2,7 +2,7 @@
     get next to nothing, and a polynomial is close to tanh if it nearly solves its differential
     equation. *)
 
-From Coq Require Import Reals QArith Qreals Qabs Qround List Lra Lia.
+From Coq Require Import ZArith Reals QArith Qreals Qabs Qround List Lra Lia.
 From Exactformer Require Import Semantics Softmax Rationals OneVariable Tokens Identity.
 Import ListNotations.
 Open Scope R_scope.

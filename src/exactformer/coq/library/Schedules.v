@@ -1,6 +1,6 @@
 (** Programs: layers and stages in one order, and the theorem that following all states is a proof. *)
 
-From Coq Require Import QArith String Bool List Lia.
+From Coq Require Import Arith NArith QArith String Bool List Lia.
 From Exactformer Require Import HardAttention Rasp Inputs Tallies States.
 Import ListNotations.
 Open Scope Q_scope.

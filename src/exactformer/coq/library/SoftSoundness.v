@@ -1,6 +1,6 @@
 (** What the checker of softmax attention accepts is true. *)
 
-From Coq Require Import Reals QArith Qreals Qabs List Bool Lra Lia.
+From Coq Require Import Arith Reals QArith Qreals Qabs List Bool Lra Lia.
 From Exactformer Require Import Semantics Softmax Rationals OneVariable Tokens Domains Selection
   Identity Checker Soundness Logistic SoftChecker.
 Import ListNotations.

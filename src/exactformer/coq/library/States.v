@@ -5,7 +5,7 @@
     compute it are taken together: over the positions that are seen, all combinations of states are
     added up, equal sums merged. So the work grows with the number of states, not of inputs. *)
 
-From Coq Require Import QArith String Bool List Lia.
+From Coq Require Import Arith QArith String Bool List Lia.
 From Exactformer Require Import HardAttention Rasp Inputs Tallies.
 Import ListNotations.
 Open Scope Q_scope.

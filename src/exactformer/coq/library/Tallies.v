@@ -1,6 +1,6 @@
 (** Sums over positions, one position after another: what heads average, what nodes select. *)
 
-From Coq Require Import QArith String Bool List Lia.
+From Coq Require Import Arith ZArith QArith String Bool List Lia.
 From Exactformer Require Import HardAttention Rasp Inputs.
 Import ListNotations.
 Open Scope Q_scope.
