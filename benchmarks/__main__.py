@@ -3,6 +3,7 @@
 import argparse
 
 from benchmarks import (
+    caches,
     compiling,
     dynamics,
     ensembles,
@@ -34,6 +35,7 @@ laws.run("iris, petal width" if quick else None)
 ensembles.run(quick)
 spectra.run(quick)
 heads.run(quick)
+caches.run(quick)
 programs.run(quick)
 studio.run(quick)
 widths.run(quick)

@@ -132,8 +132,11 @@ _PACKAGES = {"rasp": "programs.language", "targets": "targets", "theory": "theor
 
 _RENAMED = {"CompiledModel": "ef.PolynomialModel", "measure_sequence_error": "model.measure"}
 
-for _table, _module in (("configuration_auto", "config"), ("modeling_auto", "model")):
-    for _ours in (f"programs.stock_{_module}", f"spectra.caching.{_module}"):
+for _table, *_modules in (
+    ("configuration_auto", "programs.stock_config", "spectra.cache_config"),
+    ("modeling_auto", "programs.stock_model", "spectra.caching.model"),
+):
+    for _ours in _modules:
         register_when_imported(f"transformers.models.auto.{_table}", f"exactformer.{_ours}")
 
 

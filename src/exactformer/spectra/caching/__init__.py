@@ -11,7 +11,7 @@ evaluation    perplexity and time, before and after; ``report`` shows them
 
 from exactformer.errors import needs
 
-# The tables of transformers first: filling them imports ``config`` and ``model`` of this package.
+# The tables of transformers first: filling them imports ``model`` of this package.
 with needs("models", "making a cache smaller"):
     import transformers.models.auto.modeling_auto as _  # noqa: F401
 

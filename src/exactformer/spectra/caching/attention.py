@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from exactformer.spectra.caching.cache import LatentCache
-from exactformer.spectra.caching.decoding import Held, attend, attend_on_gpu, refusal, visible
+from exactformer.spectra.caching.decoding import Held, attend, visible
 from exactformer.spectra.caching.rotary import Projections, RotaryLayer, rotated, split
 
 
@@ -44,8 +44,6 @@ class LatentAttention(Projections, nn.Module):
         self.strain: Tensor | None = None
         """Mean of Σ sensitivity · (u − û)² over the newest tokens, while ``watching``."""
         self.watching = False
-        self.refusal: str | None = None
-        """Why the newest token was not written by the GPU's kernel."""
 
     @property
     def rank(self) -> int:
@@ -117,13 +115,8 @@ class LatentAttention(Projections, nn.Module):
     def _one(self, query: Tensor, held: Held, cache: LatentCache, mask: Tensor | None) -> Tensor:
         """Attend from one token: values are mixed as latents and rebuilt once."""
         seen = visible(mask, len(query), held.length)
-        self.refusal = refusal(query, held, cache, self._rotary[0])
-        if self.refusal is None:
-            mixed = attend_on_gpu(query, held, seen, cache, self._rotary[0], self.sizes)
-        else:
-            turns = cache.turns(self._rotary[0], query)
-            mixed = attend(query, held, seen, *turns, self.sizes)
-        return mixed[:, None]
+        turns = cache.turns(self._rotary[0], query)
+        return attend(query, held, seen, *turns, self.sizes)[:, None]
 
     def _watch(self, state: Tensor, rebuilt: Tensor, cache: LatentCache) -> None:
         """Note how far states are rebuilt off, padding and first tokens apart."""

@@ -128,8 +128,6 @@ class LatentCache(Cache):
         self._open = self._fresh = True
         self._rotation: tuple[int, Tensor, Tensor] | None = None
         self._turns: tuple[Tensor, Tensor] | None = None
-        self._steady: bool | None = None
-        self._tables: dict[int, tuple[Tensor, Tensor]] = {}
 
     @property
     def nbytes(self) -> int:
@@ -143,15 +141,16 @@ class LatentCache(Cache):
     def reserved(self) -> int:
         """Bytes of memory: ``nbytes`` and the room for further tokens, up to a sixteenth or 64."""
         layers: list[Any] = self.layers
-        held = [t.nbytes for t in (self.positions, self.places) if t is not None]
-        return sum(layer.reserved for layer in layers) + sum(held)
+        beside = (self.positions, self.places)
+        held: int = sum(layer.reserved for layer in layers)
+        return held + sum(t.nbytes for t in beside if t is not None)
 
     def begin(self, positions: Tensor, batch: int, mask: Tensor | None) -> None:
         """Note the positions of new tokens, and where texts begin; called once in a forward pass."""
         new = positions.to(torch.int32).expand(batch, -1)
         before = 0 if self.positions is None else self.positions.shape[1]
         self.positions = new if self.positions is None else torch.cat([self.positions, new], 1)
-        self._rotation = self._steady = None
+        self._rotation = None
         if self.places is None:
             self.places = torch.full((batch,), -1, device=new.device)
         self._fresh = self._open
@@ -177,28 +176,6 @@ class LatentCache(Cache):
             self._turns = cos[..., :half].mT.contiguous(), sin[..., :half].mT.contiguous()
         return self._turns
 
-    def tables(self, frequencies: Tensor, tile: int) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines for distances within a tile, and for whole tiles."""
-        assert self.positions is not None
-        tables, tokens = self._tables.get(tile), self.positions.shape[1]
-        if tables is None or len(tables[1]) * tile < tokens:
-            tables = distance_tables(frequencies, tokens + 1024, tile)
-            self._tables[tile] = tables
-        return tables
-
-    @property
-    def steady(self) -> bool:
-        """Whether positions go up by one from the first token of each text on."""
-        if self._steady is None:
-            assert self.positions is not None
-            assert self.places is not None
-            index = torch.arange(self.positions.shape[1], device=self.positions.device)
-            place = self.places.clamp(min=0)[:, None]
-            shifts = self.positions - index
-            same = (shifts == shifts.gather(1, place)) | (index < place)
-            self._steady = not self._open and bool(same.all())
-        return self._steady
-
     def below(self, index: int, lookback: int) -> list[Tensor]:
         """Return latents (batch, rank, tokens) of the layers just below one."""
         layers: list[Any] = self.layers[max(0, index - lookback) : index]
@@ -221,13 +198,13 @@ class LatentCache(Cache):
     def _each(self, change: Any) -> None:
         self.positions = None if self.positions is None else change(self.positions)
         self.places = None if self.places is None else change(self.places)
-        self._rotation = self._steady = None
+        self._rotation = None
 
     def reset(self) -> None:
         """Forget everything."""
         for layer in self.layers:
             layer.is_initialized = False  # type: ignore[union-attr]
-        self.positions = self.places = self._rotation = self._steady = None
+        self.positions = self.places = self._rotation = None
         self._open = True
 
     def crop(self, tokens_to_remove: int) -> None:
@@ -240,7 +217,7 @@ class LatentCache(Cache):
         tokens = _cropped(self.positions.shape[1], tokens_to_remove)
         for layer in self.layers:
             layer.crop(tokens_to_remove)  # type: ignore[union-attr]
-        self.positions, self._rotation, self._steady = self.positions[:, :tokens], None, None
+        self.positions, self._rotation = self.positions[:, :tokens], None
         self.places = torch.where(self.places < tokens, self.places, -1)
         self._open = bool((self.places < 0).any())
 
@@ -260,19 +237,9 @@ class LatentCache(Cache):
         self._each(lambda x: x[indices])
 
 
-def distance_tables(frequencies: Tensor, length: int, tile: int) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines (distances, 2, planes) of 0 … tile − 1, and of multiples of the tile."""
-    angles = frequencies.double()
-    steps = torch.arange(-(-length // tile), device=angles.device) * tile
-    within = torch.arange(tile, device=angles.device)
-    turns = [n.double()[:, None] * angles for n in (within, steps)]
-    cut = [torch.stack([x.cos(), x.sin()], dim=1).float() for x in turns]
-    return cut[0], cut[1]
-
-
 def _capacity(tokens: int) -> int:
-    """Return room for some more tokens, in multiples of 16, which wide loads need."""
-    return -(-(tokens + max(64, tokens // 16)) // 16) * 16
+    """Return room for some more tokens."""
+    return tokens + max(64, tokens // 16)
 
 
 def _cropped(tokens: int, change: int) -> int:
