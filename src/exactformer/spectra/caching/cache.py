@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
 
-class LatentLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+class LatentLayer(DynamicLayer):  # type: ignore[misc]
     """Latents of one layer, and the first token's state (batch, state).
 
     Latents lie in memory by number, (batch, rank, tokens), with room for a sixteenth more tokens, so
@@ -23,7 +23,7 @@ class LatentLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._room: Tensor | None = None
         self._tokens = 0
         self.first: Tensor | None = None
@@ -116,7 +116,7 @@ class LatentLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self._each(lambda x: x.to("cpu", non_blocking=True))
 
 
-class LatentCache(Cache):
+class LatentCache(Cache):  # type: ignore[misc]
     """The cache of a model that ``ef.shrink_cache`` made; ``generate`` creates it by itself."""
 
     def __init__(self, layers: int) -> None:
@@ -203,7 +203,7 @@ class LatentCache(Cache):
     def reset(self) -> None:
         """Forget everything."""
         for layer in self.layers:
-            layer.is_initialized = False  # type: ignore[union-attr]
+            layer.is_initialized = False
         self.positions = self.places = self._rotation = None
         self._open = True
 
@@ -216,14 +216,14 @@ class LatentCache(Cache):
             return
         tokens = _cropped(self.positions.shape[1], tokens_to_remove)
         for layer in self.layers:
-            layer.crop(tokens_to_remove)  # type: ignore[union-attr]
+            layer.crop(tokens_to_remove)
         self.positions, self._rotation = self.positions[:, :tokens], None
         self.places = torch.where(self.places < tokens, self.places, -1)
         self._open = bool((self.places < 0).any())
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Reorder texts, for beam search."""
-        super().reorder_cache(beam_idx)  # type: ignore[arg-type]
+        super().reorder_cache(beam_idx)
         self._each(lambda x: x.index_select(0, beam_idx.to(x.device)))
 
     def batch_repeat_interleave(self, repeats: int) -> None:

@@ -17,9 +17,9 @@ from transformers import AutoModelForCausalLM, GenerationMixin, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from exactformer.errors import InputError
+from exactformer.spectra.cache_config import LatentCacheConfig
 from exactformer.spectra.caching.attention import LatentAttention
 from exactformer.spectra.caching.cache import LatentCache
-from exactformer.spectra.cache_config import LatentCacheConfig
 from exactformer.spectra.caching.rotary import rotary_layers, rotary_of
 
 _ENOUGH = 64
