@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from exactformer.spectra.cache_config import LatentCacheConfig
 from exactformer.spectra.caching.attention import LatentAttention
 from exactformer.spectra.caching.cache import LatentCache
-from exactformer.spectra.cache_config import LatentCacheConfig
 from exactformer.spectra.caching.latents import Latent
 from exactformer.spectra.caching.methods import Method, Plan, fit
 from exactformer.spectra.caching.model import LatentCacheForCausalLM
