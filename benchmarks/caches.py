@@ -113,10 +113,10 @@ def page(contents: dict[str, Any]) -> list[str]:
     return [
         "One token of a model of SmolLM2's shape (30 layers of 9 query heads over 3 key heads of 64, "
         "random weights) behind a context, with half and a quarter of its cache, next to the original: "
-        f"one core, float32, all in turn, the least processor time of {ROUNDS} rounds. Keys are rebuilt "
-        "from the latents of one layer, or with a lookback of 3 from those of four. Other work ran on "
-        "the machine meanwhile; the original measured a second time in the same rounds shows what no "
-        "difference looks like.",
+        f"one core, float32, all in turn, the least processor time of {ROUNDS} rounds. Keys are "
+        "rebuilt from the latents of one layer, or with a lookback of 3 from those of four. Other work "
+        "ran on the machine meanwhile; the original measured a second time in the same rounds shows "
+        "what no difference looks like.",
         "",
         *markdown(*table(contents["rows"])),
         "",

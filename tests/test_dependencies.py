@@ -75,7 +75,8 @@ LATE = {
     "polynomials/run/compiled.py",
     "programs/stock_config.py",
     "programs/stock_model.py",
-    *(f"spectra/caching/{name}.py" for name in ("attention", "cache", "config", "model")),
+    "spectra/cache_config.py",
+    *(f"spectra/caching/{name}.py" for name in ("attention", "cache", "model")),
 }
 """Modules that are imported only where their optional package is: what they define needs it."""
 

@@ -1,7 +1,7 @@
 """The shape of a model with a smaller cache, as Hugging Face keeps shapes: in ``config.json``.
 
-It lies outside of :mod:`exactformer.spectra.caching`, which needs the models of transformers: these may be
-half imported when transformers asks for this configuration.
+It lies outside of :mod:`exactformer.spectra.caching`, which needs the models of transformers: these
+may be half imported when transformers asks for this configuration.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -231,3 +233,115 @@ def test_text_of_another_kind_is_noticed_and_text_of_the_same_kind_is_not(origin
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnfamiliarTextWarning)
         logits(small, text(30, 50, 1, 4))  # once is enough
+
+
+def test_positions_need_not_begin_at_zero_nor_go_on_between_calls(original: Any) -> None:
+    full, ids = ef.shrink_cache(original, tokens(), cache=1.0).model, tokens(2)
+    parts, starts = ids[:, :15].split([10, 1, 3, 1], dim=1), (7, 3, 50, 60)
+    ends = []
+    for model in (full, original):
+        cache = None
+        for part, start in zip(parts, starts, strict=True):
+            places = start + torch.arange(part.shape[1])[None]
+            with torch.no_grad():
+                out = model(input_ids=part, position_ids=places, past_key_values=cache)
+            cache = out.past_key_values
+        ends.append(out.logits)
+    torch.testing.assert_close(*ends, atol=1e-5, rtol=0)
+
+
+def test_several_texts_in_a_row_are_refused_and_padded_positions_are_not(half: Any) -> None:
+    ids = tokens(2)
+    packed = torch.cat([torch.arange(12), torch.arange(12)])[None]
+    with pytest.raises(InputError, match="several texts in a row"):
+        half.model(input_ids=ids, position_ids=packed)
+    with pytest.raises(InputError, match=r"attention_mask \(4 dimensions\)"):
+        half.model(input_ids=ids, attention_mask=torch.ones(2, 1, 24, 24, dtype=torch.bool))
+    mask = torch.ones_like(ids)
+    mask[1, :5] = 0
+    places = (mask.cumsum(1) - 1).clamp(min=0)
+    seen = mask.bool()
+    given = logits(half.model, ids, attention_mask=mask, position_ids=places)[seen]
+    left_out = logits(half.model, ids, attention_mask=mask)[seen]
+    torch.testing.assert_close(given, left_out, atol=1e-4, rtol=1e-4)
+
+
+def test_a_cache_of_other_texts_is_refused(half: Any) -> None:
+    with torch.no_grad():
+        cache = half.model(input_ids=tokens(2), use_cache=True).past_key_values
+    with pytest.raises(InputError, match="1 texts for a cache of 2"):
+        half.model(input_ids=tokens(1), past_key_values=cache)
+
+
+def test_a_cropped_cache_reads_another_text_as_a_new_one_does(half: Any) -> None:
+    ids, mask = tokens(2), torch.ones(2, 24, dtype=torch.long)
+    mask[1, :5] = 0  # the second text begins elsewhere than the one that was cropped
+    with torch.no_grad():
+        cache = half.model(input_ids=ids, use_cache=True).past_key_values
+        cache.crop(-24)
+        out = half.model(input_ids=ids, attention_mask=mask, past_key_values=cache).logits
+        cache.crop(20)  # the length to keep, as releases of transformers before 5.20 say it
+        assert cache.get_seq_length() == 20
+    whole = logits(half.model, ids, attention_mask=mask)
+    torch.testing.assert_close(out[mask.bool()], whole[mask.bool()], atol=1e-5, rtol=0)
+
+
+def test_a_talk_goes_on_with_its_cache_and_assistants_change_no_word(
+    half: Any, original: Any
+) -> None:
+    ids = tokens(1)
+    kind = {"do_sample": False, "pad_token_id": 0, "max_new_tokens": 6}
+    said = half.model.generate(ids, return_dict_in_generate=True, **kind)
+    more = torch.cat([said.sequences, tokens(1, 4, seed=3)], dim=1)
+    goes_on = half.model.generate(more, past_key_values=said.past_key_values, **kind)
+    assert torch.equal(goes_on, half.model.generate(more, **kind))
+    guessed = half.model.generate(ids, prompt_lookup_num_tokens=3, **kind)
+    assert torch.equal(guessed, said.sequences)
+    assert torch.equal(half.model.generate(ids, assistant_model=original, **kind), said.sequences)
+    assert torch.equal(half.model.generate(ids, prefill_chunk_size=7, **kind), said.sequences)
+
+
+def test_a_text_padded_on_the_right_goes_on_where_it_ended(half: Any) -> None:
+    ids, mask = tokens(2), torch.ones(2, 25, dtype=torch.long)
+    mask[1, 20:24] = 0
+    new = tokens(2, 1, seed=4)
+    with torch.no_grad():
+        cache = half.model(input_ids=ids, attention_mask=mask[:, :24]).past_key_values
+        places = (mask.cumsum(1) - 1)[:, -1:]
+        asked = {"attention_mask": mask, "position_ids": places, "past_key_values": cache}
+        out = half.model(input_ids=new, **asked).logits[1, 0]
+    alone = logits(half.model, torch.cat([ids[1:, :20], new[1:]], dim=1))[0, -1]
+    torch.testing.assert_close(out, alone, atol=1e-4, rtol=1e-4)
+
+
+def test_bfloat16_is_saved_and_loaded_as_it_is(half: Any, tmp_path: Path) -> None:
+    model = copy.deepcopy(half.model).bfloat16()
+    model.save_pretrained(tmp_path)
+    loaded = ef.load_shrunk(tmp_path)
+    assert loaded.dtype == torch.bfloat16
+    assert torch.equal(logits(loaded, tokens(1)), logits(model, tokens(1)))
+
+
+def test_half_precision_does_not_round_the_frequencies_of_rotation(
+    original: Any, tmp_path: Path
+) -> None:
+    original.save_pretrained(tmp_path)
+    model = type(original).from_pretrained(tmp_path, dtype=torch.bfloat16).eval()
+    small = ef.shrink_cache(model, tokens(), cache=0.5).model
+    exact = original.model.rotary_emb.inv_freq
+    assert small.dtype == torch.bfloat16
+    for one in (small, copy.deepcopy(small).half(), copy.deepcopy(small).double()):
+        assert torch.equal(one.network.model.rotary_emb.inv_freq, exact)
+
+
+@pytest.mark.parametrize(
+    "first", ["AutoModelForCausalLM", pytest.param("LlamaForCausalLM", marks=pytest.mark.slow)]
+)
+def test_transformers_knows_the_model_in_whatever_order_things_are_imported(first: str) -> None:
+    code = (
+        f"import exactformer; from transformers import {first}, AutoConfig, AutoModelForCausalLM;"
+        "config = AutoConfig.for_model('exactformer-latent-cache');"
+        "print(AutoModelForCausalLM._model_mapping[type(config)].__name__)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == "LatentCacheForCausalLM", ran.stderr

@@ -1,8 +1,9 @@
 """Attention of one new token to latents: keys are rebuilt and turned, values rebuilt once.
 
 Latents are mixed as they are, Σ p_t v_t = D_V Σ p_t c_t + d_V. The first token of a text is not a
-latent and counts by itself. Keys lie in memory by coordinate, (head dim, tokens), as latents do: a plane
-is turned by products of whole rows, and on a processor a block of tokens stays in its cache meanwhile.
+latent and counts by itself. Keys lie in memory by coordinate, (head dim, tokens), as latents do: a
+plane is turned by products of whole rows, and on a processor a block of tokens stays in its cache
+meanwhile.
 """
 
 from __future__ import annotations

@@ -57,6 +57,21 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
         self.warned = self._watching = False
         self.post_init()
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """Move or convert the model, but leave the frequencies of rotation as exact as they were.
+
+        In half precision an angle at position 1,000 would be off by a radian, and saving and loading
+        would bring the exact ones back.
+        """
+        rotary = rotary_of(self.network)
+        exact = dict(rotary.named_buffers())
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, buffer in exact.items():
+            moved = rotary.get_buffer(name)
+            if moved.dtype != buffer.dtype:
+                setattr(rotary, name, buffer.to(moved.device))
+        return self
+
     def attentions(self) -> list[LatentAttention]:
         """Return the attention modules, lowest layer first."""
         return [m for m in self.network.modules() if isinstance(m, LatentAttention)]
@@ -183,7 +198,8 @@ def _check_texts(
     texts, tokens = given.shape[:2]
     if cache.positions is not None and len(cache.positions) != texts:
         raise InputError(
-            f"{texts} texts for a cache of {len(cache.positions)}: give the cache of these texts, or none"
+            f"{texts} texts for a cache of {len(cache.positions)}: give the cache of these texts, or "
+            "none"
         )
     if positions is None or tokens < 2:
         return
