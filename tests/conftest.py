@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import functools
+import gc
 import math
 import os
 import re
@@ -41,6 +42,9 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "reproducible")
 FEW_EXAMPLES = 10
 settings.load_profile(PROFILE)
 
+# Nothing of what collection makes is garbage before the end, and looking for it takes seconds.
+gc.disable()
+
 TOGETHER = {
     "browser": re.compile(r"tests/studio/(flows/|test_every_page|.*browser)"),
     "coq": re.compile(r"tests/coq/"),
@@ -60,6 +64,12 @@ class _ByFile(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return _group(super()._split_scope(nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but not among the tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
