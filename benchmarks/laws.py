@@ -3,9 +3,9 @@
     python -m benchmarks.laws [--only NAME]
 
 Five folds, the same for all; every method fits the same rows one after another. R² is that of held-out
-rows, the mean of the folds; seconds are processor seconds, which other work on the machine hardly
-changes, the least of the five fits. A support is exact if the law of all rows has exactly the planted
-terms. The planted laws have noise of a tenth of the signal's variance.
+rows, the mean of the folds; seconds are processor seconds, which other work on the machine changes less
+than time by the clock, the least of the five fits. A support is exact if the law of all rows has
+exactly the planted terms. The planted laws have noise of a tenth of the signal's variance.
 """
 
 from __future__ import annotations
@@ -277,8 +277,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
         for row in rows
     )
     return [
-        "Five folds, defaults for everybody, R² of held-out rows, processor seconds of one fit. "
-        "`prediction` and `discovery` are the two purposes of `ef.PolynomialAttentionRegressor`. "
+        "Five folds, defaults for everybody, R² of held-out rows, the least processor seconds of a "
+        "fit. `prediction` and `discovery` are the two purposes of `ef.PolynomialAttentionRegressor`. "
         "Boosting and the linear model return no terms to choose from; LassoCV is given squares and "
         "products, PySINDy its default library, all terms of degree 2; `discovery, degree 2` looks at "
         "the same terms. PySR is absent: it needs Julia, which could not be installed on this machine.",
@@ -287,7 +287,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
         f"better of linear and LassoCV it is at worst {shortfall(worst):+.3f} short ({worst['name']}). "
         f"`discovery` finds exactly the planted terms in {exact} of {len(planted)}.",
         "",
-        "Of the methods that return a formula, PySINDy is the fastest: "
+        "Of the methods that return a formula, PySINDy is the fastest on most data: "
         + " and ".join(_slower(rows, name) for name in ("discovery, degree 2", "discovery"))
         + ". The difference buys intervals and a diagnosis of the residuals, and without a fixed "
         "degree the search up to degree 8 and higher.",

@@ -8,6 +8,7 @@ import pytest
 
 from exactformer.errors import InputError
 from exactformer.learning.laws.diagnosis import LawWarning
+from exactformer.learning.laws.inputs import check_inputs
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 from exactformer.learning.laws.sample import DependentColumnsWarning, equal_rows
 from exactformer.learning.laws.streamed.blocks import ArrayBlocks
@@ -201,6 +202,14 @@ def test_dates_categories_and_masks_are_refused_by_name():
     for columns, target, message in refused:
         with pytest.raises(InputError, match=message):
             PolynomialAttentionRegressor(1).fit(columns, target)
+
+
+def test_a_type_that_is_not_of_numpy_is_no_date():
+    class Column(np.ndarray):
+        dtype = object()  # as other libraries have them, without NumPy's kind
+
+    X, y = table(50, 2)
+    check_inputs(X.view(Column), y)
 
 
 def test_dates_in_a_dask_frame_are_refused_by_name():

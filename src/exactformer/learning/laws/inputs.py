@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from exactformer.learning.laws.diagnosis import LawWarning
 from exactformer.learning.laws.streamed.blocks import is_dask
 from exactformer.learning.laws.tables import listed
 
-_DATES = "mM"
+_DATES = ("m", "M")
 
 
 def check_inputs(X: Any, y: Any) -> None:
@@ -29,13 +30,13 @@ def check_inputs(X: Any, y: Any) -> None:
                 f"{name} has {count:,} masked value(s), and what is under a mask is not data. Leave "
                 "those rows out, or fill them in with numbers"
             )
-        names = list(getattr(given, "columns", []))
-        if repeated := sorted({str(n) for n in names if names.count(n) > 1}):
+        names = Counter(getattr(given, "columns", ()))
+        if repeated := sorted(str(n) for n, times in names.items() if times > 1):
             raise InputError(
                 f"columns of {name} need different names; repeated: {listed(repeated)}"
             )
         for where, dtype in _types(name, given):
-            if getattr(dtype, "kind", "") in _DATES:
+            if getattr(dtype, "kind", None) in _DATES:
                 raise InputError(
                     f"{where} has the type {dtype}: the coefficients would depend on a hidden unit and "
                     "origin. Give numbers, such as (times - times[0]).dt.total_seconds()"
