@@ -125,7 +125,7 @@ def test_literals_about_the_same_roots_hold_together_and_true_ones_say_nothing(
     equal = literals_of(head)[0]
     flags = [
         np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], bool),
-        np.eye(3, dtype=bool),
+        np.array([[1, 0, 1], [0, 1, 0], [0, 0, 1]], bool),
         np.ones((3, 3), bool),
     ]
     given = iter(flags)
@@ -190,14 +190,14 @@ def test_scores_that_do_not_tell_apart_are_refused() -> None:
 
 
 def test_queries_that_never_select_have_the_largest_score_of_any_key() -> None:
-    table, error = [[8.0, 2.0], [3.0, 5.0]], [[0.5, 0.25], [0.25, 0.5]]
-    middle, away, gap = levels(table, error, [[1, 0], [1, 0]], [0, 1])
-    assert middle.tolist() == [8.0, 5.5]
+    table, error = [[8.0, 2.0, 1.0], [3.0, 9.0, 5.0]], [[0.5, 0.25, 0.0], [0.25, 0.5, 0.0]]
+    middle, away, gap = levels(table, error, [[1, 0, 0], [1, 0, 0]], [0, 1])
+    assert middle.tolist() == [8.0, 9.5]
     assert (away, gap) == (0.5, 8 - 2.25)
-    middle, away, gap = levels(table, error, [[1, 0], [1, 0]], [1, 1])
-    assert middle.tolist() == [8.5, 5.5]
+    middle, away, gap = levels(table, error, [[1, 0, 0], [1, 0, 0]], [1, 1])
+    assert middle.tolist() == [8.5, 9.5]
     assert (away, gap) == (0.0, np.inf)
-    assert levels(table, error, [[1, 0], [0, 1]], [0, 0])[0].tolist() == [8.0, 5.0]
+    assert levels(table, error, [[1, 0, 0], [0, 1, 0]], [0, 0])[0].tolist() == [8.0, 9.0]
 
 
 def test_queries_that_select_nothing_have_the_beginning_above_all_keys() -> None:

@@ -196,7 +196,7 @@ class HeadScores:
 
         Queries that select nothing for another reason have the largest score of any key.
         """
-        if never is not None and never.any():
+        if never is not None:
             levels = np.asarray(sum_above(table, error).max(1))
             if never.all():
                 return levels, 0.0, np.inf
@@ -204,7 +204,7 @@ class HeadScores:
             levels[~never] = top
             return levels, spread, least
         top = sum_above(table, error)
-        high = np.where(accepted, top, -np.inf).max(1)
+        high = top.max(1)  # of accepted pairs, or there is no gap
         low = np.where(accepted, sum_below(table, -error), np.inf).min(1)
         other = np.where(accepted, -np.inf, top).max(1)
         some = accepted.any(1)
