@@ -174,6 +174,10 @@ def test_queries_that_accept_nothing_are_above_all_keys() -> None:
     middle, _, gap = levels([[8.0, 9.0], [3.0, 5.0]], np.zeros((2, 2)), [[1, 1], [0, 0]])
     assert middle.tolist() == [8.5, 8.5]
     assert gap == 3.5
+    table, accepted = [[8.0, 2.0], [6.0, 1.0], [1.0, 0.0]], [[1, 0], [1, 0], [0, 0]]
+    middle, _, gap = levels(table, np.zeros((3, 2)), accepted)
+    assert middle.tolist() == [8.0, 6.0, 8.0]
+    assert gap == 5
     # With the gap of nothing that is told apart, a key at the common level is not below it.
     with pytest.raises(CertificationError, match="above all others"):
         levels([[8.0, 8.0], [8.0, 8.0]], np.zeros((2, 2)), [[1, 1], [0, 0]])

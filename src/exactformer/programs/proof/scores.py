@@ -208,7 +208,7 @@ class HeadScores:
         low = np.where(accepted, sum_below(table, -error), np.inf).min(1)
         other = np.where(accepted, -np.inf, top).max(1)
         some = accepted.any(1)
-        middle = np.where(some, (np.where(some, high, 0) + np.where(some, low, 0)) / 2, 0)
+        middle = (high + low) / 2
         away = np.maximum(sum_above(high, -middle), sum_above(middle, -low))
         away = np.where(some, away, 0.0)
         room = np.where(some, sum_below(middle, -other), np.inf)
