@@ -171,8 +171,9 @@ def test_queries_that_accept_nothing_are_above_all_keys() -> None:
     middle, _, gap = levels([[8.0, 7.0], [3.0, 5.0]], np.zeros((2, 2)), [[1, 0], [0, 0]])
     assert middle.tolist() == [8.0, 8.0]
     assert gap == 1.0
-    middle, _, gap = levels([[8.0, 9.0], [3.0, 5.0]], np.zeros((2, 2)), [[1, 1], [0, 0]])
-    assert middle.tolist() == [8.5, 8.5]
+    table, accepted = [[8.0, 9.0], [1.0, 2.0], [3.0, 5.0]], [[1, 1], [0, 0], [0, 0]]
+    middle, _, gap = levels(table, np.zeros((3, 2)), accepted)
+    assert middle.tolist() == [8.5, 8.5, 8.5]
     assert gap == 3.5
     table, accepted = [[8.0, 2.0], [6.0, 1.0], [1.0, 0.0]], [[1, 0], [1, 0], [0, 0]]
     middle, _, gap = levels(table, np.zeros((3, 2)), accepted)
@@ -298,7 +299,9 @@ def test_scores_are_rounded_by_queries_keys_and_their_products(
         reach.append(largest)
     rows = lost[0] @ (reach[1] + lost[1]) + reach[0] @ lost[1]
     dot = gamma(name, 4) * (exact(head._products(*sides)).item() + rows) + 4 * tiny
-    holds(head._score_rounding(*sides), rows + dot)
+    found = head._score_rounding(*sides)
+    holds(found, rows + dot)
+    assert Fraction(found) > (rows + dot) * (1 + Fraction(3, 2**21))  # γ is raised, and the sum
 
 
 def test_scores_are_exact_where_all_parts_are() -> None:
@@ -315,7 +318,7 @@ def test_scores_are_exact_where_all_parts_are() -> None:
     assert rounding([15.0, 6.0], [15.0, 6.0]) > 0
     assert rounding([300.0, 0.0], [0.0, 1.0]) > 0
     assert rounding([0.0, 1.0], [300.0, 0.0]) > 0
-    assert rounding([15.0, 0.0], [15.0, 0.0], bits=-1) > 0
+    assert rounding([10.0, 0.0], [10.0, 0.0], bits=-1) > 0
     assert (
         head_of(None)._score_rounding(*(reading(read(None, [[1 / 3]], 0.5)) for _ in range(2))) == 0
     )
@@ -508,6 +511,16 @@ def test_sums_of_scores_that_are_rounded_are_charged() -> None:
     """4 + 2^−58 is 4 for floats: what is lost is part of all that is said of the beginning token."""
     head = head_of()
     query, key = simple(head)
+    _, indices = roots_of(head)
+    own = read(None, [[2.0**-62] * 3])
+    alone = scored(
+        head, literals_of(head)[:1], reading(query, beginning=own), reading(key, beginning=own)
+    )
+    assert Fraction(alone.lowest) < -4 + Fraction(1, 2**60) < Fraction(alone.highest)
+    placed, two = read(indices, [[2.0**-60] * 3] * 3), read(None, [[2.0] * 3])
+    keys = reading(key, placed, read(None, [[1.0] * 3]), beginning=two)
+    carried = scored(head, literals_of(head)[:1], reading(query, beginning=two), keys)
+    assert Fraction(carried.lowest) < -Fraction(1, 2**58) < Fraction(carried.highest)
     little = read(None, [[2.0**-60] * 3])
     for first, truth in ((1.0, -Fraction(1, 2**58)), (2.0**-62, -4 - Fraction(3, 2**60))):
         own = read(None, [[first] * 3])
@@ -596,10 +609,14 @@ def test_roots_that_meet_one_key_are_taken_together(blur: float, rise: float, al
 def test_what_queries_have_alike_counts_where_it_only_errs() -> None:
     head = head_of()
     query, key = simple(head)
+    _, indices = roots_of(head)
     little = read(None, np.zeros((1, 3)), [[0.0, 0.0, 0.25]])
     found = scored(head, literals_of(head)[:1], reading(query, little), reading(key))
     assert found.spread == pytest.approx(0.25, rel=1e-5)
     assert found.gap == pytest.approx(3.75, rel=1e-5)
+    order = read(indices, np.zeros((3, 3)), [[0.0, 0.0, 0.125]] * 3)
+    found = scored(head, literals_of(head)[:1], reading(query, order), reading(key))
+    assert found.spread == pytest.approx(0.125, rel=1e-5)
 
 
 def test_tables_that_are_joined_are_rounded_and_may_be_too_many(

@@ -211,8 +211,7 @@ class HeadScores:
         middle = (high + low) / 2
         away = np.maximum(sum_above(high, -middle), sum_above(middle, -low))
         away = np.where(some, away, 0.0)
-        room = np.where(some, sum_below(middle, -other), np.inf)
-        gap = float(room.min())
+        gap = float(sum_below(middle, -other).min())
         if not some.any() or not gap > 0:
             raise self._refusal("its head does not score selected positions above all others")
         if not some.all():
@@ -242,8 +241,6 @@ class HeadScores:
         all of these are exact, nothing is lost.
         """
         arithmetic = self.arithmetic
-        if arithmetic.format is None:
-            return 0.0
         lost, largest, lowest = [], [], []
         for side in (queries, keys):
             total, reach = self._sizes(side)
