@@ -3,8 +3,10 @@
 _ARITHMETIC = "programs/proof/arithmetic.py"
 _ATTENTION = "programs/proof/attention.py"
 _RELUS = "programs/proof/feed_forward.py"
+_SCORES = "programs/proof/scores.py"
 _STATE = "programs/proof/state.py"
 _RATIONALS = "Codes are added up as rationals: the same numbers."
+_BOTH = "Both read a beginning token, or there is none."
 _TYPE = "Says what type something has, and no more."
 _SAME_TWICE = "Found again instead of being looked up: the same numbers."
 _BEYOND = "Any number beyond all exponents of float64 will do."
@@ -26,7 +28,17 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "Underflows of fewer than 2^30 products cost less than 2^30·2^−1074.",
     (_ATTENTION, "_Written._leak", "20 → 19"): "A bound is raised further.",
     ("programs/proof/cases.py", "MOST_CASES", "4000000 → 3999999"): _LIMIT,
-    ("programs/proof/scores.py", "MOST_SCORES", "40000000 → 39999999"): _LIMIT,
+    (_SCORES, "MOST_SCORES", "40000000 → 39999999"): _LIMIT,
+    (
+        _SCORES,
+        "HeadScores.scores",
+        "keys.beginning is not None and queries.beginning is not None → queries.beginning is not None",
+    ): _BOTH,
+    (
+        _SCORES,
+        "HeadScores.scores",
+        "keys.beginning is not None and queries.beginning is not None → keys.beginning is not None",
+    ): _BOTH,
     ("programs/proof/certificate.py", "_SHOWN", "12 → 11"): "How many tokens are listed in words.",
     (
         "programs/proof/induction.py",

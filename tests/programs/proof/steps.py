@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from exactformer import rasp
 from exactformer.core.formats import FORMATS
 from exactformer.core.layers import Rule, Selection
 from exactformer.core.matrix import Matrix
+from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint, Register
 from exactformer.programs.proof.arithmetic import Arithmetic, Array
 from exactformer.programs.proof.state import State
@@ -71,6 +73,11 @@ def drawn(rng: np.random.Generator, rows: int, columns: int, empty: float = 0.3)
     )
 
 
+@cache
+def _analysis(expression: rasp.SOp, vocabulary: Any, max_length: int, causal: bool) -> Analysis:
+    return tabulated(expression, vocabulary, max_length, causal)[1]
+
+
 def made_state(
     expression: rasp.SOp,
     registers: Sequence[tuple[int | None, int | None, int]],
@@ -87,7 +94,7 @@ def made_state(
 
     The codes that they are meant to hold are drawn. Nothing is held yet.
     """
-    _, analysis = tabulated(expression, vocabulary, max_length, causal)
+    analysis = _analysis(expression, tuple(vocabulary), max_length, causal)
     rng, made, width = np.random.default_rng(seed), [], 0
     for node, term, count in registers:
         rows = 1

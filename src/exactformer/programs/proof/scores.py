@@ -154,7 +154,7 @@ class HeadScores:
             both, rest = plus(np.repeat(joined[0], times_over, axis=0), np.tile(found[0], again))
             joined = (
                 both,
-                up(rest + np.repeat(joined[1], times_over, axis=0) + np.tile(found[1], again)),
+                rest + np.repeat(joined[1], times_over, axis=0) + np.tile(found[1], again),
                 np.repeat(joined[2], times_over, axis=0) & np.tile(found[2], again),
             )
         yield tuple(root for root, _ in tables), *joined
@@ -196,7 +196,7 @@ class HeadScores:
 
         Queries that select nothing for another reason have the largest score of any key.
         """
-        if never is not None and never.any():
+        if never is not None:
             levels = np.asarray(sum_above(table, error).max(1))
             if never.all():
                 return levels, 0.0, np.inf
@@ -204,15 +204,14 @@ class HeadScores:
             levels[~never] = top
             return levels, spread, least
         top = sum_above(table, error)
-        high = np.where(accepted, top, -np.inf).max(1)
+        high = top.max(1)  # of accepted pairs, or there is no gap
         low = np.where(accepted, sum_below(table, -error), np.inf).min(1)
         other = np.where(accepted, -np.inf, top).max(1)
         some = accepted.any(1)
-        middle = np.where(some, (np.where(some, high, 0) + np.where(some, low, 0)) / 2, 0)
+        middle = (high + low) / 2
         away = np.maximum(sum_above(high, -middle), sum_above(middle, -low))
         away = np.where(some, away, 0.0)
-        room = np.where(some, sum_below(middle, -other), np.inf)
-        gap = float(room.min())
+        gap = float(sum_below(middle, -other).min())
         if not some.any() or not gap > 0:
             raise self._refusal("its head does not score selected positions above all others")
         if not some.all():
@@ -242,8 +241,6 @@ class HeadScores:
         all of these are exact, nothing is lost.
         """
         arithmetic = self.arithmetic
-        if arithmetic.format is None:
-            return 0.0
         lost, largest, lowest = [], [], []
         for side in (queries, keys):
             total, reach = self._sizes(side)
