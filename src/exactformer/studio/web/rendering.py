@@ -14,7 +14,7 @@ from markupsafe import Markup
 from exactformer.core.words import plural
 from exactformer.experiments.engine.presentation import Line, Part
 from exactformer.studio.settings import PACKAGE
-from exactformer.studio.web.typesetting import typeset
+from exactformer.studio.web.typesetting import plain, typeset
 
 TEMPLATES, STATIC = PACKAGE / "templates", PACKAGE / "static"
 
@@ -31,7 +31,7 @@ def environment() -> Environment:
     )
     made.globals.update(static=static, csrf_field=csrf_field, first_lines=first_lines)
     made.filters.update(day=day, moment=moment, count=count, plural=plural, browser=browser)
-    made.filters.update(typeset=typeset)
+    made.filters.update(typeset=typeset, plain=plain)
     return made
 
 
