@@ -16,15 +16,9 @@ from exactformer.studio.library import editing, naming, papers
 from exactformer.studio.library.describing import record
 from exactformer.studio.library.records import AuthorRecord, PaperRecord
 from exactformer.studio.library.tables import PAPER_KINDS
-from exactformer.studio.web.request import (
-    Clean,
-    CurrentActor,
-    FormBody,
-    ReadSession,
-    redirect,
-    render,
-)
+from exactformer.studio.web.request import CurrentActor, ReadSession, redirect, render
 from exactformer.studio.web.request import writing as in_transaction
+from exactformer.studio.web.types import Clean, FormBody
 
 router = APIRouter(tags=["papers"], include_in_schema=False)
 

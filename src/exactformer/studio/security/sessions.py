@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 
-from sqlalchemy import delete, select
+from sqlalchemy import Connection, bindparam, delete, select
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
@@ -21,6 +21,15 @@ from exactformer.studio.settings import Settings
 from exactformer.studio.storage.base import now
 
 BYTES = 32
+DESK = "desk"
+"""The handle of the account of ``--single-user``."""
+_FIND = (
+    select(LoginSession.csrf_token, User.id, User.handle, User.name, User.role, User.disabled)
+    .outerjoin(User, User.id == LoginSession.user_id)
+    .where(
+        LoginSession.token_hash == bindparam("token"), LoginSession.expires_at > bindparam("now")
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -45,24 +54,27 @@ def cookie_name(settings: Settings) -> str:
     return "__Host-exactformer_session" if settings.secure_cookies else "exactformer_session"
 
 
+def desk(db: Session) -> User | None:
+    """The account of ``--single-user``, if there is one."""
+    return db.scalar(select(User).where(User.handle == DESK))
+
+
 def actor_of(user: User | None) -> Actor:
     """The actor an account is."""
     return VISITOR if user is None else Actor(user.id, user.handle, user.name, user.role)
 
 
-def find(db: Session, token: str) -> Browser | None:
+def find(connection: Connection, token: str) -> Browser | None:
     """The session of a cookie, if it is known, not over, and its account not disabled."""
-    row = db.execute(
-        select(LoginSession, User)
-        .outerjoin(User, User.id == LoginSession.user_id)
-        .where(LoginSession.token_hash == _hashed(token), LoginSession.expires_at > now())
-    ).one_or_none()
+    hashed = _hashed(token)
+    row = connection.execute(_FIND, {"token": hashed, "now": now()}).one_or_none()
     if row is None:
         return None
-    session, user = row
-    if user is not None and user.disabled:
+    csrf_token, user_id, handle, name, role, disabled = row
+    if disabled:
         return None
-    return Browser(session.token_hash, session.csrf_token, actor_of(user))
+    actor = VISITOR if user_id is None else Actor(user_id, handle, name, role)
+    return Browser(hashed, csrf_token, actor)
 
 
 def begin(

@@ -11,6 +11,7 @@ from exactformer.studio.library.tables import (
     Institution,
     Paper,
     PaperTopic,
+    PendingImport,
     Person,
     Topic,
 )
@@ -20,14 +21,17 @@ from exactformer.studio.opinions.tables import (
     Comment,
     CommentMention,
     CommentVersion,
+    Flag,
     Reaction,
     Review,
     ReviewVersion,
     Save,
     Vote,
 )
+from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.storage.base import Base
-from exactformer.studio.storage.housekeeping import AuditEntry, Flag, PendingImport
+from exactformer.studio.storage.processes import RateBucket, StoredRun
+from exactformer.studio.storage.versions import Version
 
 __all__ = [
     "Affiliation",
@@ -48,11 +52,14 @@ __all__ = [
     "PaperTopic",
     "PendingImport",
     "Person",
+    "RateBucket",
     "Reaction",
     "Review",
     "ReviewVersion",
     "Save",
+    "StoredRun",
     "Topic",
     "User",
+    "Version",
     "Vote",
 ]

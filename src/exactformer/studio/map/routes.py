@@ -1,19 +1,24 @@
-"""The research map for programs: slices, nodes by name, shortest paths."""
+"""The research map: slices, nodes by name, shortest paths; for programs, then the page."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+from starlette.responses import Response
 
 from exactformer.studio import map as research_map
-from exactformer.studio.map import KINDS, Edge, Key, Node
-from exactformer.studio.web.request import Clean, ReadSession
+from exactformer.studio.map import KINDS, Edge, Key, Node, State
+from exactformer.studio.map.views import LIMIT
+from exactformer.studio.web.request import ReadSession, render
+from exactformer.studio.web.types import Clean
 
 ALL = ",".join(KINDS)
 
-router = APIRouter(prefix="/api/v1/map", tags=["map"])
+api = APIRouter(prefix="/api/v1/map", tags=["map"])
 
 NodeName = Annotated[Clean, Field(max_length=40, examples=["paper:12"])]
 Kinds = Annotated[
@@ -84,7 +89,7 @@ class FoundOut(BaseModel):
     total: int
 
 
-@router.get("", response_model=SliceOut)
+@api.get("", response_model=SliceOut)
 def read_slice(
     db: ReadSession,
     node: NodeName,
@@ -104,7 +109,7 @@ def read_slice(
     )
 
 
-@router.get("/search", response_model=FoundOut)
+@api.get("/search", response_model=FoundOut)
 def find_nodes(
     db: ReadSession,
     q: Annotated[Clean, Query(max_length=200)],
@@ -116,7 +121,7 @@ def find_nodes(
     return FoundOut(items=[NodeOut.of(node) for node in found], total=len(found))
 
 
-@router.get("/path", response_model=RouteOut)
+@api.get("/path", response_model=RouteOut)
 def find_path(
     db: ReadSession,
     source: Annotated[NodeName, Query(alias="from")],
@@ -142,3 +147,86 @@ def split(text: str) -> tuple[str, ...]:
 def keys(text: str) -> tuple[Key, ...]:
     """Read nodes with commas."""
     return tuple(Key.parse(part) for part in split(text))
+
+
+pages = APIRouter(tags=["map"], include_in_schema=False)
+
+LIMITS = (20, 40, 80, 160)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an address asks for, before it is known whether it names a node."""
+
+    node: str
+    depth: int
+    kinds: str
+    limit: int
+    expanded: str
+    to: str
+
+    def state(self, db: Session) -> State | None:
+        """Return the state; where no node is named, that in which everybody begins."""
+        centre = Key.parse(self.node) if self.node else research_map.start(db)
+        if centre is None:
+            return None
+        return State(
+            centre,
+            self.depth,
+            split(self.kinds) or KINDS,
+            self.limit,
+            keys(self.expanded),
+            Key.parse(self.to) if self.to else None,
+        )
+
+
+def _asked(
+    node: Annotated[Clean, Query(max_length=40)] = "",
+    depth: Annotated[int, Query(ge=1, le=2)] = 1,
+    kinds: Annotated[list[Clean] | None, Query(max_length=len(KINDS))] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = LIMIT,
+    expanded: Annotated[Clean, Query(max_length=900)] = "",
+    to: Annotated[Clean, Query(max_length=40)] = "",
+) -> Asked:
+    return Asked(node, depth, ",".join(kinds or KINDS), limit, expanded, to)
+
+
+Question = Annotated[Asked, Depends(_asked)]
+Words = Annotated[Clean, Query(max_length=200)]
+
+
+@pages.get("/map")
+def explorer(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
+    """Show the explorer."""
+    state = asked.state(db)
+    view = research_map.look(db, state) if state else None
+    found = research_map.search(db, q) if q.strip() else ()
+    return render(
+        request,
+        "map/page.html",
+        state=state,
+        view=view,
+        q=q,
+        found=found,
+        kinds=KINDS,
+        limits=sorted({*LIMITS, asked.limit}),
+    )
+
+
+@pages.get("/map/slice")
+def part(request: Request, db: ReadSession, asked: Question) -> Response:
+    """Return what the explorer shows, for its script to put in place."""
+    state = asked.state(db)
+    view = research_map.look(db, state) if state else None
+    return render(request, "map/_view.html", state=state, view=view)
+
+
+@pages.get("/map/found")
+def found_nodes(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
+    """Return nodes by name, with links that lead from where the reader is."""
+    state = asked.state(db)
+    found = research_map.search(db, q) if q.strip() else ()
+    return render(request, "map/_found.html", state=state, q=q, found=found)
+
+
+routers = (api, pages)

@@ -1,8 +1,8 @@
-"""Discussion: threads, answers, edits with history, deletion."""
+"""Discussion: threads, answers, edits with history, deletion; pages, then the same for programs."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Query, Request
@@ -13,22 +13,17 @@ from starlette.responses import HTMLResponse, Response
 from exactformer.studio.errors import ConflictError, InvalidError, StudioError, TooLargeError
 from exactformer.studio.library import papers
 from exactformer.studio.opinions import comments, threads
-from exactformer.studio.opinions.comments import LIMIT, CommentDraft
-from exactformer.studio.opinions.differences import differences
-from exactformer.studio.opinions.history import choose
-from exactformer.studio.opinions.quick_pages import Slug
-from exactformer.studio.opinions.review_pages import PageNumber, Revision
+from exactformer.studio.opinions.comments import COMMENTS, LIMIT, CommentDraft
+from exactformer.studio.opinions.models import CommentOut, CommentVersionOut
+from exactformer.studio.opinions.text_routes import TextRoutes
+from exactformer.studio.opinions.texts import ChangedMeanwhileError
 from exactformer.studio.opinions.views import show_comments
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage.tables import Comment, Paper
 from exactformer.studio.web import markup
 from exactformer.studio.web.rate_limits import WRITING
 from exactformer.studio.web.request import (
-    LARGEST,
-    Clean,
     CurrentActor,
-    FormBody,
-    Identifier,
     ReadSession,
     counted,
     database_of,
@@ -37,18 +32,30 @@ from exactformer.studio.web.request import (
     render,
     writing,
 )
+from exactformer.studio.web.types import (
+    LARGEST,
+    Clean,
+    FormBody,
+    Identifier,
+    Listing,
+    PageNumber,
+    Paging,
+    Slug,
+    listing,
+)
 
-router = APIRouter(include_in_schema=False)
+pages = APIRouter(include_in_schema=False)
+api = APIRouter(prefix="/api/v1", tags=["comments"])
 
 Anchor = Annotated[Clean, Query(max_length=60)]
-Kind = Literal["", "note", "caveat", "replication", "question"]
+Kind = Literal["note", "caveat", "replication", "question"]
+Filter = Literal["", "note", "caveat", "replication", "question"]
 
 
-class CommentForm(FormBody):
-    """A comment; length and kind are judged by the service, which gives the text back."""
+class CommentForm(CommentDraft, FormBody):
+    """A comment, what it answers, and the revision from which an edit started, or 0."""
 
     body: Clean = ""
-    kind: Annotated[Clean, Field(max_length=20)] = "note"
     parent_id: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     revision: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     claim: Annotated[Clean, Field(max_length=60)] = ""
@@ -59,20 +66,32 @@ class CommentForm(FormBody):
         body = self.body
         if self.claim and body.strip() and self.claim not in _named(body):
             body = f"#{self.claim} {body}"
-        return CommentDraft(body, self.kind)
+        return CommentDraft(body=body, kind=self.kind)
 
 
 def _named(body: str) -> frozenset[str]:
     return markup.mentions(body[: markup.LIMIT]).anchors
 
 
-@router.get("/papers/{slug}/discussion")
+class NewComment(CommentDraft):
+    """A comment, or an answer to another."""
+
+    parent_id: Identifier | None = None
+
+
+class EditedComment(CommentDraft):
+    """A comment, and the revision from which the edit started."""
+
+    revision: Identifier
+
+
+@pages.get("/papers/{slug}/discussion")
 def read_all(
     request: Request,
     db: ReadSession,
     actor: CurrentActor,
     slug: Slug,
-    kind: Kind = "",
+    kind: Filter = "",
     claim: Anchor = "",
     page: PageNumber = 1,
 ) -> HTMLResponse:
@@ -84,7 +103,7 @@ def read_all(
     return render(request, template, paper=paper, discussion=found)
 
 
-@router.post("/papers/{slug}/comments", dependencies=WRITING)
+@pages.post("/papers/{slug}/comments", dependencies=WRITING)
 def write(
     request: Request, actor: CurrentActor, slug: Slug, form: Annotated[CommentForm, Form()]
 ) -> Response:
@@ -98,7 +117,7 @@ def write(
     return _written(request, actor, paper, written, form.claim)
 
 
-@router.get("/comments/{comment_id}")
+@pages.get("/comments/{comment_id}")
 def read(
     request: Request,
     db: ReadSession,
@@ -113,7 +132,7 @@ def read(
     return render(request, "opinions/comment.html", paper=paper, thread=thread, reported=reported)
 
 
-@router.get("/comments/{comment_id}/answer")
+@pages.get("/comments/{comment_id}/answer")
 def answer_form(
     request: Request, db: ReadSession, actor: CurrentActor, comment_id: Identifier
 ) -> HTMLResponse:
@@ -124,7 +143,7 @@ def answer_form(
     return _form(request, db, actor, paper, CommentForm(parent_id=comment.id))
 
 
-@router.get("/comments/{comment_id}/edit")
+@pages.get("/comments/{comment_id}/edit")
 def edit_form(
     request: Request, db: ReadSession, actor: CurrentActor, comment_id: Identifier
 ) -> HTMLResponse:
@@ -136,7 +155,7 @@ def edit_form(
     return _form(request, db, actor, paper, form, edited=comment)
 
 
-@router.post("/comments/{comment_id}/edit", dependencies=WRITING)
+@pages.post("/comments/{comment_id}/edit", dependencies=WRITING)
 def edit(
     request: Request,
     actor: CurrentActor,
@@ -154,43 +173,6 @@ def edit(
             form.revision = comment.revision
             return _form(request, db, actor, paper, form, edited=comment, refusal=refusal)
     return _changed(request, actor, comment_id)
-
-
-@router.get("/comments/{comment_id}/history")
-def history(
-    request: Request,
-    db: ReadSession,
-    actor: CurrentActor,
-    comment_id: Identifier,
-    before: Revision = 0,
-    after: Revision = 0,
-) -> HTMLResponse:
-    """What changed between two versions of a comment."""
-    comment = comments.get(db, actor, comment_id)
-    versions = {each.revision: each for each in comments.versions(db, actor, comment_id)}
-    before, after = choose(list(versions), before, after)
-    return render(
-        request,
-        "opinions/history.html",
-        paper=db.get_one(Paper, comment.paper_id),
-        kind="comment",
-        subject=comment,
-        versions=list(versions.values()),
-        before=before,
-        after=after,
-        parts=[("Text", differences(versions[before].body, versions[after].body))],
-    )
-
-
-@router.post("/comments/{comment_id}/delete")
-def remove(request: Request, actor: CurrentActor, comment_id: Identifier) -> Response:
-    """Delete one's comment."""
-    with writing(request) as db:
-        comment = comments.remove(db, actor, comment_id)
-        paper = db.get_one(Paper, comment.paper_id)
-    if is_htmx(request):
-        return _changed(request, actor, comment_id)
-    return redirect(request, f"/papers/{paper.slug}#discussion")
 
 
 def _written(
@@ -247,7 +229,7 @@ def _form(
     answered = db.get(Comment, form.parent_id) if form.parent_id else None
     shown = show_comments(db, actor, paper, [answered]) if answered else ()
     name = f"edit-{edited.id}" if edited else f"answer-{form.parent_id}"
-    conflict = isinstance(refusal, comments.CommentConflictError)
+    conflict = isinstance(refusal, ChangedMeanwhileError)
     response = render(
         request,
         "opinions/_comment_form.html" if is_htmx(request) else "opinions/comment_form.html",
@@ -273,3 +255,50 @@ def _give_back(
     actor.require("reader")
     with database_of(request).session() as db:
         return _form(request, db, actor, papers.get(db, slug), form, refusal=refusal)
+
+
+def _described(db: Session, actor: Actor, paper: Paper, comment: Comment) -> CommentOut:
+    (view,) = show_comments(db, actor, paper, [comment])
+    return CommentOut.of(view, paper.slug)
+
+
+def _removed(request: Request, actor: Actor, comment: Comment, paper: Paper) -> Response:
+    if is_htmx(request):
+        return _changed(request, actor, comment.id)
+    return redirect(request, f"/papers/{paper.slug}#discussion")
+
+
+LABELS = {"body": "Text", "kind": "Kind"}
+_shared = TextRoutes(
+    COMMENTS, EditedComment, CommentOut, CommentVersionOut, _described, LABELS, _removed
+)
+
+
+@api.get("/papers/{slug}/comments")
+def list_comments(
+    db: ReadSession,
+    actor: CurrentActor,
+    slug: Slug,
+    paging: Paging,
+    kind: Kind | None = None,
+    claim: Anchor | None = None,
+) -> Listing[CommentOut]:
+    """Comments on a paper, the newest first; answers name what they answer."""
+    paper = papers.get(db, slug)
+    found = threads.single(db, actor, paper, kind, claim, paging.limit, paging.offset)
+    return listing((CommentOut.of(view, slug) for view in found.items), found.total)
+
+
+@api.post(
+    "/papers/{slug}/comments", dependencies=WRITING, status_code=201, response_model=CommentOut
+)
+def create(request: Request, actor: CurrentActor, slug: Slug, comment: NewComment) -> Any:
+    """Write a comment."""
+    with writing(request) as db:
+        paper = papers.get(db, slug)
+        written = comments.write(db, actor, paper, comment, comment.parent_id)
+    return _shared.stored(request, actor, written.id)
+
+
+pages.include_router(_shared.pages())
+routers = (pages, api, _shared.api("comments"))

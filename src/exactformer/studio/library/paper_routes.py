@@ -1,9 +1,10 @@
-"""Papers for people: browse and search, a paper's page, its history, and figures of stored runs."""
+"""Papers: browse and search, a paper's page, its history, people, topics, figures."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
@@ -16,17 +17,21 @@ from exactformer.studio.library import citations, lookup, papers, people, search
 from exactformer.studio.library.papers import SORTS, Browse
 from exactformer.studio.library.tables import PAPER_KINDS, Paper
 from exactformer.studio.opinions import panel
+from exactformer.studio.opinions.panel import Bar, Own
+from exactformer.studio.security.actor import Actor
 from exactformer.studio.web.request import (
-    Clean,
     CurrentActor,
-    Identifier,
     ReadSession,
     is_htmx,
+    near,
     render,
+    render_shared,
     settings_of,
 )
+from exactformer.studio.web.shared_pages import stand_in
+from exactformer.studio.web.types import Clean, Identifier
 
-router = APIRouter(tags=["papers"], include_in_schema=False)
+pages = APIRouter(tags=["papers"], include_in_schema=False)
 
 EACH = 20
 Page = Annotated[int, Query(ge=1, le=100_000)]
@@ -40,7 +45,7 @@ SORT_LABELS = {
 }
 
 
-@router.get("/papers")
+@pages.get("/papers")
 def browse(
     request: Request,
     db: ReadSession,
@@ -87,33 +92,58 @@ def browse(
     )
 
 
-@router.get("/papers/{slug}")
-def paper_page(request: Request, db: ReadSession, actor: CurrentActor, slug: str) -> Response:
+@pages.get("/papers/{slug}")
+async def paper_page(request: Request, db: ReadSession, actor: CurrentActor, slug: str) -> Response:
     """Show a paper: what it is, what it claims and what came of it, what readers think."""
-    paper = papers.get(db, slug)
-    views = claims.views(paper, settings_of(request).results)
-    return render(
+    results = settings_of(request).results
+    numbers, own = await near(request, _known_to, db, actor, slug)
+    reader = actor if own.has_written else stand_in(actor)
+
+    def read() -> tuple[dict[str, Any], Bar]:
+        context = _page(db, reader, slug, results)
+        return context, panel.Own().mark(context["opinions"])
+
+    return await render_shared(
         request,
         "papers/page.html",
-        paper=paper,
-        houses=_houses(paper),
-        counts=papers.counts(db, [paper.id])[paper.id],
-        claims=views,
-        tally=claims.tally(views),
-        live=demonstrations.of_paper(db, paper),
-        runnable=runs.RUNNABLE,
-        meanings=claims.MEANINGS,
-        tones=claims.TONES,
-        citation=citations.line(paper),
-        bibtex=citations.entry(paper),
-        mentions=panel.mentions(db, paper),
-        references=papers.references(db, paper.id),
-        cited_by=papers.cited_by(db, paper.id, limit=50),
-        opinions=panel.gather(db, actor, paper),
+        (*numbers, evidence.changed_at(results)),
+        reader,
+        read,
+        {"opinions/_bar.html": (own, lambda bar: {"opinions": own.mark(bar)})},
     )
 
 
-@router.get("/papers/{slug}/history")
+def _known_to(db: Session, actor: Actor, slug: str) -> tuple[tuple[int, ...], Own]:
+    """Return the version of a paper's page, and what the reader has to do with it."""
+    connection = db.connection()
+    paper_id, *numbers = papers.version(connection, slug)
+    return tuple(numbers), panel.own(connection, actor, paper_id)
+
+
+def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[str, Any]:
+    """Read what the page of a paper shows."""
+    paper = papers.get(db, slug)
+    views = claims.views(paper, results)
+    return {
+        "paper": paper,
+        "houses": _houses(paper),
+        "counts": papers.counts(db, [paper.id])[paper.id],
+        "claims": views,
+        "tally": claims.tally(views),
+        "live": demonstrations.of_paper(db, paper),
+        "runnable": runs.RUNNABLE,
+        "meanings": claims.MEANINGS,
+        "tones": claims.TONES,
+        "citation": citations.line(paper),
+        "bibtex": citations.entry(paper),
+        "mentions": panel.mentions(db, paper),
+        "references": papers.references(db, paper.id),
+        "cited_by": papers.cited_by(db, paper.id, limit=50),
+        "opinions": panel.gather(db, reader, paper),
+    }
+
+
+@pages.get("/papers/{slug}/history")
 def history(request: Request, db: ReadSession, slug: str) -> Response:
     """Show who changed what about a paper."""
     paper = papers.get(db, slug)
@@ -121,7 +151,7 @@ def history(request: Request, db: ReadSession, slug: str) -> Response:
     return render(request, "papers/history.html", paper=paper, entries=entries)
 
 
-@router.get("/figures/{experiment}.{kind}")
+@pages.get("/figures/{experiment}.{kind}")
 def figure(request: Request, experiment: str, kind: str) -> Response:
     """Answer with the figure of a stored run."""
     path = evidence.figure(settings_of(request).results, experiment, kind)
@@ -132,7 +162,7 @@ def figure(request: Request, experiment: str, kind: str) -> Response:
     )
 
 
-@router.get("/people/{id}")
+@pages.get("/people/{id}")
 def person(request: Request, db: ReadSession, id: Identifier, page: Page = 1) -> Response:
     """Show a person: her papers, where she works, who she writes with."""
     who = people.person(db, id)
@@ -150,7 +180,7 @@ def person(request: Request, db: ReadSession, id: Identifier, page: Page = 1) ->
     )
 
 
-@router.get("/institutions/{id}")
+@pages.get("/institutions/{id}")
 def institution(request: Request, db: ReadSession, id: Identifier, page: Page = 1) -> Response:
     """Show an institution: its people and their papers."""
     house = people.institution(db, id)
@@ -167,7 +197,7 @@ def institution(request: Request, db: ReadSession, id: Identifier, page: Page = 
     )
 
 
-@router.get("/topics/{slug}")
+@pages.get("/topics/{slug}")
 def topic(request: Request, db: ReadSession, slug: str, page: Page = 1) -> Response:
     """Show a topic: the papers about it."""
     about = people.topic(db, slug)
@@ -193,3 +223,6 @@ def _houses(paper: Paper) -> dict[int, int]:
     """Number the institutions in the order in which authors name them."""
     named = [house.id for place in paper.authorships for house in place.institutions]
     return {id: number for number, id in enumerate(dict.fromkeys(named), 1)}
+
+
+routers = (pages,)

@@ -1,31 +1,27 @@
-"""Reviews: read, write, edit with history, delete."""
+"""Reviews: read, write, edit with history, delete, report; pages, then the same for programs."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Form, Request
 from pydantic import Field
+from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.errors import StudioError
 from exactformer.studio.library import papers
 from exactformer.studio.opinions import panel, reviews
-from exactformer.studio.opinions.differences import differences
-from exactformer.studio.opinions.history import choose
-from exactformer.studio.opinions.quick_pages import Slug
-from exactformer.studio.opinions.reviews import LIMITS, ReviewDraft
-from exactformer.studio.opinions.tables import REVIEW_PARTS
+from exactformer.studio.opinions.models import ReviewOut, ReviewVersionOut
+from exactformer.studio.opinions.reviews import LIMITS, REVIEWS, ReviewDraft
+from exactformer.studio.opinions.text_routes import CONFLICT, TextRoutes, conflict
+from exactformer.studio.opinions.texts import ChangedMeanwhileError
 from exactformer.studio.opinions.views import CONFIDENCE_LABELS, PART_LABELS, show_reviews
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage.tables import Paper, Review
 from exactformer.studio.web.rate_limits import WRITING
 from exactformer.studio.web.request import (
-    LARGEST,
-    Clean,
     CurrentActor,
-    FormBody,
-    Identifier,
     ReadSession,
     database_of,
     is_htmx,
@@ -33,11 +29,21 @@ from exactformer.studio.web.request import (
     render,
     writing,
 )
+from exactformer.studio.web.types import (
+    LARGEST,
+    Clean,
+    FormBody,
+    Identifier,
+    Listing,
+    PageNumber,
+    Paging,
+    Slug,
+    listing,
+)
 
-router = APIRouter(include_in_schema=False)
+pages = APIRouter(include_in_schema=False)
+api = APIRouter(prefix="/api/v1", tags=["reviews"])
 
-PageNumber = Annotated[int, Query(ge=1, le=10_000)]
-Revision = Annotated[int, Query(ge=0, le=LARGEST)]
 HINTS = {
     "summary": "What the paper does, in your own words.",
     "strengths": "What is convincing, new, or well done.",
@@ -47,23 +53,26 @@ HINTS = {
 }
 
 
-class ReviewForm(FormBody):
-    """The template; lengths are judged by the service, which gives the text back."""
+class ReviewForm(ReviewDraft, FormBody):
+    """A review and the revision from which the edit started, or 0."""
 
     summary: Clean = ""
-    strengths: Clean = ""
-    concerns: Clean = ""
-    questions: Clean = ""
-    conflict: Clean = ""
-    confidence: Annotated[int, Field(ge=1, le=5)] = 3
     revision: Annotated[int, Field(ge=0, le=LARGEST)] = 0
 
-    def draft(self) -> ReviewDraft:
-        """What the service takes."""
-        return ReviewDraft(**self.model_dump(exclude={"csrf_token", "revision"}))
+
+class NewReview(ReviewDraft):
+    """A review from a program, which states how sure it is."""
+
+    confidence: Annotated[int, Field(ge=1, le=5)]
 
 
-@router.get("/papers/{slug}/reviews")
+class EditedReview(NewReview):
+    """A review, and the revision from which the edit started."""
+
+    revision: Identifier
+
+
+@pages.get("/papers/{slug}/reviews")
 def read_all(
     request: Request, db: ReadSession, actor: CurrentActor, slug: Slug, page: PageNumber = 1
 ) -> HTMLResponse:
@@ -79,7 +88,7 @@ def read_all(
     )
 
 
-@router.get("/papers/{slug}/review")
+@pages.get("/papers/{slug}/review")
 def form(request: Request, db: ReadSession, actor: CurrentActor, slug: Slug) -> HTMLResponse:
     """The form for one's own review."""
     actor.require("reader")
@@ -87,7 +96,7 @@ def form(request: Request, db: ReadSession, actor: CurrentActor, slug: Slug) -> 
     return _form_page(request, paper, reviews.mine(db, actor, paper))
 
 
-@router.post("/papers/{slug}/review", dependencies=WRITING)
+@pages.post("/papers/{slug}/review", dependencies=WRITING)
 def write(
     request: Request, actor: CurrentActor, slug: Slug, form: Annotated[ReviewForm, Form()]
 ) -> Response:
@@ -97,15 +106,15 @@ def write(
             paper = papers.get(db, slug)
             own = reviews.mine(db, actor, paper)
             if own is None or own.state == "deleted" or form.revision == 0:
-                reviews.write(db, actor, paper, form.draft())
+                reviews.write(db, actor, paper, form)
             else:
-                reviews.edit(db, actor, own.id, form.draft(), form.revision)
+                reviews.edit(db, actor, own.id, form, form.revision)
     except StudioError as refusal:
-        return _give_back(request, actor, slug, form.draft(), refusal)
+        return _give_back(request, actor, slug, form, refusal)
     return redirect(request, f"/papers/{slug}#reviews")
 
 
-@router.get("/reviews/{review_id}")
+@pages.get("/reviews/{review_id}")
 def read(
     request: Request,
     db: ReadSession,
@@ -120,46 +129,6 @@ def read(
     return render(request, "opinions/review.html", paper=paper, review=view, reported=reported)
 
 
-@router.get("/reviews/{review_id}/history")
-def history(
-    request: Request,
-    db: ReadSession,
-    actor: CurrentActor,
-    review_id: Identifier,
-    before: Revision = 0,
-    after: Revision = 0,
-) -> HTMLResponse:
-    """What changed between two versions of a review."""
-    review = reviews.get(db, actor, review_id)
-    versions = {each.revision: each for each in reviews.versions(db, actor, review_id)}
-    before, after = choose(list(versions), before, after)
-    old, new = reviews.draft_of(versions[before]), reviews.draft_of(versions[after])
-    parts = [
-        (PART_LABELS[part], differences(getattr(old, part), getattr(new, part)))
-        for part in REVIEW_PARTS
-    ]
-    confidence = differences(f"{old.confidence} of 5", f"{new.confidence} of 5")
-    return render(
-        request,
-        "opinions/history.html",
-        paper=db.get_one(Paper, review.paper_id),
-        kind="review",
-        subject=review,
-        versions=list(versions.values()),
-        before=before,
-        after=after,
-        parts=[*parts, ("Confidence", confidence)],
-    )
-
-
-@router.post("/reviews/{review_id}/delete")
-def remove(request: Request, actor: CurrentActor, review_id: Identifier) -> Response:
-    """Delete one's review."""
-    with writing(request) as db:
-        paper = db.get_one(Paper, reviews.remove(db, actor, review_id).paper_id)
-    return redirect(request, f"/papers/{paper.slug}#reviews")
-
-
 def _form_page(
     request: Request,
     paper: Paper,
@@ -168,14 +137,14 @@ def _form_page(
     refusal: StudioError | None = None,
 ) -> HTMLResponse:
     partial = is_htmx(request)
-    conflict = isinstance(refusal, reviews.ReviewConflictError) and own is not None
+    conflict = isinstance(refusal, ChangedMeanwhileError) and own is not None
     response = render(
         request,
         "opinions/_review_form.html" if partial else "opinions/review_form.html",
         status=refusal.status if refusal else 200,
         paper=paper,
         own=own,
-        draft=draft or (reviews.draft_of(own) if own else ReviewDraft("")),
+        draft=draft or (reviews.draft_of(own) if own else ReviewDraft.model_construct(summary="")),
         standing=reviews.draft_of(own) if conflict and own else None,
         problem=str(refusal) if refusal else "",
         labels=PART_LABELS,
@@ -196,3 +165,58 @@ def _give_back(
     with database_of(request).session() as db:
         paper = papers.get(db, slug)
         return _form_page(request, paper, reviews.mine(db, actor, paper), draft, refusal)
+
+
+def _described(db: Session, actor: Actor, paper: Paper, review: Review) -> ReviewOut:
+    (view,) = show_reviews(db, actor, paper, [review])
+    return ReviewOut.of(view, paper.slug)
+
+
+def _removed(request: Request, actor: Actor, review: Review, paper: Paper) -> Response:
+    return redirect(request, f"/papers/{paper.slug}#reviews")
+
+
+LABELS = PART_LABELS | {"confidence": "Confidence, of 5"}
+_shared = TextRoutes(
+    REVIEWS, EditedReview, ReviewOut, ReviewVersionOut, _described, LABELS, _removed
+)
+
+
+@api.get("/papers/{slug}/reviews")
+def list_reviews(
+    db: ReadSession, actor: CurrentActor, slug: Slug, paging: Paging
+) -> Listing[ReviewOut]:
+    """Reviews of a paper: one's own first, then the newest."""
+    paper = papers.get(db, slug)
+    found = reviews.listing(db, actor, paper, paging.limit, paging.offset)
+    views = show_reviews(db, actor, paper, found.items)
+    return listing((ReviewOut.of(view, slug) for view in views), found.total)
+
+
+@api.post(
+    "/papers/{slug}/reviews",
+    dependencies=WRITING,
+    status_code=201,
+    response_model=ReviewOut,
+    responses=CONFLICT,
+)
+def create(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) -> Any:
+    """Write one's review of a paper; a second one is refused."""
+    try:
+        with writing(request) as db:
+            written = reviews.write(db, actor, papers.get(db, slug), review)
+    except ChangedMeanwhileError as error:
+        return conflict(error)
+    return _shared.stored(request, actor, written.id)
+
+
+@api.put("/papers/{slug}/reviews/mine", dependencies=WRITING, response_model=ReviewOut)
+def put(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) -> Any:
+    """Make this one's review of a paper, whatever it was before; the history keeps that."""
+    with writing(request) as db:
+        written = reviews.put(db, actor, papers.get(db, slug), review)
+    return _shared.stored(request, actor, written.id)
+
+
+pages.include_router(_shared.pages())
+routers = (pages, api, _shared.api("reviews"))
