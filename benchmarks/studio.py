@@ -18,6 +18,9 @@ from benchmarks.tables import keep, markdown, origin, provenance, show
 SHARE = 1 / 3
 """A paper's page for visitors is read at least at this part of the bare rate."""
 
+READER_SHARE = 1 / 10
+"""Readers who are logged in are answered at least at this part of the bare rate."""
+
 SPREAD = 10
 """Its 99th percentile is less than so many times its median."""
 
@@ -75,14 +78,18 @@ def _ms(value: float) -> str:
 
 def verdicts(contents: dict[str, Any]) -> list[str]:
     """Say which targets are met."""
-    bare, page = contents["load"][:2]
-    share = page["a second"] / bare["a second"]
-    spread, own = (row["p99 ms"] / row["p50 ms"] for row in (page, bare))
+    bare, page, reader = contents["load"][:3]
+    share, own_share = (row["a second"] / bare["a second"] for row in (page, reader))
+    spread, own_spread, bare_spread = (
+        row["p99 ms"] / row["p50 ms"] for row in (page, reader, bare)
+    )
     slowest = max(row["median ms"] for row in contents["large"] if row["page"] in TARGETS)
     return [
-        f"At least a third of the bare rate: {share:.2f}, {_verdict(share >= SHARE)}.",
-        f"p99 under ten times p50: {spread:.1f} times (the bare page: {own:.1f}), "
-        f"{_verdict(spread < SPREAD)}.",
+        f"Visitors at least at a third of the bare rate: {share:.2f}, {_verdict(share >= SHARE)}.",
+        f"Readers who are logged in at least at a tenth of it: {own_share:.2f}, "
+        f"{_verdict(own_share >= READER_SHARE)}.",
+        f"p99 under ten times p50: {spread:.1f} times for visitors, {own_spread:.1f} for readers (the "
+        f"bare page: {bare_spread:.1f}), {_verdict(max(spread, own_spread) < SPREAD)}.",
         f"Page, search, map slice and path of the large library under {PATIENCE_MS} ms: the slowest "
         f"median is {_ms(slowest)} ms, {_verdict(slowest < PATIENCE_MS)}.",
     ]
@@ -98,12 +105,13 @@ def page(contents: dict[str, Any]) -> list[str]:
     return [
         "Reading a paper's page at 64 connections, beside a bare FastAPI page (`async def`, one "
         "route, no database) of the same length: one uvicorn process each, SQLite, `wrk` as the "
-        "client, rounds in turn, the best of each. Visitors' pages are shared from memory; the "
-        "page of somebody logged in is computed for her.",
+        "client, rounds in turn, the best of each. Visitors' pages are shared from memory. 64 readers "
+        "who are logged in ask in turn; they share what is the same for all of them, and the rest is "
+        "computed for each.",
         "",
         *markdown(*load_table(contents["load"])),
         "",
-        "What a page costs that is computed (time of the processor):",
+        "What a page costs that nobody has asked for since its last change (time of the processor):",
         "",
         *markdown(*breakdown_table(contents["breakdown"])),
         "",

@@ -18,22 +18,32 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any
 
 CONNECTIONS = 64
 PAPER = "fang-2022-attention-enables-zero-approximation-error"
+
+IN_TURN = """
+local cookies, last = {{ {} }}, 0
+request = function()
+  last = last % #cookies + 1
+  wrk.headers["Cookie"] = cookies[last]
+  return wrk.format()
+end
+"""
+"""What wrk is told: every request comes from the next reader."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Way:
-    """An address that is asked for, and what is sent along."""
+    """An address that is asked for, and whose cookies are sent along, one after the other."""
 
     name: str
     url: str
-    cookie: str = ""
+    cookies: tuple[str, ...] = ()
 
 
 def bare(path: str) -> Any:
@@ -96,26 +106,36 @@ def read(url: str, cookie: str = "") -> bytes:
     return body
 
 
-def reader(database: str) -> str:
-    """Write an account and return the cookie of somebody who is logged in."""
+def readers(database: str, count: int = CONNECTIONS) -> tuple[str, ...]:
+    """Write accounts and return the cookies of so many readers who are logged in."""
     from exactformer.studio.accounts.tables import User
     from exactformer.studio.security import sessions
 
     app = studio(database)
+    name = sessions.cookie_name(app.state.settings)
+    cookies = []
     with app.state.database.writing() as db:
-        user = User(handle="reader", name="A reader", password_hash="!", role="reader")
-        db.add(user)
-        db.flush()
-        browser = sessions.begin(db, app.state.settings, user, "benchmark")
+        for number in range(count):
+            handle = f"reader-{number}"
+            user = User(handle=handle, name=f"Reader {number}", password_hash="!", role="reader")
+            db.add(user)
+            db.flush()
+            browser = sessions.begin(db, app.state.settings, user, "benchmark")
+            cookies.append(f"{name}={browser.token}")
     app.state.database.close()
-    return f"{sessions.cookie_name(app.state.settings)}={browser.token}"
+    return tuple(cookies)
 
 
 def measure(way: Way, seconds: int) -> Row:
     """Ask for a page as often as it is answered."""
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "30s", "--latency"]
-    headers = ["-H", f"Cookie: {way.cookie}"] if way.cookie else []
-    done = subprocess.run([*command, *headers, way.url], capture_output=True, text=True, check=True)
+    with NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write(IN_TURN.format(", ".join(f"'{cookie}'" for cookie in way.cookies)))
+        script.flush()
+        in_turn = ["-s", script.name] if way.cookies else []
+        done = subprocess.run(
+            [*command, *in_turn, way.url], capture_output=True, text=True, check=True
+        )
     return {"page": way.name} | parse(done.stdout)
 
 
@@ -150,15 +170,15 @@ def compare(rounds: int, seconds: int) -> list[Row]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         database = f"sqlite:///{folder / 'studio.db'}"
-        cookie = reader(database)
+        cookies = readers(database)
         url = f"{stack.enter_context(serving('studio', database))}/papers/{PAPER}"
         (folder / "page.html").write_bytes(read(url))
         ways = [
             Way("bare FastAPI", stack.enter_context(serving("bare", str(folder / "page.html")))),
             Way("paper page, visitor", url),
-            Way("paper page, logged in", url, cookie),
+            Way("paper page, logged in", url, cookies),
         ]
-        lengths = {way.name: len(read(way.url, way.cookie)) for way in ways}
+        lengths = {way.name: len(read(way.url, "".join(way.cookies[:1]))) for way in ways}
         measured = [measure(way, seconds) for _ in range(rounds) for way in ways]
     rows = []
     for way in ways:

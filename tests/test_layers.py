@@ -149,3 +149,55 @@ def test_learning_imports_no_flint() -> None:
     for path in (p for p in MODULES if layer(p) == "learning"):
         names = imports_on_loading(parsed(path))
         assert "flint" not in {name.split(".")[0] for name in names}, path
+
+
+STUDIO = ROOT / "studio"
+GROUND = ["errors", "settings", "storage", "security", "web"]
+FEATURES = [
+    "accounts",
+    "library",
+    "playground",
+    "evidence",
+    "notices",
+    "opinions",
+    "map",
+    "proposals",
+]
+ENTRANCE = ["database", "app", "serving"]
+STUDIO_MODULES = sorted(STUDIO.rglob("*.py"))
+
+
+def is_route(name: str) -> bool:
+    """Whether a module answers requests."""
+    return name.split(".")[-1].endswith(("routes", "_pages", "_api"))
+
+
+def studio_imports(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the package and the full name of every module of the studio that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or not node.module:
+            continue
+        for alias in node.names:
+            name = f"{node.module}.{alias.name}"
+            place = ROOT.parent.joinpath(*name.split("."))
+            module = name if place.with_suffix(".py").exists() or place.is_dir() else node.module
+            if module.startswith("exactformer.studio."):
+                yield module.split(".")[2], module
+
+
+@pytest.mark.parametrize("path", STUDIO_MODULES, ids=lambda p: str(p.relative_to(STUDIO)))
+def test_the_studio_is_built_of_features_over_a_common_ground(path: Path) -> None:
+    """The ground knows no feature but its tables; a feature knows the services of others, not their
+    routes; services know the features before theirs; and only the entrance knows everything."""
+    own = path.relative_to(STUDIO).parts[0].removesuffix(".py")
+    for package, module in studio_imports(path):
+        says = f"{path.relative_to(STUDIO)} imports {module}"
+        assert package not in ENTRANCE or own in ENTRANCE, says
+        if package not in FEATURES or package == own or own in ENTRANCE:
+            continue
+        assert not is_route(module), says
+        if module.endswith(".tables"):
+            continue
+        assert own not in GROUND, says
+        if not is_route(path.stem):
+            assert FEATURES.index(package) < FEATURES.index(own), says

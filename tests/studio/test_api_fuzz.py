@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
 
-from tests.studio.support.forgetting import Forgetting
+from tests.studio.support.forgetting import Forgetting, NothingShared
 from tests.studio.support.people import People, Person
 
 QUICK, LONG = 2, 60
@@ -22,6 +22,7 @@ def described(app: Any, client: Any, people: People) -> Iterator[tuple[Any, dict
 
     persons = {"visitor": people.visitor.take_session(), "admin": people.admin}
     app.state.database = Forgetting(app.state.database)
+    app.state.shared_pages = NothingShared()
     answer = client.get("/api/v1/openapi.json")
     assert answer.status_code == 200
     yield schemathesis.openapi.from_dict(answer.json()), persons

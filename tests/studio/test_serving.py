@@ -37,7 +37,7 @@ def test_an_address_of_another_machine_is_refused(host: str) -> None:
 def test_a_desk_of_one_is_not_shown_to_others(host: str, tmp_path: Path) -> None:
     settings = Settings(f"sqlite:///{tmp_path / 'studio.db'}", host=host, single_user=True)
     with pytest.raises(AddressError, match="--single-user"):
-        serve(settings, lambda app, address: None)
+        serve(settings, lambda settings, database, address: None)
     assert not list(tmp_path.iterdir())
 
 

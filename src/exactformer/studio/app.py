@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from math import ceil
 
 from fastapi import Depends, FastAPI
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import Response
@@ -14,102 +15,72 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from exactformer import __version__
-from exactformer.studio.accounts import (
-    account_pages,
-    administration_pages,
-    login_pages,
-    session_api,
-)
-from exactformer.studio.accounts import api as accounts_api
+from exactformer.studio.accounts import account_routes, login_routes
 from exactformer.studio.accounts import service as accounts
-from exactformer.studio.evidence import about_pages, claim_api, claim_pages
+from exactformer.studio.database import open_database
+from exactformer.studio.evidence import about_pages, claim_routes
+from exactformer.studio.evidence.evidence import changed_at
 from exactformer.studio.evidence.runs import Runs
 from exactformer.studio.library import (
     editing_pages,
     export_api,
     home_pages,
-    import_api,
-    import_pages,
+    import_routes,
     paper_api,
-    paper_pages,
+    paper_routes,
     search_api,
-    seeding,
 )
-from exactformer.studio.map import api as map_api
-from exactformer.studio.map import pages as map_page
-from exactformer.studio.notices import api as notices_api
-from exactformer.studio.notices import feeds
-from exactformer.studio.notices import pages as notices_pages
+from exactformer.studio.map import routes as map_routes
+from exactformer.studio.notices import feed_routes
+from exactformer.studio.notices import routes as notice_routes
 from exactformer.studio.opinions import (
-    collection_api,
-    collection_pages,
-    comment_api,
-    comment_pages,
-    moderation_api,
-    moderation_pages,
-    quick_api,
-    quick_pages,
-    review_api,
-    review_pages,
+    collection_routes,
+    comment_routes,
+    moderation_routes,
+    quick_routes,
+    review_routes,
 )
-from exactformer.studio.playground import api as playground_api
-from exactformer.studio.playground import pages as playground_page
+from exactformer.studio.playground import routes as playground_routes
 from exactformer.studio.playground.workers import Limits, Pool
-from exactformer.studio.proposals import api as proposals_api
-from exactformer.studio.proposals import pages as proposals_pages
+from exactformer.studio.proposals import routes as proposal_routes
 from exactformer.studio.proposals.fetching import Fetcher
 from exactformer.studio.security import sessions
 from exactformer.studio.security.bodies import BodyLimit
 from exactformer.studio.security.headers import StrictHeaders
 from exactformer.studio.security.heads import Heads
-from exactformer.studio.security.rates import Rates
+from exactformer.studio.security.rates import Rates, SharedRates
 from exactformer.studio.settings import Settings
-from exactformer.studio.storage import migrations
 from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.watching import version_of
 from exactformer.studio.web import error_pages, reference_pages
-from exactformer.studio.web.page_cache import PageCache
+from exactformer.studio.web.page_cache import PageCache, Version
 from exactformer.studio.web.rendering import STATIC
 from exactformer.studio.web.request import guard
+from exactformer.studio.web.shared_pages import SharedPages
 
-# Pages and API, in the order in which paths are tried.
+# In the order in which paths are tried: what is asked for most stands first.
 ROUTERS = [
+    *paper_routes.routers,
     home_pages.router,
     about_pages.router,
-    login_pages.router,
-    account_pages.router,
-    administration_pages.router,
     reference_pages.router,
-    map_page.router,
-    paper_pages.router,
-    claim_pages.router,
+    *login_routes.routers,
+    *account_routes.routers,
+    *map_routes.routers,
+    *claim_routes.routers,
     editing_pages.router,
-    import_pages.router,
-    playground_page.router,
-    collection_pages.router,
-    comment_pages.router,
-    moderation_pages.router,
-    quick_pages.router,
-    review_pages.router,
-    notices_pages.router,
-    proposals_pages.router,
-    feeds.router,
-    session_api.router,
-    accounts_api.router,
-    map_api.router,
+    *import_routes.routers,
+    *playground_routes.routers,
+    *collection_routes.routers,
+    *comment_routes.routers,
+    *review_routes.routers,
+    *moderation_routes.routers,
+    *quick_routes.routers,
+    *notice_routes.routers,
+    *proposal_routes.routers,
+    feed_routes.router,
     export_api.router,
     paper_api.router,
-    claim_api.router,
     search_api.router,
-    import_api.router,
-    playground_api.router,
-    collection_api.router,
-    comment_api.router,
-    moderation_api.router,
-    quick_api.router,
-    review_api.router,
-    notices_api.router,
-    proposals_api.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
@@ -117,11 +88,9 @@ LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
 
 def create_app(settings: Settings) -> FastAPI:
     """Open the database, bring it up to date, and put the application together."""
-    database = Database(settings.database)
-    migrations.upgrade(database)
-    with database.writing() as db:
-        seeding.seed(db)
-        if settings.single_user:
+    database = open_database(settings.database)
+    if settings.single_user:
+        with database.writing() as db:
             accounts.set_up_desk(db)
 
     @asynccontextmanager
@@ -143,10 +112,13 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.database = database
-    app.state.rates = Rates()
+    app.state.shared_pages = SharedPages()
     app.state.fetcher = Fetcher(settings.fetch_hosts, settings.fetch_seconds, settings.fetch_bytes)
+    several = settings.workers > 1
+    app.state.rates = SharedRates(database) if several else Rates()
     app.state.playground = Pool(Limits.of(settings))
-    app.state.runs = Runs(Limits(1, ceil(settings.run_seconds), settings.run_bytes))
+    limits = Limits(1, ceil(settings.run_seconds), settings.run_bytes)
+    app.state.runs = Runs(limits, database=database if several else None)
     error_pages.install(app)
     for router in ROUTERS:
         app.include_router(router)
@@ -162,15 +134,23 @@ def _layers(settings: Settings, database: Database) -> list[Middleware]:
         # Another site that makes its name point to this machine is not answered.
         layers.append(Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK))
     else:
-        cache = Middleware(
-            PageCache,
-            commits=lambda: database.commits,
-            cookie=sessions.cookie_name(settings),
-            version=version_of(database),
-        )
-        layers.insert(0, cache)
+        cookie = sessions.cookie_name(settings)
+        version = content_version(settings, database)
+        layers.insert(0, Middleware(PageCache, version=version, cookie=cookie))
     inner = Middleware(BodyLimit, limit=settings.body_bytes, uploads=uploads)
     return [Middleware(Heads), *layers, inner]
+
+
+def content_version(settings: Settings, database: Database) -> Callable[[], Awaitable[Version]]:
+    """Return what gives the version of all that pages show: the database and the stored runs."""
+
+    async def version() -> Version:
+        number = (
+            database.version() if database.is_sqlite else await run_in_threadpool(database.version)
+        )
+        return number, changed_at(settings.results)
+
+    return version
 
 
 class Shipped(StaticFiles):

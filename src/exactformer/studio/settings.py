@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from platformdirs import user_data_path
@@ -50,7 +51,8 @@ class Settings:
     results: Path | None = field(default_factory=stored_results)
     secure_cookies: bool = False
     behind_proxy: bool = False
-    workers: int = 2
+    workers: int = 1
+    playground_workers: int = 2
 
     body_bytes: int = 1 << 20
     upload_bytes: int = 16 << 20
@@ -77,3 +79,22 @@ class Settings:
     fetch_seconds: float = 10.0
     fetch_bytes: int = 1 << 20
     fetch_rate: Rate = Rate(10, 300)
+
+    def to_json(self) -> str:
+        """Write all settings, for another process."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> Settings:
+        """Read what :meth:`to_json` has written.
+
+        >>> Settings.from_json(Settings(port=1).to_json()) == Settings(port=1)
+        True
+        """
+        told = json.loads(text)
+        for each in fields(cls):
+            if isinstance(told[each.name], dict):
+                told[each.name] = Rate(**told[each.name])
+        told["fetch_hosts"] = tuple(told["fetch_hosts"])
+        told["results"] = Path(told["results"]) if told["results"] else None
+        return cls(**told)

@@ -29,7 +29,7 @@ HASH = "$argon2id$…"
 @pytest.fixture
 def db(tmp_path: Path) -> Session:
     database = Database(f"sqlite:///{tmp_path / 'studio.db'}")
-    migrations.upgrade(database, "0001")
+    migrations.upgrade(database)
     with database.writing() as db:
         yield db
     database.close()

@@ -37,7 +37,7 @@ def test_search_works_without_scripts_and_says_when_nothing_fits(visit: Visit) -
 def test_a_paper_shows_each_claim_with_status_and_the_command_to_rerun(
     page: Any, live_world: World
 ) -> None:
-    page.goto(f"/papers/{live_world.slug}")
+    page.goto(f"/papers/{live_world.slug}#theorem-3-5")
     claim = page.locator("#theorem-3-5")
     assert claim.locator(".badge").first.inner_text().strip() == "checked"
     assert "exactformer reproduce" in claim.locator("code").first.inner_text()

@@ -16,7 +16,7 @@ from exactformer.studio.library.naming import words
 from exactformer.studio.library.papers import SORTS, Browse
 from exactformer.studio.library.records import checked
 from exactformer.studio.storage.tables import Base, Paper
-from tests.studio.support.desks import open_library
+from tests.studio.support.desks import make_search_index, open_library
 from tests.studio.support.made_records import NAMES
 
 
@@ -35,7 +35,7 @@ def either(request: pytest.FixtureRequest) -> Iterator[Session]:
     engine = create_engine(request.getfixturevalue("postgres").new_database())
     Base.metadata.create_all(engine)
     with engine.begin() as connection:
-        search_index.create(connection)
+        make_search_index(connection)
     with Session(engine) as db:
         seeding.seed(db)
         yield db

@@ -38,7 +38,7 @@ def test_an_answer_that_mentions_and_is_followed_tells_once(desk):
 
 def test_a_mention_tells_and_so_does_one_added_later(desk):
     comment = say(desk, "See @bob and @nobody, and `@cleo` in code.", by=desk.ada)
-    draft = CommentDraft("See @bob, @dora and myself, @ada.")
+    draft = CommentDraft(body="See @bob, @dora and myself, @ada.")
     comments.edit(desk.db, desk.ada, comment.id, draft, 1)
     place = [("mention", f"/comments/{comment.id}")]
     assert told(desk, desk.bob) == told(desk, desk.admin) == place
@@ -56,7 +56,7 @@ def test_followers_hear_of_what_they_follow_and_of_nothing_else(desk):
     service.follow(desk.db, desk.curator, desk.paper, frozenset({""}))
     say(desk, "About all.", by=desk.ada)
     about = say(desk, "About #table-1.", by=desk.ada)
-    review = reviews.write(desk.db, desk.ada, desk.paper, ReviewDraft("Good."))
+    review = reviews.write(desk.db, desk.ada, desk.paper, ReviewDraft(summary="Good."))
     assert told(desk, desk.bob) == [("comment", f"/comments/{about.id}")]
     assert [kind for kind, _ in told(desk, desk.curator)] == ["review", "comment", "comment"]
     reviews.remove(desk.db, desk.ada, review.id)

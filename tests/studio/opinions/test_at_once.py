@@ -75,7 +75,7 @@ def test_of_first_reviews_at_once_one_is_written_and_the_others_are_given_back(d
     def act(number):
         with database.writing() as db:
             return reviews.write(
-                db, stored.ada, stored.paper, ReviewDraft(f"text {number}")
+                db, stored.ada, stored.paper, ReviewDraft(summary=f"text {number}")
             ).summary
 
     outcomes = at_once(act)
@@ -98,7 +98,7 @@ def test_without_the_lock_of_writers_postgresql_itself_keeps_one_review(postgres
     def act(number):
         with Session(database.engine) as db, db.begin():
             return reviews.write(
-                db, stored.ada, stored.paper, ReviewDraft(f"text {number}")
+                db, stored.ada, stored.paper, ReviewDraft(summary=f"text {number}")
             ).summary
 
     outcomes = at_once(act)
@@ -110,11 +110,13 @@ def test_without_the_lock_of_writers_postgresql_itself_keeps_one_review(postgres
 
 def test_of_edits_at_once_one_is_written(database, stored):
     with database.writing() as db:
-        number = reviews.write(db, stored.ada, stored.paper, ReviewDraft("first")).id
+        number = reviews.write(db, stored.ada, stored.paper, ReviewDraft(summary="first")).id
 
     def act(each):
         with database.writing() as db:
-            return reviews.edit(db, stored.ada, number, ReviewDraft(f"edit {each}"), 1).summary
+            return reviews.edit(
+                db, stored.ada, number, ReviewDraft(summary=f"edit {each}"), 1
+            ).summary
 
     outcomes = at_once(act)
     assert sum(isinstance(each, str) for each in outcomes) == 1

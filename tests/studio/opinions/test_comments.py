@@ -21,7 +21,7 @@ from exactformer.studio.storage.tables import Claim, Comment, CommentMention
 
 def say(desk, body="a remark", *, by=None, kind="note", to=None):
     parent = to.id if to is not None else None
-    draft = CommentDraft(body, kind)
+    draft = CommentDraft(body=body, kind=kind)
     return comments.write(desk.db, by or desk.ada, desk.paper, draft, parent)
 
 
@@ -35,7 +35,7 @@ def mentioned(desk, comment):
 def test_a_comment_mentions_claims_the_paper_has(desk):
     comment = say(desk, "compare #table-1 with #Theorem-1 and #table-9; not `#table-1`")
     assert mentioned(desk, comment) == {"table-1", "theorem-1"}
-    comments.edit(desk.db, desk.ada, comment.id, CommentDraft("only #theorem-1"), 1)
+    comments.edit(desk.db, desk.ada, comment.id, CommentDraft(body="only #theorem-1"), 1)
     assert mentioned(desk, comment) == {"theorem-1"}
     assert panel.mentions(desk.db, desk.paper) == {"theorem-1": 1}
 
@@ -53,8 +53,8 @@ def test_hidden_comments_are_not_counted_with_a_claim(desk):
 
 def test_edits_keep_every_version(desk):
     comment = say(desk, "one")
-    comments.edit(desk.db, desk.ada, comment.id, CommentDraft("two", "caveat"), 1)
-    comments.edit(desk.db, desk.ada, comment.id, CommentDraft("two", "caveat"), 2)
+    comments.edit(desk.db, desk.ada, comment.id, CommentDraft(body="two", kind="caveat"), 1)
+    comments.edit(desk.db, desk.ada, comment.id, CommentDraft(body="two", kind="caveat"), 2)
     kept = [version.body for version in comments.versions(desk.db, VISITOR, comment.id)]
     assert kept == ["one", "two"]
     assert (comment.kind, comment.revision) == ("caveat", 2)
@@ -63,9 +63,9 @@ def test_edits_keep_every_version(desk):
 
 def test_an_edit_from_an_old_revision_gives_the_text_back(desk):
     comment = say(desk, "one")
-    comments.edit(desk.db, desk.ada, comment.id, CommentDraft("two"), 1)
+    comments.edit(desk.db, desk.ada, comment.id, CommentDraft(body="two"), 1)
     with pytest.raises(ConflictError) as refused:
-        comments.edit(desk.db, desk.ada, comment.id, CommentDraft("three"), 1)
+        comments.edit(desk.db, desk.ada, comment.id, CommentDraft(body="three"), 1)
     assert refused.value.draft.body == "three"
     assert refused.value.current.body == "two"
 
@@ -73,9 +73,9 @@ def test_an_edit_from_an_old_revision_gives_the_text_back(desk):
 def test_answers_belong_to_the_same_paper(desk):
     comment = say(desk)
     with pytest.raises(InvalidError, match="same paper"):
-        comments.write(desk.db, desk.ada, desk.other_paper, CommentDraft("hm"), comment.id)
+        comments.write(desk.db, desk.ada, desk.other_paper, CommentDraft(body="hm"), comment.id)
     with pytest.raises(NotFoundError):
-        comments.write(desk.db, desk.ada, desk.paper, CommentDraft("hm"), 99)
+        comments.write(desk.db, desk.ada, desk.paper, CommentDraft(body="hm"), 99)
 
 
 def test_what_is_taken_away_cannot_be_answered(desk):
@@ -91,7 +91,7 @@ def test_only_the_author_changes_a_comment(desk):
     comment = say(desk)
     for stranger in (desk.bob, desk.curator, desk.admin):
         with pytest.raises(ForbiddenError):
-            comments.edit(desk.db, stranger, comment.id, CommentDraft("mine now"), 1)
+            comments.edit(desk.db, stranger, comment.id, CommentDraft(body="mine now"), 1)
         with pytest.raises(ForbiddenError):
             comments.remove(desk.db, stranger, comment.id)
     with pytest.raises(LoginNeededError):
@@ -108,15 +108,15 @@ def test_a_deleted_comment_is_read_by_its_author_only(desk):
         with pytest.raises(NotFoundError):
             comments.versions(desk.db, stranger, comment.id)
     with pytest.raises(ConflictError):
-        comments.edit(desk.db, desk.ada, comment.id, CommentDraft("again"), 1)
+        comments.edit(desk.db, desk.ada, comment.id, CommentDraft(body="again"), 1)
 
 
 @pytest.mark.parametrize(
     ("draft", "error"),
     [
-        (CommentDraft(""), InvalidError),
-        (CommentDraft("x" * 10_001), TooLargeError),
-        (CommentDraft("x", "rant"), InvalidError),
+        (CommentDraft(body=""), InvalidError),
+        (CommentDraft(body="x" * 10_001), TooLargeError),
+        (CommentDraft(body="x", kind="rant"), InvalidError),
     ],
 )
 def test_what_cannot_be_stored_is_refused(desk, draft, error):

@@ -21,7 +21,7 @@ from tests.studio.opinions.test_comments import say
 
 @pytest.fixture
 def review(desk):
-    return reviews.write(desk.db, desk.ada, desk.paper, ReviewDraft("Nonsense, all of it."))
+    return reviews.write(desk.db, desk.ada, desk.paper, ReviewDraft(summary="Nonsense, all of it."))
 
 
 def report(desk, review, by=None, reason="rude"):
@@ -96,7 +96,7 @@ def test_nobody_reports_twice_or_her_own_or_what_is_hidden(desk, review):
 
 
 def test_curators_do_not_judge_what_they_wrote(desk):
-    own = reviews.write(desk.db, desk.curator, desk.paper, ReviewDraft("Mine."))
+    own = reviews.write(desk.db, desk.curator, desk.paper, ReviewDraft(summary="Mine."))
     flag = moderation.report(desk.db, desk.bob, "review", own.id, "rude")
     with pytest.raises(ForbiddenError):
         moderation.decide(desk.db, desk.curator, flag.id, "dismissed")

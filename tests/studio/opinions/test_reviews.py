@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from exactformer.studio.errors import (
@@ -19,8 +17,15 @@ from exactformer.studio.opinions.reviews import ReviewDraft
 from exactformer.studio.security.actor import VISITOR
 from exactformer.studio.storage.tables import Review, ReviewVersion
 
-FIRST = ReviewDraft("A clean construction.", "Exact.", "Width.", "Why a ball?", "None.", 4)
-SECOND = dataclasses.replace(FIRST, summary="A very clean construction.", confidence=5)
+FIRST = ReviewDraft(
+    summary="A clean construction.",
+    strengths="Exact.",
+    concerns="Width.",
+    questions="Why a ball?",
+    conflict="None.",
+    confidence=4,
+)
+SECOND = FIRST.model_copy(update={"summary": "A very clean construction.", "confidence": 5})
 
 
 def texts(desk, review):
@@ -63,7 +68,7 @@ def test_an_edit_that_changes_nothing_adds_nothing(desk):
 def test_an_edit_from_an_old_revision_loses_neither_text(desk):
     review = reviews.write(desk.db, desk.ada, desk.paper, FIRST)
     reviews.edit(desk.db, desk.ada, review.id, SECOND, 1)
-    late = dataclasses.replace(FIRST, concerns="Also depth.")
+    late = FIRST.model_copy(update={"concerns": "Also depth."})
     with pytest.raises(ConflictError, match=r"version 2.*started from 1") as refused:
         reviews.edit(desk.db, desk.ada, review.id, late, 1)
     assert refused.value.draft == late
@@ -144,13 +149,13 @@ def test_putting_writes_edits_and_restores(desk):
 )
 def test_what_cannot_be_stored_is_refused(desk, change, error):
     with pytest.raises(error):
-        reviews.write(desk.db, desk.ada, desk.paper, dataclasses.replace(FIRST, **change))
+        reviews.write(desk.db, desk.ada, desk.paper, FIRST.model_copy(update=change))
     assert desk.count(Review) == 0
 
 
 def test_line_ends_of_browsers_make_no_new_version(desk):
-    review = reviews.write(desk.db, desk.ada, desk.paper, ReviewDraft("one\n\ntwo"))
-    reviews.edit(desk.db, desk.ada, review.id, ReviewDraft("one\r\n\r\ntwo "), 1)
+    review = reviews.write(desk.db, desk.ada, desk.paper, ReviewDraft(summary="one\n\ntwo"))
+    reviews.edit(desk.db, desk.ada, review.id, ReviewDraft(summary="one\r\n\r\ntwo "), 1)
     assert review.revision == 1
 
 

@@ -172,3 +172,22 @@ def test_a_shelf_is_ordered_by_dragging_and_by_keys(page, address, writer):
     expect(up).to_be_focused()
     page.reload()
     expect(titles).to_have_text([first, second])
+
+
+def test_a_preview_stands_beside_the_text_where_there_is_room(page, address):
+    from playwright.sync_api import expect
+
+    from tests.studio.support.browsers import PHONE
+
+    page.goto(f"{address}/review")
+    box(page, "Summary").press_sequentially("so $x^2$")
+    preview = page.locator("#review-summary-preview")
+    expect(preview.locator(".katex")).to_have_count(1)
+    text, beside = box(page, "Summary").bounding_box(), preview.bounding_box()
+    assert beside["x"] >= text["x"] + text["width"]
+    page.get_by_role("button", name="Preview summary").click()
+    box(page, "Summary").press_sequentially("!")
+    expect(preview).to_be_hidden()
+    page.set_viewport_size(PHONE)
+    box(page, "Strengths").press_sequentially("a")
+    expect(page.locator("#review-strengths-preview")).to_be_hidden()

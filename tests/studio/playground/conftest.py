@@ -21,7 +21,7 @@ def studio(template_database: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
     path = tmp_path_factory.mktemp("playground") / "studio.db"
     shutil.copy(template_database, path)
-    app = create_app(settings_of(database=f"sqlite:///{path}", workers=1))
+    app = create_app(settings_of(database=f"sqlite:///{path}", playground_workers=1))
     app.state.playground.start()
     with TestClient(app, follow_redirects=False) as client:
         yield client

@@ -19,8 +19,8 @@ from exactformer.programs import library
 from exactformer.programs.compile import REALISATIONS as LIBRARY_REALISATIONS
 from exactformer.programs.grammar import LONGEST_TEXT, parse_program
 from exactformer.studio.playground import programs
-from exactformer.studio.playground.api import ProgramOut, ProgramRunOut
 from exactformer.studio.playground.frames import encode
+from exactformer.studio.playground.models import ProgramOut, ProgramRunOut
 from exactformer.studio.playground.program_examples import EXAMPLES
 from exactformer.studio.playground.programs import (
     MOST_EXPRESSIONS,

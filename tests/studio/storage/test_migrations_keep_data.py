@@ -68,6 +68,8 @@ def fill(db: Session) -> None:
     db.add(t.CollectionItem(collection_id=shelf.id, paper_id=here, position=1, note="first"))
     db.add(t.Flag(subject_kind="comment", subject_id=comment.id, reporter_id=anna.id, reason="why"))
     db.add(t.AuditEntry(actor_id=anna.id, action="x", subject_kind="paper", detail={"a": [1]}))
+    db.add(t.RateBucket(name="login", key="ada", full_at=1e9 + 0.25))
+    db.add(t.StoredRun(experiment="x", state="finished", total=1, cells=[{"a": 1}], seconds=0.5))
     db.add(t.Follow(paper_id=here, user_id=anna.id, anchor="table-1"))
     db.add(t.Notice(user_id=anna.id, kind="answer", paper_id=here, comment_id=comment.id))
     db.add(t.Proposal(proposer_id=anna.id, record={"title": "ζ"}))

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 
 import pytest
 from sqlalchemy import Connection, create_engine, func, select
@@ -87,12 +88,10 @@ def desk() -> Iterator[Desk]:
 @contextmanager
 def open_library(original: sqlite3.Connection | None = None) -> Iterator[Session]:
     """A library with its search index, empty or a copy, gone afterwards."""
-    from exactformer.studio.library import search_index
-
     with in_memory() as connection:
         if original is None:
             Base.metadata.create_all(connection)
-            search_index.create(connection)
+            make_search_index(connection)
             connection.commit()
         else:
             original.backup(driver(connection))
@@ -100,6 +99,14 @@ def open_library(original: sqlite3.Connection | None = None) -> Iterator[Session
         connection.commit()
         with Session(connection) as db:
             yield db
+
+
+def make_search_index(connection: Connection) -> None:
+    """Make the empty index of full-text search, as the migration does."""
+    made = import_module("exactformer.studio.storage.migrations.versions.0002_search")
+    sqlite = connection.dialect.name == "sqlite"
+    for statement in made.SQLITE if sqlite else made.POSTGRESQL:
+        connection.exec_driver_sql(statement)
 
 
 def driver(connection: Connection) -> sqlite3.Connection:

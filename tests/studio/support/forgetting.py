@@ -6,9 +6,11 @@ request does happens in one transaction of one connection, which is never kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from exactformer.studio.web.shared_pages import SharedPages
 
 
 class Forgetting:
@@ -21,6 +23,11 @@ class Forgetting:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """The one connection."""
+        yield self._connection
 
     @contextmanager
     def session(self) -> Iterator[Any]:
@@ -49,3 +56,10 @@ class Forgetting:
     def close(self) -> None:
         """Give the connection back."""
         self._connection.close()
+
+
+class NothingShared(SharedPages):
+    """Pages in a world that forgets: its versions go back, so no page is kept."""
+
+    def kept(self, key: Hashable, version: Hashable) -> None:
+        """Keep none."""

@@ -64,7 +64,8 @@ class Server:
 
     def start(self) -> Server:
         """Start, or start again; returns when pages are answered."""
-        settings = {"database": self.database, "host": "127.0.0.1", "port": self.port, "workers": 1}
+        settings = {"database": self.database, "host": "127.0.0.1", "port": self.port}
+        settings["playground_workers"] = 1
         settings |= self.settings
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

@@ -67,18 +67,19 @@ def test_the_library_has_what_was_asked_for_and_much_cited_papers():
     assert most[1] > 10 * size.citations / size.papers
 
 
-def contents(rate: float, p99: float, median: float) -> dict:
+def contents(rate: float, own_rate: float, p99: float, median: float) -> dict:
     load = [
         {"page": "bare", "a second": 900.0, "p50 ms": 10.0, "p99 ms": 20.0, "bytes": 5},
-        {"page": "paper page", "a second": rate, "p50 ms": 10.0, "p99 ms": p99, "bytes": 5},
+        {"page": "visitor", "a second": rate, "p50 ms": 10.0, "p99 ms": 99.0, "bytes": 5},
+        {"page": "reader", "a second": own_rate, "p50 ms": 10.0, "p99 ms": p99, "bytes": 5},
     ]
     large = [{"page": name, "median ms": median} for name in studio.TARGETS]
     return {"load": load, "large": large}
 
 
 def test_targets_that_are_missed_are_said_to_be():
-    met = studio.verdicts(contents(300.0, 99.0, 299.0))
-    missed = studio.verdicts(contents(299.0, 100.0, 300.0))
+    met = studio.verdicts(contents(300.0, 90.0, 99.0, 299.0))
+    missed = studio.verdicts(contents(299.0, 89.0, 100.0, 300.0))
     assert all(line.endswith("met.") and "not" not in line for line in met)
     assert all("**not met**" in line for line in missed)
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from sqlalchemy import text
-
-from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.watching import version_of
 from exactformer.studio.web import page_cache as caching
 from exactformer.studio.web.page_cache import PageCache
 from tests.studio.support.event_loops import complete
@@ -21,9 +17,7 @@ class Studio:
     """An application that counts what it is asked; ``text`` is what is stored in its database."""
 
     text: str = "old"
-    commits: int = 0
-    seconds: float = 0.0
-    version: int | None = None
+    version: int = 0
     asked: list = field(default_factory=list)
     headers: tuple = ()
     status: int = 200
@@ -45,19 +39,15 @@ class Studio:
         await send({"type": "http.response.body", "body": body})
 
     def write(self, text):
-        """Commit."""
+        """Commit, here or in another process."""
         self.text = text
-        self.commits += 1
+        self.version += 1
 
     def cache(self, **options):
-        return PageCache(
-            self,
-            lambda: self.commits,
-            COOKIE,
-            lambda: self.version,
-            lambda: self.seconds,
-            **options,
-        )
+        return PageCache(self, self.read_version, COOKIE, **options)
+
+    async def read_version(self):
+        return (self.version,)
 
 
 async def ask(cache, path="/papers", method="GET", query=b"", **headers):
@@ -161,105 +151,6 @@ def test_a_commit_is_seen_by_the_next_request():
         await ask(cache)
         studio.write("new")
         assert (await ask(cache))[2] == b"/papers new"
-
-    complete(run())
-
-
-def test_other_processes_are_seen_after_two_seconds():
-    async def run():
-        studio = Studio()
-        cache = studio.cache()
-        await ask(cache)
-        studio.text = "new"
-        studio.seconds = 1.4
-        assert (await ask(cache))[2] == b"/papers old"
-        studio.seconds = 2.0
-        assert (await ask(cache))[2] == b"/papers new"
-
-    complete(run())
-
-
-def test_a_page_is_kept_for_a_minute_while_the_database_says_that_nobody_wrote():
-    async def run():
-        studio = Studio(version=7)
-        cache = studio.cache()
-        await ask(cache)
-        for studio.seconds in (1.9, 3.0, 30.0, 59.0):
-            await ask(cache)
-        assert len(studio.asked) == 1
-        studio.seconds = 62.0
-        await ask(cache)
-        assert len(studio.asked) == 2
-
-    complete(run())
-
-
-def test_a_write_of_another_process_is_seen_when_the_page_is_next_checked():
-    async def run():
-        studio = Studio(version=7)
-        cache = studio.cache()
-        await ask(cache)
-        studio.seconds = 30.0
-        await ask(cache)
-        studio.text, studio.version, studio.seconds = "new", 8, 32.0
-        assert (await ask(cache))[2] == b"/papers new"
-
-    complete(run())
-
-
-def test_a_write_of_another_process_during_a_computation_is_seen_too():
-    async def run():
-        studio = Studio(version=7, read=asyncio.Event(), finish=asyncio.Event())
-        cache = studio.cache()
-        slow = asyncio.create_task(ask(cache))
-        await studio.read.wait()
-        studio.text, studio.version = "new", 8
-        studio.finish.set()
-        assert (await slow)[2] == b"/papers old"
-        studio.seconds = 2.0
-        assert (await ask(cache))[2] == b"/papers new"
-
-    complete(run())
-
-
-def test_sqlite_tells_of_every_commit_of_every_connection(tmp_path):
-    path = tmp_path / "studio.db"
-    database = Database(f"sqlite:///{path}")
-    with database.writing() as db:
-        db.execute(text("CREATE TABLE t (x INTEGER)"))
-    version = version_of(database)
-    seen = [version(), version()]
-    assert seen[0] == seen[1] is not None
-    with database.writing() as db:
-        db.execute(text("INSERT INTO t VALUES (1)"))
-    seen.append(version())
-    with database.session() as db:
-        assert db.scalar(text("SELECT x FROM t")) == 1
-    assert version() == seen[-1]
-    other = Database(f"sqlite:///{path}")
-    with other.writing() as db:
-        db.execute(text("INSERT INTO t VALUES (2)"))
-    seen.append(version())
-    assert len(set(seen)) == 3
-    database.close()
-    other.close()
-
-
-def test_a_page_about_to_be_forgotten_is_computed_anew_and_nobody_waits():
-    async def run():
-        studio = Studio()
-        cache = studio.cache()
-        await ask(cache)
-        studio.text, studio.seconds = "new", 1.6
-        studio.read, studio.finish = asyncio.Event(), asyncio.Event()
-        for _ in range(3):
-            assert (await ask(cache))[2] == b"/papers old"
-        await studio.read.wait()
-        studio.finish.set()
-        await asyncio.gather(*cache._filling.values())
-        studio.seconds = 2.1
-        assert (await ask(cache))[2] == b"/papers new"
-        assert len(studio.asked) == 2
 
     complete(run())
 
@@ -372,7 +263,7 @@ def test_an_error_reaches_everybody_who_waited_and_nothing_is_kept():
             await asyncio.sleep(0)
             raise OSError("the disk is gone")
 
-        cache = PageCache(broken, lambda: 0, COOKIE)
+        cache = PageCache(broken, Studio().read_version, COOKIE)
         answers = await asyncio.gather(ask(cache), ask(cache), return_exceptions=True)
         assert [type(answer) for answer in answers] == [OSError, OSError]
         assert len(asked) == 1

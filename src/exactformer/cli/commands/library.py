@@ -164,15 +164,10 @@ def _pieces(db: Session, form: Form, collection: str | None, paper: str | None) 
 @contextmanager
 def _opened(address: str | None) -> Iterator[Database]:
     with needs("studio", "the library"):
-        from exactformer.studio.library import seeding
+        from exactformer.studio.database import open_database
         from exactformer.studio.settings import default_database
-        from exactformer.studio.storage import migrations
-        from exactformer.studio.storage.engine import Database
-    library = Database(address or default_database())
+    library = open_database(address or default_database())
     try:
-        migrations.upgrade(library)
-        with library.writing() as db:
-            seeding.seed(db)
         yield library
     finally:
         library.close()

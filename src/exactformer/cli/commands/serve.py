@@ -13,7 +13,8 @@ from exactformer.cli.support.output import console, print_json
 from exactformer.errors import needs
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from exactformer.studio.settings import Settings
+    from exactformer.studio.storage.engine import Database
 
 
 def serve(
@@ -45,6 +46,12 @@ def serve(
         ),
     ] = None,
     workers: Annotated[
+        int,
+        typer.Option(
+            help="Processes that serve pages; more than one needs PostgreSQL.", min=1, max=64
+        ),
+    ] = 1,
+    playground_workers: Annotated[
         int, typer.Option(help="Processes that compute for the playground.", min=1, max=64)
     ] = 2,
     secure_cookies: Annotated[
@@ -83,6 +90,7 @@ def serve(
         port=port,
         single_user=single_user,
         workers=workers,
+        playground_workers=playground_workers,
         secure_cookies=secure_cookies,
         behind_proxy=behind_proxy,
         fetch_hosts=tuple(fetch_from or ()),
@@ -95,20 +103,18 @@ def serve(
     console(stderr=True, quiet=as_json).print("Stopped.")
 
 
-def _print_address(app: FastAPI, address: str) -> None:
-    database = app.state.database.url.render_as_string(hide_password=True)
-    single = app.state.settings.single_user
-    print_json({"address": address, "database": database, "single_user": single})
+def _print_address(settings: Settings, database: Database, address: str) -> None:
+    place = database.url.render_as_string(hide_password=True)
+    print_json({"address": address, "database": place, "single_user": settings.single_user})
 
 
-def _announce(app: FastAPI, address: str) -> None:
+def _announce(settings: Settings, database: Database, address: str) -> None:
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
 
     from exactformer.studio.accounts.service import is_administered
 
-    settings, database = app.state.settings, app.state.database
     with database.session() as db:
         administered = is_administered(db)
     facts = Table.grid(padding=(0, 2))

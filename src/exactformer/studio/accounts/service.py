@@ -13,13 +13,12 @@ from sqlalchemy.orm import Session
 from exactformer.studio.accounts.tables import ROLES, User
 from exactformer.studio.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from exactformer.studio.security import sessions
-from exactformer.studio.security.actor import VISITOR, Actor
+from exactformer.studio.security.actor import HANDLE, VISITOR, Actor
 from exactformer.studio.security.passwords import NO_PASSWORD
+from exactformer.studio.security.sessions import DESK, desk
 from exactformer.studio.storage import audit
 
-HANDLE = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,38}[a-z0-9])?")
 NAME_LENGTH = 120
-DESK = "desk"
 
 
 def register(db: Session, handle: str, name: str, password_hash: str) -> User:
@@ -56,11 +55,6 @@ def get(db: Session, user_id: int) -> User:
 def by_handle(db: Session, handle: str) -> User | None:
     """The account with this handle, in whatever case it is written."""
     return db.scalar(select(User).where(User.handle == handle.strip().lower()))
-
-
-def desk(db: Session) -> User | None:
-    """The account of a desk of one, which has no password."""
-    return by_handle(db, DESK)
 
 
 def set_up_desk(db: Session) -> None:
@@ -163,7 +157,7 @@ def reset_password(db: Session, actor: Actor, user_id: int, password_hash: str) 
 def checked_handle(handle: str) -> str:
     """A handle in lower case, or a refusal."""
     handle = handle.strip().lower()
-    if not HANDLE.fullmatch(handle):
+    if not re.fullmatch(HANDLE, handle):
         raise InvalidError(
             "a handle has 1 to 40 letters a-z, digits, - and _, and begins and ends with a letter "
             "or a digit"

@@ -19,7 +19,7 @@ from exactformer.studio.playground.asking import NAMES
 from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.polynomial import PolynomialRequest
 from exactformer.studio.playground.sequences import SequenceRequest
-from exactformer.studio.storage.housekeeping import AuditEntry
+from exactformer.studio.storage.audit import AuditEntry
 
 Request = PolynomialRequest | SequenceRequest | CouplingRequest
 _PAGES = {

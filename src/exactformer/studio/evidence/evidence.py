@@ -48,6 +48,14 @@ def of(folder: Path | None, experiment: str) -> Evidence:
         return Evidence(waiting(find(experiment), str(error)))
 
 
+def changed_at(folder: Path | None) -> int:
+    """Return when a file was last put into ``folder``, or taken out of it, in nanoseconds."""
+    try:
+        return folder.stat().st_mtime_ns if folder else 0
+    except OSError:
+        return 0
+
+
 def of_claim(folder: Path | None, claim: Claim) -> Evidence | None:
     """Return what a stored run says about ``claim``; nothing where no known experiment speaks."""
     return of(folder, name) if (name := claim.experiment) and name in names() else None

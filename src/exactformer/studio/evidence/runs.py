@@ -1,7 +1,8 @@
 """Experiments run on request, at smoke scale: one at a time, in a worker process, cell by cell.
 
 A run is the same for everybody, so whoever asks while it is under way watches the same one. What it
-found stays in memory until the next run of that experiment or the end of the server.
+found stays in memory until the next run of that experiment or the end of the server; where a studio
+has several processes, it stays in their database.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
-from typing import Literal
+from typing import Any, Literal, cast
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from exactformer.errors import ExactformerError
 from exactformer.experiments.engine.cell import Cell, restore
@@ -28,6 +33,9 @@ from exactformer.experiments.registry import find
 from exactformer.studio.errors import BusyError, NotFoundError
 from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.storage.base import now
+from exactformer.studio.storage.engine import Database
+from exactformer.studio.storage.processes import StoredRun
+from exactformer.studio.storage.upserting import put
 
 logger = logging.getLogger(__name__)
 
@@ -71,12 +79,18 @@ class Run:
 
     experiment: str
     total: int
-    done: int = 0
     state: State = "waiting"
     problem: str = ""
     begun_at: datetime = field(default_factory=now)
     ended_at: datetime | None = None
+    cells: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
     shown: Presentation | None = None
+
+    @property
+    def done(self) -> int:
+        """How many of its parts are done."""
+        return len(self.cells)
 
     @property
     def is_under_way(self) -> bool:
@@ -117,33 +131,45 @@ def statements(run: Presentation) -> list[Item]:
 
 
 class Runs:
-    """The runs of a server. ``limits`` are those of one cell."""
+    """The runs of a server. ``limits`` are those of one cell.
 
-    def __init__(self, limits: Limits, jobs: str = JOBS) -> None:
+    With a ``database``, the processes of a studio share their runs through it.
+    """
+
+    def __init__(self, limits: Limits, jobs: str = JOBS, database: Database | None = None) -> None:
         self._pool = Pool(limits, jobs)
         self._one_by_one = ThreadPoolExecutor(1)
         self._lock = Lock()
         self._runs: dict[str, Run] = {}
+        self._database = database
+        self._patience = timedelta(seconds=2 * limits.seconds + 60)
 
     def of(self, experiment: str) -> Run | None:
         """Return the latest run of an experiment, if there was one since the server started."""
-        return self._runs.get(experiment)
+        run = self._runs.get(experiment)
+        if self._database is None or (run is not None and run.is_under_way):
+            return run
+        with self._database.session() as db:
+            stored = db.get(StoredRun, experiment)
+            return None if stored is None else self._read(stored)
 
     def start(self, experiment: str, allow: Callable[[], None] = lambda: None) -> Run:
         """Begin a run, unless one is under way; ``allow`` may refuse a new one."""
         if experiment not in RUNNABLE:
             raise NotFoundError("This experiment cannot be run here: it needs data, or more time.")
-        with self._lock:
-            known = self._runs.get(experiment)
+        with self._lock, self._writing() as db:
+            runs = self._known(db)
+            known = runs.get(experiment)
             if known is not None and known.is_under_way:
                 return known
-            if sum(run.is_under_way for run in self._runs.values()) >= MOST_WAITING:
+            if sum(run.is_under_way for run in runs.values()) >= MOST_WAITING:
                 raise BusyError("Other experiments are running. Try again in a minute.")
             allow()
             run = Run(experiment, len(find(experiment).cells(Scale.SMOKE)))
             self._runs[experiment] = run
-            self._one_by_one.submit(self._carry_out, run)
-            return run
+            self._store(db, run)
+        self._one_by_one.submit(self._carry_out, run)
+        return run
 
     def close(self) -> None:
         """End what is under way."""
@@ -152,8 +178,11 @@ class Runs:
 
     def _carry_out(self, run: Run) -> None:
         run.state = "running"
+        begun = time.perf_counter()
         try:
-            run.shown = self._computed(run)
+            self._compute(run)
+            run.seconds = time.perf_counter() - begun
+            run.shown = _presented(run)
             run.state = "finished"
         except ExactformerError as error:
             run.problem, run.state = str(error), "failed"
@@ -162,21 +191,65 @@ class Runs:
             run.problem, run.state = "The run has failed; the server's log says how.", "failed"
         finally:
             run.ended_at = now()
+            self._tell(run)
 
-    def _computed(self, run: Run) -> Presentation:
-        experiment, begun = find(run.experiment), time.perf_counter()
-        cells = []
+    def _compute(self, run: Run) -> None:
+        self._tell(run)
         for number in range(run.total):
             asked = {
                 "experiment": run.experiment,
                 "number": number,
                 "run": run.begun_at.isoformat(),
             }
-            answer = json.loads(self._pool.answer("cell", asked))
-            metrics = restore(answer["metrics"])
-            cells.append(Cell(answer["parameters"], metrics, answer["seconds"], hardware("cpu")))
-            run.done = number + 1
-        summary = summarise(experiment, Scale.SMOKE, cells)
-        command = command_line(experiment.name, Scale.SMOKE, "cpu")
-        origin = record(command, "", cells, 0, time.perf_counter() - begun)
-        return present(Result.of(experiment, summary, origin))
+            run.cells.append(json.loads(self._pool.answer("cell", asked)))
+            self._tell(run)
+
+    def _tell(self, run: Run) -> None:
+        """Let other processes know how far a run is."""
+        if self._database is not None:
+            with self._database.writing() as db:
+                self._store(db, run)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Session | None]:
+        if self._database is None:
+            yield None
+        else:
+            with self._database.writing() as db:
+                yield db
+
+    def _known(self, db: Session | None) -> dict[str, Run]:
+        if db is None:
+            return self._runs
+        return {row.experiment: self._read(row) for row in db.scalars(select(StoredRun))}
+
+    def _store(self, db: Session | None, run: Run) -> None:
+        if db is not None:
+            values = {"state": run.state, "total": run.total, "problem": run.problem}
+            values |= {"cells": list(run.cells), "seconds": run.seconds}
+            values |= {"begun_at": run.begun_at, "changed_at": now()}
+            put(db, StoredRun, {"experiment": run.experiment}, **values)
+
+    def _read(self, row: StoredRun) -> Run:
+        """Return a run of any process; one of which nothing was heard for long has failed."""
+        state = cast(State, row.state)
+        run = Run(row.experiment, row.total, state, row.problem, row.begun_at)
+        run.cells, run.seconds, run.ended_at = row.cells, row.seconds, row.changed_at
+        if run.is_under_way and now() - row.changed_at > self._patience:
+            run.state, run.problem = "failed", "The process that ran it has gone."
+        if run.state == "finished":
+            run.shown = _presented(run)
+        return run
+
+
+def _presented(run: Run) -> Presentation:
+    """Return what the cells of a finished run show."""
+    experiment = find(run.experiment)
+    cells = [
+        Cell(each["parameters"], restore(each["metrics"]), each["seconds"], hardware("cpu"))
+        for each in run.cells
+    ]
+    summary = summarise(experiment, Scale.SMOKE, cells)
+    command = command_line(experiment.name, Scale.SMOKE, "cpu")
+    origin = record(command, "", cells, 0, run.seconds)
+    return present(Result.of(experiment, summary, origin))

@@ -1,4 +1,4 @@
-"""The index of full-text search: made by a migration, kept in step by whoever writes papers.
+"""The index of full-text search: filled after migrations, kept in step by whoever writes papers.
 
 What is indexed are words as :func:`naming.words` gives them, so both databases find the same:
 on SQLite an FTS5 table with the words of each field, on PostgreSQL a ``tsvector`` (with weights,
@@ -9,48 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from sqlalchemy import Connection, Select, select, text
+from sqlalchemy import Select, select, text
 from sqlalchemy.orm import Session
 
 from exactformer.studio.library.naming import words
 from exactformer.studio.library.tables import Authorship, Paper, PaperTopic, Person, Topic
 from exactformer.studio.storage.chunks import chunks
 
-# Field -> its weight in PostgreSQL's letters; SQLite's numbers are in RANKING, in the same order.
+# Field -> its weight in PostgreSQL's letters; SQLite's numbers are in the migration, in this order.
 FIELDS = {"title": "A", "authors": "B", "topics": "C", "abstract": "D"}
-RANKING = "bm25(10.0, 4.0, 4.0, 1.0)"
 MOST_WORDS = 4000  # of a field; PostgreSQL's positions end at 16,383
 LONGEST_WORD = 60
 
-_SQLITE = (
-    "CREATE VIRTUAL TABLE search_papers USING fts5("
-    "title, authors, topics, abstract, tokenize = 'unicode61', prefix = '1 2 3')",
-    f"INSERT INTO search_papers(search_papers, rank) VALUES ('rank', '{RANKING}')",
-    "CREATE TRIGGER search_papers_forget AFTER DELETE ON papers BEGIN "
-    "DELETE FROM search_papers WHERE rowid = old.id; END",
-)
-_POSTGRESQL = (
-    "CREATE TABLE search_papers (paper_id integer PRIMARY KEY "
-    "REFERENCES papers (id) ON DELETE CASCADE, document tsvector NOT NULL)",
-    "CREATE INDEX search_papers_document ON search_papers USING gin (document)",
-)
 
-
-def create(connection: Connection) -> None:
-    """Make the index, and fill it with the papers that are there."""
-    sqlite = connection.dialect.name == "sqlite"
-    for statement in _SQLITE if sqlite else _POSTGRESQL:
-        connection.exec_driver_sql(statement)
-    with Session(connection) as db:
+def complete(db: Session) -> None:
+    """Fill an index that a migration has just made."""
+    papers = db.scalar(select(Paper.id).limit(1))
+    if papers is not None and db.scalar(text("SELECT 1 FROM search_papers LIMIT 1")) is None:
         index_all(db)
-        db.flush()
-
-
-def drop(connection: Connection) -> None:
-    """Take the index away."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("DROP TRIGGER search_papers_forget")
-    connection.exec_driver_sql("DROP TABLE search_papers")
 
 
 def index(db: Session, paper_ids: Sequence[int]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
+    JSON,
     CheckConstraint,
     ForeignKey,
     ForeignKeyConstraint,
@@ -168,3 +170,15 @@ class Claim(Base):
     statement: Mapped[str] = mapped_column(Text, default="")
     experiment: Mapped[str | None] = mapped_column(String(60), index=True)
     checked_by: Mapped[str] = mapped_column(Text, default="")
+
+
+class PendingImport(Base):
+    """Records read from an uploaded file, shown to their owner before anything is written."""
+
+    __tablename__ = "pending_imports"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    owner_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    format: Mapped[str] = mapped_column(String(20))
+    records: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    created_at: Mapped[datetime] = mapped_column(default=now)

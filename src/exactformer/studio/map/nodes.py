@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from exactformer.studio.errors import NotFoundError
 from exactformer.studio.library.tables import Authorship, Claim, Institution, Paper, Person, Topic
 from exactformer.studio.map.relations import Key, batches, by_kind, degrees
+from exactformer.studio.web.typesetting import plain
 
 SHORT = 28
 """Letters of a label in the drawing."""
@@ -60,6 +61,7 @@ def require(db: Session, keys: Iterable[Key]) -> dict[Key, Described]:
 
 def shortened(text: str) -> str:
     """Cut a label for the drawing, at a word where one ends in time."""
+    text = plain(text)
     if len(text) <= SHORT:
         return text
     head = text[: SHORT - 1]

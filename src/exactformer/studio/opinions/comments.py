@@ -6,44 +6,55 @@ Claims that a comment mentions (``#table-1``) are stored with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Annotated, Any
 
 from sqlalchemy import delete, select
-from sqlalchemy.orm import Session, selectinload
+from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import ConflictError, InvalidError
 from exactformer.studio.notices import service as notices
-from exactformer.studio.opinions.conflicts import ChangedMeanwhileError
-from exactformer.studio.opinions.tables import COMMENT_KINDS
-from exactformer.studio.opinions.visibility import require_author, require_readable
+from exactformer.studio.opinions.tables import COMMENT_KINDS, Comment, CommentVersion
+from exactformer.studio.opinions.texts import Draft, TextKind
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
-from exactformer.studio.storage.base import now
-from exactformer.studio.storage.tables import Claim, Comment, CommentMention, CommentVersion, Paper
+from exactformer.studio.storage.tables import Claim, CommentMention, Paper
 from exactformer.studio.web import markup
 from exactformer.studio.web.text_checks import prose
+from exactformer.studio.web.types import Clean, stated
 
 LIMIT = 10_000
 """Characters of a comment."""
 
 
-@dataclass(frozen=True)
-class CommentDraft:
-    """What a reader writes."""
+class CommentDraft(Draft):
+    """A comment in markdown."""
 
-    body: str
-    kind: str = "note"
+    parts = ("body", "kind")
 
-    def checked(self) -> CommentDraft:
+    body: Annotated[Clean, stated(LIMIT, least=1)]
+    kind: Annotated[Clean, stated(20, enum=list(COMMENT_KINDS))] = "note"
+
+    def checked(self) -> dict[str, Any]:
         """Return it ready to store."""
         if self.kind not in COMMENT_KINDS:
             raise InvalidError(f"a comment is one of {', '.join(COMMENT_KINDS)}, not {self.kind!r}")
-        return CommentDraft(prose("the comment", self.body, LIMIT, required=True), self.kind)
+        return {"body": prose("the comment", self.body, LIMIT, required=True), "kind": self.kind}
 
 
-class CommentConflictError(ChangedMeanwhileError[Comment, CommentDraft]):
-    """The comment is not what the draft started from."""
+def _note_mentions(db: Session, comment: Comment) -> None:
+    """Store the claims that a comment names, and tell readers whom only its new text names."""
+    db.execute(delete(CommentMention).where(CommentMention.comment_id == comment.id))
+    anchors = markup.mentions(comment.body).anchors
+    named = select(Claim.id).where(Claim.paper_id == comment.paper_id, Claim.anchor.in_(anchors))
+    for claim_id in db.scalars(named).all() if anchors else ():
+        db.add(CommentMention(comment_id=comment.id, claim_id=claim_id))
+    before = db.get(CommentVersion, (comment.id, comment.revision - 1))
+    if before is not None and comment.state == "visible":
+        notices.comment_edited(db, comment, before.body)
+
+
+COMMENTS = TextKind("comment", Comment, CommentVersion, CommentDraft, _note_mentions)
+get, edit, remove, versions = COMMENTS.get, COMMENTS.edit, COMMENTS.remove, COMMENTS.versions
 
 
 def write(
@@ -51,115 +62,27 @@ def write(
 ) -> Comment:
     """Write a comment on ``paper``, or an answer to the comment ``parent_id``."""
     author_id = actor.require("reader")
-    draft = draft.checked()
+    values = draft.checked()
     if parent_id is not None:
         parent = get(db, actor, parent_id)
         if parent.paper_id != paper.id:
             raise InvalidError("an answer belongs to the same paper as what it answers")
         if parent.state != "visible":
             raise ConflictError("what you answer was taken away meanwhile")
-    comment = Comment(
-        paper_id=paper.id,
-        author_id=author_id,
-        parent_id=parent_id,
-        body=draft.body,
-        kind=draft.kind,
-    )
+    comment = Comment(paper_id=paper.id, author_id=author_id, parent_id=parent_id, **values)
     db.add(comment)
     db.flush()
-    _keep_version(db, comment)
-    _note_mentions(db, comment)
+    COMMENTS.keep(db, comment)
     notices.comment_written(db, comment)
-    audit.record(
-        db,
-        actor,
-        "comment.create",
-        "comment",
-        comment.id,
-        {"paper": paper.slug, "kind": draft.kind},
-    )
+    detail = {"paper": paper.slug, "kind": comment.kind}
+    audit.record(db, actor, "comment.create", "comment", comment.id, detail)
     db.refresh(comment, ["author"])
-    return comment
-
-
-def edit(db: Session, actor: Actor, comment_id: int, draft: CommentDraft, revision: int) -> Comment:
-    """Change a comment from the state ``revision``."""
-    actor.require("reader")
-    statement = select(Comment).where(Comment.id == comment_id).with_for_update()
-    comment = db.scalar(statement.execution_options(populate_existing=True))
-    require_readable(actor, comment, "comment")
-    assert comment is not None
-    require_author(actor, comment, "comment")
-    draft = draft.checked()
-    if comment.state == "deleted":
-        raise CommentConflictError("the comment was deleted", comment, draft)
-    if comment.revision != revision:
-        raise CommentConflictError(
-            f"the comment was changed meanwhile (version {comment.revision}, yours started from "
-            f"{revision}); your text was not written: bring the two together and send it again",
-            comment,
-            draft,
-        )
-    if draft == CommentDraft(comment.body, comment.kind):
-        return comment
-    before = comment.body
-    comment.body, comment.kind = draft.body, draft.kind
-    comment.revision += 1
-    comment.updated_at = now()
-    _keep_version(db, comment)
-    _note_mentions(db, comment)
-    if comment.state == "visible":
-        notices.comment_edited(db, comment, before)
-    audit.record(db, actor, "comment.edit", "comment", comment.id, {"revision": comment.revision})
-    return comment
-
-
-def remove(db: Session, actor: Actor, comment_id: int) -> Comment:
-    """Delete the actor's own comment; its place stays."""
-    actor.require("reader")
-    comment = get(db, actor, comment_id)
-    require_author(actor, comment, "comment")
-    if comment.state != "deleted":
-        comment.state = "deleted"
-        notices.forget(db, comment)
-        audit.record(db, actor, "comment.delete", "comment", comment.id, {})
-    return comment
-
-
-def get(db: Session, actor: Actor, comment_id: int) -> Comment:
-    """Return a comment the actor may read."""
-    comment = db.get(Comment, comment_id, options=[selectinload(Comment.author)])
-    require_readable(actor, comment, "comment")
-    assert comment is not None
     return comment
 
 
 def editable(db: Session, actor: Actor, comment_id: int) -> Comment:
     """Return one of the actor's own comments, to be edited."""
-    comment = get(db, actor, comment_id)
-    require_author(actor, comment, "comment")
+    comment = COMMENTS.own(db, actor, comment_id)
     if comment.state == "deleted":
         raise ConflictError("the comment was deleted")
     return comment
-
-
-def versions(db: Session, actor: Actor, comment_id: int) -> Sequence[CommentVersion]:
-    """Return all versions of a comment the actor may read, the first first."""
-    comment = get(db, actor, comment_id)
-    own = select(CommentVersion).where(CommentVersion.comment_id == comment.id)
-    return db.scalars(own.order_by(CommentVersion.revision)).all()
-
-
-def _keep_version(db: Session, comment: Comment) -> None:
-    version = CommentVersion(comment_id=comment.id, revision=comment.revision, body=comment.body)
-    db.add(version)
-    db.flush()
-
-
-def _note_mentions(db: Session, comment: Comment) -> None:
-    db.execute(delete(CommentMention).where(CommentMention.comment_id == comment.id))
-    anchors = markup.mentions(comment.body).anchors
-    named = select(Claim.id).where(Claim.paper_id == comment.paper_id, Claim.anchor.in_(anchors))
-    for claim_id in db.scalars(named).all() if anchors else ():
-        db.add(CommentMention(comment_id=comment.id, claim_id=claim_id))
-    db.flush()

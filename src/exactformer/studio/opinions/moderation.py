@@ -15,14 +15,15 @@ from sqlalchemy.orm import Session, selectinload
 from exactformer.studio.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from exactformer.studio.notices import service as notices
 from exactformer.studio.opinions import comments, reviews
+from exactformer.studio.opinions.tables import SUBJECTS
 from exactformer.studio.opinions.views import CommentView, ReviewView, show_comments, show_reviews
 from exactformer.studio.opinions.visibility import Opinion
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
-from exactformer.studio.storage.housekeeping import SUBJECTS
 from exactformer.studio.storage.slices import Slice
 from exactformer.studio.storage.tables import Comment, Flag, Paper, Review
+from exactformer.studio.storage.versions import touch
 from exactformer.studio.web.text_checks import bounded
 
 LIMIT = 1_000
@@ -106,6 +107,7 @@ def decide(db: Session, actor: Actor, flag_id: int, decision: Decision, note: st
         other.decided_by_id = None if decision == "open" else curator_id
         other.decided_at = None if decision == "open" else now()
     db.flush()
+    touch(db, subject.paper_id)
     was_hidden = subject.state == "hidden"
     if subject.state != "deleted":
         upheld = any(other.state == "upheld" for other in _flags(db, flag))

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Integer,
+    Select,
+    String,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    select,
+    union_all,
+)
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from exactformer.studio.opinions import reactions, reviews, saves, threads, votes
 from exactformer.studio.opinions.collections import MOST_COLLECTIONS
@@ -19,8 +33,14 @@ from exactformer.studio.storage.tables import (
     Comment,
     CommentMention,
     Paper,
+    Reaction,
     Review,
+    Save,
+    Vote,
 )
+
+Numbers = ColumnElement[int] | InstrumentedAttribute[int]
+Words = ColumnElement[str] | InstrumentedAttribute[str]
 
 REVIEWS = 10
 """Reviews on a page."""
@@ -36,10 +56,18 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a paper is found."""
+
+    id: int
+    slug: str
+
+
+@dataclass(frozen=True)
 class Bar:
     """What readers say quickly about ``paper``: votes, reactions, saves."""
 
-    paper: Paper
+    paper: Paper | Place
     votes: votes.Tally
     reactions: tuple[reactions.ReactionCount, ...]
     saves: saves.SaveCount
@@ -55,6 +83,75 @@ class Panel(Bar):
     """Visible reviews: what everybody counts, whoever asks."""
     my_review: Review | None
     discussion: threads.Discussion
+
+
+@dataclass(frozen=True)
+class Own:
+    """What one reader has said about a paper, and whether she has written about it."""
+
+    vote: int = 0
+    reactions: frozenset[str] = frozenset()
+    saved: bool = False
+    collections: tuple[Choice, ...] = ()
+    has_written: bool = False
+
+    def mark(self, bar: Bar) -> Bar:
+        """Return a bar that was read for nobody as it looks to this reader."""
+        return Bar(
+            Place(bar.paper.id, bar.paper.slug),
+            replace(bar.votes, mine=self.vote),
+            tuple(replace(each, mine=each.kind in self.reactions) for each in bar.reactions),
+            replace(bar.saves, mine=self.saved),
+            self.collections,
+        )
+
+
+def _own_rows() -> CompoundSelect[str, int, str]:
+    """Select all that a reader has to do with a paper: what, a number, and a word."""
+    paper, reader = bindparam("paper", type_=Integer), bindparam("reader", type_=Integer)
+
+    def rows(
+        what: str, number: Numbers, word: Words, *conditions: ColumnElement[bool]
+    ) -> Select[str, int, str]:
+        return select(literal_column(f"'{what}'", String), number, word).where(*conditions)
+
+    one, nothing = literal_column("1", Integer), literal_column("''", String)
+    holding = select(CollectionItem.collection_id).where(CollectionItem.paper_id == paper)
+    contains = case((Collection.id.in_(holding), Collection.id), else_=-Collection.id)
+    return union_all(
+        rows("vote", Vote.value, nothing, Vote.paper_id == paper, Vote.user_id == reader),
+        rows(
+            "reaction", one, Reaction.kind, Reaction.paper_id == paper, Reaction.user_id == reader
+        ),
+        rows("save", one, nothing, Save.paper_id == paper, Save.user_id == reader),
+        rows("text", one, nothing, Review.paper_id == paper, Review.author_id == reader),
+        rows("text", one, nothing, Comment.paper_id == paper, Comment.author_id == reader),
+        rows("collection", contains, Collection.title, Collection.owner_id == reader),
+    )
+
+
+_OWN_ROWS = _own_rows()
+
+
+def own(connection: Connection, actor: Actor, paper_id: int) -> Own:
+    """Read what ``actor`` has to do with a paper, in one query."""
+    if actor.id is None:
+        return Own()
+    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for what, number, word in connection.execute(
+        _OWN_ROWS, {"paper": paper_id, "reader": actor.id}
+    ):
+        found[what].append((number, word))
+    titles = sorted(found["collection"], key=lambda row: (row[1], abs(row[0])))
+    return Own(
+        vote=next((number for number, _ in found["vote"]), 0),
+        reactions=frozenset(word for _, word in found["reaction"]),
+        saved=bool(found["save"]),
+        collections=tuple(
+            Choice(abs(number), title, number > 0) for number, title in titles[:MOST_COLLECTIONS]
+        ),
+        has_written=bool(found["text"]),
+    )
 
 
 def bar(db: Session, actor: Actor, paper: Paper) -> Bar:

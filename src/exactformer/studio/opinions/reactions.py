@@ -13,6 +13,7 @@ from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.tables import Paper, Reaction
 from exactformer.studio.storage.upserting import add
+from exactformer.studio.storage.versions import touch
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def react(
     if kind not in REACTIONS:
         raise InvalidError(f"a reaction is one of {', '.join(REACTIONS)}, not {kind!r}")
     key = {"paper_id": paper.id, "user_id": user_id, "kind": kind}
+    touch(db, paper.id)
     if on:
         changed = add(db, Reaction, key)
     else:

@@ -12,6 +12,7 @@ from exactformer.studio.storage import audit
 from exactformer.studio.storage.slices import Slice, cut
 from exactformer.studio.storage.tables import Paper, Save
 from exactformer.studio.storage.upserting import add
+from exactformer.studio.storage.versions import touch
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ def tally(db: Session, actor: Actor, paper: Paper) -> SaveCount:
 def save(db: Session, actor: Actor, paper: Paper, on: bool) -> SaveCount:
     """Keep ``paper`` for later, or no longer."""
     user_id = actor.require("reader")
+    touch(db, paper.id)
     if on:
         changed = add(db, Save, {"paper_id": paper.id, "user_id": user_id})
     else:

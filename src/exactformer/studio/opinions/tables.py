@@ -13,6 +13,7 @@ from exactformer.studio.storage.base import Base, now
 
 REACTIONS = ("surprising", "useful", "unclear", "well-written", "needs-replication", "foundational")
 COMMENT_KINDS = ("note", "caveat", "replication", "question")
+SUBJECTS = ("review", "comment")
 REVIEW_PARTS = ("summary", "strengths", "concerns", "questions", "conflict")
 
 
@@ -174,7 +175,7 @@ class Comment(Base):
 
 
 class CommentVersion(Base):
-    """A text a comment had."""
+    """A state a comment had: written at every change, the first included."""
 
     __tablename__ = "comment_versions"
 
@@ -183,6 +184,7 @@ class CommentVersion(Base):
     )
     revision: Mapped[int] = mapped_column(primary_key=True)
     body: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(String(20), default="note")
     written_at: Mapped[datetime] = mapped_column(default=now)
 
 
@@ -197,3 +199,27 @@ class CommentMention(Base):
     claim_id: Mapped[int] = mapped_column(
         ForeignKey("claims.id", ondelete="CASCADE"), primary_key=True, index=True
     )
+
+
+class Flag(Base):
+    """Somebody asks moderators to look at a review or a comment; ``note`` is their answer."""
+
+    __tablename__ = "flags"
+    __table_args__ = (
+        CheckConstraint("state IN ('open', 'upheld', 'dismissed')", name="state"),
+        Index("ix_flags_subject_kind_subject_id", "subject_kind", "subject_id"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    subject_kind: Mapped[str] = mapped_column(String(20))
+    subject_id: Mapped[int]
+    reporter_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    reason: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(10), default="open", index=True)
+    note: Mapped[str] = mapped_column(Text, default="")
+    decided_by_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    decided_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+    reporter: Mapped[User] = relationship(foreign_keys=[reporter_id])
+    decided_by: Mapped[User | None] = relationship(foreign_keys=[decided_by_id])

@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from sqlalchemy import ColumnElement, and_, or_
 
-from exactformer.studio.errors import ForbiddenError, NotFoundError
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage.tables import Comment, Review
 
@@ -19,7 +18,7 @@ Opinion: TypeAlias = Review | Comment
 
 def may_read(actor: Actor, opinion: Opinion) -> bool:
     """Whether ``actor`` may see the text of ``opinion``."""
-    if opinion.state == "visible" or _is_author(actor, opinion):
+    if opinion.state == "visible" or is_author(actor, opinion):
         return True
     return opinion.state == "hidden" and actor.at_least("curator")
 
@@ -32,18 +31,6 @@ def readable(actor: Actor, model: type[Review] | type[Comment]) -> ColumnElement
     return or_(model.state == "visible", own)
 
 
-def require_readable(actor: Actor, opinion: Opinion | None, name: str) -> None:
-    """Refuse, in the same words, what is not there and what is not for this reader."""
-    if opinion is None or not may_read(actor, opinion):
-        raise NotFoundError(f"there is no such {name}, or it is not open to you")
-
-
-def require_author(actor: Actor, opinion: Opinion, name: str) -> None:
-    """Refuse whoever did not write ``opinion``."""
-    actor.require("reader")
-    if not _is_author(actor, opinion):
-        raise ForbiddenError(f"only its author may change a {name}")
-
-
-def _is_author(actor: Actor, opinion: Opinion) -> bool:
+def is_author(actor: Actor, opinion: Opinion) -> bool:
+    """Whether ``actor`` wrote ``opinion``."""
     return actor.id is not None and opinion.author_id == actor.id

@@ -12,6 +12,7 @@ from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.tables import Paper, Vote
 from exactformer.studio.storage.upserting import put
+from exactformer.studio.storage.versions import touch
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ def cast(db: Session, actor: Actor, paper: Paper, value: int) -> Tally:
     if value not in (-1, 0, 1):
         raise InvalidError(f"a vote is 1 (like), -1 (dislike) or 0 (none), not {value}")
     before = _mine(db, user_id, paper)
+    touch(db, paper.id)
     if value == 0:
         db.execute(delete(Vote).where(Vote.paper_id == paper.id, Vote.user_id == user_id))
     else:

@@ -68,7 +68,7 @@ class Limits:
     def of(cls, settings: Settings) -> Limits:
         """Return what the studio was asked for."""
         return cls(
-            workers=settings.workers,
+            workers=max(1, settings.playground_workers // settings.workers),
             seconds=ceil(settings.compile_seconds),
             memory=settings.compile_bytes,
             waiting=settings.compile_waiting,

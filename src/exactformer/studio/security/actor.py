@@ -8,6 +8,9 @@ from exactformer.studio.errors import ForbiddenError, LoginNeededError
 
 RANKS = ("visitor", "reader", "curator", "admin")
 
+HANDLE = r"[a-z0-9](?:[a-z0-9_-]{0,38}[a-z0-9])?"
+"""The grammar of handles, in lower case: for accounts and for texts that mention them."""
+
 
 @dataclass(frozen=True)
 class Actor:

@@ -1,4 +1,4 @@
-"""How often something may be asked for, counted in memory.
+"""How often something may be asked for: counted in memory, or in the database that processes share.
 
 Each name and key has a bucket that holds ``count`` drops and refills evenly over ``seconds``; a
 request takes one drop. Full buckets are forgotten, so that memory stays small.
@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 
+from sqlalchemy import text
 from starlette.requests import Request
 
 from exactformer.studio.errors import TooManyError
 from exactformer.studio.settings import Rate
+from exactformer.studio.storage.engine import Database
 
-__all__ = ["Rate", "Rates", "limit"]
+__all__ = ["Rate", "Rates", "SharedRates", "limit"]
 
 FORGET_BEYOND = 10_000
 LONGEST_KEY = 80
@@ -33,20 +35,57 @@ class Rates:
 
     def take(self, name: str, key: str, rate: Rate) -> None:
         """Take a drop, or refuse and say when there will be one."""
-        drop = rate.seconds / rate.count
-        key = key if len(key) <= LONGEST_KEY else sha256(key.encode(errors="replace")).hexdigest()
+        drop, key = rate.seconds / rate.count, _short(key)
         with self._lock:
             present = self._clock()
             full_at = max(self._full_at.get((name, key), present), present) + drop
             if (wait := full_at - present - rate.seconds) > 1e-9:
-                raise TooManyError(
-                    f"too many requests ({name}: {rate} are allowed); try again in "
-                    f"{max(1, round(wait))} seconds",
-                    wait,
-                )
+                raise _refusal(name, rate, wait)
             self._full_at[name, key] = full_at
             if len(self._full_at) > FORGET_BEYOND:
                 self._full_at = {k: v for k, v in self._full_at.items() if v > present}
+
+
+class SharedRates:
+    """Buckets in PostgreSQL, by its clock: all processes of a studio take from the same ones."""
+
+    def __init__(self, database: Database) -> None:
+        self._engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._taken = 0
+
+    def take(self, name: str, key: str, rate: Rate) -> None:
+        """Take a drop, or refuse and say when there will be one."""
+        bucket = {"name": name, "key": _short(key)}
+        asked = bucket | {"drop": rate.seconds / rate.count, "seconds": rate.seconds}
+        with self._engine.connect() as connection:
+            if connection.execute(_TAKE, asked).first() is None:
+                full_in = connection.scalar(_FULL_IN, bucket) or 0.0
+                raise _refusal(name, rate, full_in + asked["drop"] - rate.seconds)
+            self._taken += 1
+            if self._taken % FORGET_BEYOND == 0:
+                connection.execute(_FORGET)
+
+
+_NOW = "extract(epoch FROM clock_timestamp())"
+_TAKE = text(
+    f"INSERT INTO rates AS known (name, key, full_at) VALUES (:name, :key, {_NOW} + :drop) "
+    f"ON CONFLICT (name, key) DO UPDATE SET full_at = greatest(known.full_at, {_NOW}) + :drop "
+    f"WHERE greatest(known.full_at, {_NOW}) + :drop - {_NOW} - :seconds <= 1e-9 RETURNING full_at"
+)
+_FULL_IN = text(f"SELECT full_at - {_NOW} FROM rates WHERE name = :name AND key = :key")
+_FORGET = text(f"DELETE FROM rates WHERE full_at < {_NOW}")
+
+
+def _short(key: str) -> str:
+    return key if len(key) <= LONGEST_KEY else sha256(key.encode(errors="replace")).hexdigest()
+
+
+def _refusal(name: str, rate: Rate, wait: float) -> TooManyError:
+    return TooManyError(
+        f"too many requests ({name}: {rate} are allowed); try again in "
+        f"{max(1, round(wait))} seconds",
+        wait,
+    )
 
 
 def limit(request: Request, name: str, rate: Rate, key: str | None = None) -> None:

@@ -7,45 +7,46 @@ session and forgets the old one, so a token planted before log-in is worth nothi
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
+from typing import Any
 
-from sqlalchemy import Integer, ScalarSelect, case, delete, func, literal, select
+from sqlalchemy import Connection, ScalarSelect, bindparam, case, delete, func, select
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio.accounts.tables import LoginSession, User
 from exactformer.studio.notices.tables import Notice
+from exactformer.studio.opinions.tables import Flag
 from exactformer.studio.proposals.tables import Proposal
 from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.settings import Settings
 from exactformer.studio.storage.base import now
-from exactformer.studio.storage.housekeeping import Flag
 
 BYTES = 32
+DESK = "desk"
+"""The handle of the account of ``--single-user``."""
 
 
-def _open(model: type[Flag] | type[Proposal]) -> ScalarSelect[int]:
-    count = select(func.count()).select_from(model).where(model.state == "open")
-    return count.scalar_subquery()
+def _count(model: type[Notice | Flag | Proposal], *conditions: Any) -> ScalarSelect[int]:
+    count = select(func.count()).select_from(model).where(*conditions)
+    return count.correlate(User).scalar_subquery()
 
 
-_UNREAD = (
-    select(func.count())
-    .select_from(Notice)
-    .where(Notice.user_id == User.id, Notice.read_at.is_(None))
-    .correlate(User)
-    .scalar_subquery()
+_NEW = _count(Notice, Notice.user_id == User.id, Notice.read_at.is_(None))
+_WAITING = [
+    case((User.role.in_(("curator", "admin")), _count(model, model.state == "open")), else_=0)
+    for model in (Flag, Proposal)
+]
+_FIND = (
+    select(LoginSession.csrf_token, User.disabled)
+    .add_columns(User.id, User.handle, User.name, User.role, _NEW, *_WAITING)
+    .outerjoin(User, User.id == LoginSession.user_id)
+    .where(
+        LoginSession.token_hash == bindparam("token"), LoginSession.expires_at > bindparam("now")
+    )
 )
-_COUNTS = (
-    _UNREAD,
-    *(
-        case((User.role.in_(("curator", "admin")), _open(model)), else_=literal(0, Integer))
-        for model in (Flag, Proposal)
-    ),
-)
-"""What waits for an account: its notices; for curators, reports and proposals."""
 
 
 @dataclass(frozen=True)
@@ -70,27 +71,27 @@ def cookie_name(settings: Settings) -> str:
     return "__Host-exactformer_session" if settings.secure_cookies else "exactformer_session"
 
 
+def desk(db: Session) -> User | None:
+    """The account of ``--single-user``, if there is one."""
+    return db.scalar(select(User).where(User.handle == DESK))
+
+
 def actor_of(user: User | None) -> Actor:
     """The actor an account is."""
     return VISITOR if user is None else Actor(user.id, user.handle, user.name, user.role)
 
 
-def find(db: Session, token: str) -> Browser | None:
+def find(connection: Connection, token: str) -> Browser | None:
     """The session of a cookie, if it is known, not over, and its account not disabled."""
-    row = db.execute(
-        select(LoginSession, User, *_COUNTS)
-        .outerjoin(User, User.id == LoginSession.user_id)
-        .where(LoginSession.token_hash == _hashed(token), LoginSession.expires_at > now())
-    ).one_or_none()
+    hashed = _hashed(token)
+    row = connection.execute(_FIND, {"token": hashed, "now": now()}).one_or_none()
     if row is None:
         return None
-    session, user, *counts = row
-    if user is not None and user.disabled:
+    csrf_token, disabled, *account = row
+    if disabled:
         return None
-    actor = actor_of(user)
-    if not actor.is_visitor:
-        actor = replace(actor, **dict(zip(("unread", "reports", "proposals"), counts, strict=True)))
-    return Browser(session.token_hash, session.csrf_token, actor)
+    actor = VISITOR if account[0] is None else Actor(*account)
+    return Browser(hashed, csrf_token, actor)
 
 
 def begin(

@@ -3,6 +3,7 @@
 
 const STORE = "exactformer-draft:";
 const PAUSE = 350;
+const ROOM = matchMedia("(min-width: 62rem)"); // for a preview beside the text
 
 // Drafts: what is typed into a form with data-draft is kept in this browser until it is sent.
 
@@ -106,15 +107,21 @@ const prepareEditor = (editor) => {
   const button = editor.querySelector("[data-preview]");
   const target = editor.querySelector(".editor__preview");
   let waiting = 0;
+  let isAsked = false; // who has pressed the button decides; else it opens where there is room
+  const turn = (isOpen) => {
+    target.hidden = !isOpen;
+    button.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) show(editor);
+  };
   button.hidden = false;
   button.addEventListener("click", () => {
-    target.hidden = !target.hidden;
-    button.setAttribute("aria-expanded", String(!target.hidden));
-    if (!target.hidden) show(editor);
+    isAsked = true;
+    turn(target.hidden);
   });
   editor.querySelector("textarea").addEventListener("input", () => {
     clearTimeout(waiting);
-    if (!target.hidden) waiting = setTimeout(() => show(editor), PAUSE);
+    if (!isAsked && target.hidden && ROOM.matches) turn(true);
+    else if (!target.hidden) waiting = setTimeout(() => show(editor), PAUSE);
   });
 };
 

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session, joinedload
+from sqlalchemy import JSON, ForeignKey, Index, String, func, select
+from sqlalchemy.orm import Mapped, Session, joinedload, mapped_column, relationship
 
+from exactformer.studio.accounts.tables import User
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.housekeeping import AuditEntry
+from exactformer.studio.storage.base import Base, now
+
+
+class AuditEntry(Base):
+    """Who changed what and when; written in the transaction of the change itself."""
+
+    __tablename__ = "audit_log"
+    __table_args__ = (Index("ix_audit_log_subject_kind_subject_id", "subject_kind", "subject_id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(default=now, index=True)
+    actor_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    action: Mapped[str] = mapped_column(String(40))
+    subject_kind: Mapped[str] = mapped_column(String(20))
+    subject_id: Mapped[int | None]
+    detail: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
+
+    actor: Mapped[User | None] = relationship()
 
 
 def record(

@@ -7,18 +7,20 @@ afterwards. What ``writing`` has left is on disk: the journal is synced at every
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, UpdateBase, create_engine, event, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import BusyError, DatabaseError
+from exactformer.studio.storage.versions import ANYTHING, Version, raise_versions
 
 BUSY_SECONDS = 10  # to wait for another writer
 QUEUE_SECONDS = 2  # to wait for a place among those who wait
@@ -27,10 +29,7 @@ WRITERS_LOCK = 0x65786163  # "exac": any number that all processes of a studio a
 
 
 class Database:
-    """An open database. ``session()`` reads, ``writing()`` is one transaction that is kept.
-
-    ``commits`` counts what this process has written; it grows before ``writing`` returns.
-    """
+    """An open database. ``session()`` reads, ``writing()`` is one transaction that is kept."""
 
     def __init__(self, address: str) -> None:
         self.url = parse_address(address)
@@ -39,12 +38,20 @@ class Database:
         self._queue = threading.Semaphore(MOST_WAITING)
         self._writer = threading.Lock()
         self._writing_thread = 0
-        self.commits = 0
+        self._written: set[str] = set()
+        self._glance: sqlite3.Connection | None = None
+        event.listen(self.engine, "before_execute", self._note)
 
     @property
     def is_sqlite(self) -> bool:
         """Whether the data lie in a file of SQLite."""
         return self.url.get_backend_name() == "sqlite"
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Read a few columns, without objects."""
+        with self.engine.connect() as connection:
+            yield connection
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -58,11 +65,34 @@ class Database:
         with self._alone(), Session(self._writers, expire_on_commit=False) as session:
             if not self.is_sqlite:
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})"))
+            self._written.clear()
             yield session
-            try:
-                session.commit()
-            finally:
-                self.commits += 1
+            session.flush()
+            raise_versions(session, self._written)
+            session.commit()
+
+    def version(self) -> int:
+        """Return the number that grows with every change of what pages show, by any process.
+
+        SQLite is asked through a connection of its own, which takes microseconds.
+        """
+        statement = select(Version.number).where(Version.scope == ANYTHING)
+        if not self.is_sqlite:
+            with self.engine.connect() as connection:
+                return connection.scalar(statement) or 0
+        if self._glance is None:
+            path = self.url.database or ""
+            self._glance = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        row = self._glance.execute(f"SELECT number FROM versions WHERE scope = {ANYTHING}")
+        return (row.fetchone() or (0,))[0]
+
+    def _note(self, connection: Connection, statement: Any, *_: Any) -> None:
+        """Note which tables a transaction writes to; one is written at a time."""
+        if (
+            isinstance(statement, UpdateBase)
+            and "studio_writes" in connection.get_execution_options()
+        ):
+            self._written.add(getattr(statement.table, "name", "unknown"))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -81,6 +111,9 @@ class Database:
 
     def close(self) -> None:
         """Give all connections back."""
+        if self._glance is not None:
+            self._glance.close()
+            self._glance = None
         self.engine.dispose()
 
 

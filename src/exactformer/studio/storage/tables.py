@@ -11,6 +11,7 @@ from exactformer.studio.library.tables import (
     Institution,
     Paper,
     PaperTopic,
+    PendingImport,
     Person,
     Topic,
 )
@@ -21,6 +22,7 @@ from exactformer.studio.opinions.tables import (
     Comment,
     CommentMention,
     CommentVersion,
+    Flag,
     Reaction,
     Review,
     ReviewVersion,
@@ -28,8 +30,10 @@ from exactformer.studio.opinions.tables import (
     Vote,
 )
 from exactformer.studio.proposals.tables import Proposal
+from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.storage.base import Base
-from exactformer.studio.storage.housekeeping import AuditEntry, Flag, PendingImport
+from exactformer.studio.storage.processes import RateBucket, StoredRun
+from exactformer.studio.storage.versions import Version
 
 __all__ = [
     "Affiliation",
@@ -53,11 +57,14 @@ __all__ = [
     "PendingImport",
     "Person",
     "Proposal",
+    "RateBucket",
     "Reaction",
     "Review",
     "ReviewVersion",
     "Save",
+    "StoredRun",
     "Topic",
     "User",
+    "Version",
     "Vote",
 ]

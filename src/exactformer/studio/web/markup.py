@@ -25,6 +25,7 @@ from markupsafe import Markup
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from exactformer.studio.errors import TooLargeError
+from exactformer.studio.security.actor import HANDLE
 
 LIMIT = 20_000
 """Characters of one text. Time to render grows with them, so no caller is let past."""
@@ -55,7 +56,7 @@ RELATIONS = "nofollow ugc noopener"
 _MENTION = re.compile(
     r"(?<![\w/#@&.-])"
     r"(?:#(?P<anchor>[a-z0-9]+(?:[.-][a-z0-9]+)*)"
-    r"|@(?P<handle>[a-z0-9](?:[a-z0-9_-]{0,38}[a-z0-9])?)(?![a-z0-9])"
+    rf"|@(?P<handle>{HANDLE})(?![a-z0-9])"
     r"|(?P<url>https?://[^\s<>\"']+))",
     re.IGNORECASE,
 )

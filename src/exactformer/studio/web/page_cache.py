@@ -1,26 +1,20 @@
-"""Pages for visitors, kept in memory for a moment: what everybody sees is computed once.
+"""Pages for visitors, kept in memory: what everybody sees is computed once for each change.
 
 A request without a session is the same for everybody, so its answer can be shared. The request
 that computes a page carries nothing of the person who asked (no cookies, no address, no headers
 but the host), so that nothing of hers can be in it; an answer that sets a cookie is hers alone.
 
-A page is as old as the number of commits it was begun at. Every commit makes a new number, and a
-page begun at an older one is never handed out again: not from memory, and not by a computation
-under way, whichever of the two ends first. Writers in other processes are not counted: a page is
-forgotten after two seconds, unless the database can tell that nobody at all has written since the
-page was begun; then it is kept for another two, and a minute in all.
-
-Of many who ask for the same page at once, one computes and the others wait for it; a page that is
-still asked for when it is about to be forgotten is computed anew meanwhile, so that nobody waits.
+A page is as old as the version of the data at which it was begun, and is handed out only while that is
+still the version, which is asked for at every request: no page is older than a commit, of this
+process or another. Of many who ask for the same page at once, one computes and the others wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -34,11 +28,6 @@ READING = re.compile(
 )
 """Paths whose answers are shared."""
 
-SECONDS = 2.0
-FRESH_SECONDS = 1.5
-"""A page older than this is checked, or computed anew, and handed out meanwhile."""
-
-LONGEST_SECONDS = 60.0
 MOST_BYTES = 32 * 2**20
 OVERHEAD = 4 * 2**10
 """Bytes that a page takes besides its body and the host's name: address, headers, objects."""
@@ -49,22 +38,18 @@ PERSONAL = frozenset({b"authorization", b"hx-request", b"range"})
 
 Headers = tuple[tuple[bytes, bytes], ...]
 Key = tuple[bytes, str, bytes]
+Version = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Page:
-    """An answer as it was given, when its computation began, and when it was last known to hold.
-
-    ``version`` is what the database said when the computation began, if it can tell.
-    """
+    """An answer as it was given, and the version of the data when its computation began."""
 
     status: int
     headers: Headers
     body: bytes
     etag: bytes
-    version: int | None
-    begun: float
-    checked: float
+    version: Version
 
     @property
     def is_shared(self) -> bool:
@@ -78,28 +63,24 @@ class Page:
 
 
 class PageCache:
-    """Stands before the application; ``commits`` counts what was written, ``cookie`` is a session's.
+    """Stands before the application; ``version`` gives the data's, ``cookie`` is a session's name.
 
-    ``version`` changes when anybody writes, or is None where that cannot be told. Bounded in bytes:
-    of pages that nobody asks for, the oldest go first.
+    Bounded in bytes: of pages that nobody asks for, the oldest go first.
     """
 
     def __init__(
         self,
         app: ASGIApp,
-        commits: Callable[[], int],
+        version: Callable[[], Awaitable[Version]],
         cookie: str,
-        version: Callable[[], int | None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        self._app, self._commits, self._version, self._clock = app, commits, version, clock
+        self._app, self._version = app, version
         self._cookie = f"{cookie}=".encode()
         self._most_bytes = most_bytes
         self._pages: OrderedDict[Key, Page] = OrderedDict()
         self._bytes = 0
-        self._generation = commits()
-        self._filling: dict[tuple[Key, int], asyncio.Task[Page]] = {}
+        self._filling: dict[tuple[Key, Version], asyncio.Task[Page]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -107,15 +88,16 @@ class PageCache:
         if key is None:
             await self._app(scope, receive, send)
             return
-        page = self._kept(key)
-        if page is None:
-            first = (key, self._generation) not in self._filling
-            page = await asyncio.shield(self._computation(key, scope))
+        version = await self._version()
+        page = self._pages.get(key)
+        if page is not None and page.version == version:
+            self._pages.move_to_end(key)
+        else:
+            first = (key, version) not in self._filling
+            page = await asyncio.shield(self._computation(key, version, scope))
             if not first and not page.is_shared:
                 await self._app(scope, receive, send)
                 return
-        elif self._clock() - page.checked >= FRESH_SECONDS:
-            self._computation(key, scope)
         await _answer(page, scope, send)
 
     def _key(self, scope: Scope) -> Key | None:
@@ -132,43 +114,22 @@ class PageCache:
                 return None
         return host, scope["path"], scope["query_string"]
 
-    def _kept(self, key: Key) -> Page | None:
-        generation = self._commits()
-        if generation != self._generation:
-            self._pages.clear()
-            self._bytes, self._generation = 0, generation
-        page = self._pages.get(key)
-        if page is None:
-            return None
-        present = self._clock()
-        if present - page.checked >= FRESH_SECONDS and self._holds(page, present):
-            page = self._pages[key] = replace(page, checked=present)
-        if present - page.checked >= SECONDS:
-            self._drop(key)
-            return None
-        self._pages.move_to_end(key)
-        return page
-
-    def _holds(self, page: Page, present: float) -> bool:
-        """Whether the database can tell that nobody has written since a page was begun."""
-        young = present - page.begun < LONGEST_SECONDS
-        return young and page.version is not None and page.version == self._version()
-
-    def _computation(self, key: Key, scope: Scope) -> asyncio.Task[Page]:
-        """Return the computation of a page at the present number of commits; begin it if needed."""
-        flight = key, self._generation
+    def _computation(self, key: Key, version: Version, scope: Scope) -> asyncio.Task[Page]:
+        """Return the computation of a page at a version; begin it if needed."""
+        flight = key, version
         if flight not in self._filling:
-            task = asyncio.create_task(self._fill(scope, key[0]))
+            task = asyncio.create_task(self._fill(scope, key[0], version))
             task.add_done_callback(lambda done: self._landed(flight, done))
             self._filling[flight] = task
         return self._filling[flight]
 
-    def _landed(self, flight: tuple[Key, int], task: asyncio.Task[Page]) -> None:
+    def _landed(self, flight: tuple[Key, Version], task: asyncio.Task[Page]) -> None:
         del self._filling[flight]
         if task.cancelled() or task.exception() is not None:
             return
-        (key, generation), page = flight, task.result()
-        if page.is_kept and generation == self._generation == self._commits():
+        key, page = flight[0], task.result()
+        known = self._pages.get(key)
+        if page.is_kept and (known is None or known.version <= page.version):
             self._drop(key)
             self._pages[key] = page
             self._bytes += _size(key, page)
@@ -179,9 +140,8 @@ class PageCache:
         page = self._pages.pop(key, None)
         self._bytes -= 0 if page is None else _size(key, page)
 
-    async def _fill(self, scope: Scope, host: bytes) -> Page:
+    async def _fill(self, scope: Scope, host: bytes, version: Version) -> Page:
         """Ask the application as nobody in particular, and collect its answer."""
-        begun, version = self._clock(), self._version()
         nobody = {**scope, "headers": [(b"host", host)], "client": None}
         asked = False
         status, headers, body = 500, [], bytearray()
@@ -202,7 +162,7 @@ class PageCache:
 
         await self._app(nobody, receive, send)
         etag = b'"%s"' % blake2b(body, digest_size=12).hexdigest().encode()
-        page = Page(status, tuple(headers), bytes(body), etag, version, begun, begun)
+        page = Page(status, tuple(headers), bytes(body), etag, version)
         return replace(page, headers=_shared(headers, etag)) if page.is_kept else page
 
 

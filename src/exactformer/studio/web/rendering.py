@@ -14,9 +14,13 @@ from markupsafe import Markup
 from exactformer.core.words import plural
 from exactformer.experiments.engine.presentation import Line, Part
 from exactformer.studio.settings import PACKAGE
-from exactformer.studio.web.typesetting import typeset
+from exactformer.studio.web.typesetting import plain, typeset
 
 TEMPLATES, STATIC = PACKAGE / "templates", PACKAGE / "static"
+
+HOLE = "\0"
+"""Stands on both sides of the name of a hole in a shared page; no stored text has this character."""
+CSRF_TOKEN, HANDLE, IS_SHARED = "csrf_token", "handle", "is_shared"
 
 
 @cache
@@ -25,13 +29,15 @@ def environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
+        auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.globals.update(static=static, csrf_field=csrf_field, first_lines=first_lines)
+    made.globals.update(personal=personal)
     made.filters.update(day=day, moment=moment, count=count, plural=plural, browser=browser)
-    made.filters.update(typeset=typeset)
+    made.filters.update(typeset=typeset, plain=plain)
     return made
 
 
@@ -55,6 +61,14 @@ def csrf_field(context: Context) -> Markup:
     return Markup('<input type="hidden" name="csrf_token" value="{}">').format(
         context["csrf_token"]
     )
+
+
+@pass_context
+def personal(context: Context, template: str) -> Markup:
+    """Include a template about the reader herself; in a page that readers share, leave a hole."""
+    if context.get(IS_SHARED, False):
+        return Markup(f"{HOLE}{template}{HOLE}")
+    return Markup(fill(template, context.get_all()))
 
 
 def day(time: datetime) -> str:

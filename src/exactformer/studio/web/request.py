@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from fastapi import Depends, Query, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from fastapi import Depends, Request
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from exactformer.studio.accounts import service as accounts
 from exactformer.studio.security import csrf, sessions
 from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.security.rates import address, limit
@@ -24,16 +20,18 @@ from exactformer.studio.security.sessions import Browser, NewBrowser
 from exactformer.studio.settings import Settings
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.web.rendering import fill
+from exactformer.studio.web.shared_pages import SharedPage, SharedPages
 
-LARGEST = 2**31 - 1
-UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
 Answer = TypeVar("Answer", bound=Response)
+Kept = TypeVar("Kept")
+Read = TypeVar("Read")
+P = ParamSpec("P")
 
 
 async def guard(request: Request) -> AsyncIterator[None]:
     """Before every route: find out who asks, and refuse changes that may be forged."""
     if _token(request) or settings_of(request).single_user:
-        await run_in_threadpool(recognise, request)
+        await near(request, recognise, request)
     else:
         request.state.browser, request.state.actor = None, VISITOR
     try:
@@ -47,13 +45,21 @@ def recognise(request: Request) -> None:
     """Find out whose session a request belongs to."""
     request.state.browser, request.state.actor = None, VISITOR
     token, single_user = _token(request), settings_of(request).single_user
-    with database_of(request).session() as db:
-        browser = sessions.find(db, token) if token else None
-        actor = browser.actor if browser else VISITOR
-        if single_user:
-            actor = sessions.actor_of(accounts.desk(db))
-            browser = browser if browser and browser.actor == actor else None
+    with database_of(request).connection() as connection:
+        browser = sessions.find(connection, token) if token else None
+    actor = browser.actor if browser else VISITOR
+    if single_user:
+        with database_of(request).session() as db:
+            actor = sessions.actor_of(sessions.desk(db))
+        browser = browser if browser and browser.actor == actor else None
     request.state.browser, request.state.actor = browser, actor
+
+
+async def near(request: Request, read: Callable[P, Read], *args: P.args, **kw: P.kwargs) -> Read:
+    """Read a few rows by their keys: at once from a file, in a thread where a server is asked."""
+    if database_of(request).is_sqlite:
+        return read(*args, **kw)
+    return await run_in_threadpool(read, *args, **kw)
 
 
 def _token(request: Request) -> str | None:
@@ -72,14 +78,18 @@ def database_of(request: Request) -> Database:
     return database
 
 
-def _actor(request: Request) -> Actor:
+async def _actor(request: Request) -> Actor:
     actor: Actor = request.state.actor
     return actor
 
 
-def _reading(request: Request) -> Iterator[Session]:
-    with database_of(request).session() as db:
+async def _reading(request: Request) -> AsyncIterator[Session]:
+    """A session that is opened by its first query, in the thread of the route."""
+    database = database_of(request)
+    with database.session() as db:
         yield db
+        if not database.is_sqlite:
+            await run_in_threadpool(db.close)  # a message to the server: not in everybody's way
 
 
 CurrentActor = Annotated[Actor, Depends(_actor)]
@@ -99,7 +109,7 @@ def with_session(request: Request) -> Browser:
         if not settings.single_user:
             limit(request, "new sessions", settings.visit_rate, address(request))
         with writing(request) as db:
-            user = accounts.desk(db) if settings.single_user else None
+            user = sessions.desk(db) if settings.single_user else None
             browser = sessions.begin(db, settings, user, agent(request))
         request.state.browser = browser
     return browser
@@ -115,10 +125,45 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
 
     At a desk of one every page has a session; where something has failed, none is begun.
     """
+    known = _known(request, begins=status < 500)
+    return with_cookie(request, HTMLResponse(fill(template, known | context), status))
+
+
+async def render_shared(
+    request: Request,
+    template: str,
+    version: Hashable,
+    reader: Actor,
+    read: Callable[[], tuple[dict[str, Any], Kept]],
+    states: Mapping[str, tuple[Hashable, Callable[[Kept], dict[str, Any]]]],
+) -> HTMLResponse:
+    """Answer with a page that is the same for all whom ``reader`` stands for.
+
+    When the data have a new ``version``, it is made of what ``read`` returns. The second part of that
+    is kept with it, for the personal parts in ``states`` (:meth:`SharedPage.fill`).
+    """
+    if settings_of(request).single_user:
+        await run_in_threadpool(with_session, request)
+    known = _known(request, begins=False)
+
+    def make() -> SharedPage:
+        data, kept = read()
+        return SharedPage.render(template, known | {"actor": reader} | data, kept)
+
+    pages: SharedPages = request.app.state.shared_pages
+    key = known["origin_url"], known["path"], reader
+    page = pages.kept(key, version)
+    if page is None:
+        page = await run_in_threadpool(pages.get, key, version, make)
+    return with_cookie(request, HTMLResponse(page.fill(known, states)))
+
+
+def _known(request: Request, begins: bool) -> dict[str, Any]:
+    """Return what all templates know, with a session for the single user."""
     settings = settings_of(request)
-    begins = settings.single_user and status < 500
+    begins = settings.single_user and begins
     browser = with_session(request) if begins else request.state.browser
-    known = {
+    return {
         "actor": request.state.actor,
         "csrf_token": browser.csrf_token if browser else "",
         "settings": settings,
@@ -126,8 +171,6 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
         "path": request.url.path,
         "origin_url": str(request.base_url).rstrip("/"),
     }
-    response = HTMLResponse(fill(template, known | context), status)
-    return with_cookie(request, response)
 
 
 def with_cookie(request: Request, response: Answer) -> Answer:
@@ -165,48 +208,3 @@ def within(target: str, otherwise: str = "/") -> str:
     """
     plain = target.isprintable() and "\\" not in target
     return target if plain and target.startswith("/") and target[1:2] != "/" else otherwise
-
-
-def _storable(text: str) -> str:
-    if UNSTORABLE.search(text):
-        raise ValueError("a text may not contain NUL or half of a character")
-    return text
-
-
-Clean = Annotated[str, AfterValidator(_storable)]
-Identifier = Annotated[int, Field(ge=1, le=LARGEST)]
-
-
-class Body(BaseModel):
-    """Parent of what programs send: nothing unknown, nothing silently turned into another type."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class FormBody(Body):
-    """Parent of what forms send: they carry their token as a field."""
-
-    csrf_token: str = ""
-
-
-@dataclass(frozen=True)
-class Window:
-    """The part of a list that is asked for."""
-
-    limit: int
-    offset: int
-
-
-def _window(
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    offset: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
-) -> Window:
-    return Window(limit, offset)
-
-
-Paging = Annotated[Window, Depends(_window)]
-
-
-def listing(items: Iterable[Any], total: int) -> dict[str, Any]:
-    """The form all lists have."""
-    return {"items": list(items), "total": total}

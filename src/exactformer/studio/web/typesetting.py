@@ -9,6 +9,18 @@ from markupsafe import Markup, escape
 _MATHEMATICS = re.compile(r"\$([^$]+)\$")
 
 
+_DRESS = re.compile(r"\\(?:mathcal|mathbb|mathrm|mathbf|text|operatorname|left|right)\b|[{}]")
+
+
+def plain(text: str) -> str:
+    r"""Return ``text`` without dollars and commands, for places in which nothing can be drawn.
+
+    >>> plain(r"$\mathcal{O}(n)$ connections, $\xi^2$")
+    'O(n) connections, xi^2'
+    """
+    return _MATHEMATICS.sub(lambda found: _DRESS.sub("", found[1]).replace("\\", ""), text)
+
+
 def typeset(text: str) -> Markup:
     """Return ``text`` as safe HTML; the browser draws what stands between dollars.
 

@@ -15,9 +15,9 @@ from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import ConflictError, ForbiddenError, LoginNeededError, NotFoundError
 from exactformer.studio.library import importing, papers
 from exactformer.studio.library.records import PaperRecord, checked
-from exactformer.studio.library.tables import Citation, Paper
+from exactformer.studio.library.tables import Citation, Paper, PendingImport
 from exactformer.studio.security.actor import VISITOR, Actor
-from exactformer.studio.storage.housekeeping import AuditEntry, PendingImport
+from exactformer.studio.storage.audit import AuditEntry
 from tests.studio.support.desks import open_library
 
 

@@ -18,12 +18,11 @@ from exactformer.studio.library import writing
 from exactformer.studio.library.describing import whole
 from exactformer.studio.library.matching import matches, resolve
 from exactformer.studio.library.records import PaperRecord, checked, keys, to_dict
-from exactformer.studio.library.tables import Paper
+from exactformer.studio.library.tables import Paper, PendingImport
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.chunks import chunks
-from exactformer.studio.storage.housekeeping import PendingImport
 
 KEPT = timedelta(days=7)
 MOST_WAITING = 20

@@ -19,7 +19,7 @@ from exactformer.studio.library.records import PaperRecord, keys
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
-from exactformer.studio.storage.housekeeping import AuditEntry
+from exactformer.studio.storage.audit import AuditEntry
 
 NAMES = ("fang-2022", "yun-2020", "jiang-li-2023", "so-2020")
 _SEEDER = Actor(None, "", "exactformer", "admin")

@@ -26,6 +26,7 @@ export async function open(map) {
   show();
 
   function show() {
+    view.dispatchEvent(new CustomEvent("mathematics", { bubbles: true }));
     const summary = view.querySelector("[data-summary]");
     if (!summary) return;
     status?.replaceChildren(...summary.cloneNode(true).childNodes);
@@ -48,9 +49,10 @@ export async function open(map) {
       map.removeAttribute("aria-busy");
     }
     if (!embedded) {
-      const { query, title } = view.querySelector("[data-query]").dataset;
+      const { query } = view.querySelector("[data-query]").dataset;
       if (remember) history.pushState(null, "", `/map?${query}`);
-      find("heading").textContent = title;
+      const name = view.querySelector("[data-centre] .map-entry__name").cloneNode(true);
+      find("heading").replaceChildren("Around ", ...name.childNodes);
     }
     const centre = view.querySelector("[data-centre]")?.dataset.node;
     if (url.searchParams.get("expanded") === null) drawing.chosen = centre;
@@ -181,7 +183,9 @@ function searching(map) {
     const asked = new URL(location.href).searchParams;
     asked.set("q", box.value);
     const found = box.value.trim() ? await part(`/map/found?${asked}`) : "";
-    if (turn === latest) list.innerHTML = found;
+    if (turn !== latest) return;
+    list.innerHTML = found;
+    list.dispatchEvent(new CustomEvent("mathematics", { bubbles: true }));
   };
   box.addEventListener("input", () => {
     clearTimeout(timer);

@@ -243,7 +243,7 @@ export class Heatmap {
 
   point(event) {
     const place = this.at(event);
-    this.move(place);
+    this.move(place, true);
     this.tip.hidden = !place;
     if (!place) return;
     this.tip.textContent = this.words(place);
@@ -265,11 +265,13 @@ export class Heatmap {
     this.scale(event.deltaY < 0 ? 1.2 : 1 / 1.2);
   }
 
-  move(place) {
+  // What a pointer finds, the tip says; what keys find, the line below does. Never both: the line
+  // would wrap and move the page under the pointer.
+  move(place, isPointed = false) {
     if (String(place) === String(this.cursor)) return;
     this.cursor = place;
     this.draw();
-    this.say();
+    if (!isPointed) this.say();
   }
 
   key(event) {

@@ -60,9 +60,22 @@ async function follow() {
   player.show(stationsOf(found, way), Number(state.get("step")) || 0);
 }
 
+// A certificate's lines, each a name and what holds, as the page for polynomials sets them.
+function proof(certificate) {
+  const lines = certificate.split("\n").slice(1).filter((line) => line.trim());
+  return element(
+    "dl",
+    { class: "pg-proofs" },
+    lines.map((line) => {
+      const [, name, words] = line.trim().match(/^(\S+)\s+(.*)$/);
+      return element("div", {}, element("dt", {}, name), element("dd", {}, words.replace("d_2", "d₂")));
+    }),
+  );
+}
+
 function showModel() {
   find("summary").textContent = found.summary;
-  find("certificate").textContent = found.certificate;
+  find("certificate").replaceChildren(proof(found.certificate));
   find("measured").textContent =
     `Measured on ${counted(found.measured.samples ?? 2000)} random inputs: ${found.measured.text}`;
   const fact = (value, words) =>

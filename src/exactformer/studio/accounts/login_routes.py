@@ -1,0 +1,160 @@
+"""Login, registration and logout; pages, then the session for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request
+from pydantic import Field
+from starlette.responses import HTMLResponse, Response
+
+from exactformer.studio.accounts import authentication
+from exactformer.studio.accounts import service as accounts
+from exactformer.studio.errors import StudioError
+from exactformer.studio.security import passwords
+from exactformer.studio.security.passwords import LONGEST
+from exactformer.studio.web.request import (
+    database_of,
+    redirect,
+    render,
+    with_cookie,
+    with_session,
+    within,
+)
+from exactformer.studio.web.types import Body, Clean, FormBody, Out
+
+pages = APIRouter(include_in_schema=False)
+
+Next = Annotated[Clean, Query(max_length=2000)]
+Line = Annotated[Clean, Field(max_length=500)]
+
+
+class LoginForm(FormBody):
+    """What the form for logging in sends."""
+
+    handle: Line = ""
+    password: Line = ""
+    next: Annotated[Clean, Field(max_length=2000)] = "/"
+
+
+class RegisterForm(LoginForm):
+    """What the form for registering sends."""
+
+    name: Line = ""
+
+
+@pages.get("/login")
+def login_form(request: Request, next: Next = "/") -> HTMLResponse:
+    """Ask who it is."""
+    with_session(request)
+    return render(request, "accounts/login.html", next=within(next), problem="", handle="")
+
+
+@pages.post("/login")
+def log_in(request: Request, form: Annotated[LoginForm, Form()]) -> Response:
+    """Log in and go on to where one came from."""
+    try:
+        authentication.log_in(request, form.handle, form.password)
+    except StudioError as refusal:
+        return render(
+            request,
+            "accounts/login.html",
+            status=refusal.status,
+            next=within(form.next),
+            problem=str(refusal),
+            handle=form.handle,
+        )
+    return redirect(request, within(form.next))
+
+
+@pages.get("/register")
+def register_form(request: Request, next: Next = "/") -> HTMLResponse:
+    """Ask for what an account needs."""
+    with_session(request)
+    return _register_page(request, RegisterForm(next=next))
+
+
+@pages.post("/register")
+def register(request: Request, form: Annotated[RegisterForm, Form()]) -> Response:
+    """Make an account, log it in, and go on."""
+    try:
+        authentication.register(request, form.handle, form.name, form.password)
+    except StudioError as refusal:
+        return _register_page(request, form, refusal)
+    return redirect(request, within(form.next))
+
+
+def _register_page(
+    request: Request, form: RegisterForm, refusal: StudioError | None = None
+) -> HTMLResponse:
+    with database_of(request).session() as db:
+        first = not accounts.is_administered(db)
+    return render(
+        request,
+        "accounts/register.html",
+        status=refusal.status if refusal else 200,
+        first=first,
+        problem=str(refusal) if refusal else "",
+        next=within(form.next),
+        handle=form.handle,
+        name=form.name,
+        shortest=passwords.SHORTEST,
+    )
+
+
+@pages.post("/logout")
+def log_out(request: Request) -> Response:
+    """Log out."""
+    authentication.log_out(request)
+    return redirect(request, "/")
+
+
+api = APIRouter(prefix="/api/v1/session", tags=["session"])
+
+
+class SessionOut(Out):
+    """Who is logged in, and the token that changes must carry; a visitor has no id."""
+
+    csrf_token: str
+    id: int | None
+    handle: str
+    name: str
+    role: str
+
+
+class Credentials(Body):
+    """Who one says to be, and the proof."""
+
+    handle: Annotated[Clean, Field(min_length=1, max_length=40)]
+    password: Annotated[Clean, Field(min_length=1, max_length=LONGEST)]
+
+
+@api.get("")
+def show(request: Request, response: Response) -> SessionOut:
+    """Say who is logged in, and give the token that changes must carry."""
+    with_session(request)
+    return _described(request, response)
+
+
+@api.post("")
+def begin(request: Request, response: Response, credentials: Credentials) -> SessionOut:
+    """Log in: the session gets a new cookie and a new token."""
+    authentication.log_in(request, credentials.handle, credentials.password)
+    return _described(request, response)
+
+
+@api.delete("")
+def end(request: Request, response: Response) -> SessionOut:
+    """Log out."""
+    authentication.log_out(request)
+    return _described(request, response)
+
+
+def _described(request: Request, response: Response) -> SessionOut:
+    browser = with_session(request)
+    with_cookie(request, response)
+    return SessionOut(csrf_token=browser.csrf_token, **asdict(browser.actor))
+
+
+routers = (pages, api)

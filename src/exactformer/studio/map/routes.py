@@ -1,0 +1,232 @@
+"""The research map: slices, nodes by name, shortest paths; for programs, then the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+from starlette.responses import Response
+
+from exactformer.studio import map as research_map
+from exactformer.studio.map import KINDS, Edge, Key, Node, State
+from exactformer.studio.map.views import LIMIT
+from exactformer.studio.web.request import ReadSession, render
+from exactformer.studio.web.types import Clean
+
+ALL = ",".join(KINDS)
+
+api = APIRouter(prefix="/api/v1/map", tags=["map"])
+
+NodeName = Annotated[Clean, Field(max_length=40, examples=["paper:12"])]
+Kinds = Annotated[
+    Clean, Query(max_length=80, description=f"Kinds of nodes, by commas; of {', '.join(KINDS)}.")
+]
+
+
+class NodeOut(BaseModel):
+    """A node; ``degree`` counts its edges in the whole library."""
+
+    id: str
+    kind: str
+    label: str
+    short: str
+    href: str
+    degree: int
+
+    @classmethod
+    def of(cls, node: Node) -> NodeOut:
+        """Write a node's key as text."""
+        return cls(
+            id=str(node.key),
+            kind=node.key.kind,
+            label=node.label,
+            short=node.short,
+            href=node.href,
+            degree=node.degree,
+        )
+
+
+class EdgeOut(BaseModel):
+    """An edge, in the direction in which its name is read."""
+
+    source: str
+    relation: str
+    target: str
+
+    @classmethod
+    def of(cls, edge: Edge) -> EdgeOut:
+        """Write an edge's ends as text."""
+        return cls(source=str(edge.source), relation=edge.relation, target=str(edge.target))
+
+
+class SliceOut(BaseModel):
+    """A slice; ``left_out`` counts neighbours that had no place, by kind."""
+
+    centre: str
+    nodes: list[NodeOut]
+    edges: list[EdgeOut]
+    walked: list[str]
+    left_out: dict[str, int]
+
+
+class RouteOut(BaseModel):
+    """A path. Without nodes, ``exhausted`` says whether there is certainly none."""
+
+    nodes: list[NodeOut]
+    edges: list[EdgeOut]
+    visited: int
+    exhausted: bool
+    sentence: str
+
+
+class FoundOut(BaseModel):
+    """Nodes by name."""
+
+    items: list[NodeOut]
+    total: int
+
+
+@api.get("", response_model=SliceOut)
+def read_slice(
+    db: ReadSession,
+    node: NodeName,
+    depth: Annotated[int, Query(ge=1, le=2)] = 1,
+    kinds: Kinds = ALL,
+    limit: Annotated[int, Query(ge=1, le=200)] = 60,
+    expanded: Annotated[Clean, Query(max_length=900, description="Nodes, by commas.")] = "",
+) -> Any:
+    """Return what lies around a node."""
+    found = research_map.explore(db, Key.parse(node), depth, split(kinds), limit, keys(expanded))
+    return SliceOut(
+        centre=str(found.centre),
+        nodes=[NodeOut.of(node) for node in found.nodes],
+        edges=[EdgeOut.of(edge) for edge in found.edges],
+        walked=sorted(map(str, found.walked)),
+        left_out=found.left_out,
+    )
+
+
+@api.get("/search", response_model=FoundOut)
+def find_nodes(
+    db: ReadSession,
+    q: Annotated[Clean, Query(max_length=200)],
+    kinds: Kinds = ALL,
+    limit: Annotated[int, Query(ge=1, le=50)] = 20,
+) -> Any:
+    """Return nodes whose names hold every word of the query."""
+    found = research_map.search(db, q, split(kinds), limit)
+    return FoundOut(items=[NodeOut.of(node) for node in found], total=len(found))
+
+
+@api.get("/path", response_model=RouteOut)
+def find_path(
+    db: ReadSession,
+    source: Annotated[NodeName, Query(alias="from")],
+    target: Annotated[NodeName, Query(alias="to")],
+    kinds: Kinds = ALL,
+) -> Any:
+    """Return a shortest path between two nodes, through nodes of the given kinds."""
+    route = research_map.shortest_path(db, Key.parse(source), Key.parse(target), split(kinds))
+    return RouteOut(
+        nodes=[NodeOut.of(node) for node in route.nodes],
+        edges=[EdgeOut.of(edge) for edge in route.edges],
+        visited=route.visited,
+        exhausted=route.exhausted,
+        sentence=route.sentence,
+    )
+
+
+def split(text: str) -> tuple[str, ...]:
+    """Read a list with commas, each thing once."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def keys(text: str) -> tuple[Key, ...]:
+    """Read nodes with commas."""
+    return tuple(Key.parse(part) for part in split(text))
+
+
+pages = APIRouter(tags=["map"], include_in_schema=False)
+
+LIMITS = (20, 40, 80, 160)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an address asks for, before it is known whether it names a node."""
+
+    node: str
+    depth: int
+    kinds: str
+    limit: int
+    expanded: str
+    to: str
+
+    def state(self, db: Session) -> State | None:
+        """Return the state; where no node is named, that in which everybody begins."""
+        centre = Key.parse(self.node) if self.node else research_map.start(db)
+        if centre is None:
+            return None
+        return State(
+            centre,
+            self.depth,
+            split(self.kinds) or KINDS,
+            self.limit,
+            keys(self.expanded),
+            Key.parse(self.to) if self.to else None,
+        )
+
+
+def _asked(
+    node: Annotated[Clean, Query(max_length=40)] = "",
+    depth: Annotated[int, Query(ge=1, le=2)] = 1,
+    kinds: Annotated[list[Clean] | None, Query(max_length=len(KINDS))] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = LIMIT,
+    expanded: Annotated[Clean, Query(max_length=900)] = "",
+    to: Annotated[Clean, Query(max_length=40)] = "",
+) -> Asked:
+    return Asked(node, depth, ",".join(kinds or KINDS), limit, expanded, to)
+
+
+Question = Annotated[Asked, Depends(_asked)]
+Words = Annotated[Clean, Query(max_length=200)]
+
+
+@pages.get("/map")
+def explorer(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
+    """Show the explorer."""
+    state = asked.state(db)
+    view = research_map.look(db, state) if state else None
+    found = research_map.search(db, q) if q.strip() else ()
+    return render(
+        request,
+        "map/page.html",
+        state=state,
+        view=view,
+        q=q,
+        found=found,
+        kinds=KINDS,
+        limits=sorted({*LIMITS, asked.limit}),
+    )
+
+
+@pages.get("/map/slice")
+def part(request: Request, db: ReadSession, asked: Question) -> Response:
+    """Return what the explorer shows, for its script to put in place."""
+    state = asked.state(db)
+    view = research_map.look(db, state) if state else None
+    return render(request, "map/_view.html", state=state, view=view)
+
+
+@pages.get("/map/found")
+def found_nodes(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
+    """Return nodes by name, with links that lead from where the reader is."""
+    state = asked.state(db)
+    found = research_map.search(db, q) if q.strip() else ()
+    return render(request, "map/_found.html", state=state, q=q, found=found)
+
+
+routers = (api, pages)

@@ -1,0 +1,228 @@
+"""Bringing a paper: for programs; then one field for what names it, its form, the curators' queue."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Form, Request
+from pydantic import BaseModel, Field
+from starlette.responses import HTMLResponse, Response
+
+from exactformer.studio.errors import ConflictError, StudioError
+from exactformer.studio.library.editing import with_identifiers
+from exactformer.studio.library.paper_forms import PaperForm, fields_of, form_of
+from exactformer.studio.library.tables import PAPER_KINDS
+from exactformer.studio.proposals import service
+from exactformer.studio.proposals.fetching import Fetcher
+from exactformer.studio.proposals.service import State
+from exactformer.studio.proposals.tables import Proposal
+from exactformer.studio.security.rates import limit
+from exactformer.studio.web.rate_limits import WRITING
+from exactformer.studio.web.request import (
+    CurrentActor,
+    ReadSession,
+    database_of,
+    redirect,
+    render,
+    settings_of,
+    writing,
+)
+from exactformer.studio.web.types import Body, Clean, FormBody, Identifier, PageNumber, Paging
+
+api = APIRouter(prefix="/api/v1/proposals", tags=["proposals"])
+
+EACH = 20
+Pasted = Annotated[Clean, Field(max_length=service.LONGEST + 1000)]
+
+
+def fetcher_of(request: Request) -> Fetcher:
+    """Return what fetches for this studio, within what its owner allows."""
+    fetcher: Fetcher = request.app.state.fetcher
+    return fetcher
+
+
+class NewProposal(Body):
+    """A record in a format that imports read, or an identifier that the server may look up."""
+
+    text: Annotated[Clean, Field(min_length=1, max_length=service.LONGEST)]
+
+
+class Decision(Body):
+    """What becomes of a proposal."""
+
+    state: Literal["accepted", "declined"]
+
+
+class ProposalItem(BaseModel):
+    """A proposal; ``paper`` is the slug of what became of it."""
+
+    id: int
+    by: str
+    state: str
+    paper: str | None
+    created_at: datetime
+    record: dict[str, Any]
+
+
+class ProposalList(BaseModel):
+    """A stretch of the proposals in one state."""
+
+    items: list[ProposalItem]
+    total: int
+
+
+@api.get("")
+def list_proposals(
+    db: ReadSession, actor: CurrentActor, paging: Paging, state: State = "open"
+) -> ProposalList:
+    """One's own proposals; to curators, everybody's."""
+    found = service.listing(db, actor, state, paging.limit, paging.offset)
+    return ProposalList(items=[_item(each) for each in found.items], total=found.total)
+
+
+@api.post("", status_code=201, dependencies=WRITING)
+def write_proposal(request: Request, actor: CurrentActor, proposal: NewProposal) -> ProposalItem:
+    """Propose a paper; the text must give at least its title."""
+    actor.require("reader")
+    fetcher = fetcher_of(request)
+    if fetcher.hosts:
+        limit(request, "fetch", settings_of(request).fetch_rate)
+    with database_of(request).session() as db:
+        reading = service.read(db, fetcher, proposal.text)
+        if reading.paper is not None:
+            raise ConflictError(f"The library has this paper already: {reading.paper.slug}.")
+    with writing(request) as db:
+        return _item(service.propose(db, actor, reading.fields))
+
+
+@api.put("/{id}")
+def write_decision(
+    request: Request, actor: CurrentActor, id: Identifier, decision: Decision
+) -> ProposalItem:
+    """Accept or decline; for curators."""
+    with writing(request) as db:
+        return _item(service.decide(db, actor, id, decision.state))
+
+
+def _item(proposal: Proposal) -> ProposalItem:
+    return ProposalItem(
+        id=proposal.id,
+        by=proposal.proposer.handle,
+        state=proposal.state,
+        paper=proposal.paper.slug if proposal.paper else None,
+        created_at=proposal.created_at,
+        record=proposal.record,
+    )
+
+
+pages = APIRouter(include_in_schema=False)
+
+
+class PasteForm(FormBody):
+    """Whatever names a paper."""
+
+    what: Pasted = ""
+
+
+class DecisionForm(FormBody):
+    """What becomes of a proposal."""
+
+    state: Literal["accepted", "declined"]
+
+
+@pages.get("/propose")
+def paste(request: Request, actor: CurrentActor) -> HTMLResponse:
+    """Ask for whatever names the paper."""
+    actor.require("reader")
+    return _pasting(request)
+
+
+@pages.post("/propose", dependencies=WRITING)
+def read(request: Request, actor: CurrentActor, form: Annotated[PasteForm, Form()]) -> Response:
+    """Read what was pasted, and show the record to complete; nothing is stored yet."""
+    actor.require("reader")
+    fetcher = fetcher_of(request)
+    if fetcher.hosts:
+        limit(request, "fetch", settings_of(request).fetch_rate)
+    try:
+        with database_of(request).session() as db:
+            reading = service.read(db, fetcher, form.what)
+            here = (reading.paper.slug, reading.paper.title) if reading.paper else None
+    except StudioError as refusal:
+        return _pasting(request, form.what, str(refusal), refusal.status)
+    if here is not None:
+        return _pasting(request, form.what, here=here)
+    return _completing(request, form_of(reading.fields), note=reading.note)
+
+
+@pages.post("/proposals", dependencies=WRITING)
+def propose(request: Request, actor: CurrentActor, form: Annotated[PaperForm, Form()]) -> Response:
+    """Keep the proposal, or say what cannot be accepted and keep what was typed."""
+    try:
+        with writing(request) as db:
+            service.propose(db, actor, with_identifiers(fields_of(form)))
+    except StudioError as refusal:
+        if refusal.status not in (409, 422):
+            raise
+        return _completing(request, form, error=str(refusal), status=refusal.status)
+    return redirect(request, "/proposals")
+
+
+@pages.get("/proposals")
+def proposals(
+    request: Request,
+    db: ReadSession,
+    actor: CurrentActor,
+    state: State = "open",
+    page: PageNumber = 1,
+) -> HTMLResponse:
+    """Show what waits and what was decided: one's own proposals, or all to curators."""
+    found = service.listing(db, actor, state, EACH, (page - 1) * EACH)
+    return render(request, "proposals/list.html", found=found, state=state, page=page, each=EACH)
+
+
+@pages.post("/proposals/{id}")
+def decide(
+    request: Request, actor: CurrentActor, id: Identifier, form: Annotated[DecisionForm, Form()]
+) -> Response:
+    """Accept or decline."""
+    with writing(request) as db:
+        service.decide(db, actor, id, form.state)
+    return redirect(request, "/proposals")
+
+
+def _pasting(
+    request: Request,
+    what: str = "",
+    error: str = "",
+    status: int = 200,
+    here: tuple[str, str] | None = None,
+) -> HTMLResponse:
+    hosts = fetcher_of(request).hosts
+    return render(
+        request,
+        "proposals/paste.html",
+        status=status,
+        what=what,
+        error=error,
+        here=here,
+        hosts=hosts,
+    )
+
+
+def _completing(
+    request: Request, form: PaperForm, note: str = "", error: str = "", status: int = 200
+) -> HTMLResponse:
+    return render(
+        request,
+        "proposals/record.html",
+        status=status,
+        form=form,
+        note=note,
+        error=error,
+        kinds=PAPER_KINDS,
+    )
+
+
+routers = (api, pages)

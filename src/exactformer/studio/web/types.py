@@ -1,0 +1,85 @@
+"""Types that routes and services share: careful texts, numbers, and the form of lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
+
+from fastapi import Depends, Path, Query
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+
+LARGEST = 2**31 - 1
+UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
+
+
+def _storable(text: str) -> str:
+    if UNSTORABLE.search(text):
+        raise ValueError("a text may not contain NUL or half of a character")
+    return text
+
+
+def stated(limit: int, least: int = 0, **more: Any) -> WithJsonSchema:
+    """Return a length that the API's description states and that a service judges."""
+    bounds = {"minLength": least} if least else {}
+    return WithJsonSchema({"type": "string", **bounds, "maxLength": limit, **more})
+
+
+Clean = Annotated[str, AfterValidator(_storable)]
+Identifier = Annotated[int, Field(ge=1, le=LARGEST)]
+Slug = Annotated[Clean, Path(min_length=1, max_length=120)]
+PageNumber = Annotated[int, Query(ge=1, le=100_000)]
+Revision = Annotated[int, Query(ge=0, le=LARGEST)]
+Words = Annotated[Clean, Query(max_length=300)]
+
+
+class Body(BaseModel):
+    """Parent of what programs send: nothing unknown, nothing silently turned into another type."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class FormBody(Body):
+    """Parent of what forms send: they carry their token as a field."""
+
+    csrf_token: str = ""
+
+
+class Out(BaseModel):
+    """Parent of what programs are answered; made of objects by the names of their attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+Item = TypeVar("Item")
+
+
+class Listing(Out, Generic[Item]):
+    """A part of a list, and how long the whole list is."""
+
+    items: list[Item]
+    total: int
+
+
+def listing(items: Iterable[Item], total: int) -> Listing[Item]:
+    """The form all lists have."""
+    return Listing.model_construct(items=list(items), total=total)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a list that is asked for."""
+
+    limit: int
+    offset: int
+
+
+def _window(
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    offset: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
+) -> Window:
+    return Window(limit, offset)
+
+
+Paging = Annotated[Window, Depends(_window)]
