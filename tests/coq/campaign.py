@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
@@ -166,6 +167,7 @@ def wider(text: str, blueprint: Blueprint) -> str:
 def campaign(coq: Coq, count: int, seed: int) -> list[str]:
     """Return every disagreement of Python and Coq, in words."""
     rng, found = random.Random(seed), []
+    seen: Counter[str] = Counter()
     for start in range(0, count, FILE):
         size = min(FILE, count - start)
         models = [random_model(rng) for _ in range(size)]
@@ -177,6 +179,7 @@ def campaign(coq: Coq, count: int, seed: int) -> list[str]:
         answers = [asked_python(*attempt) for attempt in attempts]
         said = verdicts(coq, [law(*attempt) for attempt in attempts])
         for (blueprint, target), python, verdict in zip(attempts, answers, said, strict=True):
+            seen[f"{python}, {verdict}"] += 1
             if (python == "right") != (verdict == "Proved"):
                 line = f"Python: {python}, Coq: {verdict}, {blueprint.construction}, {target}"
                 print(f"{line} on {blueprint.domain}", flush=True)
@@ -188,7 +191,7 @@ def campaign(coq: Coq, count: int, seed: int) -> list[str]:
         answer = compiled(coq, together(stated, refusing))
         if answer.returncode:
             found.append(f"Coq accepts a wider statement from {start} on: {answer.stderr[-500:]}")
-        print(f"{start + size} models, {len(found)} disagreements", flush=True)
+        print(f"{start + size} models, {len(found)} disagreements: {dict(seen)}", flush=True)
     return found
 
 
@@ -214,6 +217,7 @@ def random_soft_model(rng: random.Random) -> tuple[Blueprint, Target]:
 def soft_campaign(coq: Coq, count: int, seed: int) -> list[str]:
     """Return every disagreement of Python and Coq about softmax models, in words."""
     rng, found = random.Random(seed), []
+    seen: Counter[str] = Counter()
     for start in range(0, count, FILE):
         size = min(FILE, count - start)
         models = [random_soft_model(rng) for _ in range(size)]
@@ -230,18 +234,24 @@ def soft_campaign(coq: Coq, count: int, seed: int) -> list[str]:
                 attempts.append((attempt, law(*attempt, soft)))
             except CertificationError:  # another rule or layer: it cannot even be stated
                 assert asked_python(*attempt) != "right"
+                seen["not stated"] += 1
         small = [law(*model, replace(soft, error=soft.error / 1000)) for model, soft in both]
         said = verdicts(coq, [*(text for _, text in attempts), *small])
         for (attempt, _), verdict in zip(attempts, said, strict=False):
-            if verdict == "SoftProved" and (python := asked_python(*attempt)) != "right":
+            python = asked_python(*attempt)
+            seen[f"{python}, {verdict}"] += 1
+            if verdict == "SoftProved" and python != "right":
                 line = f"Python: {python}, Coq: {verdict}, {attempt[1]} on {attempt[0].domain}"
                 print(line, flush=True)
                 if python == "wrong":
                     found.append(line)
         for ((blueprint, target), soft), verdict in zip(both, said[len(attempts) :], strict=True):
+            seen[f"too small an error, {verdict}"] += 1
             if soft.error and blueprint.blocks and verdict != "TooFar":
                 found.append(f"{verdict} with a thousandth of the error: {target}")
-        print(f"{start + size} softmax models, {len(found)} disagreements", flush=True)
+        print(
+            f"{start + size} softmax models, {len(found)} disagreements: {dict(seen)}", flush=True
+        )
     return found
 
 

@@ -11,6 +11,7 @@ from exactformer.coq.check import compiled
 from exactformer.coq.installation import (
     LIBRARY,
     ROUNDING,
+    Coq,
     built_library,
     built_rounding,
     copy_library,
@@ -77,6 +78,22 @@ def test_the_library_is_built_once(coq):
     assert len(made) == len(LIBRARY)
     assert built_library(coq) == first
     assert {path: path.stat().st_mtime_ns for path in first.glob("*.vo")} == made
+
+
+@pytest.mark.parametrize("harm", [lambda path: path.write_text("other"), Path.unlink])
+def test_an_altered_build_is_built_again(harm, monkeypatch, tmp_path):
+    def compile_(self, file, library, timeout=None, rounding=None):
+        file.with_suffix(".vo").write_text(f"compiled {file.name}")
+        return subprocess.CompletedProcess([], 0, "", "")
+
+    monkeypatch.setattr(Coq, "compile", compile_)
+    monkeypatch.setenv("EXACTFORMER_CACHE", str(tmp_path))
+    folder = built_library(Coq("coqc", "8.16.1"))
+    harm(folder / "Semantics.vo")
+    (folder / "trace").touch()
+    assert built_library(Coq("coqc", "8.16.1")) == folder
+    assert (folder / "Semantics.vo").read_text() == "compiled Semantics.v"
+    assert not (folder / "trace").exists()
 
 
 def test_every_theorem_rests_on_the_stored_axioms(coq):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -45,6 +46,9 @@ LIBRARY = (
     "Cells",
 )
 
+
+_BUILT = "built.json"
+"""The digests of the compiled files, in their folder."""
 
 # In the folder "rounding": these need Flocq besides.
 ROUNDING = ("Floats", "Rounding", "RoundingLaws")
@@ -115,7 +119,8 @@ def copy_library(folder: Path) -> list[Path]:
 def built_library(coq: Coq) -> Path:
     """Return the folder of the library built for this Coq; build it first where that was not done.
 
-    The folder's name contains the version of Coq and a digest of the sources.
+    The folder's name contains the version of Coq and a digest of the sources. Where a compiled file was
+    altered or removed, all are built again.
     """
     return _built("", coq, lambda folder: _build(coq, folder, LIBRARY))
 
@@ -134,19 +139,38 @@ def built_rounding(coq: Coq) -> Path:
 def _built(part: str, coq: Coq, build: Callable[[Path], None]) -> Path:
     digest = hashlib.sha256(repr(sorted(sources().items())).encode()).hexdigest()
     place = cache_folder("coq") / f"{coq.version}-{digest[:16]}{part}"
-    if place.is_dir():
+    if _is_whole(place):
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
         fresh = Path(temporary) / "library"
         copy_library(fresh)
         build(fresh)
+        (fresh / _BUILT).write_text(json.dumps(_digests(fresh)), encoding="utf-8")
         try:
+            if place.is_dir() and not _is_whole(place):
+                os.replace(place, Path(temporary) / "altered")
             os.replace(fresh, place)
         except OSError:  # another process was quicker
-            if not place.is_dir():
+            if not _is_whole(place):
                 raise
     return place
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a folder holds the compiled files that were made in it, unaltered."""
+    try:
+        made = json.loads((folder / _BUILT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(made == _digests(folder))
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*.vo")
+    }
 
 
 def _build(coq: Coq, folder: Path, names: Sequence[str]) -> None:

@@ -13,7 +13,8 @@ Definition power2 (e : Z) : Q :=
   if Z.leb 0 e then (2 ^ e # 1) else (1 # Z.to_pos (2 ^ (- e))).
 
 Record unit := Unit { relative : Q; absolute_ : Q }.
-Definition unit_of (f : format) : unit := Unit (power2 (- digits f)) (power2 (lowest f - 1)).
+(** [low] is the exponent of an underflow: that of the format, or a larger one that makes numbers short. *)
+Definition unit_of (f : format) (low : Z) : unit := Unit (power2 (- digits f)) (power2 low).
 
 (** A float as it is, with all its digits. *)
 Definition is_dyadic (f : format) (q : Q) : bool :=
@@ -21,9 +22,9 @@ Definition is_dyadic (f : format) (q : Q) : bool :=
   Z.eqb (Zpos (Qden q)) (2 ^ k) andalso Z.ltb (Z.abs (Qnum q)) (2 ^ digits f) andalso
   Z.leb (lowest f) (- k) andalso Z.leb 0 k.
 
-Definition weight_error (f : format) (q : Q) : Q :=
+Definition weight_error (f : format) (low : Z) (q : Q) : Q :=
   if is_dyadic f q then 0
-  else let u := unit_of f in up (qadd (qmul (relative u) (Qabs q)) (absolute_ u)).
+  else let u := unit_of f low in up (qadd (qmul (relative u) (Qabs q)) (absolute_ u)).
 
 (** (1 + u)^k - 1 *)
 Fixpoint growth (u : Q) (k : nat) : Q :=
@@ -36,30 +37,30 @@ Definition after (u : unit) (s e : Q) : Q := up (qadd e (qadd (qmul (relative u)
 Definition times_error (s e T E : Q) : Q := qadd (qmul s E) (qmul e (qadd T E)).
 
 (** Size, error and the largest number on the way: of p t + c from those of p. *)
-Definition step_bound (f : format) (T E c : Q) (before : Q * Q * Q) : Q * Q * Q :=
+Definition step_bound (f : format) (low : Z) (T E c : Q) (before : Q * Q * Q) : Q * Q * Q :=
   let '(s, e, m) := before in
-  let u := unit_of f in
+  let u := unit_of f low in
   let sT := up (qmul s T) in
   let e2 := after u sT (up (times_error s e T E)) in
   let size := up (qadd (Qabs c) sT) in
-  let e3 := after u size (qadd e2 (weight_error f c)) in
+  let e3 := after u size (qadd e2 (weight_error f low c)) in
   (size, e3, qmax (qmax m (qadd sT e2)) (qadd size e3)).
 
-Fixpoint horner_bound (f : format) (T E : Q) (l : list Q) : Q * Q * Q :=
+Fixpoint horner_bound (f : format) (low : Z) (T E : Q) (l : list Q) : Q * Q * Q :=
   match l with
   | [] => (0, 0, 0)
-  | [c] => (Qabs c, weight_error f c, qadd (Qabs c) (weight_error f c))
-  | c :: l => step_bound f T E c (horner_bound f T E l)
+  | [c] => (Qabs c, weight_error f low c, qadd (Qabs c) (weight_error f low c))
+  | c :: l => step_bound f low T E c (horner_bound f low T E l)
   end.
 
 (** A coordinate may be off by share |x_j - c_j| + more. *)
 Record offness := Offness { share : Q; more : Q }.
 
-Definition coordinate_error (f : format) (c : list Q) : offness :=
+Definition coordinate_error (f : format) (low : Z) (c : list Q) : offness :=
   if forallb zero c then Offness 0 0
   else
-    let u := unit_of f in
-    let d := fold_right (fun q m => qmax (weight_error f q) m) 0 c in
+    let u := unit_of f low in
+    let d := fold_right (fun q m => qmax (weight_error f low q) m) 0 c in
     Offness (relative u) (qadd d (qadd (qmul (relative u) d) (absolute_ u))).
 
 Definition widest (D : domain) : Q :=
@@ -83,8 +84,8 @@ Definition sum_error (u : unit) (k n : nat) (magnitude : Q) : Q :=
         (qmul (qmul (Z.of_nat (n + n) # 1) (absolute_ u)) (qadd 1 g))).
 
 (** The error of t_i; r bounds the sum of |F_ij| |x_j - c_j|. *)
-Definition feature_error (f : format) (X : Q) (o : offness) (row : list Q) (r : Q) : Q * Q :=
-  let u := unit_of f in
+Definition feature_error (f : format) (low : Z) (X : Q) (o : offness) (row : list Q) (r : Q) : Q * Q :=
+  let u := unit_of f low in
   let exact := forallb (is_dyadic f) row in
   let a := if exact then 0 else relative u in
   let h := if exact then 0 else absolute_ u in
@@ -95,18 +96,18 @@ Definition feature_error (f : format) (X : Q) (o : offness) (row : list Q) (r : 
   (e, qadd r e).
 
 (** Size and error of all values before their last rounding, and the largest number on the way. *)
-Fixpoint values_bound (f : format) (D : domain) (o : offness) (l : list (list Q * list Q))
+Fixpoint values_bound (f : format) (low : Z) (D : domain) (o : offness) (l : list (list Q * list Q))
     : option (Q * Q * Q) :=
   match l with
   | [] => Some (0, 0, 0)
   | (row, c) :: l =>
       let r := reach 16 D (map Qabs row) in
       if reach_ok D (map Qabs row) r then
-        match values_bound f D o l with
+        match values_bound f low D o l with
         | None => None
         | Some (Z, W, M) =>
-            let '(E, m) := feature_error f (widest D) o row r in
-            let '(s, e, m') := horner_bound f r E c in
+            let '(E, m) := feature_error f low (widest D) o row r in
+            let '(s, e, m') := horner_bound f low r E c in
             let size := up (qmul s r) in
             Some (qadd size Z, qadd (up (times_error s e r E)) W, qmax (qmax m m') M)
         end
@@ -120,20 +121,25 @@ Fixpoint same_centre (a b : list Q) : bool :=
   | _, _ => false
   end.
 
-Definition rounding_check (f : format) (F : form) (D : domain) (eps : Q) (e : expr) : bool :=
-  match values_bound f D (coordinate_error f (about F)) (ridges_of F) with
+Definition rounding_check_with (low : Z) (f : format) (F : form) (D : domain) (eps : Q) (e : expr) : bool :=
+  match values_bound f low D (coordinate_error f low (about F)) (ridges_of F) with
   | None => false
   | Some (Z, W, M) =>
       let b := offset F in
-      let carried := up (qadd (weight_error f b) W) in
+      let carried := up (qadd (weight_error f low b) W) in
       let whole := up (qadd (Qabs b) (qadd Z carried)) in
-      let error := qadd carried (sum_error (unit_of f) (S (length (ridges_of F))) (S (length (ridges_of F))) whole) in
-      Z.ltb 0 (digits f) andalso
+      let error := qadd carried (sum_error (unit_of f low) (S (length (ridges_of F))) (S (length (ridges_of F))) whole) in
+      Z.ltb 0 (digits f) andalso Z.leb (lowest f - 1) low andalso
       same_centre (about F) (centre D) andalso
       Qle_bool error eps andalso
       Qle_bool (qmax M (qadd whole error)) (power2 (highest f - 1)) andalso
       equals (centre D) b (map (fun r => (fst r, 0 :: snd r)) (ridges_of F)) e
   end.
+
+(** Short numbers first. *)
+Definition rounding_check (f : format) (F : form) (D : domain) (eps : Q) (e : expr) : bool :=
+  rounding_check_with (Z.max (-160) (lowest f - 1)) f F D eps e orelse
+  rounding_check_with (lowest f - 1) f F D eps e.
 
 (** ** Rounding *)
 
@@ -152,9 +158,11 @@ Qed.
 
 Section Format.
   Variable f : format.
+  Variable low : Z.
   Hypothesis Hf : (0 < digits f)%Z.
-  Let u : R := Q2R (relative (unit_of f)).
-  Let eta : R := Q2R (absolute_ (unit_of f)).
+  Hypothesis Hlow : (lowest f - 1 <= low)%Z.
+  Let u : R := Q2R (relative (unit_of f low)).
+  Let eta : R := Q2R (absolute_ (unit_of f low)).
 
   Lemma u_pos : 0 <= u.
   Proof. unfold u. cbn [unit_of relative]. rewrite power2_ok. apply bpow_ge_0. Qed.
@@ -168,17 +176,17 @@ Section Format.
       as (eps & e & He & Hn & _ & E).
     assert (U : u = / 2 * bpow radix2 (- digits f + 1)).
     { unfold u. cbn [unit_of relative]. rewrite power2_ok, bpow_plus. change (bpow radix2 1) with 2. field. }
-    assert (N : eta = / 2 * bpow radix2 (lowest f)).
-    { unfold eta. cbn [unit_of absolute_]. rewrite power2_ok. unfold Z.sub. rewrite bpow_plus.
-      change (bpow radix2 (- (1))) with (/ 2). ring. }
-    rewrite <- U in He. rewrite <- N in Hn.
+    assert (N : / 2 * bpow radix2 (lowest f) <= eta).
+    { unfold eta. cbn [unit_of absolute_]. rewrite power2_ok. eapply Rle_trans; [|apply bpow_le, Hlow].
+      unfold Z.sub. rewrite bpow_plus. change (bpow radix2 (- (1))) with (/ 2). lra. }
+    rewrite <- U in He. apply (fun H => Rle_trans _ _ _ H N) in Hn.
     unfold rnd, grid. rewrite E. replace (a * (1 + eps) + e - a) with (eps * a + e) by ring.
     eapply Rle_trans; [apply Rabs_triang|]. apply Rplus_le_compat; trivial.
     rewrite Rabs_mult. apply Rmult_le_compat_r; trivial using Rabs_pos.
   Qed.
 
   Lemma after_ok v w s e :
-    Rabs w <= Q2R s -> Rabs (v - w) <= Q2R e -> Rabs (rnd f v - w) <= Q2R (after (unit_of f) s e).
+    Rabs w <= Q2R s -> Rabs (v - w) <= Q2R e -> Rabs (rnd f v - w) <= Q2R (after (unit_of f low) s e).
   Proof.
     intros Hw Hv. unfold after. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold u eta.
     replace (rnd f v - w) with ((v - w) + (rnd f v - v)) by ring.
@@ -201,7 +209,7 @@ Section Format.
     - exact L.
   Qed.
 
-  Lemma weight_error_ok q : Rabs (rnd f (Q2R q) - Q2R q) <= Q2R (weight_error f q).
+  Lemma weight_error_ok q : Rabs (rnd f (Q2R q) - Q2R q) <= Q2R (weight_error f low q).
   Proof.
     unfold weight_error. destruct (is_dyadic f q) eqn:E.
     - rewrite (is_dyadic_ok q E), Rminus_diag_eq, Rabs_R0, Q2R_0 by trivial. lra.
@@ -331,7 +339,7 @@ Section Format.
     - destruct (order_ok _ _ P) as [T [A L]]. unfold bound_of in *. rewrite <- T, <- A, <- L. exact IH.
   Qed.
 
-  Lemma growth_ok k : (1 + u) ^ k - 1 <= Q2R (growth (relative (unit_of f)) k).
+  Lemma growth_ok k : (1 + u) ^ k - 1 <= Q2R (growth (relative (unit_of f low)) k).
   Proof.
     pose proof u_pos as U. induction k as [|k IH]; cbn [growth pow]; [rewrite Q2R_0; lra|].
     cbv zeta. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold u.
@@ -341,7 +349,7 @@ Section Format.
 
   Lemma sum_error_ok k l A n :
     magnitude l <= Q2R A -> (length l <= n)%nat -> (1 <= length l)%nat ->
-    bound_of k l <= Q2R (sum_error (unit_of f) k n A).
+    bound_of k l <= Q2R (sum_error (unit_of f low) k n A).
   Proof.
     intros HA Hn H1. unfold sum_error. cbv zeta. eapply Rle_trans; [|apply up_ok].
     autorewrite with q2r. rewrite Q2R_integer, <- INR_IZR_INZ. fold eta.
@@ -375,7 +383,7 @@ Section Format.
   Qed.
 
   Lemma coordinates_ok x c :
-    length x = length c -> off (coordinate_error f c) (shifted f x c) (minus x c).
+    length x = length c -> off (coordinate_error f low c) (shifted f x c) (minus x c).
   Proof.
     intros H. unfold coordinate_error. destruct (forallb zero c) eqn:Z.
     - revert x H Z; induction c as [|q c IH]; intros [|a x] H Z; cbn [length] in H; try discriminate;
@@ -387,7 +395,7 @@ Section Format.
     - clear Z. cbv zeta. set (d := fold_right _ 0%Q c).
       assert (Hd : forall q, In q c -> Rabs (rnd f (Q2R q) - Q2R q) <= Q2R d).
       { intros q I. eapply Rle_trans; [apply weight_error_ok|].
-        now apply (maximum_ok (weight_error f)). }
+        now apply (maximum_ok (weight_error f low)). }
       clearbody d. revert x H; induction c as [|q c IH]; intros [|a x] H; cbn [length] in H;
         try discriminate; cbn [shifted minus]; constructor.
       + specialize (Hd q (or_introl eq_refl)). cbn [share more]. autorewrite with q2r. fold u eta.
@@ -498,7 +506,7 @@ Section Format.
     apply Rmult_le_compat_l; [lra|]. apply Rmult_le_compat_l; lra.
   Qed.
 
-  Lemma sum_error_pos k n A : 0 <= Q2R A -> 0 <= Q2R (sum_error (unit_of f) k n A).
+  Lemma sum_error_pos k n A : 0 <= Q2R A -> 0 <= Q2R (sum_error (unit_of f low) k n A).
   Proof.
     intros HA. unfold sum_error. cbv zeta. eapply Rle_trans; [|apply up_ok].
     autorewrite with q2r. rewrite Q2R_integer, <- INR_IZR_INZ. fold eta.
@@ -508,13 +516,13 @@ Section Format.
 
   Lemma feature_ok X o row y v r t m E M :
     0 <= Q2R (share o) -> 0 <= Q2R (more o) -> 0 <= Q2R X -> off o y v -> sized X v ->
-    absolute_linear row v <= Q2R r -> feature_is f row y t m -> feature_error f X o row r = (E, M) ->
+    absolute_linear row v <= Q2R r -> feature_is f row y t m -> feature_error f low X o row r = (E, M) ->
     Rabs (t - linear row v) <= Q2R E /\ m <= Q2R M.
   Proof.
     intros S0 M0 X0 Ho Hs Hr Ht H. unfold feature_error in H. cbv zeta in H.
     set (exact := forallb (is_dyadic f) row) in H.
-    set (a := if exact then 0%Q else relative (unit_of f)) in H.
-    set (h := if exact then 0%Q else absolute_ (unit_of f)) in H.
+    set (a := if exact then 0%Q else relative (unit_of f low)) in H.
+    set (h := if exact then 0%Q else absolute_ (unit_of f low)) in H.
     pose proof u_pos as U. pose proof eta_pos as N.
     assert (A0 : 0 <= Q2R a) by (unfold a; destruct exact; [rewrite Q2R_0; lra|exact U]).
     assert (H0 : 0 <= Q2R h) by (unfold h; destruct exact; [rewrite Q2R_0; lra|exact N]).
@@ -575,13 +583,13 @@ Section Format.
     Rabs t <= Q2R T -> Rabs (t' - t) <= Q2R E -> z = p * t' \/ z = rnd f (p * t') ->
     (let '(s, e, M) := before in Rabs w <= Q2R s /\ Rabs (p - w) <= Q2R e /\ m <= Q2R M) ->
     let v := rnd f (z + rnd f (Q2R c)) in
-    let '(s, e, M) := step_bound f T E c before in
+    let '(s, e, M) := step_bound f low T E c before in
     Rabs (Q2R c + t * w) <= Q2R s /\ Rabs (v - (Q2R c + t * w)) <= Q2R e /\
     Rmax (Rmax m (Rabs z)) (Rabs v) <= Q2R M.
   Proof.
     intros HT HE Hz. destruct before as [[s e] M]. intros [S [D L]]. cbn [step_bound]. cbv zeta.
     set (sT := up (qmul s T)). set (e1 := up (times_error s e T E)).
-    set (e2 := after (unit_of f) sT e1). set (size := up (qadd (Qabs c) sT)).
+    set (e2 := after (unit_of f low) sT e1). set (size := up (qadd (Qabs c) sT)).
     assert (W1 : Rabs (w * t) <= Q2R sT).
     { unfold sT. eapply Rle_trans; [|apply up_ok]. rewrite Rabs_mult, Q2R_qmul.
       apply Rmult_le_compat; trivial using Rabs_pos. }
@@ -595,7 +603,7 @@ Section Format.
     assert (W2 : Rabs (Q2R c + t * w) <= Q2R size).
     { unfold size. eapply Rle_trans; [|apply up_ok]. rewrite Q2R_qadd, Q2R_abs.
       eapply Rle_trans; [apply Rabs_triang|]. rewrite (Rmult_comm t). lra. }
-    assert (D3 : Rabs (z + rnd f (Q2R c) - (Q2R c + t * w)) <= Q2R (qadd e2 (weight_error f c))).
+    assert (D3 : Rabs (z + rnd f (Q2R c) - (Q2R c + t * w)) <= Q2R (qadd e2 (weight_error f low c))).
     { rewrite Q2R_qadd. replace (z + rnd f (Q2R c) - (Q2R c + t * w))
         with ((z - w * t) + (rnd f (Q2R c) - Q2R c)) by ring.
       eapply Rle_trans; [apply Rabs_triang|]. pose proof (weight_error_ok c). lra. }
@@ -608,7 +616,7 @@ Section Format.
 
   Lemma horner_ok T E t t' l p m :
     Rabs t <= Q2R T -> Rabs (t' - t) <= Q2R E -> horner f t' l p m ->
-    let '(s, e, M) := horner_bound f T E l in
+    let '(s, e, M) := horner_bound f low T E l in
     Rabs (peval l t) <= Q2R s /\ Rabs (p - peval l t) <= Q2R e /\ m <= Q2R M.
   Proof.
     intros HT HE H. induction H as [|c|c c' l p m H IH|c c' l p m H IH].
@@ -618,8 +626,8 @@ Section Format.
       apply (around _ (Q2R c)); [rewrite Q2R_abs; lra|exact W].
     - exact (step_bound_ok T E t t' c p _ _ m _ HT HE (or_intror eq_refl) IH).
     - pose proof (step_bound_ok T E t t' c p _ _ m _ HT HE (or_introl eq_refl) IH) as K.
-      change (horner_bound f T E (c :: c' :: l)) with (step_bound f T E c (horner_bound f T E (c' :: l))).
-      destruct (step_bound f T E c _) as [[s e] M]. destruct K as [W [D L]].
+      change (horner_bound f low T E (c :: c' :: l)) with (step_bound f low T E c (horner_bound f low T E (c' :: l))).
+      destruct (step_bound f low T E c _) as [[s e] M]. destruct K as [W [D L]].
       split; [exact W|]. split; [exact D|]. eapply Rle_trans; [|exact L].
       apply Rle_max_compat_r, Rmax_l.
   Qed.
@@ -633,7 +641,7 @@ Section Format.
     0 <= Q2R (share o) -> 0 <= Q2R (more o) -> 0 <= Q2R (widest D) ->
     off o y v -> sized (widest D) v ->
     (forall row r, reach_ok D (map Qabs row) r = true -> absolute_linear row v <= Q2R r) ->
-    values f y l ls M -> values_bound f D o l = Some (S, W, B) ->
+    values f y l ls M -> values_bound f low D o l = Some (S, W, B) ->
     length ls = length l /\
     Rabs (total ls - ridge_sum v (as_ridges l)) <= Q2R W /\
     magnitude ls <= Q2R S + Q2R W /\ M <= Q2R B.
@@ -644,9 +652,9 @@ Section Format.
       rewrite Rminus_0_r, Rabs_R0, Q2R_0. repeat split; lra.
     - cbn [values_bound] in V. cbv zeta in V. set (r := reach 16 D (map Qabs row)) in *.
       destruct (reach_ok D (map Qabs row) r) eqn:R; [|discriminate]. specialize (Hr row r R).
-      destruct (values_bound f D o rest) as [[[S1 W1] B1]|]; [|discriminate].
-      destruct (feature_error f (widest D) o row r) as [E m1] eqn:Fe.
-      destruct (horner_bound f r E c) as [[s e] m2] eqn:Ho'.
+      destruct (values_bound f low D o rest) as [[[S1 W1] B1]|]; [|discriminate].
+      destruct (feature_error f low (widest D) o row r) as [E m1] eqn:Fe.
+      destruct (horner_bound f low r E c) as [[s e] m2] eqn:Ho'.
       destruct (feature_ok _ o row y v r t m E m1 S0 M0 X0 Ho Hs Hr Ht Fe) as [Et Mt].
       assert (T : Rabs (linear row v) <= Q2R r).
       { eapply Rle_trans; [|exact Hr]. clear. revert v; induction row as [|q row IH]; intros [|b v];
@@ -735,14 +743,15 @@ Proof.
   destruct (Pos.eqb_spec d e) as [->|]; [|discriminate]. now rewrite (IH _ H).
 Qed.
 
-Theorem rounding_sound (f : format) (F : form) (D : domain) (eps : Q) (e : expr) :
-  rounding_check f F D eps e = true ->
+Lemma rounding_check_ok low (f : format) (F : form) (D : domain) (eps : Q) (e : expr) :
+  rounding_check_with low f F D eps e = true ->
   forall x : list R, inside D x -> forall v m, computes f F x v m ->
   m < too_large f /\ Rabs (v - eval x e) <= real eps.
 Proof.
-  unfold rounding_check. destruct (values_bound _ _ _ _) as [[[S W] B]|] eqn:V; [|discriminate].
+  unfold rounding_check_with. destruct (values_bound _ _ _ _) as [[[S W] B]|] eqn:V; [|discriminate].
   cbv zeta. set (carried := up _). set (whole := up _). set (s := sum_error _ _ _ _).
   destruct (Z.ltb_spec 0 (digits f)) as [Hf|]; [|discriminate].
+  destruct (Z.leb_spec (lowest f - 1) low) as [Hl|]; [|discriminate].
   destruct (same_centre _ _) eqn:Ce; [|discriminate]. apply same_centre_ok in Ce.
   destruct (Qle_bool _ eps) eqn:Ee; [|discriminate].
   destruct (Qle_bool _ (power2 _)) eqn:Eh; [|discriminate].
@@ -751,27 +760,27 @@ Proof.
   pose proof (inside_length D x Hx) as L.
   apply (equals_ok _ _ _ _ x L) in Eq. fold (as_ridges (ridges_of F)) in Eq.
   destruct (widest_ok D x Hx) as [Sz X0].
-  assert (O0 : 0 <= Q2R (share (coordinate_error f (centre D))) /\ 0 <= Q2R (more (coordinate_error f (centre D)))).
+  assert (O0 : 0 <= Q2R (share (coordinate_error f low (centre D))) /\ 0 <= Q2R (more (coordinate_error f low (centre D)))).
   { unfold coordinate_error. destruct (forallb zero (centre D)); cbn [share more]; [rewrite Q2R_0; lra|].
-    cbv zeta. autorewrite with q2r. pose proof (u_pos f). pose proof (eta_pos f).
-    assert (P : 0 <= Q2R (fold_right (fun q m => qmax (weight_error f q) m) 0%Q (centre D))).
+    cbv zeta. autorewrite with q2r. pose proof (u_pos f low). pose proof (eta_pos f low).
+    assert (P : 0 <= Q2R (fold_right (fun q m => qmax (weight_error f low q) m) 0%Q (centre D))).
     { clear. induction (centre D) as [|q c IH]; cbn [fold_right]; [rewrite Q2R_0; lra|].
       apply qmax_ok. now right. }
     split; trivial. not_negative. }
   destruct O0 as [S0 M0].
-  destruct (values_ok f Hf D _ _ _ _ _ _ _ _ _ S0 M0 X0 (coordinates_ok f Hf x (centre D) L) Sz
+  destruct (values_ok f low Hf Hl D _ _ _ _ _ _ _ _ _ S0 M0 X0 (coordinates_ok f low Hf Hl x (centre D) L) Sz
     (fun row r => absolute_reach D x row r Hx) Hv V) as [Le [Tr [Mg Mx]]].
-  set (b := offset F) in *. pose proof (weight_error_ok f Hf b) as Eb. set (b' := rnd f (Q2R b)) in *.
-  assert (C : Q2R (weight_error f b) + Q2R W <= Q2R carried).
+  set (b := offset F) in *. pose proof (weight_error_ok f low Hf Hl b) as Eb. set (b' := rnd f (Q2R b)) in *.
+  assert (C : Q2R (weight_error f low b) + Q2R W <= Q2R carried).
   { unfold carried. eapply Rle_trans; [|apply up_ok]. rewrite Q2R_qadd. lra. }
   assert (A : magnitude (Term b' :: ls) <= Q2R whole).
   { unfold whole. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r.
     unfold magnitude. cbn [fold_right worth]. fold (magnitude ls).
-    assert (Rabs b' <= Rabs (Q2R b) + Q2R (weight_error f b)).
+    assert (Rabs b' <= Rabs (Q2R b) + Q2R (weight_error f low b)).
     { replace b' with (Q2R b + (b' - Q2R b)) by ring. eapply Rle_trans; [apply Rabs_triang|]. lra. }
     lra. }
-  destruct (summed_ok f Hf _ _ _ _ Ht) as [_ [Es Ms]].
-  assert (K : bound_of f (Datatypes.S (length (ridges_of F))) (Term b' :: ls) <= Q2R s).
+  destruct (summed_ok f low Hf Hl _ _ _ _ Ht) as [_ [Es Ms]].
+  assert (K : bound_of f low (Datatypes.S (length (ridges_of F))) (Term b' :: ls) <= Q2R s).
   { unfold s. apply sum_error_ok; trivial; cbn [length]; lia. }
   rewrite Q2R_qadd in Ee.
   assert (Err : Rabs (v - eval x e) <= Q2R carried + Q2R s).
@@ -791,6 +800,20 @@ Proof.
       - ridge_sum (minus x (centre D)) (as_ridges (ridges_of F)))). lra. }
   eapply Rle_trans; [|exact Eh]. apply Rmax_lub; apply qmax_ok; [now left|right].
   rewrite !Q2R_qadd. lra.
+Qed.
+
+Theorem rounding_sound (f : format) (F : form) (D : domain) (eps : Q) (e : expr) :
+  rounding_check f F D eps e = true ->
+  forall x : list R, inside D x -> forall v m, computes f F x v m ->
+  m < too_large f /\ Rabs (v - eval x e) <= real eps.
+Proof.
+  unfold rounding_check. set (short := rounding_check_with (Z.max _ _) f F D eps e).
+  set (whole := rounding_check_with _ f F D eps e).
+  assert (A : short = true -> forall x, inside D x -> forall v m, computes f F x v m ->
+    m < too_large f /\ Rabs (v - eval x e) <= real eps) by apply rounding_check_ok.
+  assert (B : whole = true -> forall x, inside D x -> forall v m, computes f F x v m ->
+    m < too_large f /\ Rabs (v - eval x e) <= real eps) by apply rounding_check_ok.
+  clearbody short whole. destruct short; auto.
 Qed.
 
 (** ** There is such a computation: the theorem is not about nothing *)
