@@ -13,7 +13,6 @@ Schema = dict[str, Any]
 FREE = {
     "EntryOut.detail",
     "HistoryOut.detail",
-    "EvidenceOut.provenance",
     "NotParsedOut.remedy",
     "CertificateOut.numbers",
 }

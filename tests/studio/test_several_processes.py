@@ -166,15 +166,17 @@ def test_a_run_that_one_process_carries_out_is_seen_by_all(
 def test_several_processes_serve_and_end_together(postgres: Any) -> None:
     import httpx
 
-    command = [sys.executable, "-m", "exactformer", "serve", "--json", "--port", "0"]
+    command = [sys.executable, "-m", "exactformer.cli", "serve", "--json", "--port", "0"]
     command += ["--workers", "3", "--playground-workers", "1", "--database"]
     server = subprocess.Popen(
         [*command, postgres.new_database()], stdout=subprocess.PIPE, start_new_session=True
     )
     try:
-        text = ""
-        while not text.rstrip().endswith("}"):
-            text += server.stdout.readline().decode()
+        assert server.stdout is not None
+        lines = iter(server.stdout.readline, b"")
+        text = b""
+        while not text.rstrip().endswith(b"}"):
+            text += next(lines)
         address = json.loads(text)["address"]
         children = _children(server.pid)
         assert len(children) == 3
@@ -193,6 +195,9 @@ def test_several_processes_serve_and_end_together(postgres: Any) -> None:
     finally:
         if server.poll() is None:
             os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+        assert server.stdout is not None
+        server.stdout.close()
 
 
 def _children(pid: int) -> list[int]:

@@ -135,3 +135,12 @@ def test_pages_of_people_with_a_session_are_not_shared(people, client, works):
     visitor = client.get("/map")
     assert visitor.headers["Cache-Control"] == "no-cache"
     assert people.reader.csrf not in visitor.text
+
+
+def test_claims_have_the_colour_of_their_verdict_and_titles_their_formulas(client):
+    page = client.get("/map", params={"node": "paper:1", "kinds": ["paper", "claim"], "limit": 200})
+    entries = re.findall(r'data-kind="claim"[^>]*data-tone="(\w+)"', page.text)
+    assert {"accent", "warn"} <= set(entries)
+    assert "claim, statements hold, numbers differ" in page.text
+    assert not re.findall(r'data-short="[^"]*\$', page.text)
+    assert '<span class="math">f_1^*</span>' in page.text

@@ -175,6 +175,12 @@ def by_paper(db: Session, results: Path | None, ids: list[int]) -> dict[int, Tal
     return {id: tally(claims) for id, claims in found.items()}
 
 
+def verdicts(db: Session, results: Path | None, ids: list[int]) -> dict[int, tuple[str, str]]:
+    """Return status and tone of claims by their ids."""
+    found = (view(claim, results) for claim in db.scalars(select(Claim).where(Claim.id.in_(ids))))
+    return {each.claim.id: (each.status, each.tone) for each in found}
+
+
 def papers_with_claims(db: Session) -> list[Paper]:
     """Return the papers that have claims, in their order."""
     return list(db.scalars(select(Paper).where(Paper.claims.any()).order_by(Paper.id).limit(200)))

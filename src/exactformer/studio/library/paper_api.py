@@ -149,6 +149,27 @@ class StatementOut(Out):
     errata: str
 
 
+class ProvenanceOut(Out):
+    """How, by what, on what and when a run was made."""
+
+    command: str
+    version: str
+    commit: str | None
+    modified: bool | None
+    code: str
+    seeds: list[int | str | None]
+    device: str
+    date: str
+    seconds: float
+    wall_seconds: float
+    cells: int
+    kept: int
+    python: str
+    torch: str
+    numpy: str
+    scale: str
+
+
 class EvidenceOut(Out):
     """What the stored run of an experiment shows: words as on pages, numbers as they are."""
 
@@ -162,7 +183,7 @@ class EvidenceOut(Out):
     command: str
     rows: list[RowOut]
     statements: list[StatementOut]
-    provenance: dict[str, JsonValue] | None
+    provenance: ProvenanceOut | None
     figures: list[str]
     figure_size: tuple[int, int] | None
 
@@ -397,7 +418,9 @@ def _evidence(found: Evidence) -> EvidenceOut:
             StatementOut(text=part.text, holds=holds, beyond_paper=part.ours, errata=part.errata)
             for part, holds in (result.tested if result else [])
         ],
-        provenance={**asdict(result.provenance), "scale": result.scale} if result else None,
+        provenance=ProvenanceOut(**asdict(result.provenance), scale=result.scale)
+        if result
+        else None,
         figures=[f"/figures/{shown.name}.{kind}" for kind in found.figures],
         figure_size=found.figure_size,
     )

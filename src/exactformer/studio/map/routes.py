@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio import map as research_map
+from exactformer.studio.evidence import claims
 from exactformer.studio.map import KINDS, Edge, Key, Node, State
-from exactformer.studio.map.views import LIMIT
-from exactformer.studio.web.request import ReadSession, render
+from exactformer.studio.map.views import LIMIT, View
+from exactformer.studio.web.request import ReadSession, render, settings_of
 from exactformer.studio.web.types import Clean
 
 ALL = ",".join(KINDS)
@@ -206,6 +207,7 @@ def explorer(request: Request, db: ReadSession, asked: Question, q: Words = "") 
         "map/page.html",
         state=state,
         view=view,
+        verdicts=_verdicts(request, db, view),
         q=q,
         found=found,
         kinds=KINDS,
@@ -218,7 +220,15 @@ def part(request: Request, db: ReadSession, asked: Question) -> Response:
     """Return what the explorer shows, for its script to put in place."""
     state = asked.state(db)
     view = research_map.look(db, state) if state else None
-    return render(request, "map/_view.html", state=state, view=view)
+    verdicts = _verdicts(request, db, view)
+    return render(request, "map/_view.html", state=state, view=view, verdicts=verdicts)
+
+
+def _verdicts(request: Request, db: Session, view: View | None) -> dict[int, tuple[str, str]]:
+    """Return status and tone of the claims that are shown."""
+    nodes = view.slice.nodes if view else ()
+    ids = [node.key.id for node in nodes if node.key.kind == "claim"]
+    return claims.verdicts(db, settings_of(request).results, ids) if ids else {}
 
 
 @pages.get("/map/found")

@@ -8,6 +8,9 @@ const SHAPES = {
   claim: "triangle",
 };
 
+// Claims are coloured by what came of them, as their badges are.
+const TONES = { good: "good", accent: "accent", warn: "warn", bad: "bad", plain: "ink-3" };
+
 function size(node) {
   const grown = 13 + 4.5 * Math.log2(1 + node.data("degree"));
   return Math.min(node.hasClass("centre") ? 52 : 40, Math.max(16, grown));
@@ -19,6 +22,10 @@ export function looks(element) {
   const kinds = Object.entries(SHAPES).map(([kind, shape]) => ({
     selector: `node[kind = "${kind}"]`,
     style: { shape, "background-color": colour(`map-${kind}`) },
+  }));
+  const verdicts = Object.entries(TONES).map(([tone, name]) => ({
+    selector: `node[tone = "${tone}"]`,
+    style: { "background-color": colour(name) },
   }));
   return [
     {
@@ -41,6 +48,7 @@ export function looks(element) {
       },
     },
     ...kinds,
+    ...verdicts,
     { selector: 'node[kind = "paper"]', style: { width: (node) => 1.35 * size(node) } },
     {
       selector: "node.centre",

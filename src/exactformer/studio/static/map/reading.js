@@ -6,6 +6,7 @@ export function elements(view) {
     data: {
       id: entry.dataset.node,
       kind: entry.dataset.kind,
+      tone: entry.dataset.tone ?? "",
       short: entry.dataset.short,
       font: 12,
       degree: Number(entry.dataset.degree),
