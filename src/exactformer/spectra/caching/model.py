@@ -65,7 +65,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
         """
         rotary = rotary_of(self.network)
         exact = dict(rotary.named_buffers())
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)
         for name, buffer in exact.items():
             moved = rotary.get_buffer(name)
             if moved.dtype != buffer.dtype:
