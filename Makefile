@@ -81,10 +81,10 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) --no-deps "multivar_horner==3.1.0" # its pin, numpy < 2, would undo the others'; it runs with 2
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/pip
-	@echo "Installing exactformer and what tests, checks and docs need into $(VENV) (a few minutes, once) ..."
+$(VENV)/.dev: $(VENV)/.core
+	@echo "Installing what tests, checks and docs need ..."
 	$(PIP) --editable ".[dev,docs]"
-	@touch $(VENV)/.core $@
+	@touch $@
 
 # Chromium, PostgreSQL and Coq, through apt where that is allowed; no stamp while something is missing.
 $(VENV)/.machine: tests/install.sh | $(BIN)/pip

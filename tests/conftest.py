@@ -109,7 +109,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _others(cases: list[pytest.Function], count: int) -> list[pytest.Function]:
     """All but so many cases, which lie apart and have every value of every parameter if they can."""
     golden = (math.sqrt(5) - 1) / 2
-    left = [cases[k] for k in sorted(range(len(cases)), key=lambda k: k * golden % 1)]
+    quick = [case for case in cases if not case.get_closest_marker("slow")]
+    left = [quick[k] for k in sorted(range(len(quick)), key=lambda k: k * golden % 1)]
     seen: set[tuple[str, int]] = set()
     for _ in range(min(count, len(left))):
         chosen = max(left, key=lambda case: len(case.callspec.indices.items() - seen))

@@ -63,6 +63,7 @@ def test_what_is_no_box_is_refused(call, options, said):
     assert said in " ".join(answer.err.split())
 
 
+@pytest.mark.spread(2)
 def test_certify_proves_every_component(call, pair):
     assert call("certify", pair).code == 0
     assert call("certify", pair, "y^2 + x^2; y x").code == 0
@@ -80,6 +81,7 @@ def test_a_vector_has_a_column_for_every_component(call, pair):
             assert abs(polynomial.at(point) - Fraction(float(cell))) <= Fraction(bound)
 
 
+@pytest.mark.spread(2)
 def test_values_of_a_vector_read_back_to_the_same_floats(call, pair, tmp_path):
     expected = ef.load(pair)(torch.tensor(POINTS)).tolist()
     written = call("predict", pair, stdin=rows(POINTS)).out.splitlines()

@@ -90,6 +90,7 @@ def test_names_of_rows_and_columns_are_the_blueprints(call, law):
     assert told["matrices"]["embedding.features"]["columns"] == ["x", "y"]
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 def test_plot_draws_the_attention_of_a_chosen_input(call, law, tmp_path, kind):
     figure = tmp_path / f"inside.{kind}"

@@ -44,6 +44,7 @@ def doubles(draw: st.DrawFn, target: FloatFormat) -> float:
     return float(np.nextafter(nearest, nudge * np.inf)) if nudge else nearest
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", FORMATS)
 def test_rounding_agrees_with_torch_bit_for_bit(name: str) -> None:
     target = FORMATS[name]

@@ -108,6 +108,7 @@ def test_the_selected_scores_are_ringed_on_the_diagonal():
     assert rings.tolist() == [[i + 0.5, i + 0.5] for i in range(model.blueprint.tokens)]
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 def test_equal_figures_are_equal_bytes_without_dates(tmp_path, kind):
     model = ef.compile("x^2 + y^2", radius=1)

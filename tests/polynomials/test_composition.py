@@ -50,6 +50,7 @@ def fresh_compiler() -> None:
     torch._dynamo.reset()
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize(
     ("executor", "outside"), [("fused", "nan"), ("fused", "allow"), ("literal", "nan")]
 )

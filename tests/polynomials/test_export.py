@@ -180,6 +180,7 @@ def test_exported_programs_agree_on_any_batch(executor: str, outside: str) -> No
     assert bool(far.isfinite().all() if outside == "allow" else far.isnan().all())
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize(
     ("name", "executor"), [("box", "fused"), ("box", "literal"), ("softmax", "literal")]
 )

@@ -37,6 +37,7 @@ def compiled(form: str = "compact", **options: Any) -> ef.SequenceModel:
     return ef.compile_sequence(arguments.pop("f", centred), **arguments)
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_model_is_its_function_at_the_centres_of_the_cells(form: str) -> None:
     model = ef.compile_sequence(centred, tokens=2, dim=2, delta="1/4", form=form)
@@ -300,6 +301,7 @@ def test_sizes_are_predicted(size: tuple[int, int, int], form: str, depth: int) 
     assert predicted.depth == depth
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("positional", [False, True])
 @pytest.mark.parametrize("size", [(1, 2, 4), (2, 2, 2), (1, 3, 3)], ids=str)
@@ -375,6 +377,7 @@ def test_equal_tokens_are_kept_unless_another_form_is_asked_for() -> None:
     assert not compiled(f=lambda x: x)([[0.6], [0.6]]).any()
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("executor", ["fused", "literal", "exact"])
 def test_what_lies_outside_raises_is_marked_or_is_the_theorems_zero(

@@ -28,6 +28,7 @@ def extracted(model: nn.Module, batch: Batch) -> list[Scores]:
         return watch.run(batch)
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("make", [*HUGGING_FACE, *TORCH, *OWN, *TIMM])
 def test_attention_rebuilt_is_the_models_own(make: Make) -> None:
     assert verify(*build(make)) < 1e-5

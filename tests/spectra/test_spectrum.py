@@ -109,6 +109,7 @@ def test_a_planted_decay_is_fitted() -> None:
     assert row["dim_999"] == row["shared_999"] == int((share < 0.999).sum()) + 1
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("make", [*HUGGING_FACE, *TORCH, *OWN, *TIMM])
 def test_every_family_has_a_row_for_every_head(make: Callable[[], Case]) -> None:
     model, batch = build(make)

@@ -85,6 +85,7 @@ def outcome(out):
     return result.summary.rows, [(cell.parameters, cell.metrics) for cell in result.summary.cells]
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize(
     ("kills", "seeds", "jobs"),
     [pytest.param(20, 35, 2, marks=pytest.mark.slow), (4, 10, 2), (4, 10, 1)],
@@ -108,6 +109,7 @@ def test_a_run_killed_many_times_ends_as_an_undisturbed_one(tmp_path, kills, see
     assert not list(disturbed.rglob("*.tmp"))
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(tmp_path, jobs):
     toy.let_pass(tmp_path / "gate", 3)

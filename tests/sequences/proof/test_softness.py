@@ -98,6 +98,7 @@ def nudge(name, row, column, amount=Fraction(1, 1000)):
     return change
 
 
+@pytest.mark.spread(7)
 @pytest.mark.parametrize("form", ["compact", "paper", "four-layer"])
 @pytest.mark.parametrize(
     ("stage", "name", "row", "column"),

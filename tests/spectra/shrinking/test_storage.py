@@ -64,6 +64,7 @@ def test_plain_transformers_reads_the_folder_in_a_process_of_its_own(tmp_path: P
     assert float(said.stdout) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize(("make", "entry"), [(families.t5, "d_kv"), (families.vit, "head_dim")])
 def test_a_configuration_with_a_head_size_expresses_one_size_for_all(
     make: Any, entry: str, tmp_path: Path

@@ -63,6 +63,7 @@ def test_values_of_a_rank_lose_nothing_at_that_rank(make: Callable[[], Case], me
     assert difference(model, small, inputs) < 20 * ROUNDING
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("make", [families.gpt2, families.torch_encoder, families.t5, grouped])
 def test_the_predicted_error_is_that_of_what_attention_adds(make: Callable[[], Case]) -> None:
     model, inputs = case(make)
