@@ -245,6 +245,46 @@ def test_directions_of_whole_numbers_err_by_their_formula(seed: int, name: str |
     )
 
 
+@pytest.mark.parametrize(
+    ("x", "w2", "code", "charged"),
+    [
+        pytest.param((100, 100), (1, 1), 200, False, id="all terms fit"),
+        pytest.param((255, 1), (1, 1), 256, True, id="but for the rounding of the bound"),
+        pytest.param((201, 101), (1, 1), 302, True, id="nine bits"),
+        pytest.param((201, 101), (1, 1), 0, True, id="nine bits, another code"),
+        pytest.param((201, 101), (1, -1), 100, False, id="terms cancel"),
+        pytest.param((201, 101), (1, -1), -300, True, id="nothing says that they cancel"),
+        pytest.param((201, 201), (0.5, 0.5), 201, True, id="half bits"),
+        pytest.param((201, 67), (1, -3), 0, True, id="three is rounded before"),
+    ],
+)
+def test_sums_of_two_units_are_exact_as_their_formula_says(
+    x: tuple[int, int], w2: tuple[float, float], code: int, charged: bool
+) -> None:
+    register = one_unit("bfloat16", [1.0, 1.0], 0.0, [1.0])
+    register.w1, register.e1 = np.eye(2), np.zeros((2, 2))
+    register.b1, register.eb = np.zeros(2), np.zeros(2)
+    register.w2, register.e2 = np.array([w2], dtype=float), np.zeros((1, 2))
+    check_sum(register, np.array([x], dtype=float), float(code), charged)
+
+
+def check_sum(register: _Register, x: Any, code: float, charged: bool) -> None:
+    """Assert the formula both ways, and whether more is charged than the distance from the code."""
+    given = x, 0 * x, lowest_bits(x)
+    found = register._pairs(np.array([0]), *given, np.array([[code]]))[:, 0]
+    again = register._direction(0, *given, np.array([code]), np.zeros(1))
+    for away, k in ((found, 3), (again, 1 + register.w2.shape[1])):
+        nearly(away, direction_of(register, 0, *given, np.array([code]), k, Fraction(0)))
+    values = np.maximum(x @ register.w1.T + register.b1, 0)
+    assert (found > np.abs(values @ register.w2[0] - code)).all() == charged
+
+
+def test_a_unit_that_is_rounded_makes_its_sum_inexact() -> None:
+    """201 − 201 + 1 is one, from terms that have nine bits."""
+    register = one_unit("bfloat16", [1.0, -1.0], 9.0, [1.0])
+    check_sum(register, np.array([[201.0, 201.0]]), 9.0, charged=True)
+
+
 def test_units_of_other_directions_do_not_make_a_sum_inexact() -> None:
     """Direction 0 has the second unit alone, 512 exactly; the first is on, and is rounded."""
     register = one_unit("bfloat16", [1.0, 1.0], 0.0, [1.0])
