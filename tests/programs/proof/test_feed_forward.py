@@ -479,6 +479,8 @@ def test_slopes_that_are_rounded_err_by_two_units() -> None:
         nearly(error, formula)
         error = _slopes(both[..., 0], zero, weights[..., None] * 4, np.zeros((1, 2, 1)))[1]
         nearly(error, 4 * formula)
+        nearly(_slopes(weights / 2, zero, both, np.zeros((1, 2, 1)))[1], formula / 2)
+        nearly(_slopes(weights * [1, -1], zero, both, np.zeros((1, 2, 1)))[1], formula)
     assert not _slopes(zero, zero, np.zeros((1, 2, 1)), np.zeros((1, 2, 1)))[1].any()
 
 
