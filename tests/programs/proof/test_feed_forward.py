@@ -442,6 +442,8 @@ def test_floats_away_from_zero_are_multiples_of_their_spacing(name: str) -> None
         _spacing(arithmetic, np.array([[2.0**target.low * 2]]), np.array([[2.0**target.low]]))
         == UNKNOWN
     )
+    # So it does where the difference is rounded to it.
+    assert _spacing(arithmetic, np.array([[1.0]]), np.array([[2.0**-60]])) == -p
     assert not _spacing(Arithmetic(), x, radius).any()
 
 
@@ -535,12 +537,17 @@ def test_distances_are_exact_below_53_bits(
             assert abs(value - code) + charged - 2 < found < abs(value - code) + charged + 2
 
 
+def test_numbers_that_are_not_used_do_not_make_a_distance_inexact() -> None:
+    slope, x = np.array([[0.0, 3.0, 1.0]]), np.array([[0.1, 0.0]])
+    assert _distance(slope, np.zeros((1, 3)), x, np.zeros((1, 2)), np.array([[1.0]])) == 0
+
+
 def test_what_is_rounded_in_a_distance_is_charged() -> None:
     """n + 3 numbers of 52 bits, n slopes with a level: (n + 3)·2^−52 of their sizes."""
     rng = np.random.default_rng(0)
-    slope, x, centre = rng.normal(size=(2, 4)), rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
-    s, xs, cs = map(exact, (slope, x, centre))
-    total = abs(xs) @ abs(s[:, :-1]).T + abs(s[:, -1]) + abs(cs)
+    slope, x = rng.normal(size=(2, 4)), rng.normal(size=(5, 3))
+    slope[0, -1] = -2.5
+    s, xs = map(exact, (slope, x))
     code = np.asarray(xs @ s[:, :-1].T + s[:, -1], dtype=float)
     away = _distance(slope, np.zeros((2, 4)), x, np.zeros((5, 3)), code)
     total = abs(xs) @ abs(s[:, :-1]).T + abs(s[:, -1]) + abs(exact(code))
