@@ -442,6 +442,8 @@ def test_floats_away_from_zero_are_multiples_of_their_spacing(name: str) -> None
         _spacing(arithmetic, np.array([[2.0**target.low * 2]]), np.array([[2.0**target.low]]))
         == UNKNOWN
     )
+    least = np.array([[np.nextafter(2.0**target.low, 1.0)]])  # the smallest normal number is one
+    assert _spacing(arithmetic, least, np.array([[5e-324]])) == target.low + 1 - p
     # So it does where the difference is rounded to it.
     assert _spacing(arithmetic, np.array([[1.0]]), np.array([[2.0**-60]])) == -p
     assert not _spacing(Arithmetic(), x, radius).any()

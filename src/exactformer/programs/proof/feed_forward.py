@@ -343,8 +343,8 @@ def _spacing(arithmetic: Arithmetic, x: Array, radius: Array) -> Exponents:
     """Return exponents of which the actual floats are multiples: those of codes, or of the spacing."""
     if arithmetic.format is None:
         return np.zeros(x.shape, np.int64)
-    least = np.nextafter(np.abs(x) - up(radius), 0.0)
+    least = np.nextafter(np.abs(x) - radius, 0.0)
     known = least >= 2.0**arithmetic.format.low
-    _, exponent = np.frexp(np.where(known, least, 1.0))
+    _, exponent = np.frexp(least)
     spacing = np.where(known, exponent.astype(np.int64) - arithmetic.format.precision, UNKNOWN)
     return np.where(radius > 0, spacing, lowest_bits(x))
