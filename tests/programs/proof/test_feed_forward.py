@@ -245,6 +245,46 @@ def test_directions_of_whole_numbers_err_by_their_formula(seed: int, name: str |
     )
 
 
+@pytest.mark.parametrize(
+    ("x", "w2", "code", "charged"),
+    [
+        pytest.param((100, 100), (1, 1), 200, False, id="all terms fit"),
+        pytest.param((255, 1), (1, 1), 256, True, id="but for the rounding of the bound"),
+        pytest.param((201, 101), (1, 1), 302, True, id="nine bits"),
+        pytest.param((201, 101), (1, 1), 0, True, id="nine bits, another code"),
+        pytest.param((201, 101), (1, -1), 100, False, id="terms cancel"),
+        pytest.param((201, 101), (1, -1), -300, True, id="nothing says that they cancel"),
+        pytest.param((201, 201), (0.5, 0.5), 201, True, id="half bits"),
+        pytest.param((201, 67), (1, -3), 0, True, id="three is rounded before"),
+    ],
+)
+def test_sums_of_two_units_are_exact_as_their_formula_says(
+    x: tuple[int, int], w2: tuple[float, float], code: int, charged: bool
+) -> None:
+    register = one_unit("bfloat16", [1.0, 1.0], 0.0, [1.0])
+    register.w1, register.e1 = np.eye(2), np.zeros((2, 2))
+    register.b1, register.eb = np.zeros(2), np.zeros(2)
+    register.w2, register.e2 = np.array([w2], dtype=float), np.zeros((1, 2))
+    check_sum(register, np.array([x], dtype=float), float(code), charged)
+
+
+def check_sum(register: _Register, x: Any, code: float, charged: bool) -> None:
+    """Assert the formula both ways, and whether more is charged than the distance from the code."""
+    given = x, 0 * x, lowest_bits(x)
+    found = register._pairs(np.array([0]), *given, np.array([[code]]))[:, 0]
+    again = register._direction(0, *given, np.array([code]), np.zeros(1))
+    for away, k in ((found, 3), (again, 1 + register.w2.shape[1])):
+        nearly(away, direction_of(register, 0, *given, np.array([code]), k, Fraction(0)))
+    values = np.maximum(x @ register.w1.T + register.b1, 0)
+    assert (found > np.abs(values @ register.w2[0] - code)).all() == charged
+
+
+def test_a_unit_that_is_rounded_makes_its_sum_inexact() -> None:
+    """201 − 201 + 1 is one, from terms that have nine bits."""
+    register = one_unit("bfloat16", [1.0, -1.0], 9.0, [1.0])
+    check_sum(register, np.array([[201.0, 201.0]]), 9.0, charged=True)
+
+
 def test_units_of_other_directions_do_not_make_a_sum_inexact() -> None:
     """Direction 0 has the second unit alone, 512 exactly; the first is on, and is rounded."""
     register = one_unit("bfloat16", [1.0, 1.0], 0.0, [1.0])
@@ -402,6 +442,10 @@ def test_floats_away_from_zero_are_multiples_of_their_spacing(name: str) -> None
         _spacing(arithmetic, np.array([[2.0**target.low * 2]]), np.array([[2.0**target.low]]))
         == UNKNOWN
     )
+    least = np.array([[np.nextafter(2.0**target.low, 1.0)]])  # the smallest normal number is one
+    assert _spacing(arithmetic, least, np.array([[5e-324]])) == target.low + 1 - p
+    # So it does where the difference is rounded to it.
+    assert _spacing(arithmetic, np.array([[1.0]]), np.array([[2.0**-60]])) == -p
     assert not _spacing(Arithmetic(), x, radius).any()
 
 
@@ -439,6 +483,8 @@ def test_slopes_that_are_rounded_err_by_two_units() -> None:
         nearly(error, formula)
         error = _slopes(both[..., 0], zero, weights[..., None] * 4, np.zeros((1, 2, 1)))[1]
         nearly(error, 4 * formula)
+        nearly(_slopes(weights / 2, zero, both, np.zeros((1, 2, 1)))[1], formula / 2)
+        nearly(_slopes(weights * [1, -1], zero, both, np.zeros((1, 2, 1)))[1], formula)
     assert not _slopes(zero, zero, np.zeros((1, 2, 1)), np.zeros((1, 2, 1)))[1].any()
 
 
@@ -493,12 +539,17 @@ def test_distances_are_exact_below_53_bits(
             assert abs(value - code) + charged - 2 < found < abs(value - code) + charged + 2
 
 
+def test_numbers_that_are_not_used_do_not_make_a_distance_inexact() -> None:
+    slope, x = np.array([[0.0, 3.0, 1.0]]), np.array([[0.1, 0.0]])
+    assert _distance(slope, np.zeros((1, 3)), x, np.zeros((1, 2)), np.array([[1.0]])) == 0
+
+
 def test_what_is_rounded_in_a_distance_is_charged() -> None:
     """n + 3 numbers of 52 bits, n slopes with a level: (n + 3)·2^−52 of their sizes."""
     rng = np.random.default_rng(0)
-    slope, x, centre = rng.normal(size=(2, 4)), rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
-    s, xs, cs = map(exact, (slope, x, centre))
-    total = abs(xs) @ abs(s[:, :-1]).T + abs(s[:, -1]) + abs(cs)
+    slope, x = rng.normal(size=(2, 4)), rng.normal(size=(5, 3))
+    slope[0, -1] = -2.5
+    s, xs = map(exact, (slope, x))
     code = np.asarray(xs @ s[:, :-1].T + s[:, -1], dtype=float)
     away = _distance(slope, np.zeros((2, 4)), x, np.zeros((5, 3)), code)
     total = abs(xs) @ abs(s[:, :-1]).T + abs(s[:, -1]) + abs(exact(code))

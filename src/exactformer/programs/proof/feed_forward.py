@@ -148,8 +148,7 @@ class _Register:
             height = (np.abs(w2) * np.where(on | doubtful, most, 0.0)).sum(2)
             own_bits = np.where(exact, bits, UNKNOWN) + lowest_bits(w2)
             own_bits = np.where(on, own_bits, NEVER).min(2)
-            power = (_are_powers(w2) | (w2 == 0)).all(1)
-            bound = np.where(power, np.minimum(height, size), height)
+            bound = np.where(_are_powers(w2).all(1), np.minimum(height, size), height)
             fine = arithmetic.is_exact(up(bound), own_bits) & ~doubtful.any(2)
             result += np.where(fine, 0.0, arithmetic.gamma(3.0) * height + 3 * arithmetic.tiny)
         return np.asarray(result)
@@ -344,8 +343,8 @@ def _spacing(arithmetic: Arithmetic, x: Array, radius: Array) -> Exponents:
     """Return exponents of which the actual floats are multiples: those of codes, or of the spacing."""
     if arithmetic.format is None:
         return np.zeros(x.shape, np.int64)
-    least = np.nextafter(np.abs(x) - up(radius), 0.0)
+    least = np.nextafter(np.abs(x) - radius, 0.0)
     known = least >= 2.0**arithmetic.format.low
-    _, exponent = np.frexp(np.where(known, least, 1.0))
+    _, exponent = np.frexp(least)
     spacing = np.where(known, exponent.astype(np.int64) - arithmetic.format.precision, UNKNOWN)
     return np.where(radius > 0, spacing, lowest_bits(x))
