@@ -75,7 +75,7 @@ def haunt(people: People) -> Haunted:
     posted(attacker, f"/papers/{slug}/collect", data={"add": shelf.rsplit("/", 1)[1]})
     comments = attacker.client.get(f"/api/v1/papers/{slug}/comments").json()["items"]
     posted(helper, f"/comments/{comments[0]['id']}/flag", data={"reason": PAYLOADS[19]})
-    proposed = {name: PAYLOADS[0] for name in ("title", "authors", "source", "topics", "abstract")}
+    proposed = dict.fromkeys(("title", "authors", "source", "topics", "abstract"), PAYLOADS[0])
     posted(attacker, "/proposals", data=proposed)
     posted(attacker, f"/papers/{slug}/comments", data={"body": f"@{curator.handle} {PAYLOADS[3]}"})
     return Haunted(slug, imported(curator), shelf, attacker, curator, admin)
