@@ -75,6 +75,9 @@ def haunt(people: People) -> Haunted:
     posted(attacker, f"/papers/{slug}/collect", data={"add": shelf.rsplit("/", 1)[1]})
     comments = attacker.client.get(f"/api/v1/papers/{slug}/comments").json()["items"]
     posted(helper, f"/comments/{comments[0]['id']}/flag", data={"reason": PAYLOADS[19]})
+    proposed = dict.fromkeys(("title", "authors", "source", "topics", "abstract"), PAYLOADS[0])
+    posted(attacker, "/proposals", data=proposed)
+    posted(attacker, f"/papers/{slug}/comments", data={"body": f"@{curator.handle} {PAYLOADS[3]}"})
     return Haunted(slug, imported(curator), shelf, attacker, curator, admin)
 
 
@@ -135,6 +138,10 @@ def test_pages_of_a_discussion(visit: Visit, haunted: Haunted, number: int) -> N
 
 @pytest.mark.slow
 def test_pages_of_those_who_keep_order(visit: Visit, haunted: Haunted) -> None:
+    page = visit.page(haunted.curator)
+    look(page, "/notices")
+    expect(page.locator(".news strong").first).to_have_text('"><img src=x onerror=alert(1)>')
+    look(page, "/proposals")
     page = visit.page(haunted.admin)
     for address in ("/moderation", "/audit", "/admin/users", f"/readers/{haunted.attacker.handle}"):
         look(page, address)

@@ -101,3 +101,16 @@ def test_a_page_has_room_for_so_many(desk):
 def test_discussions_of_papers_are_apart(desk):
     say(desk)
     assert discussion(desk.db, VISITOR, desk.other_paper).total == 0
+
+
+def test_the_most_discussed_come_first_when_asked(desk):
+    quiet, loud = say(desk, "quiet"), say(desk, "loud")
+    newest = say(desk, "newest")
+    say(desk, "yes", to=loud)
+
+    def order(sort):
+        found = discussion(desk.db, desk.bob, desk.paper, sort=sort)
+        return [thread.comment.id for thread in found.threads]
+
+    assert order("newest") == [newest.id, loud.id, quiet.id]
+    assert order("replies") == [loud.id, newest.id, quiet.id]

@@ -94,10 +94,12 @@ def read_all(
     kind: Filter = "",
     claim: Anchor = "",
     page: PageNumber = 1,
+    sort: Literal["newest", "replies"] = "newest",
 ) -> HTMLResponse:
     """The discussion of a paper: by threads, of one kind, or about one claim."""
     paper = papers.get(db, slug)
-    found = threads.discussion(db, actor, paper, kind=kind or None, claim=claim or None, page=page)
+    wanted: dict[str, Any] = {"kind": kind or None, "claim": claim or None}
+    found = threads.discussion(db, actor, paper, **wanted, page=page, sort=sort)
     partial = is_htmx(request)
     template = "opinions/_talk.html" if partial else "opinions/discussion.html"
     return render(request, template, paper=paper, discussion=found)

@@ -1,8 +1,8 @@
 """A discussion as a tree: which comments a page shows, and how many lie beyond.
 
-A page shows :data:`ROOTS` threads, the newest first, with answers to :data:`DEPTH` levels, and at
-most :data:`ROOM` comments in all; where something is left out, it says how many. Deleted and hidden
-comments keep their place while somebody's answer hangs on them.
+A page shows :data:`ROOTS` threads, the newest or the most discussed first, with answers to
+:data:`DEPTH` levels, and at most :data:`ROOM` comments in all; where something is left out, it says
+how many. Deleted and hidden comments keep their place while somebody's answer hangs on them.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Discussion:
     found: int
     """How many threads (or, with a filter, comments) all pages have together."""
     page: int
+    sort: str = "newest"
 
     @property
     def pages(self) -> int:
@@ -68,6 +69,7 @@ def discussion(
     kind: str | None = None,
     claim: str | None = None,
     page: int = 1,
+    sort: str = "newest",
 ) -> Discussion:
     """Return a page of the discussion of ``paper``, of one kind or about one claim if asked."""
     if kind is not None and kind not in COMMENT_KINDS:
@@ -75,13 +77,15 @@ def discussion(
     if kind is None and claim is None:
         tree = _read_tree(db, actor, paper)
         roots = tree.children[None][::-1]
+        if sort == "replies":
+            roots = sorted(roots, key=lambda root: -tree.sizes[root])
         threads = tree.show(db, actor, paper, roots[(page - 1) * ROOTS : page * ROOTS])
         found = len(roots)
     else:
         matching = single(db, actor, paper, kind, claim, ROOTS, (page - 1) * ROOTS)
         threads, found = tuple(map(Thread, matching.items)), matching.total
     kinds = _kinds(db, paper)
-    return Discussion(threads, sum(kinds.values()), kinds, kind, claim, found, page)
+    return Discussion(threads, sum(kinds.values()), kinds, kind, claim, found, page, sort)
 
 
 def thread(db: Session, actor: Actor, paper: Paper, comment: Comment) -> Thread:
