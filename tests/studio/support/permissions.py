@@ -147,8 +147,8 @@ POST   /papers/{slug}/review                              401 303 303 303 303
 GET    /reviews/{review_id}                               200 200 200 200 200
 GET    /reviews/{review_id}/history                       200 200 200 200 200
 POST   /reviews/{review_id}/delete                        401 403 303 403 403
-GET    /reviews/{subject_id}/flag                         401 200 200 200 200
-POST   /reviews/{subject_id}/flag                         401 303 422 303 303
+GET    /reviews/{review_id}/flag                          401 200 200 200 200
+POST   /reviews/{review_id}/flag                          401 303 422 303 303
 GET    /papers/{slug}/discussion                          200 200 200 200 200
 POST   /papers/{slug}/comments                            401 303 303 303 303
 GET    /comments/{comment_id}                             200 200 200 200 200
@@ -157,8 +157,8 @@ GET    /comments/{comment_id}/edit                        401 403 200 403 403
 POST   /comments/{comment_id}/edit                        401 403 303 403 403
 GET    /comments/{comment_id}/history                     200 200 200 200 200
 POST   /comments/{comment_id}/delete                      401 403 303 403 403
-GET    /comments/{subject_id}/flag                        401 200 200 200 200
-POST   /comments/{subject_id}/flag                        401 303 422 303 303
+GET    /comments/{comment_id}/flag                        401 200 200 200 200
+POST   /comments/{comment_id}/flag                        401 303 422 303 303
 GET    /collections                                       401 200 200 200 200
 POST   /collections                                       401 303 303 303 303
 GET    /collections/{collection_id}                       401 404 200 404 404
@@ -249,10 +249,10 @@ CONTENT: dict[str, dict[str, Any]] = {
     "POST /papers/{slug}/collect": {"data": {"title": "New shelf"}},
     "POST /preview": {"data": {"text": "*x*"}},
     "POST /papers/{slug}/review": {"data": REVIEW | {"revision": 2}},
-    "POST /reviews/{subject_id}/flag": {"data": {"reason": "why"}},
+    "POST /reviews/{review_id}/flag": {"data": {"reason": "why"}},
     "POST /papers/{slug}/comments": {"data": {"body": "Hm."}},
     "POST /comments/{comment_id}/edit": {"data": {"body": "Hm.", "revision": 2}},
-    "POST /comments/{subject_id}/flag": {"data": {"reason": "why"}},
+    "POST /comments/{comment_id}/flag": {"data": {"reason": "why"}},
     "POST /collections": {"data": {"title": "Shelf"}},
     "POST /collections/{collection_id}": {"data": {"title": "Renamed"}},
     "POST /collections/{collection_id}/sharing": {"data": {"visibility": "private"}},

@@ -225,9 +225,15 @@ class Runs:
 
     def _store(self, db: Session | None, run: Run) -> None:
         if db is not None:
-            values = {"state": run.state, "total": run.total, "problem": run.problem}
-            values |= {"cells": list(run.cells), "seconds": run.seconds}
-            values |= {"begun_at": run.begun_at, "changed_at": now()}
+            values: dict[str, Any] = {
+                "state": run.state,
+                "total": run.total,
+                "problem": run.problem,
+                "cells": list(run.cells),
+                "seconds": run.seconds,
+                "begun_at": run.begun_at,
+                "changed_at": now(),
+            }
             put(db, StoredRun, {"experiment": run.experiment}, **values)
 
     def _read(self, row: StoredRun) -> Run:

@@ -302,5 +302,4 @@ def create(request: Request, actor: CurrentActor, slug: Slug, comment: NewCommen
     return _shared.stored(request, actor, written.id)
 
 
-pages.include_router(_shared.pages())
-routers = (pages, api, _shared.api("comments"))
+routers = (pages, _shared.pages(), api, _shared.api("comments"))

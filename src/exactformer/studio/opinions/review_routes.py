@@ -218,5 +218,4 @@ def put(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) ->
     return _shared.stored(request, actor, written.id)
 
 
-pages.include_router(_shared.pages())
-routers = (pages, api, _shared.api("reviews"))
+routers = (pages, _shared.pages(), api, _shared.api("reviews"))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Path, Request
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
@@ -28,10 +28,10 @@ from exactformer.studio.web.request import (
     writing,
 )
 from exactformer.studio.web.types import (
+    LARGEST,
     Body,
     Clean,
     FormBody,
-    Identifier,
     Listing,
     Out,
     Revision,
@@ -108,17 +108,22 @@ class TextRoutes(Generic[Row, State]):
         row = self.kind.get(db, actor, id)
         return self.describe(db, actor, db.get_one(Paper, row.paper_id), row)
 
+    def _identifier(self) -> Any:
+        """Return where an address has the number of a text."""
+        return Path(ge=1, le=LARGEST, alias=f"{self.kind.name}_id")
+
     def pages(self) -> APIRouter:
         """Return the pages: history, delete, report."""
         kind, router = self.kind, APIRouter(include_in_schema=False)
-        place = f"/{kind.name}s/{{id}}"
+        place = f"/{kind.name}s/{{{kind.name}_id}}"
+        at: Any = self._identifier()
 
         @router.get(f"{place}/history")
         def history(
             request: Request,
             db: ReadSession,
             actor: CurrentActor,
-            id: Identifier,
+            id: int = at,
             before: Revision = 0,
             after: Revision = 0,
         ) -> HTMLResponse:
@@ -143,7 +148,7 @@ class TextRoutes(Generic[Row, State]):
             )
 
         @router.post(f"{place}/delete")
-        def remove(request: Request, actor: CurrentActor, id: Identifier) -> Response:
+        def remove(request: Request, actor: CurrentActor, id: int = at) -> Response:
             """Delete one's text."""
             with writing(request) as db:
                 row = kind.remove(db, actor, id)
@@ -152,7 +157,7 @@ class TextRoutes(Generic[Row, State]):
 
         @router.get(f"{place}/flag")
         def flag_form(
-            request: Request, db: ReadSession, actor: CurrentActor, id: Identifier
+            request: Request, db: ReadSession, actor: CurrentActor, id: int = at
         ) -> HTMLResponse:
             """Ask why a text is reported."""
             actor.require("reader")
@@ -162,10 +167,7 @@ class TextRoutes(Generic[Row, State]):
 
         @router.post(f"{place}/flag", dependencies=WRITING)
         def flag(
-            request: Request,
-            actor: CurrentActor,
-            id: Identifier,
-            form: Annotated[ReasonForm, Form()],
+            request: Request, actor: CurrentActor, form: Annotated[ReasonForm, Form()], id: int = at
         ) -> Response:
             """Report a text."""
             with writing(request) as db:
@@ -177,10 +179,12 @@ class TextRoutes(Generic[Row, State]):
     def api(self, tag: str) -> APIRouter:
         """Return the routes for programs: read, edit, delete, versions, report."""
         kind, router = self.kind, APIRouter(prefix="/api/v1", tags=[tag])
-        place, edited, version = f"/{kind.name}s/{{id}}", self.edited, self.version
+        place = f"/{kind.name}s/{{{kind.name}_id}}"
+        at: Any = self._identifier()
+        edited, version = self.edited, self.version
 
         @router.get(place, response_model=self.out)
-        def read(db: ReadSession, actor: CurrentActor, id: Identifier) -> Any:
+        def read(db: ReadSession, actor: CurrentActor, id: int = at) -> Any:
             """One text."""
             return self._shown(db, actor, id)
 
@@ -188,8 +192,8 @@ class TextRoutes(Generic[Row, State]):
         def edit(
             request: Request,
             actor: CurrentActor,
-            id: Identifier,
             draft: edited,  # type: ignore[valid-type]
+            id: int = at,
         ) -> Any:
             """Change one's text, from the revision one has read."""
             try:
@@ -200,22 +204,20 @@ class TextRoutes(Generic[Row, State]):
             return self.stored(request, actor, id)
 
         @router.delete(place, status_code=204)
-        def remove(request: Request, actor: CurrentActor, id: Identifier) -> Response:
+        def remove(request: Request, actor: CurrentActor, id: int = at) -> Response:
             """Delete one's text; the place of a comment stays, a review can be written anew."""
             with writing(request) as db:
                 kind.remove(db, actor, id)
             return Response(status_code=204)
 
         @router.get(f"{place}/versions", response_model=Listing[version])  # type: ignore[valid-type]
-        def versions(db: ReadSession, actor: CurrentActor, id: Identifier) -> Any:
+        def versions(db: ReadSession, actor: CurrentActor, id: int = at) -> Any:
             """Every version a text had, the first first."""
             found = kind.versions(db, actor, id)
             return listing(map(version.model_validate, found), len(found))
 
         @router.post(f"{place}/flags", dependencies=WRITING, status_code=201)
-        def report(
-            request: Request, actor: CurrentActor, id: Identifier, reason: Reason
-        ) -> FlagOut:
+        def report(request: Request, actor: CurrentActor, reason: Reason, id: int = at) -> FlagOut:
             """Ask moderators to look at a text."""
             with writing(request) as db:
                 return FlagOut.of(moderation.report(db, actor, kind.name, id, reason.reason))

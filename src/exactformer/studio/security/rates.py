@@ -55,12 +55,12 @@ class SharedRates:
 
     def take(self, name: str, key: str, rate: Rate) -> None:
         """Take a drop, or refuse and say when there will be one."""
-        bucket = {"name": name, "key": _short(key)}
-        asked = bucket | {"drop": rate.seconds / rate.count, "seconds": rate.seconds}
+        bucket, drop = {"name": name, "key": _short(key)}, rate.seconds / rate.count
+        asked = {**bucket, "drop": drop, "seconds": rate.seconds}
         with self._engine.connect() as connection:
             if connection.execute(_TAKE, asked).first() is None:
                 full_in = connection.scalar(_FULL_IN, bucket) or 0.0
-                raise _refusal(name, rate, full_in + asked["drop"] - rate.seconds)
+                raise _refusal(name, rate, float(full_in) + drop - rate.seconds)
             self._taken += 1
             if self._taken % FORGET_BEYOND == 0:
                 connection.execute(_FORGET)
