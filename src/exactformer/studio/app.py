@@ -129,7 +129,9 @@ def create_app(settings: Settings) -> FastAPI:
 def _layers(settings: Settings, database: Database) -> list[Middleware]:
     """What surrounds every request, from the outside in."""
     uploads = dict.fromkeys(("/imports", "/api/v1/imports"), settings.upload_bytes)
-    layers: list[Middleware] = [Middleware(StrictHeaders, secure=settings.secure_cookies)]
+    layers: list[Middleware] = [
+        Middleware(StrictHeaders, secure=settings.secure_cookies, embeds=not settings.single_user)
+    ]
     if settings.single_user:
         # Another site that makes its name point to this machine is not answered.
         layers.append(Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK))

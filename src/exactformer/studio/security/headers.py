@@ -1,9 +1,14 @@
 """Headers on every answer: scripts, styles and pictures come from here and from nowhere else.
 
+No other site may frame a page, except a playground with ``?embed=1``: it changes nothing, and a
+session's cookie is not sent to frames of other sites, so that it is a visitor's page there.
 A redirect within the site names a path only: the host is what the request claims, true or not.
 """
 
 from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,14 +39,21 @@ HEADERS = {
 }
 
 
+EMBEDDED = HEADERS | {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY.replace("ancestors 'none'", "ancestors *"),
+    "Cross-Origin-Resource-Policy": "cross-origin",
+}
+del EMBEDDED["X-Frame-Options"]
+_PLAYGROUND = re.compile(r"/playground/[a-z]+")
+
+
 class StrictHeaders:
     """Adds the headers to whatever the application answers."""
 
-    def __init__(self, app: ASGIApp, secure: bool = False) -> None:
+    def __init__(self, app: ASGIApp, secure: bool = False, embeds: bool = False) -> None:
         self._app = app
-        self._headers = dict(HEADERS)
-        if secure:
-            self._headers["Strict-Transport-Security"] = "max-age=31536000"
+        self._embeds = embeds
+        self._more = {"Strict-Transport-Security": "max-age=31536000"} if secure else {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -49,7 +61,8 @@ class StrictHeaders:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in self._headers.items():
+                chosen = EMBEDDED if self._embeds and _is_embedded(scope) else HEADERS
+                for name, value in (chosen | self._more).items():
                     headers[name] = value
                 headers.setdefault("Cache-Control", "no-store")
                 if "location" in headers:
@@ -57,6 +70,11 @@ class StrictHeaders:
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+def _is_embedded(scope: Scope) -> bool:
+    asked = parse_qs(scope["query_string"].decode("latin-1"))
+    return _PLAYGROUND.fullmatch(scope["path"]) is not None and asked.get("embed") == ["1"]
 
 
 def _path_only(target: str, scope: Scope) -> str:

@@ -26,6 +26,13 @@
   };
 
   root.dataset.scripts = "";
+  if (new URLSearchParams(location.search).get("embed") === "1") {
+    root.dataset.embed = ""; // in a frame of another site: the content alone, links in a window
+    addEventListener("click", (event) => {
+      const link = event.target.closest?.("a[href]");
+      if (link) link.target = "_blank";
+    }, true);
+  }
   apply(chosen());
   dark.addEventListener("change", describe);
   addEventListener("storage", (event) => {
