@@ -62,7 +62,7 @@ def test_pages_and_programs_see_how_far_a_run_is(app: Any, people: Any, finished
     told = client.get(api).json()
     assert told["state"] == "finished"
     assert told["rows"]
-    app.state.runs._runs[NAME] = Run(NAME, 4, 1, "failed", "The worker has ended.")
+    app.state.runs._runs[NAME] = Run(NAME, 4, "failed", "The worker has ended.")
     assert "The worker has ended." in client.get(place).text
 
 
