@@ -49,7 +49,7 @@ def test_pages_and_programs_see_how_far_a_run_is(app: Any, people: Any, finished
     assert "Run it here" in client.get(place).text
     assert "Log in to run it here" in people.visitor.client.get(place).text
     assert client.get(api).json()["state"] == "none"
-    app.state.runs._runs[NAME] = Run(NAME, 4, 3, "running")
+    app.state.runs._runs[NAME] = Run(NAME, 4, "running", cells=[{}] * 3)
     part = client.get(place, headers=HTMX).text
     assert "3 of 4 parts" in part
     assert 'hx-trigger="load delay:1s"' in part
@@ -62,7 +62,7 @@ def test_pages_and_programs_see_how_far_a_run_is(app: Any, people: Any, finished
     told = client.get(api).json()
     assert told["state"] == "finished"
     assert told["rows"]
-    app.state.runs._runs[NAME] = Run(NAME, 4, 1, "failed", "The worker has ended.")
+    app.state.runs._runs[NAME] = Run(NAME, 4, "failed", "The worker has ended.")
     assert "The worker has ended." in client.get(place).text
 
 
