@@ -296,10 +296,12 @@ def test_codes_are_sums_of_steps_but_for_the_beginning(values: int, scale: Fract
         assert not error.any()
 
 
-def test_large_negative_codes_are_rounded_too() -> None:
+def test_codes_of_which_one_is_not_a_small_whole_number_are_rounded_too() -> None:
     codes, error = _added_up(Matrix.of(1, 1, {(0, 0): -(2**60 + 1)}), 1)
     assert codes == -(2.0**60)
     assert error >= 1
+    codes, error = _added_up(Matrix.of(2, 1, {(0, 0): 1, (1, 0): Fraction(1, 3)}), 2)
+    assert abs(Fraction(codes[1, 0]) - Fraction(4, 3)) <= Fraction(error[1, 0])
 
 
 @pytest.mark.parametrize("beginning", [True, False])
