@@ -129,12 +129,16 @@ def test_terms_meet_everything_whatever_their_width_does() -> None:
 
 
 @pytest.mark.parametrize("selector", [EQUAL | FIRST, ONES | FIRST], ids=["above", "below"])
+@pytest.mark.parametrize("first", [True, False])
 def test_sums_of_terms_that_no_width_has_are_left_out_of_functions_of_it(
-    selector: rasp.Selector,
+    selector: rasp.Selector, first: bool
 ) -> None:
-    program, state = state_of(
-        rasp.SequenceMap(lambda a, b: 10 * a + b, rasp.SelectorWidth(selector), rasp.tokens)
-    )
+    count = rasp.SelectorWidth(selector)
+    if first:
+        pair = rasp.SequenceMap(lambda a, b: 10 * a + b, count, rasp.tokens)
+    else:
+        pair = rasp.SequenceMap(lambda b, a: 10 * a + b, rasp.tokens, count)
+    program, state = state_of(pair)
     (width,), (tokens,) = nodes(state, "WidthNode"), nodes(state, "TokensNode")
     analysis = state.analysis
     number = analysis.nodes[width].selector  # type: ignore[union-attr]

@@ -280,26 +280,28 @@ def test_codes_are_sums_of_steps_but_for_the_beginning(values: int, scale: Fract
         2,
         {
             (0, 0): 1 * scale,
-            (1, 0): -3 * scale,
+            (1, 0): -4 * scale,
             (2, 0): 5 * scale,
             (3, 0): 7 * scale,
             (1, 1): scale,
         },
     )
     codes, error = _added_up(steps, values)
-    last = 7 if values == 3 else 10
+    last = 7 if values == 3 else 9
     own = scale * (values == 4)
-    truth = np.array([[scale, 0], [-2 * scale, scale], [3 * scale, scale], [last * scale, own]])
+    truth = np.array([[scale, 0], [-3 * scale, scale], [2 * scale, scale], [last * scale, own]])
     assert (abs(exact(codes) - truth) <= exact(error)).all()
     assert (error <= np.abs(codes) * 2.0**-52).all()
     if scale.denominator == 1 and scale < 2**53:
         assert not error.any()
 
 
-def test_large_negative_codes_are_rounded_too() -> None:
+def test_codes_of_which_one_is_not_a_small_whole_number_are_rounded_too() -> None:
     codes, error = _added_up(Matrix.of(1, 1, {(0, 0): -(2**60 + 1)}), 1)
     assert codes == -(2.0**60)
     assert error >= 1
+    codes, error = _added_up(Matrix.of(2, 1, {(0, 0): 1, (1, 0): Fraction(1, 3)}), 2)
+    assert abs(Fraction(codes[1, 0]) - Fraction(4, 3)) <= Fraction(error[1, 0])
 
 
 @pytest.mark.parametrize("beginning", [True, False])
