@@ -24,6 +24,21 @@ def _program(realisation="softmax", dtype=torch.float32):
     )
 
 
+def test_the_automatic_classes_know_it_whichever_is_imported_first(tmp_path):
+    script = """
+import sys
+import exactformer as ef
+model = ef.compile_program(ef.rasp.tokens, vocabulary="ab", max_length=2)
+model.to_hugging_face().save_pretrained(sys.argv[1])
+from transformers import AutoModelForTokenClassification
+print(type(AutoModelForTokenClassification.from_pretrained(sys.argv[1])).__name__)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert run.stdout.strip().endswith("ProgramForTokenClassification"), run.stderr
+
+
 @pytest.mark.parametrize("realisation", ["softmax", "hard"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_saved_folder_gives_the_same_model(realisation, dtype, tmp_path):

@@ -1,7 +1,8 @@
 """Our models in the tables of transformers, as soon as transformers has tables.
 
-``import exactformer`` must stay quick and transformers is large, so nothing is imported here: each
-entry is made when transformers imports the module of its table, or at once where it has already.
+``import exactformer`` must stay quick and transformers is large, so nothing is imported here: a module
+of ours, which enters its model as its last step, is imported when transformers imports the module of
+the table, or at once where it has already. One that is itself being imported then enters when it ends.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from types import ModuleType
 
 
 class _WhenImported(MetaPathFinder):
-    """Imports one module of ours right after one of theirs, and calls its ``register``."""
+    """Imports one module of ours right after one of theirs."""
 
     def __init__(self, theirs: str, ours: str) -> None:
         self.theirs, self.ours = theirs, ours
@@ -24,7 +25,7 @@ class _WhenImported(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find nothing; for their module, return its own spec with our call behind it."""
+        """Find nothing; for their module, return its own spec with our import behind it."""
         if name != self.theirs:
             return None
         sys.meta_path.remove(self)
@@ -36,7 +37,7 @@ class _WhenImported(MetaPathFinder):
         def load_and_register(module: ModuleType) -> None:
             load(module)
             try:
-                import_module(self.ours).register()
+                import_module(self.ours)
             except ImportError as error:  # an older transformers, which cannot hold our models
                 if not (error.name or "").startswith("transformers"):
                     raise
@@ -46,8 +47,8 @@ class _WhenImported(MetaPathFinder):
 
 
 def register_when_imported(theirs: str, ours: str) -> None:
-    """Call ``register()`` of our module once their module has been imported."""
+    """Import our module once theirs has been imported."""
     if theirs in sys.modules:
-        import_module(ours).register()
+        import_module(ours)
     else:
         sys.meta_path.insert(0, _WhenImported(theirs, ours))

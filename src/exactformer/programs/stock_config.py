@@ -33,6 +33,4 @@ class ProgramConfig(PretrainedConfig):  # type: ignore[misc]
         super().__init__(**rest)
 
 
-def register() -> None:
-    """Let ``AutoConfig`` know the configuration."""
-    CONFIG_MAPPING.register(ProgramConfig.model_type, ProgramConfig, exist_ok=True)
+CONFIG_MAPPING.register(ProgramConfig.model_type, ProgramConfig, exist_ok=True)

@@ -95,12 +95,6 @@ def stock_model(model: ProgramModel) -> ProgramForTokenClassification:
     return stock
 
 
-def register() -> None:
-    """Let ``AutoModel`` and ``AutoModelForTokenClassification`` know the model."""
-    for table in (AutoModel, AutoModelForTokenClassification):
-        table.register(ProgramConfig, ProgramForTokenClassification, exist_ok=True)
-
-
 def _outline(config: ProgramConfig) -> ProgramBlueprint:
     """Return a blueprint of zeros in the shape of a configuration."""
     width, beginning = config.width, int(config.beginning)
@@ -130,3 +124,7 @@ def _outline(config: ProgramConfig) -> ProgramBlueprint:
 
 def _zeros(rows: int, columns: int) -> Matrix:
     return Matrix(rows, columns, {})
+
+
+for _table in (AutoModel, AutoModelForTokenClassification):
+    _table.register(ProgramConfig, ProgramForTokenClassification, exist_ok=True)

@@ -42,6 +42,4 @@ class LatentCacheConfig(PretrainedConfig):  # type: ignore[misc]
         super().__init__(**rest)
 
 
-def register() -> None:
-    """Let ``AutoConfig`` know the configuration."""
-    CONFIG_MAPPING.register(LatentCacheConfig.model_type, LatentCacheConfig, exist_ok=True)
+CONFIG_MAPPING.register(LatentCacheConfig.model_type, LatentCacheConfig, exist_ok=True)

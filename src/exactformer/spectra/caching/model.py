@@ -214,6 +214,4 @@ def _check_texts(
         )
 
 
-def register() -> None:
-    """Let ``AutoModelForCausalLM`` know the model."""
-    AutoModelForCausalLM.register(LatentCacheConfig, LatentCacheForCausalLM, exist_ok=True)
+AutoModelForCausalLM.register(LatentCacheConfig, LatentCacheForCausalLM, exist_ok=True)
