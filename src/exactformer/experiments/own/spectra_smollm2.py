@@ -249,9 +249,6 @@ def _quantities(scale: Scale) -> list[Quantity]:
               where={**where, "method": "joint", "cache": 0.5}),
         *rows("{cache}, {method}: perplexity ratio, handbook", "ratio handbook",
               {"cache": shares, "method": METHODS}, where, drift=0.02),
-        *rows("{cache}, joint latent, ours: scores, {row}",
-              {name: (f"scores {name}", 0.05) for name in ("predicted", "measured")},
-              {"cache": shares}, {**where, "method": "joint"}),
         *rows("{cache}, joint latent, ours: perplexity ratio, topics", "ratio topics",
               {"cache": shares}, {**where, "method": "joint"}, drift=0.05),
         *(rows("50%, both texts in the calibration: {row}", ratios, where=both) if BOTH[scale] else ()),
@@ -340,13 +337,6 @@ def _(summary: Summary) -> bool:
 @EXPERIMENT.states("a quarter costs at most 8 %")
 def _(summary: Summary) -> bool:
     return _at_most(summary, 0.25, 1.08)
-
-
-@EXPERIMENT.states("scores change by what moments predict, within 10 %")
-def _(summary: Summary) -> bool:
-    asked = "what == 'shrink' and method == 'joint' and text == 'handbook'"
-    near = "abs(`scores measured` / `scores predicted` - 1) <= 0.1"
-    return summary.scale is Scale.SMOKE or summary.every(asked, near)
 
 
 @EXPERIMENT.states("text of another kind strains the latents more than text of the same kind")
