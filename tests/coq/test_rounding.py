@@ -122,6 +122,7 @@ def test_altered_laws_are_refused(flocq, model, old, new, tmp_path):
         (F2, {"radius": 4, "construction": "paper"}),
         ("x^3/7 + 3 x y - 1/3", {"domain": [(0, 1), (-1, 3)]}),
         ("x^2 - y^2; x y; 3", {"radius": "1/3"}),
+        ("-9/7", {"radius": 1, "variables": ["x"]}),
         (
             "result^2 + largest Rabs - binary64 closed_form",
             {"radius": 1, "variables": ["Rabs", "binary64", "closed_form", "largest", "result"]},

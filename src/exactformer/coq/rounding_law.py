@@ -28,8 +28,9 @@ from exactformer.polynomials.proof.closed_form_rounding import fused_bound
 from exactformer.polynomials.proof.symbolic import run_symbolic
 from exactformer.polynomials.run.closed_form import Basis, FusedForm, fuse
 
-FACTOR = 2
-"""How much larger the error of the theorem is than Python's in any order."""
+FACTOR, CONSTANTS = 2, Fraction(5, 2)
+"""How much larger the error of the theorem is than Python's in any order; and of constants, of which
+Python knows that sums of zeros are exact."""
 
 COVERED = {"float64": "binary64", "float32": "binary32"}
 
@@ -55,7 +56,8 @@ def rounding(
     bound = fused_bound(form, run.sizes.reach, run.domain, FORMATS[name])
     if bound.any_order is None:
         raise CertificationError(f"there is no bound in {name} to state: {bound.reason}")
-    error, parts, theorems = two_digits(FACTOR * bound.any_order), [], []
+    factor = FACTOR if any(p.degree for p in target) else CONSTANTS
+    error, parts, theorems = two_digits(factor * bound.any_order), [], []
     at_most = tied(f"<= {decimal(error)}")
     for number, wanted in enumerate(target):
         mark = "" if len(target.polynomials) == 1 else f"_{number + 1}"
