@@ -173,7 +173,8 @@ def test_copies_of_rows_are_noticed(times):
     X, y = table(20, 2)
     y = y + np.random.default_rng(1).normal(size=20)
     with pytest.warns(LawWarning, match=f"only 20 of {20 * times:,} rows are different"):
-        PolynomialAttentionRegressor(2).fit(np.tile(X, (times, 1)), np.tile(y, times))
+        fitted = PolynomialAttentionRegressor(2).fit(np.tile(X, (times, 1)), np.tile(y, times))
+    assert sum("rows are different" in note for note in fitted.notes_) == 1
 
 
 def test_repeated_measurements_and_exact_laws_on_a_grid_are_not_copies():

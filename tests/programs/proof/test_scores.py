@@ -638,6 +638,18 @@ def test_tables_that_are_joined_are_rounded_and_may_be_too_many(
         scored(head, *many)
 
 
+def test_what_rounding_loses_of_joined_tables_is_added_up_outwards() -> None:
+    """1 + a is 1, and 1 + b is 1: both are lost, and in float64 a + b is a."""
+    head = head_of()
+    tokens, indices = roots_of(head)
+    a, b = 2.0**-54 * (1 + 2.0**-52), 2.0**-120
+    queries = reading(read(None, [[1.0]]), read(tokens, [[a]] * 3), read(indices, [[b]] * 3))
+    keys = reading(read(tokens, [[1.0]] * 3))
+    ((_, table, error, _),) = head._tables(tokens, {}, queries, keys)
+    assert (table == 1).all()
+    holds(error, Fraction(a) + Fraction(b))
+
+
 def test_what_all_keys_have_alike_is_told_by_what_queries_read() -> None:
     """Keys have −1 of c: tokens lose 0, 0, 4 by it, positions 0, 1/2, 1, and all of them one."""
     head = head_of()

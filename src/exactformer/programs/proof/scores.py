@@ -154,7 +154,7 @@ class HeadScores:
             both, rest = plus(np.repeat(joined[0], times_over, axis=0), np.tile(found[0], again))
             joined = (
                 both,
-                rest + np.repeat(joined[1], times_over, axis=0) + np.tile(found[1], again),
+                up(rest + np.repeat(joined[1], times_over, axis=0) + np.tile(found[1], again)),
                 np.repeat(joined[2], times_over, axis=0) & np.tile(found[2], again),
             )
         yield tuple(root for root, _ in tables), *joined

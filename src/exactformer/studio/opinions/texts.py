@@ -6,6 +6,7 @@ started from. If the text has changed since, nothing is written and the draft is
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -27,7 +28,7 @@ Row = TypeVar("Row", Review, Comment)
 State = TypeVar("State", ReviewVersion, CommentVersion)
 
 
-class Draft(Body):
+class Draft(Body, ABC):
     """Parent of what a reader fills in: the one model of its form, its API and its service.
 
     Limits are in the model's description. The service judges them (:meth:`checked`), so that a text
@@ -36,9 +37,9 @@ class Draft(Body):
 
     parts: ClassVar[tuple[str, ...]]
 
+    @abstractmethod
     def checked(self) -> dict[str, Any]:
         """Return its parts ready to store, or refuse."""
-        raise NotImplementedError
 
     def values(self) -> dict[str, Any]:
         """Return its parts as they were sent."""
