@@ -35,8 +35,7 @@ _STEPS = 16
 _POSITION = 4
 """Bytes for the position of a token."""
 _ENOUGH = 64
-"""Tokens to calibrate on, for each number of a state: with a third of that a quarter of SmolLM2's cache
-costs half as much again."""
+"""Tokens to calibrate on, for each number of a state: moments of fewer are fitted too closely."""
 
 
 @dataclass(frozen=True)
