@@ -43,7 +43,7 @@ from exactformer.studio.opinions import (
 from exactformer.studio.playground import routes as playground_routes
 from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.proposals import routes as proposal_routes
-from exactformer.studio.proposals.fetching import Fetcher
+from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.security import sessions
 from exactformer.studio.security.bodies import BodyLimit
 from exactformer.studio.security.headers import StrictHeaders

@@ -9,7 +9,7 @@ import pytest
 from exactformer.studio.errors import ConflictError, ForbiddenError, InvalidError, LoginNeededError
 from exactformer.studio.notices import service as notices
 from exactformer.studio.proposals import service
-from exactformer.studio.proposals.fetching import Fetcher
+from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.security.actor import VISITOR
 from exactformer.studio.storage.tables import Paper
 from tests.studio.support.desks import fill_desk

@@ -5,7 +5,7 @@ moments       means, covariances and Fisher information of keys and values, by o
 latents       the best latent of a given rank, by moments; ``methods`` has others' choices
 allotment     ranks of all layers for a given size
 calibration   layer after layer fitted on what reaches it
-cache         the smaller cache; ``attention``, ``decoding`` and ``model`` read and write it
+cache         the smaller cache; ``attention``, ``token_attention`` and ``model`` read and write it
 evaluation    perplexity and time, before and after; ``report`` shows them
 """
 

@@ -4,7 +4,7 @@
 
 with u the state of a token. ``encode`` is (E, e) and ``decode`` is (D, d). The cache holds c. When many
 tokens are read at once, keys and values are rebuilt. When one token is written, values need not be
-(:mod:`~exactformer.spectra.caching.decoding`).
+(:mod:`~exactformer.spectra.caching.token_attention`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from exactformer.spectra.caching.cache import LatentCache
-from exactformer.spectra.caching.decoding import Held, attend, visible
 from exactformer.spectra.caching.rotary import Projections, RotaryLayer, rotated, split
+from exactformer.spectra.caching.token_attention import Held, attend, visible
 
 
 class LatentAttention(Projections, nn.Module):

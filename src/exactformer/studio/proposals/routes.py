@@ -14,7 +14,7 @@ from exactformer.studio.library.editing import with_identifiers
 from exactformer.studio.library.paper_forms import PaperForm, fields_of, form_of
 from exactformer.studio.library.tables import PAPER_KINDS
 from exactformer.studio.proposals import service
-from exactformer.studio.proposals.fetching import Fetcher
+from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.proposals.service import State
 from exactformer.studio.proposals.tables import Proposal
 from exactformer.studio.security.rates import limit

@@ -15,7 +15,7 @@ from exactformer.studio.library.matching import matches
 from exactformer.studio.library.records import PaperRecord, checked, to_dict
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
-from exactformer.studio.proposals.fetching import Fetcher
+from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.proposals.tables import Proposal
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit

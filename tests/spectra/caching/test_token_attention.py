@@ -10,10 +10,10 @@ from torch import Tensor
 
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-from exactformer.spectra.caching import decoding
+from exactformer.spectra.caching import token_attention
 from exactformer.spectra.caching.cache import LatentCache, LatentLayer
-from exactformer.spectra.caching.decoding import Held, attend
 from exactformer.spectra.caching.rotary import Sizes, rotated, split
+from exactformer.spectra.caching.token_attention import Held, attend
 
 SHAPES = {
     "one key head": (Sizes(3, 1, 8, 8, 0.4), (5,)),
@@ -70,7 +70,7 @@ def test_latents_give_what_keys_and_values_rebuilt_give(
     made = example(*SHAPES[name], length)
     exact = rebuilt(*made)
     torch.testing.assert_close(attend(*made), exact)
-    monkeypatch.setattr(decoding, "_BLOCK", 16)
+    monkeypatch.setattr(token_attention, "_BLOCK", 16)
     torch.testing.assert_close(attend(*made), exact)
 
 

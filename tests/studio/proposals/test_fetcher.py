@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from exactformer.studio.errors import BusyError, ForbiddenError, InvalidError
-from exactformer.studio.proposals.fetching import Fetcher, is_public
+from exactformer.studio.proposals.fetcher import Fetcher, is_public
 
 PUBLIC = "93.184.216.34"
 NAMES = {
