@@ -241,6 +241,7 @@ def _quantities(scale: Scale) -> list[Quantity]:
         "perplexity ratio, handbook": ("ratio handbook", 0.02),
         "perplexity ratio, topics": ("ratio topics", 0.05),
     }
+    scores = {f"scores, {word}": (f"scores {word}", 0.05) for word in ("predicted", "measured")}
     where = {"what": "shrink", "text": "handbook"}
     both = {"what": "shrink", "text": "both"}
     return [
@@ -251,6 +252,8 @@ def _quantities(scale: Scale) -> list[Quantity]:
               {"cache": shares, "method": METHODS}, where, drift=0.02),
         *rows("{cache}, joint latent, ours: perplexity ratio, topics", "ratio topics",
               {"cache": shares}, {**where, "method": "joint"}, drift=0.05),
+        *rows("{cache}, joint latent, ours: {row}", scores,
+              {"cache": shares}, {**where, "method": "joint"}),
         *(rows("50%, both texts in the calibration: {row}", ratios, where=both) if BOTH[scale] else ()),
         *rows("25%, predicted from {lookback} layers below: perplexity ratio, handbook",
               "ratio handbook", {"lookback": DEPTHS[scale]}, {"what": "depth"}, drift=0.02),
@@ -337,6 +340,22 @@ def _(summary: Summary) -> bool:
 @EXPERIMENT.states("a quarter costs at most 8 %")
 def _(summary: Summary) -> bool:
     return _at_most(summary, 0.25, 1.08)
+
+
+@EXPERIMENT.states(
+    "half costs at most 4 % on each of two kinds of text, with both in the calibration"
+)
+def _(summary: Summary) -> bool:
+    if summary.scale is Scale.SMOKE or not BOTH[summary.scale]:
+        return True
+    return summary.every("text == 'both'", "`ratio handbook` <= 1.04 and `ratio topics` <= 1.04")
+
+
+@EXPERIMENT.states("scores change by what moments predict, within 10 %")
+def _(summary: Summary) -> bool:
+    asked = "what == 'shrink' and method == 'joint' and text == 'handbook'"
+    near = "abs(`scores measured` / `scores predicted` - 1) <= 0.1"
+    return summary.scale is Scale.SMOKE or summary.every(asked, near)
 
 
 @EXPERIMENT.states("text of another kind strains the latents more than text of the same kind")
