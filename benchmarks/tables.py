@@ -55,13 +55,14 @@ def keep(name: str, title: str, parts: Sequence[str], contents: dict[str, Any]) 
 
 def provenance(name: str, packages: Sequence[str]) -> dict[str, Any]:
     """Say what ran, when, on what: the load too, since other work makes every time longer."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=HERE
-    )
+    commit = os.environ.get("EXACTFORMER_COMMIT")  # of a copy without its repository
+    if commit is None:
+        ask = ["git", "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(ask, capture_output=True, text=True, cwd=HERE).stdout.strip()
     return {
         "command": f"python -m benchmarks.{name}",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit.stdout.strip(),
+        "commit": commit[:7],
         "machine": f"{processor()}, {os.cpu_count()} cores",
         "load": round(os.getloadavg()[0], 2),
         "versions": {package: _version(package) for package in packages},

@@ -13,7 +13,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 from exactformer.spectra.caching import token_attention
 from exactformer.spectra.caching.cache import LatentCache, LatentLayer
 from exactformer.spectra.caching.rotary import Sizes, rotated, split
-from exactformer.spectra.caching.token_attention import Held, attend
+from exactformer.spectra.caching.token_attention import Held, attend, refusal
 
 SHAPES = {
     "one key head": (Sizes(3, 1, 8, 8, 0.4), (5,)),
@@ -129,3 +129,8 @@ def test_what_a_cache_reserves_is_little_more_than_it_holds() -> None:
         layer.append(torch.ones(1, 1600, 5))
     assert cache.nbytes == 1600 * (2 * 5 * 4 + 4) + 8
     assert cache.nbytes < cache.reserved <= cache.nbytes * 17 / 16
+
+
+def test_a_processor_takes_no_kernel() -> None:
+    query, held, *_, sizes = example(*SHAPES["one key head"], 5)
+    assert "GPU" in str(refusal(query, held, sizes))

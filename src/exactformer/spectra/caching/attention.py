@@ -17,7 +17,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from exactformer.spectra.caching.cache import LatentCache
 from exactformer.spectra.caching.rotary import Projections, RotaryLayer, rotated, split
-from exactformer.spectra.caching.token_attention import Held, attend, visible
+from exactformer.spectra.caching.token_attention import Held, attend, refusal, visible
 
 
 class LatentAttention(Projections, nn.Module):
@@ -114,9 +114,13 @@ class LatentAttention(Projections, nn.Module):
 
     def _one(self, query: Tensor, held: Held, cache: LatentCache, mask: Tensor | None) -> Tensor:
         """Attend from one token: values are mixed as latents and rebuilt once."""
-        seen = visible(mask, len(query), held.length)
-        turns = cache.turns(self._rotary[0], query)
-        return attend(query, held, seen, *turns, self.sizes)[:, None]
+        seen, rotary = visible(mask, len(query), held.length), self._rotary[0]
+        if refusal(query, held, self.sizes) is None:
+            from exactformer.spectra.caching import token_attention_gpu as kernel
+
+            turns = cache.rotation(rotary, query)
+            return kernel.attend(query, held, seen, *turns, self.sizes)[:, None]
+        return attend(query, held, seen, *cache.turns(rotary, query), self.sizes)[:, None]
 
     def _watch(self, state: Tensor, rebuilt: Tensor, cache: LatentCache) -> None:
         """Note how far states are rebuilt off, padding and first tokens apart."""

@@ -19,7 +19,7 @@ class LatentLayer(DynamicLayer):  # type: ignore[misc]
     """Latents of one layer, and the first token's state (batch, state).
 
     Latents lie in memory by number, (batch, rank, tokens), with room for a sixteenth more tokens, so
-    that a new token is written without copying the others.
+    that a new token is written without copying the others. The room holds zeros, or what was cropped.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class LatentLayer(DynamicLayer):  # type: ignore[misc]
             self._room = new if self._room is None else torch.cat([self.numbers, new], 2)
         else:
             if self._room is None or end > self._room.shape[2] or self._closed():
-                room = new.new_empty(*new.shape[:2], _capacity(end))
+                room = new.new_zeros(*new.shape[:2], _capacity(end))
                 if self._room is not None:
                     room[:, :, : self._tokens] = self.numbers
                 self._room = room
@@ -238,8 +238,8 @@ class LatentCache(Cache):  # type: ignore[misc]
 
 
 def _capacity(tokens: int) -> int:
-    """Return room for some more tokens."""
-    return tokens + max(64, tokens // 16)
+    """Return room for some more tokens: a multiple of 16, so that rows begin where wide loads may."""
+    return (tokens + max(64, tokens // 16)) // 16 * 16
 
 
 def _cropped(tokens: int, change: int) -> int:

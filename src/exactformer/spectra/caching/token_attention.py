@@ -1,5 +1,8 @@
 """Attention of one new token to latents: keys are rebuilt and turned, values rebuilt once.
 
+On a GPU :mod:`~exactformer.spectra.caching.token_attention_gpu` does it in one pass, where
+:func:`refusal` has nothing against it; everywhere else, here, torch's own operations do.
+
 Latents are mixed as they are, Σ p_t v_t = D_V Σ p_t c_t + d_V. The first token of a text is not a
 latent and counts by itself. Keys lie in memory by coordinate, (head dim, tokens), as latents do: a
 plane is turned by products of whole rows, and on a processor a block of tokens stays in its cache
@@ -10,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -18,6 +23,8 @@ from exactformer.spectra.caching.rotary import Sizes, by_head
 
 _BLOCK = 2048
 """Tokens whose keys a processor rebuilds at a time."""
+_FORMATS = (torch.float32, torch.float16, torch.bfloat16)
+"""Of the GPU's kernel."""
 
 
 @dataclass(frozen=True)
@@ -117,3 +124,37 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> list[Tensor]:
     else:
         second.mul_(c).addcmul_(first, s)
     return [turned, second, rest] if rest.shape[2] else [turned, second]
+
+
+def refusal(query: Tensor, held: Held, sizes: Sizes) -> str | None:
+    """Return why the GPU's kernel does not apply; None where it does."""
+    tensors = (query, *held.latents, held.weight, held.bias, held.first)
+    latents = held.latents[0]
+    if not query.is_cuda:
+        return f"the kernel is for GPUs of NVIDIA, not for {query.device.type}"
+    if not _has_triton():
+        return "Triton is not installed"
+    if len(held.latents) > 1:
+        return "keys are rebuilt from latents of several layers"
+    if sizes.rotary_dim != sizes.head_dim:
+        return "a part of each head is not turned"
+    if query.dtype not in _FORMATS or any(t.dtype != query.dtype for t in tensors):
+        return "the cache and the model are not of one format, float32, float16 or bfloat16"
+    if any(t.device != query.device for t in tensors):
+        return "the cache and the model are on different devices"
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
+        return "the model is being compiled"
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return "a gradient is wanted"
+    if latents.stride(2) != 1 or not held.weight.is_contiguous() or not held.bias.is_contiguous():
+        return "the tensors do not lie in memory as the kernel reads them"
+    from exactformer.spectra.caching.token_attention_gpu import fits
+
+    if not fits(sizes, latents.shape[1], query.itemsize):
+        return f"a map from {latents.shape[1]} numbers is too large for the kernel"
+    return None
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
