@@ -131,6 +131,7 @@ def models(quick: bool) -> list[dict[str, Any]]:
             shape = (2, texts, config.num_key_value_heads, CONTEXT, config.head_dim)
             cache.update(*torch.randn(shape, device="cuda", dtype=torch.bfloat16), i)
         row["original"] = _token(original, cache, texts)
+        del cache
         for name, one in small.items():
             ways: dict[str, Any] = {"kernel": allowed, "torch": lambda *_: "not now"}
             for way, refusal in ways.items():
