@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from exactformer.core.layers import Rule
-from exactformer.errors import ExactformerError
+from exactformer.errors import ExactformerError, RoundingError
 from tests.adversary.engine import Candidate, Outcome, Tally, search
 from tests.adversary.programs import BASES, FAMILY, Subject, _base, changed, matrices, with_entry
 
@@ -19,6 +19,14 @@ def check(tally: Tally) -> None:
 
 def test_no_certificate_of_a_changed_program_is_false() -> None:
     check(search("programs", range(100_000, 100_050)))
+
+
+def test_weights_below_the_normal_numbers_are_not_certified() -> None:
+    """Once certified: bfloat16 products on some processors read weights of 2⁻¹²⁸ as zero."""
+    candidate = FAMILY.candidate(42_559)
+    assert candidate.subject.dtype == "bfloat16"
+    with pytest.raises(RoundingError, match="take it for zero"):
+        FAMILY.certify(candidate)
 
 
 @pytest.mark.slow

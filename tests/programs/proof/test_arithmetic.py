@@ -82,6 +82,43 @@ def test_weights_are_those_of_the_format_and_their_error_that_of_exact_arithmeti
     assert not errors.any()
 
 
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+def test_weights_that_may_be_taken_for_zero_are_refused(name: str) -> None:
+    """A matrix unit may read a weight below the normal numbers as zero, however large its partner."""
+    target = FORMATS[name]
+    arithmetic, smallest = Arithmetic(target), Fraction(2) ** target.low
+
+    def weight(value: Fraction) -> float:
+        return float(arithmetic.weights(Matrix.of(1, 1, {(0, 0): value}))[0][0, 0])
+
+    assert weight(-smallest) == -float(smallest)
+    for value in (smallest / 2, -smallest / 4, smallest / 2**200):
+        if target.flushes:
+            with pytest.raises(RoundingError, match="take it for zero"):
+                weight(value)
+        else:
+            assert Fraction(weight(value)) == target.round(value)
+
+
+@pytest.mark.parametrize("name", FORMAT_NAMES)
+def test_numbers_that_may_be_taken_for_zero_cost_the_smallest_normal_number(name: str) -> None:
+    target = FORMATS[name]
+    arithmetic, smallest = Arithmetic(target), 2.0**target.low
+    cases = [  # centre, radius, whether a number so near the centre can be below the normal ones
+        (0.0, 0.0, False),
+        (smallest, 0.0, False),
+        (smallest / 2, 0.0, True),
+        (-smallest / 2, 0.0, True),
+        (0.0, smallest / 8, True),
+        (-2 * smallest, 1.5 * smallest, True),
+        (1.0, 0.5, False),
+    ]
+    centre, radius, small = (np.array(column) for column in zip(*cases, strict=True))
+    lost = arithmetic.flushed(centre, radius)
+    assert lost.tolist() == [smallest * (s and target.flushes) for s in small]
+    assert not Arithmetic().flushed(centre, radius).any()
+
+
 def test_gamma_covers_so_many_roundings() -> None:
     arithmetic = Arithmetic(FORMATS["bfloat16"])
     for k in (1, 3, 20):
@@ -99,7 +136,7 @@ def test_gamma_is_its_formula_up_to_half(name: str) -> None:
         holds(arithmetic.gamma(k), ku / (1 - ku))
     half = int(Fraction(1, 2) / u)
     assert np.isinf(arithmetic.gamma([half, 2 * half, 5 * half])).all()
-    assert arithmetic.tiny == FORMATS[name].tiny
+    assert arithmetic.tiny == FORMATS[name].tiny * (4 if FORMATS[name].flushes else 1)
     assert arithmetic.exponential == 2 * EXP_ULPS[name]
 
 

@@ -172,7 +172,7 @@ def test_values_lose_what_their_roundings_are_worth(name: str, beginning: bool, 
     output = output[3:]
     roundings = int((value != 0).sum(1).max()) + 3 + 3
     size = exact(written._largest(written.state.read_weights(*floats(abs(output) @ abs(value)))))
-    tiny = roundings * Fraction(FORMATS[name].tiny) * (1 + abs(output).sum(1))
+    tiny = roundings * Fraction(written.arithmetic.tiny) * (1 + abs(output).sum(1))
     holds(lost, gamma(name, roundings) * size + tiny)
     nearly(written.underflow, (2 * count + 3) * count * tiny)
     assert (bits == UNKNOWN).all()

@@ -311,3 +311,16 @@ def test_claims_are_codes_of_a_registers_steps(beginning: bool) -> None:
     codes, _ = state.claimed(0)
     assert (codes == _added_up(steps, 3)[0]).all()
     assert state.claimed(0)[0] is codes
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_a_register_below_the_normal_numbers_may_be_read_as_zero(name: str) -> None:
+    """Its code 2⁻¹³⁰, read by a weight of 2¹²⁰, can come out as 2⁻¹⁰ or as 0."""
+    state = state_of(beginning=False, name=name)
+    state.hold(1, np.array([[2.0**-130]]), np.zeros((1, 1)))
+    weights = np.zeros((1, 5))
+    weights[0, 2] = 2.0**120
+    (part,) = state.read_weights(weights, np.zeros((1, 5))).parts
+    assert part.centre[0, 0] == 2.0**-10
+    assert part.radius[0, 0] >= 2.0**-10
+    assert part.lowest[0] < -1000

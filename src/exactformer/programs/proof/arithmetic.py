@@ -5,7 +5,9 @@ powers of two and no partial sum has more than 53 bits; otherwise an error bound
 Bounds are sums of non-negative numbers, of fewer than 2³⁰ terms, whose rounding :func:`up` covers.
 
 What a proof is about is exact arithmetic, or that of a floating-point format with unit u: results
-are rounded to nearest, sums taken in any order, zeros add nothing.
+are rounded to nearest, sums taken in any order, zeros add nothing. Where a format flushes, any number
+below its normal ones may be taken for zero: when it is computed, and when it is read. Weights of that
+size are refused; what a register or a sum may lose so is part of its error.
 """
 
 from __future__ import annotations
@@ -56,8 +58,24 @@ class Arithmetic:
 
     @property
     def tiny(self) -> float:
-        """What an underflow can cost."""
-        return 0.0 if self.format is None else self.format.tiny
+        """What underflow can cost for each term of a sum, and when the sum is read again.
+
+        Where numbers are flushed: the product, the sum with it, and once the whole; these are less than
+        four for each term.
+        """
+        if self.format is None:
+            return 0.0
+        return 4 * self.format.tiny if self.format.flushes else self.format.tiny
+
+    def flushed(self, centre: Array, radius: Array) -> Array:
+        """Return what is lost where numbers are read that may be taken for zero.
+
+        They lie within radii of centres. Zero itself loses nothing.
+        """
+        if self.format is None or not self.format.flushes:
+            return np.zeros(radius.shape)
+        small = (np.abs(centre) - radius < self.format.tiny) & ((centre != 0) | (radius > 0))
+        return np.where(small, self.format.tiny, 0.0)
 
     @property
     def exponential(self) -> int:
@@ -101,6 +119,11 @@ class Arithmetic:
             if rounded is None:
                 raise RoundingError(f"a weight is beyond {self.format.name}")
             nearest = float(rounded)
+            if self.format.flushes and value and abs(nearest) < self.format.tiny:
+                raise RoundingError(
+                    f"a weight of size {abs(nearest):.3g} is below the normal numbers of "
+                    f"{self.format.name}, and some processors take it for zero"
+                )
         if abs(nearest) > LARGEST:
             raise RoundingError(f"a weight of size {abs(nearest):.3g} is beyond {LARGEST:.3g}")
         exact = self.format is not None or Fraction(nearest) == value

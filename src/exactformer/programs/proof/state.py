@@ -170,7 +170,7 @@ class State:
             self.image(register),
             np.array(register.directions, dtype=np.int64),
             centre,
-            up(radius),
+            up(radius + self.arithmetic.flushed(centre, radius)),
             self.name(number),
         )
 
