@@ -107,6 +107,11 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
                 f"past_key_values is a {type(cache).__name__}: this model writes to a LatentCache; "
                 "leave it out, or give model.new_cache()"
             )
+        if not cache.claim(self):
+            raise InputError(
+                "past_key_values was filled by another model, or by one that no longer exists: its "
+                "numbers mean something else here; leave it out, or give model.new_cache()"
+            )
         given = input_ids if input_ids is not None else inputs_embeds
         _check_texts(cache, given, attention_mask, position_ids)
         watched = self._watching or self._watch(cache, attention_mask)
@@ -129,7 +134,9 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
 
     def new_cache(self) -> LatentCache:
         """Return an empty cache for this model."""
-        return LatentCache(len(self.config.ranks))
+        cache = LatentCache(len(self.config.ranks))
+        cache.claim(self)
+        return cache
 
     def strain(self) -> float:
         """Return the strain of the text read last: what its states lose, weighted, in nats."""
