@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ from tests.spectra.caching.models import build, llama, phi, tokens, written
 LAYERS = 5
 FILES = ["reading"] * 8 + ["ranks"] + ["layer", "states"] * (LAYERS - 1) + ["layer"]
 """All that a fit writes, in order, when sums are saved behind each of the eight windows."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Whether bytes survive a power cut is not tested here, and asking for it takes its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda file: None)
+        yield
 
 
 def deep() -> Any:
@@ -75,6 +84,7 @@ def no(*_: Any, **__: Any) -> Any:
     raise AssertionError("this was done before")
 
 
+@pytest.mark.spread(9)
 @pytest.mark.parametrize("files", range(1, len(FILES) + 1))
 def test_a_fit_interrupted_behind_any_file_ends_with_the_same_bits(
     files: int, original: Any, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -165,14 +175,12 @@ def test_another_fit_is_refused_with_what_differs(
 
 
 def test_one_weight_or_token_that_differs_is_another_fit(half_way: Path, original: Any) -> None:
-    import copy
-
     other, ids = copy.deepcopy(original), tokens()
     other.lm_head.weight.data[0, 0] += 1e-6
-    with pytest.raises(InputError, match="another fit: another model. Go on"):
+    with pytest.raises(InputError, match=r"another fit: another model\. Go on"):
         ef.shrink_cache(other, ids, cache=0.5, checkpoint=half_way)
     ids[0, 0] += 1
-    with pytest.raises(InputError, match="another fit: other texts. Go on"):
+    with pytest.raises(InputError, match=r"another fit: other texts\. Go on"):
         ef.shrink_cache(original, ids, cache=0.5, checkpoint=half_way)
 
 
@@ -219,10 +227,10 @@ def test_a_file_of_another_fit_or_place_is_refused(
     for source in (other / part, half_way / "cache-0.5/layer-001.safetensors"):
         shutil.copytree(half_way, mine, dirs_exist_ok=True)
         shutil.copy(source, mine / part)
-        with pytest.raises(FileFormatError, match="layer-000.safetensors belongs to another fit"):
+        with pytest.raises(FileFormatError, match=r"layer-000\.safetensors belongs to another fit"):
             ef.shrink_cache(original, tokens(), cache=0.5, checkpoint=mine)
     (mine / part).unlink()
-    with pytest.raises(FileFormatError, match="layer-000.safetensors is missing"):
+    with pytest.raises(FileFormatError, match=r"layer-000\.safetensors is missing"):
         ef.shrink_cache(original, tokens(), cache=0.5, checkpoint=mine)
 
 
@@ -233,10 +241,10 @@ def test_a_description_that_was_edited_does_not_let_another_fit_in(
     shutil.copytree(half_way, folder)
     run = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**run, "seed": 1}))
-    with pytest.raises(FileFormatError, match="reading.safetensors belongs to another fit"):
+    with pytest.raises(FileFormatError, match=r"reading\.safetensors belongs to another fit"):
         ef.shrink_cache(original, tokens(), cache=0.5, seed=1, checkpoint=folder)
     (folder / "run.json").write_text("{")
-    with pytest.raises(FileFormatError, match="run.json cannot be read"):
+    with pytest.raises(FileFormatError, match=r"run\.json cannot be read"):
         ef.shrink_cache(original, tokens(), cache=0.5, checkpoint=folder)
 
 

@@ -132,7 +132,7 @@ class LatentCache(Cache):  # type: ignore[misc]
         self._turns: tuple[Tensor, Tensor] | None = None
         self._filler: Filler | None = None
 
-    def claim(self, model: nn.Module) -> bool:
+    def claim(self, model: Any) -> bool:
         """Let a model go on with this cache; return whether it may.
 
         It may if the cache is empty, or was filled by this model or by one with the same weights.

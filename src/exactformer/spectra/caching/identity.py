@@ -42,29 +42,36 @@ def _computed(config: dict[Any, Any]) -> dict[Any, Any]:
 
 
 class Filler:
-    """The model whose latents a cache holds.
+    """The model whose latents a cache holds, as it was then.
 
-    It is recognised without reading a weight. Weights are read only when another object comes: a copy,
-    or the same model loaded again. A model that no longer exists cannot be compared.
+    The model itself is recognised without reading a weight. Weights are read when another object
+    comes: a copy, or the same model loaded again. A model that has changed since, or that no longer
+    exists, cannot be compared.
     """
 
     def __init__(self, model: Any) -> None:
-        """Refer to a model, or to its identity as text."""
-        self._known: Any = model if isinstance(model, str) else ref(model)
+        """Refer to a model that counts its ``changes()``, or to an identity as text."""
+        self._known = model if isinstance(model, str) else ref(model)
+        self._changes = 0 if isinstance(model, str) else model.changes()
 
     def is_itself(self, model: Any) -> bool:
-        """Whether this is the very object."""
-        return not isinstance(self._known, str) and self._known() is model
+        """Whether this is the very object, unchanged."""
+        return self._unchanged() is model
 
     def equals(self, model: Any) -> bool:
         """Whether a model has the same weights, to the bit, and the same configuration."""
         known = self._identity()
         return known is not None and known == identity(model)
 
+    def _unchanged(self) -> Any:
+        """Return the model; ``None`` where it is not there as it was."""
+        model = None if isinstance(self._known, str) else self._known()
+        return model if model is not None and model.changes() == self._changes else None
+
     def _identity(self) -> str | None:
         if isinstance(self._known, str):
             return self._known
-        model = self._known()
+        model = self._unchanged()
         return None if model is None else identity(model)
 
     def __deepcopy__(self, memo: Any) -> Filler:
