@@ -6,6 +6,7 @@ import copy
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,8 @@ def test_a_finished_fit_is_read_again(
     assert_same(ef.shrink_cache(original, tokens(), cache=0.5, checkpoint=tmp_path), whole)
     monkeypatch.setattr(calibration, "fit", no)
     monkeypatch.setattr(moments._LayerSums, "add", no)
-    assert_same(ef.shrink_cache(original, tokens(), cache=0.5, checkpoint=tmp_path), whole)
+    again = ef.shrink_cache(original, tokens(), cache=Fraction(1, 2), checkpoint=tmp_path)
+    assert_same(again, whole)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def shrink(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="With --cache: save the fit in this folder as it goes on, and go on from there.",
+            help="Smaller caches: save the fit in this folder as it goes on, and go on from there.",
             show_default=False,
         ),
     ] = None,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -73,7 +73,8 @@ class Checkpoint:
                 os.fsync(file.fileno())
             partial.replace(path)
         except (OSError, SafetensorError) as error:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):
+                partial.unlink()
             raise FileFormatError(f"cannot write {path}: {error}") from None
         self._written = monotonic()
 
@@ -145,7 +146,7 @@ def opened(
 
     ``run`` describes the fit. Where another one lies in the folder, it is refused with what differs.
     """
-    place = Path(folder)
+    place, run = Path(folder), json.loads(json.dumps(run, default=float))
     try:
         place.mkdir(parents=True, exist_ok=True)
         lock = (place / _LOCK).open("ab")

@@ -125,19 +125,13 @@ def shrink_cache(
     place = next(ready.parameters()).device
     fit_on, measure_on = fit_on.to(place), measure_on.to(place)
     depth = (3 if method == "joint" else 0) if lookback is None else lookback
-    asked = {
-        "cache": cache,
-        "max_loss": max_loss,
-        "method": method,
-        "lookback": depth,
-        "seed": seed,
-    }
     with ExitStack() as stack:
         stack.enter_context(_frozen(ready))
         verify(ready, layers, fit_on[:1])
         saved = None
         if checkpoint is not None:
-            run = {**_run(model, ready, fit_on, measure_on), **asked}
+            run = _run(model, ready, fit_on, measure_on) | {"cache": cache, "max_loss": max_loss}
+            run |= {"method": method, "lookback": depth, "seed": seed}
             saved = stack.enter_context(opened(checkpoint, run, place))
         search = _Search(ready, layers, fit_on, measure_on, method, depth, seed, progress, saved)
         search.item = float_dtype(model).itemsize
@@ -192,7 +186,7 @@ class _Search:
                 f"cache = {share}: {total} numbers for a token in {len(self._layers)} layers; at least "
                 "one in each is needed"
             )
-        saved = None if self._checkpoint is None else self._checkpoint.part(f"cache-{share}")
+        saved = None if self._checkpoint is None else self._checkpoint.part(f"cache-{float(share)}")
         plans = self._plans(total, saved)
         done = 0 if saved is None else layers_done(saved)
         with progress_bar("fitting latents, layers", len(plans), self._show, done=done) as tell:
