@@ -49,6 +49,32 @@ def test_a_text_gives_a_folder_with_a_smaller_cache(folder: Path, tmp_path: Path
     assert f"{out} exists" in " ".join(said.split())
 
 
+def test_an_interrupted_fit_goes_on_from_its_checkpoint(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from exactformer.spectra.caching import calibration
+
+    asked = (folder, "--texts", folder / "texts.txt", "--cache", 0.5, "--json")
+    kept, fitted, fit = ("--checkpoint", tmp_path / "fit"), [], calibration.fit
+
+    def fit_and_note(method: Any, layer: Any, *rest: Any) -> Any:
+        fitted.append(layer.index)
+        if fitted == [0, 1]:
+            raise KeyboardInterrupt
+        return fit(method, layer, *rest)
+
+    monkeypatch.setattr(calibration, "fit", fit_and_note)
+    code, _ = call(*asked, *kept)
+    assert code == 130
+    code, said = call(*asked, *kept)
+    assert code == 0, said
+    assert fitted == [0, 1, 1, 2]
+    assert json.loads(said) == json.loads(call(*asked)[1])
+    code, said = call(folder, "--texts", folder / "texts.txt", "--cache", 0.4, *kept)
+    assert code == 2
+    assert "cache = 0.5 there, 0.4 here" in " ".join(said.split())
+
+
 def test_max_loss_of_a_rotary_model_is_about_its_cache(folder: Path) -> None:
     code, said = call(folder, "--texts", folder / "texts.txt", "--max-loss", 0.05)
     assert code == 0, said
@@ -61,6 +87,10 @@ def test_max_loss_of_a_rotary_model_is_about_its_cache(folder: Path) -> None:
     [
         (["--cache", "0.5"], "give text to calibrate on by --texts"),
         (["--cache", "0.5", "--head-dim", "4"], "a cache is shrunk by --texts"),
+        (
+            ["--head-dim", "4", "--texts", "TEXTS", "--checkpoint", "fit"],
+            "--checkpoint: only the fit",
+        ),
         (["--cache", "2", "--texts", "TEXTS"], "cache = 2.0: give the share"),
         (["--cache", "0.5", "--texts", "TEXTS", "--method", "magic"], "method = 'magic'"),
     ],

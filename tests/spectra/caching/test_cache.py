@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import pickle
 import subprocess
 import sys
 import warnings
@@ -271,6 +273,114 @@ def test_a_cache_of_other_texts_is_refused(half: Any) -> None:
         cache = half.model(input_ids=tokens(2), use_cache=True).past_key_values
     with pytest.raises(InputError, match="1 texts for a cache of 2"):
         half.model(input_ids=tokens(1), past_key_values=cache)
+
+
+def refused(model: Any, cache: Any) -> None:
+    ids = tokens(2)
+    with pytest.raises(InputError, match="filled by another model"):
+        model(input_ids=ids[:, -4:], past_key_values=cache)
+    with pytest.raises(InputError, match="filled by another model"):
+        model.generate(ids.repeat(1, 2), past_key_values=cache, max_new_tokens=2, pad_token_id=0)
+
+
+def filled(model: Any) -> Any:
+    with torch.no_grad():
+        return model(input_ids=tokens(2), use_cache=True).past_key_values
+
+
+def test_a_cache_of_another_model_is_refused_whatever_happened_to_it(half: Any) -> None:
+    head, norms = copy.deepcopy(half.model), copy.deepcopy(half.model)
+    with torch.no_grad():
+        head.network.lm_head.weight[0, 0] += 1e-4
+    norms.config.text_config.rms_norm_eps *= 2
+    cache = filled(half.model)
+    for other in (head, norms, copy.deepcopy(half.model).double()):
+        assert other.config.ranks == half.model.config.ranks
+        refused(other, cache)
+    cache = copy.deepcopy(cache)
+    for change in (
+        lambda: cache.crop(-4),
+        lambda: cache.batch_repeat_interleave(2),
+        lambda: cache.reorder_cache(torch.tensor([2, 3, 0, 1])),
+        lambda: cache.batch_select_indices(torch.tensor([0, 2])),
+    ):
+        change()
+        refused(head, cache)
+
+
+def test_at_full_rank_all_maps_are_alike_and_models_are_not(original: Any) -> None:
+    with torch.no_grad():
+        other = copy.deepcopy(original)
+        other.model.layers[0].self_attn.k_proj.weight.mul_(2)
+    one, two = (ef.shrink_cache(model, tokens(), cache=1.0).model for model in (original, other))
+    for mine, theirs in zip(one.attentions(), two.attentions(), strict=True):
+        assert torch.equal(mine.encode.weight, theirs.encode.weight)
+        assert torch.equal(mine.decode.weight, theirs.decode.weight)
+    refused(two, filled(one))
+
+
+def test_a_model_whose_weights_were_changed_does_not_go_on_with_its_cache(half: Any) -> None:
+    model = copy.deepcopy(half.model)
+    cache = filled(model)
+    model.load_state_dict(model.state_dict())  # the same ones, but who can tell
+    refused(model, cache)
+    refused(half.model, cache)
+    cache = filled(model)
+    model.network.lm_head.requires_grad_(True)
+    optimiser = torch.optim.SGD(model.network.lm_head.parameters(), lr=0.1)
+    assert cache.claim(model)
+    model(input_ids=tokens(2), labels=tokens(2)).loss.backward()
+    optimiser.step()
+    refused(model, cache)
+
+
+def test_a_cache_goes_on_in_a_copy_and_in_the_model_loaded_again(half: Any, tmp_path: Path) -> None:
+    ids, whole = tokens(2), logits(half.model, tokens(2))[:, -4:]
+    half.save(tmp_path)
+    for model in (half.model, copy.deepcopy(half.model), ef.load_shrunk(tmp_path)):
+        with torch.no_grad():
+            cache = half.model(input_ids=ids[:, :-4], use_cache=True).past_key_values
+        for one in (copy.deepcopy(cache), pickle.loads(pickle.dumps(cache)), cache):
+            again = logits(model, ids[:, -4:], past_key_values=one)
+            torch.testing.assert_close(again, whole, atol=1e-4, rtol=1e-4)
+            assert one.claim(model)
+
+
+def test_a_cache_of_a_model_that_is_gone_is_refused_and_an_empty_one_is_not(half: Any) -> None:
+    ids, gone = tokens(2), copy.deepcopy(half.model)
+    with torch.no_grad():
+        cache = gone(input_ids=ids).past_key_values
+    del gone
+    gc.collect()
+    with pytest.raises(InputError, match="or by one that was changed or no longer exists"):
+        half.model(input_ids=ids[:, -1:], past_key_values=cache)
+    by_hand = LatentCache(3)
+    by_hand.begin(torch.arange(2)[None], 1, None)
+    for layer, rank in zip(by_hand.layers, half.model.config.ranks, strict=True):
+        layer.append(torch.ones(1, 2, rank))
+    with pytest.raises(InputError, match="filled by another model"):
+        half.model(input_ids=ids[:1, -1:], past_key_values=by_hand)
+    emptied = copy.deepcopy(cache)
+    emptied.crop(-24)
+    cache.reset()
+    for empty in (cache, emptied, LatentCache(3)):
+        same = logits(half.model, ids, past_key_values=empty)
+        assert torch.equal(same, logits(half.model, ids))
+
+
+def test_no_weight_is_read_as_long_as_one_model_writes(
+    half: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no(*_: Any) -> str:
+        raise AssertionError("weights were read")
+
+    monkeypatch.setattr("exactformer.spectra.caching.identity.digest_of", no)
+    for kind in ({"num_beams": 2}, {"do_sample": True}, {"prompt_lookup_num_tokens": 3}):
+        said = half.model.generate(
+            tokens(1), max_new_tokens=4, pad_token_id=0, return_dict_in_generate=True, **kind
+        )
+    copied = copy.deepcopy(said.past_key_values)
+    half.model(input_ids=tokens(1, 1), past_key_values=copied)
 
 
 def test_a_cropped_cache_reads_another_text_as_a_new_one_does(half: Any) -> None:

@@ -71,6 +71,13 @@ def shrink(
         Path | None, typer.Option("--out", "-o", help="Save the new model into this folder.")
     ] = None,
     force: Force = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Smaller caches: save the fit in this folder as it goes on, and go on from there.",
+            show_default=False,
+        ),
+    ] = None,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
@@ -93,8 +100,12 @@ def shrink(
             raise InputError(
                 "a cache is shrunk by --texts, --held-out and --cache or --max-loss only"
             )
-        shrink_to(model, texts, held_out, cache, max_loss, method, limit, out, device, as_json)
+        shrink_to(
+            model, texts, held_out, cache, max_loss, method, limit, out, checkpoint, device, as_json
+        )
         return
+    if checkpoint is not None:
+        raise InputError("--checkpoint: only the fit of a smaller cache is saved; leave it out")
     others = None
     if held_out is not None:
         text, image, arrays = (None if kind is None else held_out for kind in (texts, images, npz))

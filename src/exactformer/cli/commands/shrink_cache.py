@@ -34,6 +34,7 @@ def shrink_to(
     method: str,
     limit: int,
     out: Path | None,
+    checkpoint: Path | None,
     device: str | None,
     as_json: bool,
 ) -> None:
@@ -51,6 +52,7 @@ def shrink_to(
         held_out=None if held_out is None else read_texts(held_out, limit),
         method="joint" if method == "data" else method,  # type: ignore[arg-type]
         device=device,
+        checkpoint=checkpoint,
         progress=not as_json,
     )
     if out is not None:

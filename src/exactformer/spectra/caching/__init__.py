@@ -5,7 +5,9 @@ moments       means, covariances and Fisher information of keys and values, by o
 latents       the best latent of a given rank, by moments; ``methods`` has others' choices
 allotment     ranks of all layers for a given size
 calibration   layer after layer fitted on what reaches it
+checkpoint    a fit in a folder, to go on after an interruption; ``fitted`` holds how far it has come
 cache         the smaller cache; ``attention``, ``token_attention`` and ``model`` read and write it
+identity      whether two models are the same: what a cache and a checkpoint belong to
 evaluation    perplexity and time, before and after; ``report`` shows them
 """
 

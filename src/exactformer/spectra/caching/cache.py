@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicLayer
 
+from exactformer.spectra.caching.identity import Filler
+
 
 class LatentLayer(DynamicLayer):  # type: ignore[misc]
     """Latents of one layer, and the first token's state (batch, state).
@@ -128,6 +130,21 @@ class LatentCache(Cache):  # type: ignore[misc]
         self._open = self._fresh = True
         self._rotation: tuple[int, Tensor, Tensor] | None = None
         self._turns: tuple[Tensor, Tensor] | None = None
+        self._filler: Filler | None = None
+
+    def claim(self, model: Any) -> bool:
+        """Let a model go on with this cache; return whether it may.
+
+        It may if the cache is empty, or was filled by this model or by one with the same weights.
+        """
+        if self._filler is not None and self._filler.is_itself(model):
+            return True
+        if self.get_seq_length() == 0:
+            self.reset()
+        elif self._filler is None or not self._filler.equals(model):
+            return False
+        self._filler = Filler(model)
+        return True
 
     @property
     def nbytes(self) -> int:
@@ -204,7 +221,7 @@ class LatentCache(Cache):  # type: ignore[misc]
         """Forget everything."""
         for layer in self.layers:
             layer.is_initialized = False
-        self.positions = self.places = self._rotation = None
+        self.positions = self.places = self._rotation = self._filler = None
         self._open = True
 
     def crop(self, tokens_to_remove: int) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +20,8 @@ from torch import Tensor, nn
 from exactformer.spectra.cache_config import LatentCacheConfig
 from exactformer.spectra.caching.attention import LatentAttention
 from exactformer.spectra.caching.cache import LatentCache
+from exactformer.spectra.caching.checkpoint import Checkpoint
+from exactformer.spectra.caching.fitted import FittedLayer, Stream, restore, save
 from exactformer.spectra.caching.latents import Latent
 from exactformer.spectra.caching.methods import Method, Plan, fit
 from exactformer.spectra.caching.model import LatentCacheForCausalLM
@@ -32,25 +33,6 @@ _RIDGE = 0.05
 """Of the mean energy of what an output projection reads, added to all."""
 _ROWS = 8
 """Windows that pass through a layer at once."""
-
-
-@dataclass(frozen=True)
-class FittedLayer:
-    """What calibration found of one layer."""
-
-    name: str
-    state: int
-    ranks: Plan
-    predicted: float
-    """Nats of loss by the Fisher metric: ½ tr G cov(u − û)."""
-    strain: float
-    """The part of it by G's diagonal, which the finished model can measure."""
-    residual: float
-    """‖u − û‖ / ‖u − μ‖ on the calibration text, root mean square."""
-    scores: float
-    """Root mean square change of scores, predicted from moments."""
-    output: float
-    """‖x' − x‖ / ‖x‖ of hidden states behind the layer, on the calibration text."""
 
 
 @torch.no_grad()
@@ -65,8 +47,12 @@ def calibrate(
     lookback: int,
     refit: bool = True,
     tell: Callable[[int], None] = lambda done: None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[LatentCacheForCausalLM, list[FittedLayer]]:
-    """Return a copy of the model with latents in its cache, and what was found on the way."""
+    """Return a copy of the model with latents in its cache, and what was found on the way.
+
+    With a checkpoint every fitted layer is saved, and the fit goes on behind the last of them.
+    """
     small = outline(original, plans, lookback, method)
     entries = [_entry(original, rows) for rows in torch.split(windows, _ROWS)]
     before = [hidden for hidden, _ in entries]
@@ -74,9 +60,14 @@ def calibrate(
     settings = [settings for _, settings in entries]
     latents: list[list[Tensor]] = []
     """By layer and rows: (rows, length, rank)."""
-    fitted = []
+    fitted: list[FittedLayer] = []
     blocks = [_block_of(small, layer) for layer in layers]
-    for layer, block, seen, plan in zip(layers, blocks, moments, plans, strict=True):
+    if checkpoint is not None:
+        fitted, stream = restore(checkpoint, [block.self_attn for block in blocks], plans)
+        if stream is not None:
+            before, after, latents = stream.before, stream.after, stream.latents
+    each = list(zip(layers, blocks, moments, plans, strict=True))
+    for layer, block, seen, plan in each[len(fitted) :]:
         below = latents[max(0, layer.index - lookback) :]
         attention: Any = block.self_attn
         entering = [
@@ -117,6 +108,10 @@ def calibrate(
         keys = found.residual[: layer.sizes.keys, : layer.sizes.keys]
         change = predicted_change(asked, keys, settings[0]["position_embeddings"], layer.sizes)
         fitted.append(_account(layer, plan, seen, found, change, before, after))
+        if checkpoint is not None:
+            last = layer is layers[-1]
+            stream = None if last else Stream(before, after, latents)
+            save(checkpoint, attention, fitted[-1], stream)
         tell(layer.index + 1)
     small.config.expected_strain = sum(one.strain for one in fitted)
     return small, fitted

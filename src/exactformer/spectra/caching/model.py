@@ -55,6 +55,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
                 layer, rotary, rank, config.lookback, sum(lower)
             )
         self.warned = self._watching = False
+        self._weights: list[Tensor] = []
         self.post_init()
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
@@ -63,6 +64,7 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
         In half precision an angle at position 1,000 would be off by a radian, and saving and loading
         would bring the exact ones back.
         """
+        self._weights = []
         rotary = rotary_of(self.network)
         exact = dict(rotary.named_buffers())
         super()._apply(fn, recurse)
@@ -75,6 +77,14 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
     def attentions(self) -> list[LatentAttention]:
         """Return the attention modules, lowest layer first."""
         return [m for m in self.network.modules() if isinstance(m, LatentAttention)]
+
+    def changes(self) -> int:
+        """Return how often weights were changed in place, as training and loading do.
+
+        Writing to the ``data`` of a parameter is not counted.
+        """
+        self._weights = self._weights or list(self.parameters())
+        return sum(0 if x.is_inference() else x._version for x in self._weights)
 
     def get_input_embeddings(self) -> Any:
         """Return the embedding of tokens."""
@@ -107,6 +117,11 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
                 f"past_key_values is a {type(cache).__name__}: this model writes to a LatentCache; "
                 "leave it out, or give model.new_cache()"
             )
+        if not cache.claim(self):
+            raise InputError(
+                "past_key_values was filled by another model, or by one that was changed or no longer "
+                "exists: its numbers mean something else here; leave it out, or give model.new_cache()"
+            )
         given = input_ids if input_ids is not None else inputs_embeds
         _check_texts(cache, given, attention_mask, position_ids)
         watched = self._watching or self._watch(cache, attention_mask)
@@ -129,7 +144,9 @@ class LatentCacheForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[
 
     def new_cache(self) -> LatentCache:
         """Return an empty cache for this model."""
-        return LatentCache(len(self.config.ranks))
+        cache = LatentCache(len(self.config.ranks))
+        cache.claim(self)
+        return cache
 
     def strain(self) -> float:
         """Return the strain of the text read last: what its states lose, weighted, in nats."""

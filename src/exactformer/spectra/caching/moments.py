@@ -12,7 +12,7 @@ the output projection, and everything above. The first token of a text is left o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from exactformer.spectra.caching.checkpoint import Checkpoint
 from exactformer.spectra.caching.latents import metric_roots
 from exactformer.spectra.caching.rotary import RotaryLayer, by_head
 
@@ -28,6 +29,9 @@ _SAMPLED = 2**27
 """Numbers of sampled states that are kept, all layers together: half a gibibyte."""
 _TOKENS = 4096
 """Tokens whose states are kept, at most."""
+_SUMS = ("sum", "squares", "gradient sum", "gradient squares", "queries", "sample")
+_READING = "reading"
+"""The file with the sums, in a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,14 @@ class Covariance:
         self._sum = self._sum + rows.sum(dim=0).double()
         self._squares = self._squares + (rows.mT @ rows).double()
 
+    def state(self) -> tuple[Tensor, Tensor]:
+        """Return the sums of samples and of their products."""
+        return self._sum, self._squares
+
+    def restore(self, count: int, total: Tensor, squares: Tensor) -> None:
+        """Go on from sums over ``count`` samples."""
+        self._count, self._sum, self._squares = count, total, squares
+
     def second(self) -> Tensor:
         """Return the second moment, about zero."""
         return self._squares / self._count
@@ -97,6 +109,17 @@ class _LayerSums:
         self.tokens += len(later)
         self.sample.append(later[sampled])
 
+    def state(self) -> dict[str, Tensor]:
+        """Return everything but the number of tokens."""
+        sums = (*self.states.state(), *self.gradients.state(), self.queries, torch.cat(self.sample))
+        return dict(zip(_SUMS, sums, strict=True))
+
+    def restore(self, tokens: int, state: Mapping[str, Tensor]) -> None:
+        """Go on from what was shown by some tokens."""
+        self.tokens, self.queries, self.sample = tokens, state["queries"], [state["sample"]]
+        self.states.restore(tokens, state["sum"], state["squares"])
+        self.gradients.restore(tokens, state["gradient sum"], state["gradient squares"])
+
     def result(self) -> LayerMoments:
         """Return the moments."""
         return LayerMoments(
@@ -114,14 +137,19 @@ def gather(
     *,
     seed: int = 0,
     tell: Callable[[int], None] = lambda done: None,
+    checkpoint: Checkpoint | None = None,
 ) -> list[LayerMoments]:
-    """Return the moments of all layers over windows of tokens (windows, length)."""
+    """Return the moments of all layers over windows of tokens (windows, length).
+
+    With a checkpoint, sums are saved every minute and at the end, and reading goes on from them.
+    """
     random = torch.Generator(windows.device).manual_seed(seed)
     sums = [_LayerSums(layer) for layer in layers]
     tokens = windows.shape[0] * (windows.shape[1] - 1)
     kept = min(_TOKENS, _SAMPLED // sum(layer.sizes.state for layer in layers), tokens)
     share = -(-kept // len(windows))
-    for done, window in enumerate(windows, start=1):
+    read = 0 if checkpoint is None else _resume(checkpoint, sums, random, windows.shape[1] - 1)
+    for done, window in enumerate(windows[read:], start=read + 1):
         places = torch.randperm(windows.shape[1] - 1, generator=random, device=windows.device)
         with _watched(layers) as seen, torch.enable_grad():
             logits = model(input_ids=window[None], use_cache=False).logits[0].float()
@@ -131,8 +159,33 @@ def gather(
             loss.backward()  # type: ignore[no-untyped-call]
         for one, sight in zip(sums, seen, strict=True):
             one.add(*sight.result(window.shape[0]), places[:share])
+        if checkpoint is not None and (done == len(windows) or checkpoint.due()):
+            tensors = {
+                f"{i}.{name}": x for i, one in enumerate(sums) for name, x in one.state().items()
+            }
+            checkpoint.write(_READING, {**tensors, "random": random.get_state()}, {"done": done})
         tell(done)
     return [one.result() for one in sums]
+
+
+def windows_read(checkpoint: Checkpoint) -> int:
+    """Return the windows whose sums were saved."""
+    return checkpoint.done(_READING)
+
+
+def _resume(
+    checkpoint: Checkpoint, sums: Sequence[_LayerSums], random: torch.Generator, tokens: int
+) -> int:
+    """Restore sums and random numbers; return how many windows, of so many tokens each, were read."""
+    saved = checkpoint.read(_READING)
+    if saved is None:
+        return 0
+    tensors, facts = saved
+    read = int(facts["done"])
+    for i, one in enumerate(sums):
+        one.restore(read * tokens, {name: tensors[f"{i}.{name}"] for name in _SUMS})
+    random.set_state(tensors["random"].cpu())
+    return read
 
 
 class _Sight:

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import exp, sqrt
 from typing import TYPE_CHECKING, Any
 
-from exactformer.spectra.caching.calibration import FittedLayer
+from exactformer.spectra.caching.fitted import FittedLayer
 from exactformer.spectra.shrinking.report import Saving
 
 if TYPE_CHECKING:

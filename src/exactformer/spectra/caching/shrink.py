@@ -6,7 +6,7 @@ text → windows → moments → ranks → latents, layer after layer → held-o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,14 @@ from torch import Tensor, nn
 from exactformer.errors import InputError
 from exactformer.progress import progress as progress_bar
 from exactformer.spectra.caching import methods, storage
-from exactformer.spectra.caching.calibration import FittedLayer, calibrate
+from exactformer.spectra.caching.calibration import calibrate
+from exactformer.spectra.caching.checkpoint import Checkpoint, opened
 from exactformer.spectra.caching.evaluation import cache_bytes, losses, losses_and_strains
-from exactformer.spectra.caching.methods import Method
+from exactformer.spectra.caching.fitted import FittedLayer, layers_done
+from exactformer.spectra.caching.identity import digest_of, identity
+from exactformer.spectra.caching.methods import Method, Plan
 from exactformer.spectra.caching.model import LatentCacheForCausalLM
-from exactformer.spectra.caching.moments import LayerMoments, gather
+from exactformer.spectra.caching.moments import LayerMoments, gather, windows_read
 from exactformer.spectra.caching.report import CacheReport
 from exactformer.spectra.caching.rotary import RotaryLayer, rotary_layers, verify
 from exactformer.spectra.caching.scores import measured_changes
@@ -29,11 +32,14 @@ from exactformer.spectra.caching.windows import LONGEST, SHORTEST, parted, windo
 from exactformer.spectra.preparation import float_dtype, prepared, quietly
 from exactformer.spectra.shrinking.report import Saving
 from exactformer.spectra.texts import tokenizer_at
+from exactformer.version import __version__
 
 _STEPS = 16
 """``max_loss`` searches among this many sizes of the cache."""
 _POSITION = 4
 """Bytes for the position of a token."""
+_RANKS = "ranks"
+"""The file with the ranks, in a checkpoint."""
 _ENOUGH = 64
 """Tokens to calibrate on, for each number of a state: moments of fewer are fitted too closely."""
 
@@ -70,6 +76,7 @@ def shrink_cache(
     window: int | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
+    checkpoint: str | Path | None = None,
     progress: bool = True,
 ) -> ShrunkCache:
     """Return a copy of a language model with a smaller key-value cache, and a report.
@@ -94,6 +101,9 @@ def shrink_cache(
         window: Tokens in a window: 512, or a tenth of a short text, unless given.
         seed: For the labels that are drawn, and the tokens that ranks are chosen by.
         device: Where to run; a GPU, if there is one, unless given.
+        checkpoint: A folder that the fit is saved in as it goes on, layer by layer. The same call goes
+            on from there after an interruption, and returns the same bits; a call that differs in the
+            model, the text or an option is refused.
         progress: Whether to show a bar in a terminal.
 
     >>> import torch, exactformer as ef
@@ -115,9 +125,15 @@ def shrink_cache(
     place = next(ready.parameters()).device
     fit_on, measure_on = fit_on.to(place), measure_on.to(place)
     depth = (3 if method == "joint" else 0) if lookback is None else lookback
-    with _frozen(ready):
+    with ExitStack() as stack:
+        stack.enter_context(_frozen(ready))
         verify(ready, layers, fit_on[:1])
-        search = _Search(ready, layers, fit_on, measure_on, method, depth, seed, progress)
+        saved = None
+        if checkpoint is not None:
+            run = _run(model, ready, fit_on, measure_on) | {"cache": cache, "max_loss": max_loss}
+            run |= {"method": method, "lookback": depth, "seed": seed}
+            saved = stack.enter_context(opened(checkpoint, run, place))
+        search = _Search(ready, layers, fit_on, measure_on, method, depth, seed, progress, saved)
         search.item = float_dtype(model).itemsize
         found = search.at(cache) if cache is not None else search.within(max_loss or 0.0)
     report = search.account(found, fit_on, measure_on, float_dtype(model))
@@ -149,11 +165,16 @@ class _Search:
         lookback: int,
         seed: int,
         show: bool,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
+        self._checkpoint = checkpoint
         self._model, self._layers, self._method, self._lookback = model, layers, method, lookback
         self._fit_on, self._measure_on, self._show = fit_on, measure_on, show
-        with progress_bar("reading text, windows", len(fit_on), show) as tell:
-            self._moments: list[LayerMoments] = gather(model, layers, fit_on, seed=seed, tell=tell)
+        read = 0 if checkpoint is None else windows_read(checkpoint)
+        with progress_bar("reading text, windows", len(fit_on), show, done=read) as tell:
+            self._moments: list[LayerMoments] = gather(
+                model, layers, fit_on, seed=seed, tell=tell, checkpoint=checkpoint
+            )
         self.before = losses(model, measure_on)
 
     def at(self, share: float) -> _Found:
@@ -165,8 +186,10 @@ class _Search:
                 f"cache = {share}: {total} numbers for a token in {len(self._layers)} layers; at least "
                 "one in each is needed"
             )
-        plans = methods.plans(self._method, self._layers, self._moments, total, self._lookback)
-        with progress_bar("fitting latents, layers", len(plans), self._show) as tell:
+        saved = None if self._checkpoint is None else self._checkpoint.part(f"cache-{float(share)}")
+        plans = self._plans(total, saved)
+        done = 0 if saved is None else layers_done(saved)
+        with progress_bar("fitting latents, layers", len(plans), self._show, done=done) as tell:
             small, fitted = calibrate(
                 self._model,
                 self._layers,
@@ -177,8 +200,19 @@ class _Search:
                 lookback=self._lookback,
                 refit=share < 1,
                 tell=tell,
+                checkpoint=saved,
             )
         return _Found(small, fitted, *losses_and_strains(small, self._measure_on))
+
+    def _plans(self, total: int, checkpoint: Checkpoint | None) -> list[Plan]:
+        """Return the ranks of all layers, those of the checkpoint if it has them."""
+        saved = None if checkpoint is None else checkpoint.read(_RANKS)
+        if saved is not None:
+            return [tuple(plan) for plan in saved[1]["plans"]]
+        plans = methods.plans(self._method, self._layers, self._moments, total, self._lookback)
+        if checkpoint is not None:
+            checkpoint.write(_RANKS, {}, {"plans": plans})
+        return plans
 
     def within(self, max_loss: float) -> _Found:
         """Bisect for the smallest cache whose perplexity rises by at most ``max_loss``."""
@@ -222,6 +256,24 @@ class _Search:
             if few
             else "",
         )
+
+
+def _run(model: Any, ready: Any, fit_on: Tensor, measure_on: Tensor) -> dict[str, Any]:
+    """Return what the bits of a fit depend on, apart from its options."""
+    import transformers
+
+    place = fit_on.device
+    device = f"cpu, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
+    return {
+        "exactformer": __version__,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "device": torch.cuda.get_device_name(place) if place.type == "cuda" else device,
+        "attention": ready.config._attn_implementation,
+        "model": identity(model),
+        "texts": digest_of({"tokens": fit_on}),
+        "held_out": digest_of({"tokens": measure_on}),
+    }
 
 
 def strain_limit(usual: Tensor, expected: float) -> float:
