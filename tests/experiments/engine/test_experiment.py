@@ -5,7 +5,16 @@ import math
 import pytest
 
 from exactformer.errors import ExperimentError
-from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale, rows
+from exactformer.experiments import (
+    Cell,
+    Experiment,
+    Quantity,
+    Result,
+    Scale,
+    Summary,
+    by_scale,
+    rows,
+)
 from tests.experiments import toy
 
 
@@ -90,3 +99,12 @@ def test_a_figure_is_imported_when_it_is_drawn():
         missing.draw(summary())
     with pytest.raises(ExperimentError, match="module:function"):
         experiment(figure="module.function")
+
+
+def test_a_statement_that_a_run_is_too_small_for_is_left_out():
+    one, small = experiment(), summary(({}, {}))
+    one.states("two cells agree")(lambda found: None if len(found.cells) < 2 else True)
+    one.states("there are cells")(lambda found: len(found.cells) > 0)
+    result = Result.of(one, small, None)
+    assert result.statements == {"there are cells": True}
+    assert [part.text for part, _ in result.tested] == ["there are cells"]

@@ -115,13 +115,14 @@ def rows(
     return found
 
 
-Test = Callable[["Summary"], bool]
+Test = Callable[["Summary"], bool | None]
 
 
 @dataclass(frozen=True)
 class Statement:
     """Part of a claim in words, with the test of it: a direction that holds at every scale.
 
+    A test returns None where a run is too small to say anything; the statement is left out then.
     With ``ours`` the paper did not claim it. With ``errata``, what the paper says in its place, it is
     the claim as the errata correct it.
     """

@@ -42,8 +42,9 @@ class Result:
 
     @classmethod
     def of(cls, experiment: Experiment, summary: Summary, provenance: Provenance) -> "Result":
-        """Return the result of a finished run, with every statement of the claim tested."""
-        statements = {part.text: bool(part.holds(summary)) for part in experiment.statements}
+        """Return the result of a finished run, with every statement tested that it can test."""
+        found = ((part.text, part.holds(summary)) for part in experiment.statements)
+        statements = {text: bool(holds) for text, holds in found if holds is not None}
         return cls(experiment, summary, statements, provenance)
 
     @property
@@ -214,7 +215,8 @@ def _statements(
     for part in experiment.stated:
         try:
             holds = stored[part.text] if part.text in stored else part.holds(summary)
-            yield part.text, bool(holds)
+            if holds is not None:
+                yield part.text, bool(holds)
         except _LACKING:
             unjudged += [part.text] if part.of_paper else []
 

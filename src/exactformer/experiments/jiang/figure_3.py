@@ -290,9 +290,9 @@ def _(summary: Summary) -> bool:
     "beyond smoke scale, attention alone: with m_h = 1 every seed ends with a larger training "
     "error than any with the largest head"
 )
-def _(summary: Summary) -> bool:
+def _(summary: Summary) -> bool | None:
     errors = list(curve(summary.cell(regime=BARE)).values())
-    return summary.scale is Scale.SMOKE or min(errors[0]) > max(errors[-1])
+    return None if summary.scale is Scale.SMOKE else min(errors[0]) > max(errors[-1])
 
 
 @EXPERIMENT.states(
@@ -300,22 +300,24 @@ def _(summary: Summary) -> bool:
     "than in the deep model",
     ours=True,
 )
-def _(summary: Summary) -> bool:
+def _(summary: Summary) -> bool | None:
     costs = {}
     for regime in (DEEP, BARE):
         means = [
             sum(values) / len(values) for values in curve(summary.cell(regime=regime)).values()
         ]
         costs[regime] = means[0] - means[-1]
-    return summary.scale is Scale.SMOKE or costs[BARE] > costs[DEEP]
+    return None if summary.scale is Scale.SMOKE else costs[BARE] > costs[DEEP]
 
 
 @EXPERIMENT.states(
     "beyond smoke scale, spectra of the two largest sizes are closer in shape than those of "
     "the two smallest"
 )
-def _(summary: Summary) -> bool:
-    return summary.scale is Scale.SMOKE or all(
+def _(summary: Summary) -> bool | None:
+    if summary.scale is Scale.SMOKE:
+        return None
+    return all(
         sum(found[-1]) < sum(found[0])
         for regime in REGIMES
         if (found := list(distances(summary.cell(regime=regime)).values()))
