@@ -188,6 +188,14 @@ def test_an_output_errs_by_what_is_read_and_its_rounding(name: str | None, bits:
     holds(error, away.max())
 
 
+def test_what_a_sum_in_float64_would_drop_of_an_output_counts() -> None:
+    """3/10 and a radius of 2⁻⁶⁰ add up to 3/10 in float64."""
+    centre, radius = np.eye(3), np.zeros((3, 3))
+    centre[0, 0], radius[0, 0] = 0.7, 2.0**-60
+    state, program = output_of(rasp.tokens, None, [part_of(centre, radius, 1.0)], [1] * 3, 3)
+    holds(_prove_output(state, program)[0], 1 - Fraction(0.7) + Fraction(1, 2**60))
+
+
 def test_an_output_is_exact_where_its_terms_fit() -> None:
     """Sizes that add up to 2^8 do but for the rounding of their bound."""
     for size, fine in ((127.0, True), (128.0, False)):
