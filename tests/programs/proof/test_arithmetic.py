@@ -112,6 +112,7 @@ def test_numbers_that_may_be_taken_for_zero_cost_the_smallest_normal_number(name
         (0.0, smallest / 8, True),
         (-2 * smallest, 1.5 * smallest, True),
         (1.0, 0.5, False),
+        (-1.0, 0.5, False),
     ]
     centre, radius, small = (np.array(column) for column in zip(*cases, strict=True))
     lost = arithmetic.flushed(centre, radius)
