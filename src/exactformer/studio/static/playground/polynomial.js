@@ -8,6 +8,7 @@ import { minus, short } from "./format.js";
 import { Heatmap } from "./heatmap.js";
 import { allIsWell, complain, markStale, remedyOf } from "./notices.js";
 import { partsOf, within } from "./parts.js";
+import { frozen, keeping } from "./picture.js";
 import { Player } from "./player.js";
 import { Shape } from "./shape.js";
 import { Sliders } from "./sliders.js";
@@ -15,6 +16,7 @@ import { State } from "./state.js";
 
 const API = "/api/v1/playground/polynomial";
 const LONGEST_FRACTION = 24;
+const LONGEST_CAPTION = 240;
 const LONG = 12; // terms of a polynomial that are shown unasked
 const COMPILED = ["p", "radius", "construction", "directions", "dtype"];
 
@@ -271,7 +273,8 @@ function showPanels(part) {
       place = { body, maps: new Map() };
       shown.set(group.title, place);
     }
-    for (const { id, panel, options } of group.panels) {
+    for (const { id, panel, options: own } of group.panels) {
+      const options = { ...own, about: about() };
       const map = place.maps.get(id);
       if (map) map.show(panel, options);
       else {
@@ -310,7 +313,7 @@ async function trace() {
   find("walk").hidden = !at;
   if (at) player.show(at.walk, Number(state.get("step")) || 0);
   showParts();
-  shape.show(found, at);
+  shape.show(found, at, about());
 }
 
 // The walk: what every part does with this x, in words, and where a token looks.
@@ -320,7 +323,24 @@ function arrived(step, isMove) {
   form.elements.step.value = step;
   if (isMove && station.part !== form.elements.part.value) open(station.part);
   else state.keep(false);
-  find("arcs").replaceChildren(arcs(station));
+  const [drawn, lines] = [arcs(station), [station.words, ...about()]];
+  find("arcs").replaceChildren(
+    drawn,
+    keeping(() => ({ ...frozen(drawn), title: `Where token ${station.token + 1} looks: ${station.title}`, lines })),
+  );
+}
+
+// Lines for pictures that are kept: the polynomial, the point, and what is proven.
+function about() {
+  const { text } = found.target;
+  const { construction, dtype } = found.request;
+  const { zero_error: isExact, bound } = found.certificate;
+  const shown = text.length > LONGEST_CAPTION ? `${text.slice(0, LONGEST_CAPTION)}…` : text;
+  const place = at ? `, x = (${at.x.map((c) => minus(short(c, 6))).join(", ")})` : "";
+  return [
+    `${shown} on ${found.domain}${place}. Construction ${construction}, ${dtype}.`,
+    `Certified: ${isExact ? "error zero in exact arithmetic, " : "error "}at most ${short(bound, 2)} in ${dtype}.`,
+  ];
 }
 
 function showOutput(output) {
