@@ -26,7 +26,8 @@ def kept(place: Any, kind: str) -> tuple[str, bytes]:
 def vector(place: Any) -> tuple[ElementTree.Element, str]:
     """The picture as SVG, and all its words; it stands alone, without styles, scripts or addresses."""
     name, data = kept(place, "SVG")
-    assert name.startswith("exactformer-") and name.endswith(".svg")
+    assert name.startswith("exactformer-")
+    assert name.endswith(".svg")
     root = ElementTree.fromstring(data)
     assert root.tag == f"{SVG}svg"
     for part in root.iter():
@@ -45,7 +46,8 @@ def vector(place: Any) -> tuple[ElementTree.Element, str]:
 def pixels(place: Any) -> Image.Image:
     """The picture as PNG."""
     name, data = kept(place, "PNG")
-    assert name.startswith("exactformer-") and name.endswith(".png")
+    assert name.startswith("exactformer-")
+    assert name.endswith(".png")
     return Image.open(BytesIO(data)).convert("RGB")
 
 
@@ -78,7 +80,8 @@ def test_a_surface_and_a_heat_map_are_kept_with_axes_and_bound(page: Any) -> Non
     page.get_by_role("tab", name="Readout").click()
     beta = page.locator("#panels figure", has_text="β")
     root, words = vector(beta)
-    assert "power 2" in words and "token 1" in words
+    assert "power 2" in words
+    assert "token 1" in words
     assert "error zero in exact arithmetic" in words
     fills = {part.attrib.get("fill") for part in root.iter(f"{SVG}rect")}
     assert len(fills) >= 4
@@ -91,7 +94,8 @@ def test_a_kept_picture_names_what_it_shows_even_if_something_else_is_typed(visi
     page.get_by_label("Polynomial").fill("x^2 + $")
     page.locator("#said .field__error").wait_for()
     _, words = vector(page.locator("#surface"))
-    assert "x^2 on ‖x‖ ≤ 1" in words and "$" not in words
+    assert "x^2 on ‖x‖ ≤ 1" in words
+    assert "$" not in words
     visit.expect("status of 422")
 
 
@@ -100,23 +104,28 @@ def test_arcs_kernels_journeys_and_programs_are_kept(page: Any) -> None:
     page.goto("/playground/polynomial?p=x^2%2By&step=1")
     page.locator("#arcs svg").wait_for()
     root, words = vector(page.locator("#arcs"))
-    assert "Token 1 scores every token" in words and "Certified: error zero" in words
+    assert "Token 1 scores every token" in words
+    assert "Certified: error zero" in words
     assert pixels(page.locator("#arcs")).size == tuple(round(2 * side) for side in sides(root))
     page.goto("/playground/couplings?kernel=gaussian&parameter=20&m=3")
     page.locator("#modes svg").first.wait_for()
     for place in ("#kernels figure", "#chart", "#modes figure"):
         _, words = vector(page.locator(place).first)
-        assert "c = 20" in words and "m = 3" in words and "bound" in words
+        assert "c = 20" in words
+        assert "m = 3" in words
+        assert "bound" in words
     name, _ = kept(page.locator("#kernels figure").first, "SVG")
     assert name.startswith("exactformer-rho")
     page.goto("/playground/sequences?map=sort&input=0.1,0.7,0.4&step=7")
     page.locator("#scene svg").first.wait_for()
     for figure in page.locator("#scene figure").all():
         _, words = vector(figure)
-        assert "input 0.1; 0.7; 0.4" in words and "d₂(f, model) ≤" in words
+        assert "input 0.1; 0.7; 0.4" in words
+        assert "d₂(f, model) ≤" in words
     page.goto("/playground/programs?library=induction&step=1")
     _, words = vector(page.locator(".pg-step-card:visible figure").first)
-    assert "zero, proven" in words and "Aggregate" in words
+    assert "zero, proven" in words
+    assert "Aggregate" in words
 
 
 @pytest.mark.slow
