@@ -88,7 +88,7 @@ function showModel() {
   find("summary").textContent = found.summary;
   find("certificate").replaceChildren(proof(found.certificate));
   find("measured").textContent =
-    `Measured on ${counted(found.measured.samples ?? 2000)} random inputs: ${found.measured.text}`;
+    `Measured on ${counted(found.measured.samples ?? 2000)} random inputs: ${found.measured.text.replace("d_2", "d₂")}`;
   const fact = (value, words) =>
     element("li", {}, element("strong", {}, counted(value)), ` ${words}`);
   find("facts").replaceChildren(
