@@ -127,7 +127,7 @@ function showModel() {
     fact(tokens.model, tokens.model === "1" ? "token" : "tokens"),
     fact(width.model, "dimensions"),
     fact(found.blocks.length, found.blocks.length === 1 ? "block" : "blocks"),
-    fact(total.model, "non-zero weights"),
+    fact(total.model, total.model === "1" ? "non-zero weight" : "non-zero weights"),
     element("li", {}, proof),
   );
   showCounts();
