@@ -232,6 +232,28 @@ def test_a_title_with_dollars_braces_and_foreign_letters_is_drawn_as_it_is() -> 
     assert drawn != draw(Card("2022", title, "", (("checked", "accent", 3),)))
 
 
+def test_tables_have_no_empty_column_and_show_what_differs_first(reading: Any) -> None:
+    with reading.app.state.database.session() as db:
+        paper = papers.get(db, FANG.rpartition("/")[2])
+        anchors = [claim.anchor for claim in paper.claims if claim.experiment]
+    for anchor in anchors:
+        text = reading.get(f"{FANG}/claims/{anchor}").text
+        tables = [rows_of(table) for table in text.split("table--numbers")[1:]]
+        for head, *rows in tables:
+            assert all(len(row) == len(head) for row in rows)
+            for name, *cells in zip(head, *rows, strict=True):
+                assert any(cells), f"{anchor}: {name} is empty"
+        differing = [row[0] for row in tables[1][1:] if "differs" in row] if len(tables) > 1 else []
+        assert {name.split("  ")[0] for name in differing[:12]} <= {row[0] for row in tables[0]}
+
+
+def rows_of(table: str) -> list[list[str]]:
+    """The cells of a table's rows as text, the heads first."""
+    rows = re.findall(r"<tr>(.*?)</tr>", table.partition("</table>")[0], re.DOTALL)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[re.sub(r"<span.*?</span>", "", cell).strip() for cell in row] for row in cells]
+
+
 def test_about_and_help_are_linked_from_every_page(reading: Any) -> None:
     text = reading.get("/nothing-here").text
     for place in ("/about", "/help", "/about#source"):
