@@ -30,18 +30,12 @@ _drawing = Lock()  # matplotlib's fonts are shared by all threads
 
 @dataclass(frozen=True)
 class Card:
-    """What a picture shows; ``words`` says the same to those who do not see it."""
+    """What a picture shows, from top to bottom."""
 
     above: str
     title: str
     below: str
     tally: tuple[tuple[str, str, int], ...]
-
-    @property
-    def words(self) -> str:
-        """The verdicts, or the title where there are none."""
-        told = ", ".join(f"{count} {name}" for name, _, count in self.tally)
-        return f"{self.title}: {told}" if told else self.title
 
 
 def of_paper(paper: Paper, tally: Tally) -> Card:

@@ -26,7 +26,6 @@ from exactformer.studio.web.request import (
     settings_of,
 )
 from exactformer.studio.web.types import Clean, PageNumber, Paging, Slug
-from exactformer.studio.web.typesetting import plain
 
 api = APIRouter(prefix="/api/v1", tags=["claims"])
 
@@ -227,7 +226,6 @@ def claim_page(
         view=view,
         others=paper.claims,
         live=demonstrations.of_paper(db, paper).get(anchor),
-        picture_words=f"{plain(claim.title)}: {view.status}",
         meanings=MEANINGS,
         may_run=view.evidence is not None and name in runs.RUNNABLE,
         run=runs_of(request).of(name),

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from sqlalchemy.orm import Session
 from starlette.responses import FileResponse, Response
 
-from exactformer.studio.evidence import cards, claims, demonstrations, evidence, runs
+from exactformer.studio.evidence import claims, demonstrations, evidence, runs
 from exactformer.studio.evidence.claims import Wanted
 from exactformer.studio.library import citations, lookup, papers, people, search
 from exactformer.studio.library.papers import SORTS, Browse
@@ -129,8 +129,7 @@ def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[s
         "houses": _houses(paper),
         "counts": papers.counts(db, [paper.id])[paper.id],
         "claims": views,
-        "tally": (tally := claims.tally(views)),
-        "picture_words": cards.of_paper(paper, tally).words,
+        "tally": claims.tally(views),
         "live": demonstrations.of_paper(db, paper),
         "runnable": runs.RUNNABLE,
         "meanings": claims.MEANINGS,
