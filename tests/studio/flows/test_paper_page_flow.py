@@ -47,6 +47,18 @@ def test_in_the_dark_figures_are_dark_and_on_a_phone_one_can_register(visit: Vis
     expect(page.locator("#q")).to_be_focused()
 
 
+@pytest.mark.slow
+def test_verdicts_are_seen_on_a_phone(visit: Visit) -> None:
+    page = visit.page(size=PHONE)
+    for anchor in ("table-1", "figure-2"):
+        page.goto(f"{FANG}/claims/{anchor}")
+        frame = page.locator(".table-frame").first
+        assert frame.evaluate("frame => frame.scrollWidth - frame.clientWidth") <= 0
+    page.goto("/claims")
+    widths = [badge.bounding_box()["width"] for badge in page.locator(".claim-row .status").all()]
+    assert max(widths) < 0.8 * PHONE["width"]
+
+
 def test_a_command_is_copied_by_its_button(page: Any) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(f"{FANG}#table-1")
