@@ -75,6 +75,7 @@ def test_loading_a_playground_and_pointing_at_its_maps_moves_nothing(
         "/playground/polynomial?p=x+y+z",
         "/playground/sequences",
         "/playground/couplings",
+        "/playground/programs",
         "/map",
         "/papers",
         "/claims",

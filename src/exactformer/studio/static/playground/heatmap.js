@@ -298,8 +298,7 @@ export class Heatmap {
     this.tip.textContent = this.words(place);
     const box = this.place.getBoundingClientRect();
     const x = Math.min(event.clientX - box.left + 14, box.width - this.tip.offsetWidth - 4);
-    this.tip.style.left = `${Math.max(4, x)}px`;
-    this.tip.style.top = `${event.clientY - box.top + 18}px`;
+    this.tip.style.transform = `translate(${Math.max(4, x)}px, ${event.clientY - box.top + 18}px)`;
   }
 
   leave() {
