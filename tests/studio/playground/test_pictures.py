@@ -100,6 +100,25 @@ def test_a_kept_picture_names_what_it_shows_even_if_something_else_is_typed(visi
 
 
 @pytest.mark.slow
+def test_arcs_are_named_by_the_walk_they_show_while_the_next_one_is_awaited(page: Any) -> None:
+    page.goto("/playground/polynomial?p=x^2&x=0.5")
+    page.locator("#arcs svg").wait_for()
+    held: list[Any] = []
+    page.route("**/trace?p=x%5E3*", lambda route: held.append(route))
+    page.get_by_label("Polynomial").fill("x^3")
+    page.locator("#facts", has_text="2 blocks").wait_for()
+    page.get_by_role("button", name="Step").click()
+    _, words = vector(page.locator("#arcs"))
+    assert "x^2 on" in words
+    assert "x^3" not in words
+    for route in held:
+        route.continue_()
+    page.locator(".pg-player strong", has_text="/ 4").wait_for()
+    _, words = vector(page.locator("#arcs"))
+    assert "x^3 on" in words
+
+
+@pytest.mark.slow
 def test_arcs_kernels_journeys_and_programs_are_kept(page: Any) -> None:
     page.goto("/playground/polynomial?p=x^2%2By&step=1")
     page.locator("#arcs svg").wait_for()

@@ -28,6 +28,7 @@ const sliders = new Sliders(find("sliders"), moved);
 const player = new Player(find("player"), arrived);
 let found = null;
 let at = null;
+let told = []; // about the walk that is shown
 let wasMoved = false;
 let shown = new Map();
 
@@ -96,6 +97,7 @@ async function compile(asNewEntry) {
     allIsWell();
     const isSame = found && String(found.variables) === String(answer.variables);
     found = answer;
+    at = null;
     if (!isSame && !fits(state.get("x"))) form.elements.x.value = "";
     if (!state.get("x")) form.elements.x.value = found.start;
     showModel();
@@ -310,10 +312,11 @@ async function trace() {
       element("p", { class: "notice notice--warn" }, error.message, ...remedyOf(error)),
     );
   }
+  told = about();
   find("walk").hidden = !at;
   if (at) player.show(at.walk, Number(state.get("step")) || 0);
   showParts();
-  shape.show(found, at, about());
+  shape.show(found, at, told);
 }
 
 // The walk: what every part does with this x, in words, and where a token looks.
@@ -323,7 +326,7 @@ function arrived(step, isMove) {
   form.elements.step.value = step;
   if (isMove && station.part !== form.elements.part.value) open(station.part);
   else state.keep(false);
-  const [drawn, lines] = [arcs(station), [station.words, ...about()]];
+  const [drawn, lines] = [arcs(station), [station.words, ...told]];
   find("arcs").replaceChildren(
     drawn,
     keeping(() => ({ ...frozen(drawn), title: `Where token ${station.token + 1} looks: ${station.title}`, lines })),
