@@ -18,7 +18,7 @@ from exactformer import __version__
 from exactformer.studio.accounts import account_routes, login_routes
 from exactformer.studio.accounts import service as accounts
 from exactformer.studio.database import open_database
-from exactformer.studio.evidence import about_pages, claim_routes
+from exactformer.studio.evidence import about_pages, card_routes, claim_routes
 from exactformer.studio.evidence.evidence import changed_at
 from exactformer.studio.evidence.runs import Runs
 from exactformer.studio.library import (
@@ -67,6 +67,7 @@ ROUTERS = [
     *account_routes.routers,
     *map_routes.routers,
     *claim_routes.routers,
+    card_routes.router,
     editing_pages.router,
     *import_routes.routers,
     *playground_routes.routers,

@@ -6,17 +6,20 @@ import re
 import shutil
 from collections.abc import Iterator
 from html import unescape
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from PIL import Image
 
 from exactformer.experiments.engine.verdict import Verdict
 from exactformer.studio.evidence import claims
+from exactformer.studio.evidence.cards import Card, draw
 from exactformer.studio.evidence.claims import MEANINGS, TONES, Wanted
 from exactformer.studio.evidence.demonstrations import SHOWN
-from exactformer.studio.library import seeding
+from exactformer.studio.library import papers, seeding
 from tests.studio.support.servers import settings_of
 from tests.studio.support.shelves import SLUG, add_paper
 
@@ -196,6 +199,59 @@ def test_reference_managers_and_previews_find_what_they_look_for(reading: Any) -
         assert tags["og:url"] == f"http://testserver{page}"
         assert tags["og:title"]
         assert tags["description"] == tags["og:description"] != ""
+
+
+def test_a_shared_address_has_a_picture_of_its_verdicts(reading: Any, people: Any) -> None:
+    pictures = []
+    for page in (FANG, THEOREM):
+        tags = dict(
+            re.findall(r'<meta property="(og:[^"]+)" content="([^"]*)">', reading.get(page).text)
+        )
+        assert tags["og:image"] == f"http://testserver{page}/card.png"
+        answer = reading.get(urlsplit(tags["og:image"]).path)
+        assert answer.headers["content-type"] == tags["og:image:type"] == "image/png"
+        picture = Image.open(BytesIO(answer.content))
+        assert picture.size == (int(tags["og:image:width"]), int(tags["og:image:height"]))
+        pictures.append((tags["og:image:alt"], answer.content))
+    with reading.app.state.database.session() as db:
+        paper = papers.get(db, FANG.rpartition("/")[2])
+        views = claims.views(paper, reading.app.state.settings.results)
+        status = next(view.status for view in views if view.claim.anchor == "theorem-3-5")
+        told = ", ".join(f"{count} {name}" for name, _, count in claims.tally(views))
+    assert unescape(pictures[0][0]) == f"Attention Enables Zero Approximation Error: {told}"
+    assert pictures[1][0].endswith(f": {status}")
+    assert people.admin.client.get(f"{FANG}/card.png").content == pictures[0][1]
+    assert reading.get("/papers/nothing/card.png").status_code == 404
+    assert reading.get(f"{FANG}/claims/nothing/card.png").status_code == 404
+
+
+def test_a_title_with_dollars_braces_and_foreign_letters_is_drawn_as_it_is() -> None:
+    title = r"$\frac{1}{0$ {} 漢字 \N{GREEK SMALL LETTER XI} " + 40 * "long "
+    drawn = draw(Card("2022", title, "", (("checked", "accent", 2), ("not checked", "plain", 1))))
+    assert Image.open(BytesIO(drawn)).size == (1200, 630)
+    assert drawn != draw(Card("2022", title, "", (("checked", "accent", 3),)))
+
+
+def test_tables_have_no_empty_column_and_show_what_differs_first(reading: Any) -> None:
+    with reading.app.state.database.session() as db:
+        paper = papers.get(db, FANG.rpartition("/")[2])
+        anchors = [claim.anchor for claim in paper.claims if claim.experiment]
+    for anchor in anchors:
+        text = reading.get(f"{FANG}/claims/{anchor}").text
+        tables = [rows_of(table) for table in text.split("table--numbers")[1:]]
+        for head, *rows in tables:
+            assert all(len(row) == len(head) for row in rows)
+            for name, *cells in zip(head, *rows, strict=True):
+                assert any(cells), f"{anchor}: {name} is empty"
+        differing = [row[0] for row in tables[1][1:] if "differs" in row] if len(tables) > 1 else []
+        assert {name.split("  ")[0] for name in differing[:12]} <= {row[0] for row in tables[0]}
+
+
+def rows_of(table: str) -> list[list[str]]:
+    """The cells of a table's rows as text, the heads first."""
+    rows = re.findall(r"<tr>(.*?)</tr>", table.partition("</table>")[0], re.DOTALL)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[re.sub(r"<span.*?</span>", "", cell).strip() for cell in row] for row in cells]
 
 
 def test_about_and_help_are_linked_from_every_page(reading: Any) -> None:

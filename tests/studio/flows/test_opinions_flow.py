@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.studio.support.browsers import Visit, tab_to
+from tests.studio.support.browsers import PHONE, Visit, tab_to
 from tests.studio.support.people import People
 from tests.studio.support.worlds import three_papers
 
@@ -144,6 +144,7 @@ def test_a_comment_can_be_written_with_the_keyboard_alone(reader_page: Any, pape
 @pytest.mark.slow
 def test_a_preview_shows_what_will_be_shown(reader_page: Any, paper: str) -> None:
     page = reader_page
+    page.set_viewport_size(PHONE)  # where there is more room, it opens by itself
     page.goto(f"{paper}/discussion")
     page.get_by_label("Your comment").fill("**bold** $x^2$ <script>alert(1)</script>")
     page.get_by_role("button", name="Preview").click()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Any
 
 import pytest
+from PIL import Image, ImageStat
 from playwright.sync_api import expect
 
 from tests.studio.support.browsers import DESK, PHONE, Visit, layout_shift, until
@@ -27,6 +29,34 @@ def test_a_figure_opens_by_keyboard_and_gives_the_focus_back(page: Any) -> None:
     page.keyboard.press("Escape")
     viewer.wait_for(state="hidden")
     assert thumbnail.evaluate("link => link === document.activeElement")
+
+
+@pytest.mark.slow
+def test_in_the_dark_figures_are_dark_and_on_a_phone_one_can_register(visit: Visit) -> None:
+    page = visit.page(scheme="dark", size=PHONE)
+    page.goto(f"{FANG}/claims/table-1")
+    figure = page.locator(".claim__figure img")
+    figure.scroll_into_view_if_needed()
+    figure.evaluate("image => image.decode()")
+    shown = Image.open(BytesIO(figure.screenshot())).convert("L")
+    assert ImageStat.Stat(shown).median[0] < 60
+    register, name = page.get_by_role("link", name="Register"), page.locator(".brand")
+    assert abs(register.bounding_box()["y"] - name.bounding_box()["y"]) < 20
+    page.goto("/papers")
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+
+
+@pytest.mark.slow
+def test_verdicts_are_seen_on_a_phone(visit: Visit) -> None:
+    page = visit.page(size=PHONE)
+    for anchor in ("table-1", "figure-2"):
+        page.goto(f"{FANG}/claims/{anchor}")
+        frame = page.locator(".table-frame").first
+        assert frame.evaluate("frame => frame.scrollWidth - frame.clientWidth") <= 0
+    page.goto("/claims")
+    widths = [badge.bounding_box()["width"] for badge in page.locator(".claim-row .status").all()]
+    assert max(widths) < 0.8 * PHONE["width"]
 
 
 def test_a_command_is_copied_by_its_button(page: Any) -> None:

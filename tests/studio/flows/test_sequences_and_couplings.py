@@ -39,7 +39,7 @@ def test_a_kernel_can_be_typed_and_an_error_is_told(visit: Visit) -> None:
     page = visit.page()
     page.goto("/playground/couplings?kernel=formula&formula=u+v&m=1")
     page.locator("#numbers > div", has_text="0").first.wait_for()
-    page.get_by_label("Polynomial in u and v").fill("u +* v")
+    page.get_by_label("Formula in u and v").fill("u +* v")
     page.get_by_role("button", name="Decompose").click()
     expect(page.get_by_role("alert")).to_contain_text("character 4")
     visit.expect("status of 4")

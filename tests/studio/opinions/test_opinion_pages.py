@@ -68,6 +68,18 @@ def test_the_bar_answers_with_itself_or_leads_back(people, path, data, shown):
     assert 'id="opinions"' in answer.text
 
 
+def test_a_discussion_says_what_its_order_counts(people):
+    first, *_ = [comment(people.reader, f"Remark {k}.") for k in range(3)]
+    answered = comment(people.other, "An answer.", parent_id=first)
+    comment(people.reader, "An answer to that.", parent_id=answered)
+    text = page(people.visitor, f"{PAPER}/discussion")
+    assert "Most replies first" in text
+    assert "Replies to replies count, too" not in text
+    text = page(people.visitor, f"{PAPER}/discussion?sort=replies")
+    assert "Replies to replies count, too; of equals the newest comes first." in text
+    assert text.index("Remark 0.") < text.index("Remark 2.") < text.index("Remark 1.")
+
+
 def test_a_form_sent_twice_changes_nothing_more(people):
     for _ in range(2):
         post(people.reader, f"{PAPER}/vote", value="1")

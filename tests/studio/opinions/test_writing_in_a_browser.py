@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.studio.support.browsers import DESK, PHONE, scrolls_sideways
 from tests.studio.support.people import Person
 
 WORDS = "half a thought, $x^2$"
@@ -57,6 +58,28 @@ def test_a_draft_survives_until_it_is_sent(page, address, visit):
     expect(box(page, "Your comment")).to_have_value("")
     page.reload()
     expect(box(page, "Your comment")).to_have_value("")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_asking_before_deleting_moves_nothing(visit, writer, address, size):
+    from playwright.sync_api import expect
+
+    page = visit.page(writer, size=size)
+    page.goto(address)
+    box(page, "Your comment").fill(WORDS)
+    page.get_by_role("button", name="Comment", exact=True).click()
+    mine = page.locator("article.comment", has_text="half a thought").first
+    places = [mine.get_by_role("link", name="Edit"), mine.locator("summary"), mine]
+    mine.evaluate("comment => comment.scrollIntoView({block: 'center'})")
+    before = [place.bounding_box() for place in places]
+    mine.locator("summary").click()
+    sure = mine.get_by_role("button", name="Yes, delete it")
+    expect(sure).to_be_in_viewport()
+    assert [place.bounding_box() for place in places] == before
+    assert not scrolls_sideways(page)
+    sure.click()
+    expect(mine).to_contain_text("You have deleted this")
 
 
 @pytest.mark.slow

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import exactformer as ef
 from exactformer.studio.errors import BusyError
 from exactformer.studio.playground import couplings, sequences, traces
 from exactformer.studio.playground.couplings import CouplingRequest
-from exactformer.studio.playground.descriptions import describe
+from exactformer.studio.playground.descriptions import COST_NOTES, describe
 from exactformer.studio.playground.polynomial import EXAMPLES, LONGEST_TEXT, PolynomialRequest
 from exactformer.studio.playground.programs import LONGEST_PROGRAM
 from exactformer.studio.playground.sequences import SequenceRequest
@@ -281,6 +283,22 @@ def test_a_page_says_the_numbers_before_any_script_runs(studio: Any) -> None:
     assert str(traces.trace(REQUEST, "0.5,-1/4")["output"]) in page
     page = studio.get("/playground/couplings?kernel=minimum&m=2").text
     assert "0.04503" in page  # 1 / (1.5 π)²
+
+
+def test_one_is_not_many_and_a_fraction_is_a_decimal(studio: Any) -> None:
+    page = re.sub(r"<[^>]+>", "", studio.get("/playground/polynomial?p=3").text)
+    assert "1 non-zero weight\n" in page
+    assert "1 token of 3 dimensions from 0 variables" in page
+    asked = {"p": "x^2 - 3 x y", "dtype": "float16", "x": "0.6,0.4"}
+    page = studio.get("/playground/polynomial", params=asked).text
+    assert '<dd title="exactly -377303/1048576">-0.35982418060302734</dd>' in page
+
+
+@pytest.mark.parametrize("construction", COST_NOTES)
+def test_what_it_costs_is_said_of_the_construction_at_hand(studio: Any, construction: str) -> None:
+    page = studio.get("/playground/polynomial", params={"p": "x^2", "construction": construction})
+    said = unescape(page.text)
+    assert [note for note in COST_NOTES.values() if note in said] == [COST_NOTES[construction]]
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ FAMILIES = {
         Family("step", "Step: attend to what is before", r"[u \ge v]", _step),
         Family(
             "mixed",
-            "Two sines, mixed in time (appendix D.3)",
+            "Two sines, mixed in time",
             r"1 + 2\sin(2\pi u)\sin(2\pi(u+v))",
             _mixed,
         ),

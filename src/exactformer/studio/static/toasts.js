@@ -27,6 +27,7 @@
     if (event.detail.requestConfig.elt.matches?.("form[data-draft]")) return; // says so itself
     toast("The studio does not answer. Nothing was changed: try again in a moment.");
   });
+  document.addEventListener("studio:toast", (event) => toast(event.detail));
   document.addEventListener("htmx:timeout", () => toast("The studio took too long to answer."));
 
   // A form that was opened in place is closed in place.

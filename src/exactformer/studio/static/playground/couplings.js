@@ -6,6 +6,7 @@ import { minus, plural, short } from "./format.js";
 import { Heatmap, panelOf } from "./heatmap.js";
 import { allIsWell, complain } from "./notices.js";
 import { Pad } from "./pad.js";
+import { frozen, keeping } from "./picture.js";
 import { barPlot, linePlot } from "./plot.js";
 import { State } from "./state.js";
 
@@ -70,6 +71,21 @@ addEventListener(
   unhurried(() => last && show(last), 150),
 );
 
+// Lines for pictures that are kept: the kernel, the head size, and the bound.
+function about({ request, head_dim, energy, tail, bound }) {
+  const option = [...form.elements.kernel.options].find((each) => each.value === request.kernel);
+  const { parameter, usual } = option.dataset;
+  const kernel =
+    request.kernel === "formula"
+      ? `ρ(u, v) = ${request.formula}`
+      : `Kernel: ${option.textContent}${parameter ? `, ${parameter} = ${request.parameter ?? Number(usual)}` : ""}`;
+  return [
+    `${kernel}. Head size m = ${head_dim}.`,
+    `Lost of ∫∫ρ²: ${short(100 * energy)} %. Tail T = ${short(tail, 4)}. ` +
+      `Contribution to the bound, per token of ${bound.tau}: ${short(bound.term, 4)}.`,
+  ];
+}
+
 function show(found) {
   last = found;
   find("m-value").textContent = state.get("m");
@@ -79,6 +95,11 @@ function show(found) {
   const label = `${count}, the first ${found.head_dim} kept`;
   find("chart").replaceChildren(
     barPlot(found.singular_values, found.head_dim, { label, width: find("chart").clientWidth }),
+    keeping(() => ({
+      ...frozen(find("chart").querySelector("svg")),
+      title: `Singular values, the first ${found.head_dim} kept`,
+      lines: about(found),
+    })),
   );
   find("decay").textContent = `Decay: ${found.decay.split("\n")[0].replace("-", "−")}.`;
   find("trust").textContent = `σ is accurate to ${plural(found.digits, "digit")}.`;
@@ -105,15 +126,20 @@ function showKernels(found) {
     truncated: `its first ${plural(found.head_dim, "term")}`,
     difference: "what is lost",
   };
+  const most = (key) => Math.max(...found[key].flat().map(Math.abs));
+  // One scale for all three: what is lost looks as small as it is.
+  const largest = Math.max(most("kernel"), most("truncated"));
   for (const [key, title] of Object.entries(titles)) {
     const panel = panelOf(found[key], rows, columns);
-    const largest = Math.max(...found[key].flat().map(Math.abs));
     const options = {
       title,
-      note: `up to ${short(largest)}`,
+      note: `up to ${short(most(key))}`,
       names: false,
       ruled: false,
       tall: 340,
+      axes: { row: "u", column: "v", ends: ["0", "1"] },
+      largest,
+      about: about(found),
       summary: "rows u, columns v",
     };
     if (maps[key]) maps[key].show(panel, options);
@@ -148,10 +174,14 @@ function showModes(found) {
       {
         label: `Singular functions ${k + 1}`,
         xName: "u, v",
+        ends: [0, 1],
         height: 180,
         width: 320,
       },
     );
+    const state = `σ = ${minus(short(found.singular_values[k], 4))}${k < found.head_dim ? "" : ", lost"}`;
+    const title = `Singular functions ${k + 1}, ${state}`;
+    const lines = ["φ(u) solid, ψ(v) dashed.", ...about(found)];
     return element(
       "figure",
       { class: "pg-mode", "data-kept": String(k < found.head_dim) },
@@ -159,13 +189,10 @@ function showModes(found) {
         "figcaption",
         {},
         element("strong", {}, `k = ${k + 1} `),
-        element(
-          "span",
-          { class: "muted small" },
-          `σ = ${minus(short(found.singular_values[k], 4))}${k < found.head_dim ? "" : ", lost"}`,
-        ),
+        element("span", { class: "muted small" }, state),
       ),
       plot,
+      keeping(() => ({ ...frozen(plot), title, lines })),
     );
   };
   find("modes").replaceChildren(...found.modes.left.map((_, k) => figure(k)));

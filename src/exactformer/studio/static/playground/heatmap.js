@@ -4,13 +4,17 @@
 // Blue is negative, the page's colour zero, orange positive; the shade is the root of |entry| over
 // the largest, so that small entries can still be seen.
 
-import { colour, element, onSchemeChange } from "./dom.js";
-import { counted, short } from "./format.js";
+import { colour, drawing, element, onSchemeChange } from "./dom.js";
+import { counted, minus, short } from "./format.js";
+import { frozen, keeping, stacked } from "./picture.js";
+import { VectorContext } from "./vector.js";
 
 const LARGEST_CELL = 44;
 const LABELLED = 11; // pixels of a cell from which on rows and columns have their names beside them
 const WRITTEN = 30; // and from which on entries are written into their cells
 const TABLE_LIMIT = 400;
+const EDGE = 20; // pixels beside a map for the names and ends of its axes
+const SHADES = 20; // of a scale, on either side of 0
 
 const maps = new Set();
 onSchemeChange(() =>
@@ -18,7 +22,8 @@ onSchemeChange(() =>
 );
 
 export class Heatmap {
-  // options: title, note, rings (list of [row, column]), names and ruled (draw them), tall (pixels)
+  // options: title, note, rings (list of [row, column]), names and ruled (draw them), tall (pixels),
+  // axes (names of rows and columns, and their ends), largest (of the scale), about (lines for a picture)
   constructor(panel, options = {}) {
     this.options = options;
     this.zoom = 1;
@@ -41,6 +46,7 @@ export class Heatmap {
       { class: "pg-details", ontoggle: () => this.tabulate() },
       element("summary", {}, "As a table"),
     );
+    this.scaled = element("div", { class: "pg-scale" });
     this.heading = element("span", { class: "pg-map__title" });
     this.about = element("span", { class: "muted small" });
     this.place = element(
@@ -48,6 +54,7 @@ export class Heatmap {
       { class: "pg-map" },
       element("figcaption", {}, this.heading, " ", this.about),
       this.frame,
+      this.scaled,
       element(
         "div",
         { class: "pg-map__foot" },
@@ -75,6 +82,7 @@ export class Heatmap {
             },
             "+",
           ),
+          keeping(() => this.picture()),
         ),
       ),
       this.tables,
@@ -93,8 +101,10 @@ export class Heatmap {
     this.entries = new Map(
       panel.entries.map((entry) => [entry[0] * this.columns + entry[1], entry]),
     );
+    const values = panel.entries.map((entry) => entry[2]);
     this.largest =
-      panel.entries.reduce((most, entry) => Math.max(most, Math.abs(entry[2])), 0) || 1;
+      options.largest || values.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
+    this.scaled.replaceChildren(scale(this.largest, values));
     const [name, index] = (options.title ?? panel.title ?? "").split("_");
     this.heading.replaceChildren(name, index ? element("sub", {}, index) : "");
     const [n, m] = panel.shape;
@@ -126,30 +136,44 @@ export class Heatmap {
     const room = (list) => Math.max(0, ...list.map((name) => context.measureText(name).width));
     const fit = (left) => (this.width - left - 2) / this.columns;
     const tall = (this.options.tall ?? 420) / this.rows;
+    const { axes } = this.options;
     let left = names && this.rows > 1 ? Math.min(room(this.panel.rows) + 8, 0.4 * this.width) : 0;
     let cell = Math.max(3, Math.min(LARGEST_CELL, fit(left), tall)) * this.zoom;
     const isLabelled = names && cell >= LABELLED;
     if (!isLabelled) {
-      left = 0;
-      cell = Math.max(2, Math.min(LARGEST_CELL, fit(0), tall)) * this.zoom;
+      left = axes ? EDGE : 0;
+      cell = Math.max(2, Math.min(LARGEST_CELL, fit(left), tall)) * this.zoom;
     }
     const shownColumns = isLabelled && this.panel.columns.some((name) => name);
     const top = shownColumns ? Math.min(room(this.panel.columns) + 8, 110) : 1;
     const width = left + this.columns * cell + 2;
-    const height = top + this.rows * cell + 2;
+    const height = top + this.rows * cell + (axes ? EDGE : 2);
     const ratio = devicePixelRatio || 1;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
     this.frame.scrollTop = Math.min(this.frame.scrollTop, height);
-    this.geometry = { left, top, cell };
+    this.geometry = { left, top, cell, width, height, font, isLabelled, shownColumns };
     context.scale(ratio, ratio);
-    this.paint(context, font, isLabelled, shownColumns);
+    this.paint(context);
+    this.ring(context);
   }
 
-  paint(context, font, isLabelled, shownColumns) {
-    const { left, top, cell } = this.geometry;
+  // The same as on the screen with the scale below it, in lines and words.
+  picture() {
+    if (!this.geometry) return null;
+    const context = new VectorContext();
+    this.paint(context);
+    const { width, height } = this.geometry;
+    const below = frozen(this.scaled.firstElementChild);
+    const title = `${this.heading.textContent}, ${this.about.textContent}`;
+    const map = { drawn: context.drawn, width, height };
+    return { ...stacked(map, below), title, lines: this.options.about ?? [] };
+  }
+
+  paint(context) {
+    const { left, top, cell, font, isLabelled, shownColumns } = this.geometry;
     const positive = colour("pg-positive");
     const negative = colour("pg-negative");
     const [ink, faint, line] = [colour("ink"), colour("ink-3"), colour("line")];
@@ -167,6 +191,7 @@ export class Heatmap {
     context.strokeRect(left + 0.5, top + 0.5, this.columns * cell - 1, this.rows * cell - 1);
     if (cell >= WRITTEN) this.write(context, ink);
     if (isLabelled) this.label(context, font, faint, shownColumns);
+    if (this.options.axes) this.axes(context, font, faint);
     for (const [i, j] of this.options.rings ?? []) {
       context.strokeStyle = ink;
       context.lineWidth = 1.6;
@@ -174,12 +199,36 @@ export class Heatmap {
       context.arc(left + (j + 0.5) * cell, top + (i + 0.5) * cell, Math.max(2, 0.42 * cell), 0, 7);
       context.stroke();
     }
-    if (this.cursor) {
-      const [i, j] = this.cursor;
-      context.strokeStyle = colour("accent");
-      context.lineWidth = 2.5;
-      context.strokeRect(left + j * cell, top + i * cell, cell, cell);
-    }
+  }
+
+  // Round the entry that is pointed at.
+  ring(context) {
+    if (!this.cursor) return;
+    const { left, top, cell } = this.geometry;
+    const [i, j] = this.cursor;
+    context.strokeStyle = colour("accent");
+    context.lineWidth = 2.5;
+    context.strokeRect(left + j * cell, top + i * cell, cell, cell);
+  }
+
+  // Names and ends of what rows and columns stand for, rows to the left and columns below.
+  axes(context, font, faint) {
+    const { left, top, cell } = this.geometry;
+    const { row, column, ends } = this.options.axes;
+    const [bottom, right] = [top + this.rows * cell, left + this.columns * cell];
+    context.font = font;
+    context.fillStyle = faint;
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    context.fillText(ends[0], left - 5, top + 7);
+    context.fillText(row, left - 5, (top + bottom) / 2);
+    context.fillText(ends[1], left - 5, bottom - 7);
+    context.textAlign = "left";
+    context.fillText(ends[0], left, bottom + 10);
+    context.textAlign = "center";
+    context.fillText(column, (left + right) / 2, bottom + 10);
+    context.textAlign = "right";
+    context.fillText(ends[1], right, bottom + 10);
   }
 
   rule(context, line) {
@@ -249,8 +298,7 @@ export class Heatmap {
     this.tip.textContent = this.words(place);
     const box = this.place.getBoundingClientRect();
     const x = Math.min(event.clientX - box.left + 14, box.width - this.tip.offsetWidth - 4);
-    this.tip.style.left = `${Math.max(4, x)}px`;
-    this.tip.style.top = `${event.clientY - box.top + 18}px`;
+    this.tip.style.transform = `translate(${Math.max(4, x)}px, ${event.clientY - box.top + 18}px)`;
   }
 
   leave() {
@@ -337,6 +385,43 @@ export class Heatmap {
         : element("p", { class: "muted small" }, "All entries are zero."),
     );
   }
+}
+
+// Which colour stands for which entry: from 0, or from the negative of the largest, to the largest.
+function scale(largest, values) {
+  const isBelow = values.some((v) => v < 0);
+  const isAbove = !isBelow || values.some((v) => v > 0);
+  const [low, high] = [isBelow ? -largest : 0, isAbove ? largest : 0];
+  const [width, side, steps] = [220, 28, isBelow && isAbove ? 2 * SHADES : SHADES];
+  const step = (width - 2 * side) / steps;
+  const svg = drawing("svg", {
+    class: "pg-scale__bar",
+    viewBox: `0 0 ${width} 26`,
+    role: "img",
+    "aria-label": `Colours from ${short(low)} to ${short(high)}`,
+  });
+  for (let k = 0; k < steps; k++) {
+    const value = low + ((k + 0.5) / steps) * (high - low);
+    svg.append(
+      drawing("rect", {
+        class: value > 0 ? "pg-shade--positive" : "pg-shade--negative",
+        x: (side + k * step).toFixed(2),
+        y: 1,
+        width: step.toFixed(2),
+        height: 9,
+        "fill-opacity": Math.sqrt(Math.abs(value) / largest).toFixed(3),
+      }),
+    );
+  }
+  svg.append(
+    drawing("rect", { class: "pg-scale__rim", x: side, y: 1, width: width - 2 * side, height: 9 }),
+  );
+  for (const value of new Set([low, 0, high])) {
+    const x = side + ((value - low) / (high - low)) * (width - 2 * side);
+    const words = minus(short(value, 2));
+    svg.append(drawing("text", { class: "pg-tick", x, y: 24, "text-anchor": "middle" }, words));
+  }
+  return svg;
 }
 
 // A panel from rows of numbers, e.g. a kernel on a grid.

@@ -74,8 +74,9 @@ export class Pad {
           element(
             "p",
             { class: "muted small" },
-            "Press and drag to paint. With the keyboard: arrow keys go from value to value, plus and " +
-              "minus change it, space paints.",
+            "Press and drag to paint. Cells are the values of ρ at evenly spaced points, and in between it is " +
+              "interpolated. With the keyboard: arrow keys go from value to value, plus and minus change it, " +
+              "space paints.",
           ),
         ),
       ),

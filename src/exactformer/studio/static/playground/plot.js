@@ -6,11 +6,12 @@ import { minus, short } from "./format.js";
 const WIDTH = 640;
 const MARGIN = { left: 64, right: 16, top: 14, bottom: 34 };
 
-// curves: [{points: [[x, y], …], class}], mark: [x, y]
-export function linePlot(curves, { label, xName, height = 260, mark = null, width = WIDTH }) {
+// curves: [{points: [[x, y], …], class}], mark: [x, y], ends: of the axis, bound: of all |y|, if proven
+export function linePlot(curves, options) {
+  const { label, xName, height = 260, width = WIDTH, mark = null, ends = null, bound = 0 } = options;
   const all = curves.flatMap((curve) => curve.points);
-  const [x0, x1] = span(all.map((p) => p[0]));
-  const [y0, y1] = span([...all.map((p) => p[1]), 0]);
+  const [x0, x1] = span(ends ?? all.map((p) => p[0]));
+  const [y0, y1] = bound ? [-bound, bound] : span([...all.map((p) => p[1]), 0]);
   const room = { w: width - MARGIN.left - MARGIN.right, h: height - MARGIN.top - MARGIN.bottom };
   const X = (x) => MARGIN.left + ((x - x0) / (x1 - x0)) * room.w;
   const Y = (y) => MARGIN.top + (1 - (y - y0) / (y1 - y0)) * room.h;
@@ -37,6 +38,13 @@ export function linePlot(curves, { label, xName, height = 260, mark = null, widt
       .map(([x, y], k) => `${k ? "L" : "M"}${X(x).toFixed(2)} ${Y(y).toFixed(2)}`)
       .join("");
     svg.append(drawing("path", { class: `pg-curve ${curve.class ?? ""}`, d: path }));
+  }
+  if (bound) {
+    for (const y of [Y(y0), Y(y1)])
+      svg.append(
+        drawing("line", { class: "pg-bound", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }),
+      );
+    svg.append(text(MARGIN.left + 6, Y(y1) + 14, "certified", "start"));
   }
   if (mark)
     svg.append(drawing("circle", { class: "pg-dot", cx: X(mark[0]), cy: Y(mark[1]), r: 5 }));

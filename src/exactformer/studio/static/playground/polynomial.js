@@ -8,6 +8,7 @@ import { minus, short } from "./format.js";
 import { Heatmap } from "./heatmap.js";
 import { allIsWell, complain, markStale, remedyOf } from "./notices.js";
 import { partsOf, within } from "./parts.js";
+import { frozen, keeping } from "./picture.js";
 import { Player } from "./player.js";
 import { Shape } from "./shape.js";
 import { Sliders } from "./sliders.js";
@@ -15,6 +16,7 @@ import { State } from "./state.js";
 
 const API = "/api/v1/playground/polynomial";
 const LONGEST_FRACTION = 24;
+const LONGEST_CAPTION = 240;
 const LONG = 12; // terms of a polynomial that are shown unasked
 const COMPILED = ["p", "radius", "construction", "directions", "dtype"];
 
@@ -26,6 +28,7 @@ const sliders = new Sliders(find("sliders"), moved);
 const player = new Player(find("player"), arrived);
 let found = null;
 let at = null;
+let told = []; // about the walk that is shown
 let wasMoved = false;
 let shown = new Map();
 
@@ -94,6 +97,7 @@ async function compile(asNewEntry) {
     allIsWell();
     const isSame = found && String(found.variables) === String(answer.variables);
     found = answer;
+    at = null;
     if (!isSame && !fits(state.get("x"))) form.elements.x.value = "";
     if (!state.get("x")) form.elements.x.value = found.start;
     showModel();
@@ -125,7 +129,7 @@ function showModel() {
     fact(tokens.model, tokens.model === "1" ? "token" : "tokens"),
     fact(width.model, "dimensions"),
     fact(found.blocks.length, found.blocks.length === 1 ? "block" : "blocks"),
-    fact(total.model, "non-zero weights"),
+    fact(total.model, total.model === "1" ? "non-zero weight" : "non-zero weights"),
     element("li", {}, proof),
   );
   showCounts();
@@ -271,7 +275,8 @@ function showPanels(part) {
       place = { body, maps: new Map() };
       shown.set(group.title, place);
     }
-    for (const { id, panel, options } of group.panels) {
+    for (const { id, panel, options: own } of group.panels) {
+      const options = { ...own, about: about() };
       const map = place.maps.get(id);
       if (map) map.show(panel, options);
       else {
@@ -307,10 +312,11 @@ async function trace() {
       element("p", { class: "notice notice--warn" }, error.message, ...remedyOf(error)),
     );
   }
+  told = about();
   find("walk").hidden = !at;
   if (at) player.show(at.walk, Number(state.get("step")) || 0);
   showParts();
-  shape.show(found, at);
+  shape.show(found, at, told);
 }
 
 // The walk: what every part does with this x, in words, and where a token looks.
@@ -320,7 +326,24 @@ function arrived(step, isMove) {
   form.elements.step.value = step;
   if (isMove && station.part !== form.elements.part.value) open(station.part);
   else state.keep(false);
-  find("arcs").replaceChildren(arcs(station));
+  const [drawn, lines] = [arcs(station), [station.words, ...told]];
+  find("arcs").replaceChildren(
+    drawn,
+    keeping(() => ({ ...frozen(drawn), title: `Where token ${station.token + 1} looks: ${station.title}`, lines })),
+  );
+}
+
+// Lines for pictures that are kept: the polynomial, the point, and what is proven.
+function about() {
+  const { text } = found.target;
+  const { construction, dtype } = found.request;
+  const { zero_error: isExact, bound } = found.certificate;
+  const shown = text.length > LONGEST_CAPTION ? `${text.slice(0, LONGEST_CAPTION)}…` : text;
+  const place = at ? `, x = (${at.x.map((c) => minus(short(c, 6))).join(", ")})` : "";
+  return [
+    `${shown} on ${found.domain}${place}. Construction ${construction}, ${dtype}.`,
+    `Certified: ${isExact ? "error zero in exact arithmetic, " : "error "}at most ${short(bound, 2)} in ${dtype}.`,
+  ];
 }
 
 function showOutput(output) {

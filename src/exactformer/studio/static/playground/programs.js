@@ -2,6 +2,7 @@
 
 import { find } from "./dom.js";
 import { offerLink } from "./fetching.js";
+import { frozen, keeping } from "./picture.js";
 import { Player } from "./player.js";
 import { State } from "./state.js";
 
@@ -20,9 +21,27 @@ if (steps.length) {
     title: card.querySelector("h3").textContent,
     words: card.querySelector(".pg-step-card__words").textContent,
   }));
-  for (const card of steps) card.querySelector(".pg-step-card__words").hidden = true;
+  for (const card of steps) {
+    card.querySelector(".pg-step-card__words").hidden = true;
+    const drawn = card.querySelector(".pg-attention");
+    if (drawn) card.querySelector("figure").append(keeping(() => picture(card, drawn)));
+  }
   player.show(stations, Number(form.elements.step.value) || 0);
   offerLink(find("copy-link"));
+}
+
+function picture(card, drawn) {
+  const words = (selector, place = document) => place.querySelector(selector).textContent.trim();
+  return {
+    ...frozen(drawn),
+    title: words("h3", card),
+    lines: [
+      words(".pg-step-card__words", card),
+      words("figcaption", card),
+      `Program: ${find("program").defaultValue.trim().replace(/\s*\n\s*/g, "; ")}`,
+      `Error ${words("#facts .badge")}.`,
+    ],
+  };
 }
 
 // Another program or input begins at its first step.

@@ -4,6 +4,7 @@
 
 import { drawing, element } from "./dom.js";
 import { counted, minus, short } from "./format.js";
+import { frozen, keeping } from "./picture.js";
 
 const W = 300;
 const H = 300;
@@ -15,8 +16,10 @@ export class Scene {
     this.place = place;
   }
 
-  show(found, way) {
+  // about: lines for pictures that are kept
+  show(found, way, about) {
     Object.assign(this, { found, way });
+    const panel = (number, title, note) => panelOf(number, title, note, about);
     this.panels = {
       quantise: panel("1", "Quantise", "cells and their numbers"),
       codes: panel("2", "Contextual mapping", "codes, layer by layer"),
@@ -253,7 +256,7 @@ const brief = (v) =>
         ? `${Math.round(v / 1e6)}M`
         : short(v, 1);
 
-function panel(number, title, note) {
+function panelOf(number, title, note, lines) {
   const svg = drawing("svg", {
     viewBox: `0 0 ${W} ${H}`,
     role: "img",
@@ -270,6 +273,7 @@ function panel(number, title, note) {
       element("span", { class: "muted small" }, note),
     ),
     svg,
+    keeping(() => ({ ...frozen(svg), title: `${title}: ${note}`, lines })),
   );
   return { place, svg };
 }

@@ -56,8 +56,19 @@ async function follow() {
   showSliders(way);
   find("script").textContent = way.script;
   find("download-script").href = `${API}/script.py?${query()}`;
-  scene.show(found, way);
+  scene.show(found, way, about(way));
   player.show(stationsOf(found, way), Number(state.get("step")) || 0);
+}
+
+// Lines for pictures that are kept: the map, the input, and what is proven.
+function about({ input, request }) {
+  const { map, cells, form } = request;
+  const tokens = input.map((token) => token.map((v) => minus(v)).join(", ")).join("; ");
+  const certified = found.certificate.split("\n").filter((line) => /^ *(table|distance) /.test(line));
+  return [
+    `Map ${map}, ${cells} cells per side, form ${form}; input ${tokens}.`,
+    ...certified.map((line) => line.trim().replace(/ +/, ", ").replaceAll("d_2", "d₂")),
+  ];
 }
 
 // A certificate's lines, each a name and what holds, as the page for polynomials sets them.
@@ -77,7 +88,7 @@ function showModel() {
   find("summary").textContent = found.summary;
   find("certificate").replaceChildren(proof(found.certificate));
   find("measured").textContent =
-    `Measured on ${counted(found.measured.samples ?? 2000)} random inputs: ${found.measured.text}`;
+    `Measured on ${counted(found.measured.samples ?? 2000)} random inputs: ${found.measured.text.replace("d_2", "d₂")}`;
   const fact = (value, words) =>
     element("li", {}, element("strong", {}, counted(value)), ` ${words}`);
   find("facts").replaceChildren(

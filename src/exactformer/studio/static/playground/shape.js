@@ -3,6 +3,7 @@
 import { element } from "./dom.js";
 import { latest, wasTakenBack } from "./fetching.js";
 import { counted, minus, short } from "./format.js";
+import { frozen, keeping } from "./picture.js";
 import { linePlot } from "./plot.js";
 import { Surface } from "./surface.js";
 
@@ -25,13 +26,15 @@ export class Shape {
       { class: "pg-details", ontoggle: () => this.tabulate() },
       element("summary", {}, "As a table"),
     );
-    place.append(this.bar, this.drawn, this.words, this.table);
+    const foot = element("div", { class: "pg-map__foot" }, this.words, keeping(() => this.picture()));
+    place.append(this.bar, this.drawn, foot, this.table);
   }
 
-  async show(found, at) {
+  // about: lines for a picture that is kept
+  async show(found, at, about) {
     this.place.hidden = !found.variables.length;
     if (this.place.hidden) return;
-    Object.assign(this, { found, at });
+    Object.assign(this, { found, at, about });
     const names = ["p", "radius", "construction", "directions", "dtype", "axes"];
     const asked = new URLSearchParams(names.map((name) => [name, this.state.get(name)]));
     // With two variables or fewer the slice is all there is, wherever x lies.
@@ -98,7 +101,7 @@ export class Shape {
   choose(name, value) {
     this.state.form.elements[name].value = value;
     this.state.keep(false);
-    this.show(this.found, this.at);
+    this.show(this.found, this.at, this.about);
   }
 
   view() {
@@ -125,6 +128,7 @@ export class Shape {
           label,
           xName: data.axes[0],
           mark,
+          bound: view === "difference" ? data.bound : 0,
           height: 300,
           width: Math.max(320, this.place.clientWidth - 48),
         }),
@@ -142,16 +146,28 @@ export class Shape {
           bound: view === "difference" ? data.bound : 0,
         });
     }
-    const away = data.largest_difference
-      ? `is within ${short(data.largest_difference, 2)} of the polynomial, evaluated exactly`
-      : "equals the polynomial to the last digit";
+    // What is drawn, in words that stay true of it while something else is being asked for.
+    const title = `${VIEWS[view]} over ${data.axes.join(" and ")}`;
+    this.said = { title, lines: [...this.about, this.away()] };
     this.words.textContent =
-      `On ${counted(data.points)} points the transformer ${away}; ` +
-      `certified is ${short(data.bound, 2)}.` +
+      this.away() +
       (data.axes.length > 1
         ? ` Values range from ${range(values)}; drag, or use arrow keys, to turn it.`
         : "");
     if (this.table.open) this.tabulate();
+  }
+
+  picture() {
+    const line = this.drawn.querySelector("svg");
+    return this.said && { ...(line ? frozen(line) : this.surface.vector()), ...this.said };
+  }
+
+  away() {
+    const { points, largest_difference: most, bound } = this.data;
+    const away = most
+      ? `is within ${short(most, 2)} of the polynomial, evaluated exactly`
+      : "equals the polynomial to the last digit";
+    return `On ${counted(points)} points the transformer ${away}; certified is ${short(bound, 2)}.`;
   }
 
   tabulate() {

@@ -4,6 +4,7 @@
 
 import { colour, element, onSchemeChange } from "./dom.js";
 import { minus, short } from "./format.js";
+import { VectorContext } from "./vector.js";
 
 const HEIGHT = 0.62; // of the plane's half side
 const surfaces = new Set();
@@ -107,10 +108,21 @@ export class Surface {
     this.canvas.height = height * ratio;
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
-    this.middle = [width / 2, height / 2];
+    this.middle = [width / 2 + 20, height / 2]; // room for the numbers on the left
     this.size = 0.27 * Math.min(width, 1.5 * height);
     const context = this.canvas.getContext("2d");
     context.scale(ratio, ratio);
+    this.paint(context);
+  }
+
+  // The same as on the screen, in lines and faces.
+  vector() {
+    const context = new VectorContext();
+    this.paint(context);
+    return { drawn: context.drawn, width: this.place.clientWidth, height: 2 * this.middle[1] };
+  }
+
+  paint(context) {
     this.frame(context);
     if (this.bound) this.plane(context, -this.bound);
     this.faces(context);
