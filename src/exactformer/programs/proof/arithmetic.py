@@ -119,7 +119,7 @@ class Arithmetic:
             if rounded is None:
                 raise RoundingError(f"a weight is beyond {self.format.name}")
             nearest = float(rounded)
-            if self.format.flushes and value and abs(nearest) < self.format.tiny:
+            if self.format.flushes and abs(nearest) < self.format.tiny:
                 raise RoundingError(
                     f"a weight of size {abs(nearest):.3g} is below the normal numbers of "
                     f"{self.format.name}, and some processors take it for zero"
