@@ -25,7 +25,9 @@ def choose_degree(terms: Terms, sample: Sample, gram: Array, right: Array) -> in
     "As good" means that the mean difference of squared errors is within its own standard error.
     Degrees that the data do not determine are out of the running.
     """
-    errors = _leave_one_out(terms, sample, gram, right)
+    mean = sample.mean(sample.Y)
+    units: Array = np.maximum(sample.weight @ (sample.Y - mean) ** 2, np.finfo(float).tiny)
+    errors = np.square(leave_one_out(terms, sample, gram, right)) @ (1 / units)
     best = int(np.argmin(errors @ sample.weight))
     for degree in range(best):
         excess = errors[degree] - errors[best]
@@ -36,8 +38,8 @@ def choose_degree(terms: Terms, sample: Sample, gram: Array, right: Array) -> in
     return best
 
 
-def _leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> Array:
-    """Return the squared leave-one-out errors (degrees, N), summed over outputs in equal units."""
+def leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> Array:
+    """Return the residuals of rows left out (degrees, N, outputs), for degrees the data determine."""
     order = np.argsort(terms.total, kind="stable")
     full = gram + np.tril(gram, -1).T
     factor, undetermined = cholesky(np.asfortranarray(full[np.ix_(order, order)]))
@@ -45,18 +47,17 @@ def _leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> A
     last = parts[-1].stop
     factor, order = factor[:last, :last], order[:last]
     loads: Array = solve_triangular(factor, right[order], lower=True)
-    mean = np.average(sample.Y, axis=0, weights=sample.weight)
-    units: Array = np.maximum(sample.weight @ (sample.Y - mean) ** 2, np.finfo(float).tiny)
-    errors = np.zeros((len(parts), len(sample.X)))
+    left_out = np.empty((len(parts), *sample.Y.shape))
     for start in range(0, len(sample.X), _ROWS):
         rows = slice(start, start + _ROWS)
         features = terms.features(terms.columns.evaluate(sample.X[rows]))
         white: Array = solve_triangular(factor, features[order], lower=True)
         leverage = _running(white**2, parts)
-        for y, load, unit in zip(sample.Y[rows].T, loads.T, units, strict=True):
+        for output, load in enumerate(loads.T):
             fitted = _running(white * load[:, None], parts)
-            errors[:, rows] += ((y - fitted) / np.maximum(1 - leverage, 1e-12)) ** 2 / unit
-    return errors
+            residual = sample.Y[rows, output] - fitted
+            left_out[:, rows, output] = residual / np.maximum(1 - leverage, 1e-12)
+    return left_out
 
 
 def _determined(terms: Terms, able: int) -> list[slice]:

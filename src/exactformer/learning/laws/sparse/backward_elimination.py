@@ -65,13 +65,15 @@ class ReducedFit:
 
     def without(self, j: int) -> ReducedFit:
         """Remove the coefficient at place ``j`` of those that remain."""
-        rest = np.arange(len(self.kept)) != j
-        step = (self.inverse[:, j] / self.inverse[j, j])[rest]
+        rest = [i for i in range(len(self.kept)) if i != j]
+        value, row = self.values[j], self.inverse[j, rest]
+        step = self.inverse[rest, j] / self.inverse[j, j]
+        gained = float(np.sqrt(float(value * value / self.inverse[j, j])))
         return ReducedFit(
-            [k for k, stays in zip(self.kept, rest, strict=True) if stays],
-            self.values[rest] - step * self.values[j],
-            self.inverse[np.ix_(rest, rest)] - np.multiply.outer(step, self.inverse[j, rest]),
-            self.square + float(self.gains[j]) ** 2,
+            [self.kept[i] for i in rest],
+            self.values[rest] - step * value,
+            self.inverse[rest][:, rest] - np.multiply.outer(step, row),
+            self.square + gained**2,
         )
 
 

@@ -7,7 +7,8 @@ been left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,19 @@ class RobustErrors:
     y: Array
     phi: Array
     products: NDArray[Any]
+    known: dict[tuple[int, ...], Array] = field(default_factory=dict)
 
     def errors(self, left: ReducedFit, freedom: float) -> Array:
         """Return for each remaining coefficient the larger of classical and HC3 standard error."""
         if freedom <= 0:
             return np.full(len(left.kept), np.nan)
-        classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
-        influence = self.phi @ in_products(self.products, left).influence
-        robust = (self.sample.weight * self.left_out(left) ** 2) @ influence**2
-        return np.asarray(np.sqrt(np.maximum(classical, robust)))
+        if (kept := tuple(left.kept)) not in self.known:
+            classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
+            model = in_products(self.products, left)
+            left_out = left_out_residuals(self.phi, self.y, model.coefficients, model.projection)
+            robust = (self.sample.weight * left_out**2) @ np.square(self.phi @ model.influence)
+            self.known[kept] = np.asarray(np.sqrt(np.maximum(classical, robust)))
+        return self.known[kept]
 
     def left_out(self, left: ReducedFit, rows: slice = slice(None)) -> Array:
         """Return the residual of each row, had it been left out of this fit."""
@@ -81,15 +86,19 @@ class InProducts:
         """B m, (k,)."""
         return np.asarray((self.basis @ self.left.values).astype(np.float64))
 
+    @cached_property
+    def _influence(self) -> NDArray[Any]:
+        return np.asarray(self.basis @ self.left.inverse)
+
     @property
     def influence(self) -> Array:
         """B H, (k, m)."""
-        return np.asarray((self.basis @ self.left.inverse).astype(np.float64))
+        return np.asarray(self._influence.astype(np.float64))
 
     @property
     def projection(self) -> Array:
         """B H Bᵀ, (k, k)."""
-        return np.asarray((self.basis @ self.left.inverse @ self.basis.T).astype(np.float64))
+        return np.asarray((self._influence @ self.basis.T).astype(np.float64))
 
 
 def in_products(products: NDArray[Any], left: ReducedFit) -> InProducts:
