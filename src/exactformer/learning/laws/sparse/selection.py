@@ -38,7 +38,12 @@ from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure
 from exactformer.learning.laws.path import Step
-from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
+from exactformer.learning.laws.sparse.backward_elimination import (
+    InProducts,
+    ReducedFit,
+    Threshold,
+    eliminate,
+)
 from exactformer.learning.laws.sparse.forward_search import (
     Fit,
     SampleSearch,
@@ -101,8 +106,8 @@ def select(design: Design, output: int, rules: Rules, known: dict[int, Array]) -
     target = Target(closure, bound, spread, square, found.aliases)
     with localcontext(prec=DIGITS):
         whole, back = among_powers(closure, terms, fit)
-        robust = RobustErrors(sample, y, np.ascontiguousarray(phi.T), back)
-        selection, left = reduce(whole, target, robust, rules)
+        robust = RobustErrors(sample, y, np.ascontiguousarray(phi.T))
+        selection, left = reduce(whole, back, target, robust, rules)
     return replace(selection, path=partial(_path, whole, left, closure, robust))
 
 
@@ -131,11 +136,12 @@ class Judge(Protocol):
 
 
 def reduce(
-    whole: ReducedFit, target: Target, judge: Judge, rules: Rules
+    whole: ReducedFit, back: NDArray[Any], target: Target, judge: Judge, rules: Rules
 ) -> tuple[Selection, ReducedFit]:
     """Remove powers of a closure that are not significant or too small to matter."""
     closure, bound = target.closure, target.bound
-    settled = _settled(eliminate(whole, bound), bound, judge)
+    significant = eliminate(replace(whole, in_products=None), bound)
+    settled = _settled(significant.placed(back), bound, judge)
     left = _relevant(settled, target, rules.relevance)
     if len(left.kept) < len(settled.kept):
         left = _settled(left, bound, judge)
@@ -163,15 +169,17 @@ def among_powers(
 
     Both have as many digits as the elimination needs.
     """
-    powers = to_powers(closure, terms.columns)
-    inverse = powers @ fit.inverse @ powers.T
-    if _condition(inverse) < _CONDITION:
-        whole = ReducedFit.all(powers @ fit.coefficients, inverse, fit.square)
-        return whole, to_products(closure, terms.columns)
-    exact = to_powers(closure, terms.columns, Decimal)
-    wide = exact @ _decimals(fit.inverse) @ exact.T
-    whole = ReducedFit.all(exact @ _decimals(fit.coefficients), wide, fit.square)
-    return whole, to_products(closure, terms.columns, Decimal)
+    number: type[Any] = float
+    powers: NDArray[Any] = to_powers(closure, terms.columns)
+    values: NDArray[Any] = fit.coefficients
+    inverse: NDArray[Any] = fit.inverse
+    if not _condition(powers @ inverse @ powers.T) < _CONDITION:
+        powers, number = to_powers(closure, terms.columns, Decimal), Decimal
+        values, inverse = _decimals(fit.coefficients), _decimals(fit.inverse)
+    influence = inverse @ powers.T  # B H for B, the inverse of P
+    whole = ReducedFit.all(powers @ values, powers @ influence, fit.square)
+    model = InProducts(fit.coefficients, influence, fit.inverse)
+    return replace(whole, in_products=model), to_products(closure, terms.columns, number)
 
 
 def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:

@@ -175,8 +175,8 @@ class InBlocks:
         target = Target(closure, bound, spread, total, result.aliases)
         with localcontext(prec=DIGITS):
             whole, back = among_powers(closure, terms, fit)
-            judge = StreamedJudge(self._blocks, terms.columns, used, output, closure, back)
-            return reduce(whole, target, judge, rules)[0]
+            judge = StreamedJudge(self._blocks, terms.columns, used, output, closure)
+            return reduce(whole, back, target, judge, rules)[0]
 
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
@@ -305,7 +305,6 @@ class StreamedJudge:
     used: NDArray[np.int64]
     output: int
     closure: list[Exponents]
-    products: NDArray[Any]
     known: dict[tuple[int, ...], Array] = field(default_factory=dict)
 
     def errors(self, left: ReducedFit, freedom: float) -> Array:
@@ -314,7 +313,7 @@ class StreamedJudge:
             return np.full(len(left.kept), np.nan)
         if (kept := tuple(left.kept)) not in self.known:
             classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
-            influence = in_products(self.products, left).influence
+            influence = in_products(left).influence.astype(np.float64)
             (robust,) = self._sum(
                 "standard errors", passes.left_out_squares, *self.left_out(left), influence
             )
@@ -323,7 +322,7 @@ class StreamedJudge:
 
     def left_out(self, left: ReducedFit) -> Model:
         """Return what the residuals of rows left out are made of."""
-        model = in_products(self.products, left)
+        model = in_products(left)
         return model.coefficients, model.projection
 
     def prefer(self, larger: Model, smaller: Model, level: float) -> bool:
