@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dtrsm
 
 from exactformer.learning.laws.dense.least_squares import cholesky
 from exactformer.learning.laws.dictionary.columns import Array
@@ -51,10 +52,11 @@ def leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> Ar
     for start in range(0, len(sample.X), _ROWS):
         rows = slice(start, start + _ROWS)
         features = terms.features(terms.columns.evaluate(sample.X[rows]))
-        white: Array = solve_triangular(factor, features[order], lower=True)
-        leverage = _running(white**2, parts)
+        # From the right, so that rows of features need not become columns.
+        white = dtrsm(1.0, factor, features[order].T, side=1, lower=1, trans_a=1).T
+        leverage = np.cumsum([np.square(white[part]).sum(axis=0) for part in parts], axis=0)
         for output, load in enumerate(loads.T):
-            fitted = _running(white * load[:, None], parts)
+            fitted = np.cumsum([load[part] @ white[part] for part in parts], axis=0)
             residual = sample.Y[rows, output] - fitted
             left_out[:, rows, output] = residual / np.maximum(1 - leverage, 1e-12)
     return left_out
@@ -65,8 +67,3 @@ def _determined(terms: Terms, able: int) -> list[slice]:
     ends = np.cumsum(np.bincount(terms.total, minlength=terms.degree + 1)).tolist()
     parts = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
     return [part for part in parts if part.stop <= able]
-
-
-def _running(numbers: Array, parts: list[slice]) -> Array:
-    # A degree may have no terms of its own (columns with few values), so sums of slices.
-    return np.cumsum([numbers[part].sum(axis=0) for part in parts], axis=0)

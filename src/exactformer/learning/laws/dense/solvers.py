@@ -116,13 +116,14 @@ class Residuals:
     totals: Array
 
 
-@dataclass(frozen=True)
+@dataclass
 class InMemory:
-    """A sample as a source, with the designs by degree; the highest so far serves lower ones."""
+    """A sample as a source, with the designs of the highest degree so far and of the last."""
 
     sample: Sample
     ranges: list[DataRange]
-    designs: dict[int, Design] = field(default_factory=dict)
+    highest: Design | None = None
+    last: Design | None = None
 
     @property
     def columns(self) -> int:
@@ -136,25 +137,26 @@ class InMemory:
 
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree."""
-        if degree not in self.designs:
-            highest = max(self.designs, default=-1)
-            self.designs[degree] = (
-                self.designs[highest].up_to(degree)
-                if degree < highest
-                else Design.of(self.sample, degree)
-            )
-        return self.designs[degree].terms
+        return self._design(degree).terms
+
+    def _design(self, degree: int) -> Design:
+        if self.last is None or self.last.terms.degree != degree:
+            if self.highest is None or self.highest.terms.degree < degree:
+                self.highest = Design.of(self.sample, degree)
+            lower = self.highest.terms.degree > degree
+            self.last = self.highest.up_to(degree) if lower else self.highest
+        return self.last
 
     def select(self, terms: Terms, rules: Rules) -> list[Selection]:
         """Find the terms of each output."""
-        design, known = self.designs[terms.degree], dict[int, Array]()
+        design, known = self._design(terms.degree), dict[int, Array]()
         return [select(design, j, rules, known) for j in range(self.sample.Y.shape[1])]
 
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
         X, Y, weight = self.sample.X, self.sample.Y, self.sample.weight
         left = Y - np.column_stack([law.inner_values(X) for law in laws])
-        design = self.designs[terms.degree]
+        design = self._design(terms.degree)
         squares = weight @ left**2, weight @ Y**2
         return Residuals(design.inner_products(left.T), design.norms, *squares)
 

@@ -24,7 +24,7 @@ from exactformer.learning.laws.dictionary.terms import (
 from exactformer.learning.laws.sample import Sample
 
 # Arrays up to this size are kept for the time of a fit.
-_KEPT_BYTES = 32 * 2**20
+_KEPT_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
