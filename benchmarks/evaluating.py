@@ -57,7 +57,8 @@ def times(
     """Time all ways on every batch size."""
     rows = []
     for batch in batches:
-        timings = interleaved(ways, case.points(batch, dtype), rounds)
+        # What takes microseconds is disturbed more easily, and soon measured again.
+        timings = interleaved(ways, case.points(batch, dtype), rounds * (5 if batch == 1 else 1))
         label = {"case": case.label, "dtype": dtype}
         rows += [{**label, "way": name, **asdict(t)} for name, t in timings.items()]
         print(f"{case.label} {dtype} {batch:,} points", file=sys.stderr, flush=True)

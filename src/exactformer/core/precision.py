@@ -56,10 +56,10 @@ def is_full_precision() -> bool:
             return False
     except RuntimeError:  # torch refuses to answer where its backends disagree
         return False
-    if _backend_precision is not None and any(
-        _backend_precision(backend, "matmul") not in _FULL for backend in ("cuda", "mkldnn")
-    ):
-        return False
+    if _backend_precision is not None:
+        for backend in ("cuda", "mkldnn"):
+            if _backend_precision(backend, "matmul") not in _FULL:
+                return False
     return not _is_reduced_from_outside()
 
 

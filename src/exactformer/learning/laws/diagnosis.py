@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.stats import rankdata
 
-from exactformer.learning.laws.dense.least_squares import cholesky, normal_equations
+from exactformer.learning.laws.dense.degree import leave_one_out
+from exactformer.learning.laws.dense.least_squares import normal_equations
 from exactformer.learning.laws.dense.solvers import dictionary
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.terms import count_terms
-from exactformer.learning.laws.sample import Sample, equal_rows, weighted_median
+from exactformer.learning.laws.sample import Sample, all_differ, equal_rows, weighted_median
 
 # Rows looked at, and terms of the least squares that a law is compared with.
 _ROWS = 3000
@@ -129,7 +129,7 @@ def outliers(residual: Array, weight: Array) -> list[Finding]:
 def copies(sample: Sample, output: int) -> list[Finding]:
     """Report rows that come again and again, always with the same target in spite of the noise."""
     y = sample.Y[:, output]
-    if len(y) < 4 or (sample.weight != sample.weight[0]).any():
+    if len(y) < 4 or (sample.weight != sample.weight[0]).any() or all_differ(sample.X):
         return []
     places = len(np.unique(equal_rows(sample.X)))
     if 2 * places > len(y) or places < len(np.unique(equal_rows(np.column_stack([sample.X, y])))):
@@ -188,50 +188,48 @@ def _least_squares(sample: Sample, output: int, degree: int) -> _LeastSquares | 
     X, y, weight = sample.X[rows], sample.Y[rows, output], sample.weight[rows]
     most = min(_TERMS, len(X) // 3)
     able = [q for q in range(1, degree + 1) if count_terms(X.shape[1], q) <= most]
+    if not able:
+        return None
+    tried = able[:: -(-len(able) // _DEGREES)]
     part = replace(sample, X=X, Y=y[:, None], weight=weight)
-    found = []
-    for q in able[:: -(-len(able) // _DEGREES)] if able else []:
-        terms = dictionary(part, q)
-        gram, right = normal_equations(terms, part)
-        factor, undetermined = cholesky(gram)
-        if undetermined is not None:
-            break
-        phi = terms.features(terms.columns.evaluate(X))
-        half = solve_triangular(factor, phi, lower=True)
-        fitted = half.T @ solve_triangular(factor, right[:, 0], lower=True)
-        left_out = (y - fitted) / np.maximum(1 - np.square(half).sum(axis=0), 1e-8)
-        share = 1 - _size(left_out, weight) / _size(y - np.median(y), weight)
-        found.append(_LeastSquares(q, len(terms), share))
+    terms = dictionary(part, tried[-1])
+    left_out = leave_one_out(terms, part, *normal_equations(terms, part))[..., 0]
+    counts = np.cumsum(np.bincount(terms.total, minlength=terms.degree + 1)).tolist()
+    whole = _size(y - np.median(y), weight)
+    found = [
+        _LeastSquares(q, counts[q], 1 - _size(left_out[q], weight) / whole)
+        for q in tried
+        if q < len(left_out)
+    ]
     return max(found, key=lambda f: f.share, default=None)
 
 
 def _size(values: Array, weight: Array) -> float:
     """Return the mean square, values beyond three robust standard deviations drawn in to these."""
     reach = 3 * robust_spread(values, weight) or np.inf
-    return float(np.average(np.clip(values, -reach, reach) ** 2, weights=weight))
+    return float(weight @ np.minimum(np.abs(values), reach) ** 2 / weight.sum())
 
 
 def structure(
     X: Array, fitted: Array, residual: Array, names: Sequence[str], y_variance: float
 ) -> list[Finding]:
     """Report what residuals and their sizes follow: a column, the fitted values, the row before."""
-    # Equal rows would be neighbours of equal rank; each counts once.
-    _, first = np.unique(equal_rows(np.column_stack([X, residual])), return_index=True)
-    first.sort()
-    X, fitted, residual = X[first], fitted[first], residual[first]
+    if not all_differ(X):
+        # Equal rows would be neighbours of equal rank; each counts once.
+        _, first = np.unique(equal_rows(np.column_stack([X, residual])), return_index=True)
+        first.sort()
+        X, fitted, residual = X[first], fitted[first], residual[first]
     n = len(residual)
     if n < _FEWEST or not np.ptp(residual) > 0:
         return []
     worth = float(residual @ residual) / n > _SMALL * y_variance
     rows = np.random.default_rng(0).permutation(n)[:_ROWS]
-    places = {f"the column {name}": X[rows, j] for j, name in enumerate(names)}
-    places["the fitted values"] = fitted[rows]
+    places = [*(f"the column {name}" for name in names), "the fitted values"]
+    orders = _orders(np.vstack([X[rows].T, fitted[rows]]))
     r = residual[rows]
-    orders = {what: np.argsort(x, kind="stable") for what, x in places.items()}
     found = []
-    ranks = rankdata(r)
-    curves = {what: _share(ranks[order]) for what, order in orders.items()}
-    for what, share in sorted(curves.items(), key=lambda c: -c[1])[:3]:
+    curves = zip(places, _share(_ranks(r)[orders]).tolist(), strict=True)
+    for what, share in sorted(curves, key=lambda c: -c[1])[:3]:
         if share > -_SURE / np.sqrt(len(r)):
             text = (
                 f"the residuals follow {what}: a curve explains about {share:.0%} of their variance"
@@ -239,13 +237,12 @@ def structure(
             text += ". A higher degree= or another function (features=) may hold it"
             found.append(Finding(text, worth and share >= _SHARE))
     curved = bool(found)
-    ranks = rankdata(np.abs(r))
-    sizes = {what: _share(ranks[order]) for what, order in orders.items()}
-    what, share = max(sizes.items(), key=lambda c: c[1])
+    sizes = zip(places, _share(_ranks(np.abs(r))[orders]).tolist(), strict=True)
+    what, share = max(sizes, key=lambda c: c[1])
     if share > -_SURE / np.sqrt(len(r)) and not curved:
         text = f"the size of the noise follows {what}. The standard errors hold for that (HC3)"
         found.append(Finding(text, False))
-    in_order = _share(rankdata(residual[:_ROWS]))
+    in_order = float(_share(_ranks(residual[:_ROWS])))
     if not curved and in_order > -_SURE / np.sqrt(min(n, _ROWS)):
         text = "neighbouring rows have similar residuals, as in a series in time. Standard errors "
         text += "assume independent rows and are too small here"
@@ -253,8 +250,32 @@ def structure(
     return found
 
 
-def _share(ranks: Array) -> float:
-    """Return the share of the variance of ranks that neighbours have in common, about 0 for noise."""
-    centred = ranks - ranks.mean()
-    whole = float(centred @ centred)
-    return 1 - float(np.square(np.diff(ranks)).sum()) / whole / 2 if whole > 0 else 0.0
+def _orders(places: Array) -> NDArray[np.int64]:
+    """Return the order of each line (k, n), equal places as they come."""
+    orders = np.argsort(places, axis=1)
+    ordered = np.take_along_axis(places, orders, axis=1)
+    tied = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    orders[tied] = np.argsort(places[tied], axis=1, kind="stable")
+    return orders
+
+
+def _ranks(values: Array) -> Array:
+    """Return the rank of each value, equal ones their mean."""
+    order = np.argsort(values)
+    ordered = values[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        return np.asarray(rankdata(values))
+    ranks = np.empty(len(values))
+    ranks[order] = np.arange(1.0, len(values) + 1)
+    return ranks
+
+
+def _share(ranks: Array) -> Array:
+    """Return the share of the variance of ranks that neighbours have in common, about 0 for noise.
+
+    The ranks are those of the last axis.
+    """
+    centred = ranks - ranks.mean(axis=-1, keepdims=True)
+    whole = np.square(centred).sum(axis=-1)
+    steps = np.square(np.diff(ranks, axis=-1)).sum(axis=-1)
+    return np.asarray(np.where(whole > 0, 1 - steps / np.maximum(whole, 1e-300) / 2, 0.0))

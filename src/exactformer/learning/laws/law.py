@@ -104,7 +104,9 @@ class SparseLaw(Law):
         inner = contract(written, columns)
         coordinates = np.array([float(c) for c in inner.values()])
         fit = data_range, selection.freedom, selection.variance
-        return cls(*fit, written, selection.errors, columns, list(inner), coordinates)
+        highest = max((max(alpha, default=0) for alpha in inner), default=0)
+        basis = columns.up_to(highest), list(inner)
+        return cls(*fit, written, selection.errors, *basis, coordinates)
 
     def values(self, X: Array) -> Array:
         """Return the values (N,) at rows of all columns."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
 from exactformer.errors import InputError
 from exactformer.learning.laws.dictionary.columns import Array
 
 # A column whose part outside the others' span is below this share of its spread adds nothing.
 _DEPENDENT = 1e-9
+# Such a share of its variance outside the others' span makes a column worth a look.
+_SUSPECT = 1e-8
 _SHOWN = 5
 # Squares and products of numbers within these sizes are floats.
 _LARGEST, _SMALLEST = 1e100, 1e-100
@@ -50,6 +53,10 @@ class Sample:
         """The number of observations, repetitions counted."""
         return float(self.weight.sum())
 
+    def mean(self, values: Array) -> Array:
+        """Return the mean over the rows (N, …), repetitions counted."""
+        return np.asarray(self.weight @ values / self.weight.sum())
+
 
 def take_sample(X: Array, Y: Array, weight: Array | None, names: list[str]) -> Sample:
     """Drop rows of weight zero and columns that are constant or depend linearly on earlier ones."""
@@ -77,6 +84,16 @@ def check_sizes(low: Array, high: Array, names: list[str]) -> None:
                 f"{name} goes from {least:.3g} to {most:.3g}; sizes beyond {_LARGEST:g} and widths "
                 f"below {_SMALLEST:g} cannot be squared. Change the unit"
             )
+
+
+def all_differ(table: Array) -> bool:
+    """Whether no row comes twice."""
+    return any(_all_differ(column) for column in table.T) or _all_differ(equal_rows(table))
+
+
+def _all_differ(values: NDArray[Any]) -> bool:
+    ordered = np.sort(values)
+    return not bool((ordered[1:] == ordered[:-1]).any())
 
 
 def equal_rows(table: Array) -> NDArray[np.uint64]:
@@ -129,6 +146,9 @@ def dependent_columns(
     """
     found: dict[int, str] = {}
     kept: list[int] = []
+    whole, failed = lapack.dpotrf(correlation, lower=1)
+    if not failed and (np.square(whole.diagonal()) >= 2 * _SUSPECT).all():
+        return found
     factor = np.zeros((len(columns), len(columns)))
     for i, j in enumerate(columns):
         n = len(kept)
@@ -138,7 +158,7 @@ def dependent_columns(
             else factor[0, :0]
         )
         rest = correlation[i, i] - row @ row
-        if rest < 1e-8:
+        if rest < _SUSPECT:
             others = [columns[k] for k in kept]
             slopes = solve_triangular(factor[:n, :n], row, lower=True, trans="T")
             slopes = slopes * spread[j] / spread[others]
@@ -172,6 +192,9 @@ def _relation(slopes: Array, offset: float, share: Array, names: list[str]) -> s
 
 def weighted_median(values: Array, weight: Array) -> float:
     """Return the median, each value repeated as often as its weight says."""
+    if (weight == 1).all():
+        middle = (len(values) - 1) // 2, len(values) // 2
+        return float(np.partition(values, middle)[[*middle]].sum()) / 2
     order = np.argsort(values)
     sums = np.cumsum(weight[order])
     lower, upper = (np.searchsorted(sums, sums[-1] / 2, side=side) for side in ("left", "right"))

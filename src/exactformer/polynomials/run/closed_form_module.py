@@ -138,7 +138,9 @@ class FusedTransformer(nn.Module):
             return None
         if values is None:
             return None
-        return values.view(-1, len(x)).T if self.vector else values.view(-1)
+        if self.vector:
+            return values.view(-1, len(x)).T
+        return values if values.dim() == 1 else values.view(-1)
 
     def _terms(self, x: Tensor) -> Expanded | CompiledTerms | None:
         """Return what evaluates terms in place of tokens, where the weights are the proven ones."""
@@ -283,8 +285,11 @@ def _evaluate(
 
 def _are_proven(weights: tuple[Tensor, ...], known: Mapping[str, Tensor]) -> bool:
     """Whether weights in memory are the known ones, in their order, to the last bit."""
-    if compiled_run.kernels() is not None and all(w.is_contiguous() for w in weights):
-        return compiled_run.same(weights, known)
+    if compiled_run.kernels() is not None:
+        if compiled_run.same(weights, known):
+            return True
+        if all(w.is_contiguous() for w in weights):
+            return False
     return len(weights) == len(known) and all(map(_same, weights, known.values()))
 
 

@@ -185,15 +185,17 @@ def tokens(
 
 
 def same(weights: tuple[Tensor, ...], known: Mapping[str, Tensor]) -> bool:
-    """Whether up to four weights on the CPU are the known ones, in their order, to the last bit."""
+    """Whether up to four weights on the CPU are the known ones, in their order, to the last bit.
+
+    Weights that are not contiguous are not.
+    """
     if len(weights) != len(known):
         return False
     places: list[int] = []
     for here, there in zip(weights, known.values(), strict=True):
-        shape = there.shape
-        if here.dtype is not there.dtype or here.shape != shape or not here.is_contiguous():
+        if here.dtype is not there.dtype or here.shape != there.shape or not here.is_contiguous():
             return False
-        places += (here.data_ptr(), there.data_ptr(), shape.numel() * there.itemsize)
+        places += (here.data_ptr(), there.data_ptr(), here.nbytes)
     equal: bool = kernels().same(*places, *_NOTHING[len(places) :], _WORD, _BYTE)
     return equal
 
@@ -208,24 +210,21 @@ def _run(
     *own: Any,
 ) -> Tensor | None:
     """Let a kernel evaluate points of its format, on several threads where that is worth it."""
-    if not x.data_ptr():
+    if not (points := x.data_ptr()):
         x = x.clone()  # torch keeps zeros that a derivative is known to be without any memory
-    count, d = x.shape
-    by_point, by_axis = x.stride()
+        points = x.data_ptr()
+    count = x.shape[0]
     values = x.new_empty(outputs * count)
-    points, out, size = x.data_ptr(), values.data_ptr(), x.itemsize
-    test, table = surface or (0, np.zeros((3, d)))
+    out, (by_point, by_axis) = values.data_ptr(), x.stride()
+    rest = (*(surface or (0, np.zeros((3, x.shape[1])))), CLEAR, block, *own)
     if count * cost < _WORTH_THREADS or (threads := torch.get_num_threads()) < 2:
-        clear = kernel(
-            points, by_point, by_axis, count, out, count, test, table, CLEAR, block, *own
-        )
+        clear = kernel(points, by_point, by_axis, count, out, count, *rest)
         return values if clear else None
+    size = x.itemsize
 
     def work(first: int, number: int) -> bool:
         begin, place = points + first * by_point * size, out + first * size
-        return kernel(
-            begin, by_point, by_axis, number, place, count, test, table, CLEAR, block, *own
-        )
+        return kernel(begin, by_point, by_axis, number, place, count, *rest)
 
     step = -(-count // (4 * threads * block)) * block
     starts = range(0, count, step)

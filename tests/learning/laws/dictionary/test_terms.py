@@ -54,6 +54,10 @@ def test_a_lower_degree_is_a_subsequence_of_a_higher_one():
     high, low = build_terms(columns, 5), build_terms(columns, 3)
     kept = [high.exponents(j) for j in np.flatnonzero(high.total <= 3)]
     assert kept == [low.exponents(j) for j in range(len(low))]
+    same = high.up_to(3)
+    assert (same.degree, same.groups) == (low.degree, low.groups)
+    for name in ("parent", "column", "power", "total"):
+        np.testing.assert_array_equal(getattr(same, name), getattr(low, name))
 
 
 def test_what_would_not_fit_is_refused_with_its_size():

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dtrsm
 
 from exactformer.learning.laws.dense.least_squares import cholesky
 from exactformer.learning.laws.dictionary.columns import Array
@@ -25,7 +26,9 @@ def choose_degree(terms: Terms, sample: Sample, gram: Array, right: Array) -> in
     "As good" means that the mean difference of squared errors is within its own standard error.
     Degrees that the data do not determine are out of the running.
     """
-    errors = _leave_one_out(terms, sample, gram, right)
+    mean = sample.mean(sample.Y)
+    units: Array = np.maximum(sample.weight @ (sample.Y - mean) ** 2, np.finfo(float).tiny)
+    errors = np.square(leave_one_out(terms, sample, gram, right)) @ (1 / units)
     best = int(np.argmin(errors @ sample.weight))
     for degree in range(best):
         excess = errors[degree] - errors[best]
@@ -36,8 +39,8 @@ def choose_degree(terms: Terms, sample: Sample, gram: Array, right: Array) -> in
     return best
 
 
-def _leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> Array:
-    """Return the squared leave-one-out errors (degrees, N), summed over outputs in equal units."""
+def leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> Array:
+    """Return the residuals of rows left out (degrees, N, outputs), for degrees the data determine."""
     order = np.argsort(terms.total, kind="stable")
     full = gram + np.tril(gram, -1).T
     factor, undetermined = cholesky(np.asfortranarray(full[np.ix_(order, order)]))
@@ -45,18 +48,18 @@ def _leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> A
     last = parts[-1].stop
     factor, order = factor[:last, :last], order[:last]
     loads: Array = solve_triangular(factor, right[order], lower=True)
-    mean = np.average(sample.Y, axis=0, weights=sample.weight)
-    units: Array = np.maximum(sample.weight @ (sample.Y - mean) ** 2, np.finfo(float).tiny)
-    errors = np.zeros((len(parts), len(sample.X)))
+    left_out = np.empty((len(parts), *sample.Y.shape))
     for start in range(0, len(sample.X), _ROWS):
         rows = slice(start, start + _ROWS)
         features = terms.features(terms.columns.evaluate(sample.X[rows]))
-        white: Array = solve_triangular(factor, features[order], lower=True)
-        leverage = _running(white**2, parts)
-        for y, load, unit in zip(sample.Y[rows].T, loads.T, units, strict=True):
-            fitted = _running(white * load[:, None], parts)
-            errors[:, rows] += ((y - fitted) / np.maximum(1 - leverage, 1e-12)) ** 2 / unit
-    return errors
+        # From the right, so that rows of features need not become columns.
+        white = dtrsm(1.0, factor, features[order].T, side=1, lower=1, trans_a=1).T
+        leverage = np.cumsum([np.square(white[part]).sum(axis=0) for part in parts], axis=0)
+        for output, load in enumerate(loads.T):
+            fitted = np.cumsum([load[part] @ white[part] for part in parts], axis=0)
+            residual = sample.Y[rows, output] - fitted
+            left_out[:, rows, output] = residual / np.maximum(1 - leverage, 1e-12)
+    return left_out
 
 
 def _determined(terms: Terms, able: int) -> list[slice]:
@@ -64,8 +67,3 @@ def _determined(terms: Terms, able: int) -> list[slice]:
     ends = np.cumsum(np.bincount(terms.total, minlength=terms.degree + 1)).tolist()
     parts = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
     return [part for part in parts if part.stop <= able]
-
-
-def _running(numbers: Array, parts: list[slice]) -> Array:
-    # A degree may have no terms of its own (columns with few values), so sums of slices.
-    return np.cumsum([numbers[part].sum(axis=0) for part in parts], axis=0)

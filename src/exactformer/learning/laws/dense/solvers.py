@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -16,8 +16,9 @@ from exactformer.learning.laws.dense.least_squares import (
     normal_equations,
     solve,
 )
-from exactformer.learning.laws.dictionary.columns import Array, fit_columns
-from exactformer.learning.laws.dictionary.row_sums import inner_products, residuals, square_norms
+from exactformer.learning.laws.dictionary.columns import Array
+from exactformer.learning.laws.dictionary.design import Design
+from exactformer.learning.laws.dictionary.row_sums import residuals
 from exactformer.learning.laws.dictionary.terms import (
     Exponents,
     Terms,
@@ -40,6 +41,8 @@ _MOST_TERMS = 4000
 _STEP = 4
 HIGHEST_TRIED = 100
 _LARGEST_LAW = 150
+# Variances that differ by less than this share are those of the same law.
+_ROUNDING = 1e-9
 # A law of lower degree is as good if its excess is below so many of its standard errors, or rounding.
 _SURE = 2.0
 _EXACT = 1e-9
@@ -113,12 +116,14 @@ class Residuals:
     totals: Array
 
 
-@dataclass(frozen=True)
+@dataclass
 class InMemory:
-    """A sample as a source."""
+    """A sample as a source, with the designs of the highest degree so far and of the last."""
 
     sample: Sample
     ranges: list[DataRange]
+    highest: Design | None = None
+    last: Design | None = None
 
     @property
     def columns(self) -> int:
@@ -132,20 +137,28 @@ class InMemory:
 
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree."""
-        return dictionary(self.sample, degree)
+        return self._design(degree).terms
+
+    def _design(self, degree: int) -> Design:
+        if self.last is None or self.last.terms.degree != degree:
+            if self.highest is None or self.highest.terms.degree < degree:
+                self.highest = Design.of(self.sample, degree)
+            lower = self.highest.terms.degree > degree
+            self.last = self.highest.up_to(degree) if lower else self.highest
+        return self.last
 
     def select(self, terms: Terms, rules: Rules) -> list[Selection]:
         """Find the terms of each output."""
-        norms = square_norms(terms, self.sample)
-        outputs = range(self.sample.Y.shape[1])
-        return [select(terms, norms, self.sample, j, rules) for j in outputs]
+        design, known = self._design(terms.degree), dict[int, Array]()
+        return [select(design, j, rules, known) for j in range(self.sample.Y.shape[1])]
 
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
         X, Y, weight = self.sample.X, self.sample.Y, self.sample.weight
         left = Y - np.column_stack([law.inner_values(X) for law in laws])
-        inner, norms = inner_products(terms, self.sample, left), square_norms(terms, self.sample)
-        return Residuals(inner, norms, weight @ left**2, weight @ Y**2)
+        design = self._design(terms.degree)
+        squares = weight @ left**2, weight @ Y**2
+        return Residuals(design.inner_products(left.T), design.norms, *squares)
 
     def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
         """Return mean and standard error of the excess of squares, and the mean of y²."""
@@ -182,11 +195,12 @@ def find_laws(source: Source, degree: Degree, rules: Rules, limit: int) -> Solve
         if stopped:
             break
         better = source.select(wider, rules)
-        later = _sparse_laws(better, wider, ranges)
-        if not any(b.variance < a.variance for a, b in zip(laws, later, strict=True)):
+        pairs = zip(found, better, strict=True)
+        if not any(b.variance < (1 - _ROUNDING) * a.variance for a, b in pairs):
             stopped = f"degrees {highest + 1} to {following} explain no more"
             break
-        terms, found, laws, highest = wider, better, later, following
+        terms, found, highest = wider, better, following
+        laws = _sparse_laws(found, terms, ranges)
     if degree == "auto":
         laws, found = _lower(laws, found, source, rules)
     lists = [
@@ -195,7 +209,7 @@ def find_laws(source: Source, degree: Degree, rules: Rules, limit: int) -> Solve
     ]
     aliases, disputed, irrelevant = map(list, zip(*lists, strict=True))
     paths = [
-        [step.embedded(r.embed) for step in s.path] for r, s in zip(ranges, found, strict=True)
+        [step.embedded(r.embed) for step in s.path()] for r, s in zip(ranges, found, strict=True)
     ]
     return Solved([*laws], highest, aliases, stopped, paths, disputed, irrelevant)
 
@@ -209,19 +223,19 @@ def _lower(
     """
     laws, found = list(laws), list(found)
     own = [max((sum(a) for a in law.coefficients), default=0) for law in laws]
-    for degree in range(1, max(own)):
+    degree = 0
+    while (degree := degree + 1) < max(own):
         terms = source.dictionary(degree)
-        lower = source.select(terms, rules)
-        for output, law in enumerate(_sparse_laws(lower, terms, source.ranges)):
-            if degree < own[output] and _as_good(law, laws[output], source, output):
-                laws[output], found[output], own[output] = law, lower[output], degree
+        for output, lower in enumerate(source.select(terms, rules)):
+            if degree < own[output] and len(lower.exponents) <= len(laws[output].coefficients):
+                law = SparseLaw.of(lower, terms.columns, source.ranges[output])
+                if _as_good(law, laws[output], source, output):
+                    laws[output], found[output], own[output] = law, lower, degree
     return laws, found
 
 
 def _as_good(simple: SparseLaw, law: SparseLaw, source: Source, output: int) -> bool:
-    """Whether a law with no more terms has squared residuals that are not significantly larger."""
-    if len(simple.coefficients) > len(law.coefficients):
-        return False
+    """Whether a law has squared residuals that are not significantly larger than another's."""
     mean, error, square = source.excess(simple, law, output)
     return mean <= max(_SURE * error, _EXACT**2 * square)
 
@@ -321,10 +335,7 @@ def _along(
 
 def dictionary(sample: Sample, degree: int) -> Terms:
     """Return the dictionary of a degree for the columns of a sample."""
-    columns = fit_columns(sample.X, sample.weight, degree)
-    if sample.highest is not None:
-        columns = replace(columns, degree=np.minimum(columns.degree, sample.highest))
-    return build_terms(columns, degree, sample.apart)
+    return Design.of(sample, degree).terms
 
 
 def _highest(columns: int, size: float) -> int:

@@ -8,7 +8,7 @@ the other is a product of one small triangular matrix per column:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -24,38 +24,38 @@ from exactformer.learning.laws.dictionary.terms import Exponents
 
 def to_powers(closed: list[Exponents], columns: Columns, number: type[Any] = float) -> NDArray[Any]:
     """Return P (k, k) with φ_β = Σ_α P[α, β] x^α on a downward closed list of exponents."""
-    return _dense(closed, columns.all_powers(number), number)
+    return _dense(closed, _tables(closed, columns.powers, number), number)
 
 
 def to_products(
     closed: list[Exponents], columns: Columns, number: type[Any] = float
 ) -> NDArray[Any]:
     """Return its inverse: M (k, k) with x^α = Σ_β M[β, α] φ_β."""
-    return _dense(closed, columns.all_expansions(number), number)
+    return _dense(closed, _tables(closed, columns.expansions, number), number)
 
 
 def to_powers_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
     """Return P in float64 for thousands of terms, most of whose entries are zero."""
-    return _sparse(closed, columns.all_powers())
+    return _sparse(closed, _tables(closed, columns.powers, float))
 
 
 def to_products_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
     """Return M likewise."""
-    return _sparse(closed, columns.all_expansions())
+    return _sparse(closed, _tables(closed, columns.expansions, float))
 
 
 def expand(
     coefficients: Mapping[Exponents, Any], columns: Columns, number: type[Any] = Fraction
 ) -> dict[Exponents, Any]:
     """Return Σ_β c_β φ_β as {α: coefficient of x^α}."""
-    return _collect(coefficients, columns.all_powers(number), number)
+    return _collect(coefficients, _tables(coefficients, columns.powers, number), number)
 
 
 def contract(
     coefficients: Mapping[Exponents, Any], columns: Columns, number: type[Any] = Fraction
 ) -> dict[Exponents, Any]:
     """Return Σ_α c_α x^α as {β: coefficient of φ_β}."""
-    return _collect(coefficients, columns.all_expansions(number), number)
+    return _collect(coefficients, _tables(coefficients, columns.expansions, number), number)
 
 
 def shorten(
@@ -78,6 +78,14 @@ def shorten(
     while bits < 4096 and size > Fraction(tolerance) * 2**bits:
         bits += 16
     return {alpha: _round(c, bits) for alpha, c in terms.items()}
+
+
+def _tables(
+    exponents: Iterable[Exponents], table: Callable[..., NDArray[Any]], number: type[Any]
+) -> list[NDArray[Any]]:
+    """Return the table of every column, as far as the exponents need it."""
+    highest = map(max, zip(*exponents, strict=True))
+    return [table(j, top, number) for j, top in enumerate(highest)]
 
 
 def _sparse(closed: list[Exponents], tables: list[NDArray[Any]]) -> csr_array:

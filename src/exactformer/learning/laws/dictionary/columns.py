@@ -66,9 +66,8 @@ class Columns:
             values[k + 1] *= self.g[k + 1][:, None]
         return values
 
-    def powers(self, column: int, number: type[Any] = float) -> NDArray[Any]:
-        """Return C with p_k(x) = Σ_i C[k, i] x^i, in any exact or floating type."""
-        top = int(self.degree[column])
+    def powers(self, column: int, top: int, number: type[Any] = float) -> NDArray[Any]:
+        """Return C with p_k(x) = Σ_i C[k, i] x^i for k ≤ top, in any exact or floating type."""
         table = np.full((top + 1, top + 1), number(0), dtype=object)
         table[0, 0] = number(1)
         center, scale = number(float(self.center[column])), number(float(self.scale[column]))
@@ -81,17 +80,8 @@ class Columns:
             table[k + 1] = row * number(float(self.g[k + 1, column]))
         return table if number is not float else table.astype(np.float64)
 
-    def all_powers(self, number: type[Any] = float) -> list[NDArray[Any]]:
-        """Return C of every column."""
-        return [self.powers(j, number) for j in range(self.count)]
-
-    def all_expansions(self, number: type[Any] = float) -> list[NDArray[Any]]:
-        """Return D of every column."""
-        return [self.expansions(j, number) for j in range(self.count)]
-
-    def expansions(self, column: int, number: type[Any] = float) -> NDArray[Any]:
+    def expansions(self, column: int, top: int, number: type[Any] = float) -> NDArray[Any]:
         """Return D with x^k = Σ_i D[k, i] p_i(x): the first row of powers of the Jacobi matrix."""
-        top = int(self.degree[column])
         table = np.full((top + 1, top + 1), number(0), dtype=object)
         table[0, 0] = number(1)
         center, scale = number(float(self.center[column])), number(float(self.scale[column]))
@@ -109,8 +99,11 @@ class Columns:
         return table if number is not float else table.astype(np.float64)
 
 
-def fit_columns(X: Array, weight: Array, degree: int) -> Columns:
-    """Find the recurrences of every column of ``X`` (N, d) up to ``degree``, by Stieltjes."""
+def fit_columns(X: Array, weight: Array, degree: int, values: Array | None = None) -> Columns:
+    """Find the recurrences of every column of ``X`` (N, d) up to ``degree``, by Stieltjes.
+
+    An array ``values`` (q + 1, d, N) is filled with what :meth:`Columns.evaluate` returns at ``X``.
+    """
     share = weight / weight.sum()
     mean = share @ X
     center, scale = _centre_and_scale(mean, np.sqrt(share @ (X - mean) ** 2))
@@ -120,16 +113,23 @@ def fit_columns(X: Array, weight: Array, degree: int) -> Columns:
     g = np.zeros((degree + 1, d))
     top = np.full(d, degree)
     distinct = _distinct(X, degree + 1)
-    previous, current = np.zeros_like(u), np.ones_like(u)
+    current = np.ones_like(u)
+    previous = current
+    if values is not None:
+        values[0] = current
     for k in range(degree):
         a[k] = (current * current * u) @ share
-        following = (u - a[k][:, None]) * current - s[k][:, None] * previous
+        following = np.subtract(u, a[k][:, None], out=None if values is None else values[k + 1])
+        following *= current
+        if k:
+            following -= s[k][:, None] * previous
         norm = np.sqrt((following * following) @ share)
         alive = (norm > _VANISHES) & (k + 1 < distinct) & (top == degree)
         top[~alive & (top == degree)] = k
         s[k + 1] = np.where(alive, norm, 0.0)
         g[k + 1] = np.divide(1.0, norm, out=np.zeros(d), where=alive)
-        previous, current = current, following * g[k + 1][:, None]
+        following *= g[k + 1][:, None]
+        previous, current = current, following
     return Columns(center, scale, top, a, s, g)
 
 
@@ -185,8 +185,8 @@ def _centre_and_scale(mean: Array, spread: Array) -> tuple[Array, Array]:
 
 def _distinct(X: Array, most: int) -> NDArray[np.int64]:
     """Return how many distinct values each column has, counting no further than ``most``."""
-    counts = np.empty(X.shape[1], dtype=np.int64)
-    for j, column in enumerate(X.T):
-        head = np.unique(column[: 4 * most])
-        counts[j] = min(most, len(head) if len(head) >= most else len(np.unique(column)))
-    return counts
+    head = np.sort(X[: 4 * most], axis=0)
+    counts = 1 + np.count_nonzero(head[1:] != head[:-1], axis=0)
+    for j in np.flatnonzero(counts < most):
+        counts[j] = len(np.unique(X[:, j]))
+    return np.asarray(np.minimum(counts, most))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import comb
 
 import numpy as np
@@ -53,6 +54,19 @@ class Terms:
     def all_exponents(self) -> list[Exponents]:
         """Return α of every term."""
         return [self.exponents(j) for j in range(len(self))]
+
+    def up_to(self, degree: int) -> Terms:
+        """Return the terms up to a lower degree, in the same order."""
+        stays = self.total <= degree
+        ends = np.concatenate([[0], np.cumsum(stays)])
+        groups = tuple(
+            (j, k, int(ends[start]), int(ends[stop]))
+            for j, k, start, stop in self.groups
+            if k <= degree
+        )
+        parent = ends[self.parent[stays]]
+        factors = self.column[stays], self.power[stays], self.total[stays]
+        return Terms(self.columns.up_to(degree), degree, parent, *factors, groups)
 
     def features(self, values: Array) -> Array:
         """Return φ (p, N) from the columns' values (q + 1, d, N)."""
@@ -112,26 +126,28 @@ def build_terms(columns: Columns, degree: int, apart: tuple[tuple[int, int], ...
 
 def products(exponents: list[Exponents], columns: Columns, X: Array) -> Array:
     """Return φ_α(x) for a handful of α as an array (N, k)."""
-    values = columns.evaluate(X)
-    out = np.ones((len(exponents), len(X)))
+    return np.ascontiguousarray(multiply_values(exponents, columns.evaluate(X)).T)
+
+
+def multiply_values(exponents: list[Exponents], values: Array) -> Array:
+    """Return φ_α for a handful of α as an array (k, N), from the columns' values (q + 1, d, N)."""
+    out = np.ones((len(exponents), values.shape[2]))
     for row, alpha in zip(out, exponents, strict=True):
         for j, k in enumerate(alpha):
             if k:
                 row *= values[k, j]
-    return np.ascontiguousarray(out.T)
+    return out
 
 
 def lower_closure(exponents: list[Exponents]) -> list[Exponents]:
     """Return all β ≤ α (componentwise) for the given α, in graded order, the constant first."""
-    closed: set[Exponents] = set()
-    stack = list(exponents)
-    while stack:
-        alpha = stack.pop()
-        if alpha in closed:
-            continue
-        closed.add(alpha)
-        stack.extend((*alpha[:j], k - 1, *alpha[j + 1 :]) for j, k in enumerate(alpha) if k)
-    return sorted(closed, key=lambda a: (sum(a), [-k for k in a]))
+    closed = {beta for alpha in exponents for beta in below(alpha)}
+    return sorted(sorted(closed, reverse=True), key=sum)
+
+
+def below(alpha: Exponents) -> Iterator[Exponents]:
+    """Yield all β ≤ α."""
+    return product(*(range(k + 1) for k in alpha))
 
 
 def check_size(terms: int, needed: int, limit: int, what: str) -> None:

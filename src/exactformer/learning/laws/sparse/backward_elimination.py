@@ -5,13 +5,16 @@ updates both in closed form,
 
     m ← m − H_j m_j/H_jj,        H ← H − H_j H_jᵀ/H_jj.
 
+What the rows see of the model changes likewise: its values, leverages and influences are those of the
+products φ that the powers of x are made of, in which nothing cancels.
+
 Far from the origin powers of x are all but parallel and these differences cancel; the same lines
 then run in decimal arithmetic of eighty digits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,13 +47,31 @@ class Threshold:
 
 
 @dataclass(frozen=True)
+class InProducts:
+    """A fit to some powers of x, in the products φ of their closure.
+
+    With B the φ-coefficients of the powers, m those of the fit and H = (XᵀX)⁻¹: the ``coefficients``
+    B m (k,), the ``influence`` B H (k, m) of a row's features on m, in the arithmetic of the
+    elimination, and the ``projection`` B H Bᵀ (k, k) of leverages.
+    """
+
+    coefficients: NDArray[np.float64]
+    influence: NDArray[Any]
+    projection: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class ReducedFit:
-    """What is left of a fit: places of the coefficients, their values, (XᵀX)⁻¹ and ‖r‖²."""
+    """What is left of a fit: places of the coefficients, their values, (XᵀX)⁻¹ and ‖r‖².
+
+    The fit in products is kept up to date where it is known.
+    """
 
     kept: list[int]
     values: NDArray[Any]
     inverse: NDArray[Any]
     square: float
+    in_products: InProducts | None = None
 
     @classmethod
     def all(cls, values: NDArray[Any], inverse: NDArray[Any], square: float) -> ReducedFit:
@@ -65,14 +86,36 @@ class ReducedFit:
 
     def without(self, j: int) -> ReducedFit:
         """Remove the coefficient at place ``j`` of those that remain."""
-        rest = np.arange(len(self.kept)) != j
-        step = (self.inverse[:, j] / self.inverse[j, j])[rest]
+        rest = [i for i in range(len(self.kept)) if i != j]
+        value, row = self.values[j], self.inverse[j, rest]
+        step = self.inverse[rest, j] / self.inverse[j, j]
+        model = self.in_products
+        if model is not None:
+            own, share = model.influence[:, j], model.influence[:, j] / self.inverse[j, j]
+            model = InProducts(
+                model.coefficients - (share * value).astype(np.float64),
+                model.influence[:, rest] - np.multiply.outer(own, step),
+                model.projection - np.outer(own.astype(np.float64), share.astype(np.float64)),
+            )
+        gained = float(np.sqrt(float(value * value / self.inverse[j, j])))
         return ReducedFit(
-            [k for k, stays in zip(self.kept, rest, strict=True) if stays],
-            self.values[rest] - step * self.values[j],
-            self.inverse[np.ix_(rest, rest)] - np.multiply.outer(step, self.inverse[j, rest]),
-            self.square + float(self.gains[j]) ** 2,
+            [self.kept[i] for i in rest],
+            self.values[rest] - step * value,
+            self.inverse[rest][:, rest] - np.multiply.outer(step, row),
+            self.square + gained**2,
+            model,
         )
+
+    def placed(self, products: NDArray[Any]) -> ReducedFit:
+        """Return the same with the fit in products, given the φ-coefficients of all powers."""
+        basis = products[:, self.kept]
+        influence = basis @ self.inverse
+        model = InProducts(
+            (basis @ self.values).astype(np.float64),
+            influence,
+            (influence @ basis.T).astype(np.float64),
+        )
+        return replace(self, in_products=model)
 
 
 def eliminate(left: ReducedFit, threshold: Threshold, protect: int | None = None) -> ReducedFit:

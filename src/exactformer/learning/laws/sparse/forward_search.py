@@ -10,15 +10,17 @@ that entered last. Features are made block by block and never stored.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, lapack
 
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.dictionary.row_sums import inner_products
-from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure, products
-from exactformer.learning.laws.sample import Sample
+from exactformer.learning.laws.dictionary.design import Design
+from exactformer.learning.laws.dictionary.terms import Exponents, Terms, below
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
 
 _ROUNDS = 100
@@ -29,6 +31,7 @@ _TOGETHER = 0.5
 ALIAS = 1e-10
 # How many terms that overlap with the model are looked at as possible aliases, and on which rows.
 _CANDIDATES, _LIKELY, _HEAD = 20, 0.05, 1000
+_FEW = 4
 # Dependent terms are fitted with this share of their square norms added.
 _SHADE = 1e-11
 _EPS = float(np.finfo(float).eps)
@@ -55,19 +58,33 @@ class Fit:
 
 
 @dataclass
-class Search:
-    """One output's search. ``norms`` are Σ_i w_i φ_j(x_i)², the same for every output."""
+class Search(ABC):
+    """One output's search, the same rules wherever the rows are.
+
+    ``norms`` are Σ_i w_i φ_j(x_i)² and ``known`` the products of all terms with those that were in the
+    model, by place; both are the same for every output.
+    """
 
     terms: Terms
-    sample: Sample
     norms: Array
-    y: Array
-    level: float
-    largest: int
-    known: dict[int, Array] = field(default_factory=dict)
+    threshold: Threshold
+    known: dict[int, Array] = field(default_factory=dict, kw_only=True)
 
-    def __post_init__(self) -> None:
-        self.threshold = threshold(self.sample, self.y, self.level)
+    @abstractmethod
+    def _fit(self, active: list[int]) -> Fit:
+        """Fit the terms at some places."""
+
+    @abstractmethod
+    def _products(self, active: list[int], new: list[int], residual: Array) -> Array:
+        """Return the products of all terms with the residual and with new terms, (p, 1 + new)."""
+
+    @abstractmethod
+    def _independent(self, active: list[int], entering: list[int]) -> list[int]:
+        """Return those of ``entering`` that are not combinations of the model and of each other."""
+
+    @abstractmethod
+    def _is_alias(self, alpha: Exponents, others: list[Exponents]) -> bool:
+        """Whether the rows have φ_α in the span of ``others``."""
 
     @property
     def floor(self) -> float:
@@ -98,19 +115,13 @@ class Search:
             fit = self._fit(active)
         return active, fit
 
-    def _fit(self, active: list[int]) -> Fit:
-        return fit_few([self.terms.exponents(j) for j in active], self.terms, self.sample, self.y)
-
     def _against(self, active: list[int], residual: Array) -> tuple[Array, Array]:
         """Return ⟨φ_j, r⟩ and ‖φ_j^⊥‖² for all terms."""
         new = [j for j in active if j not in self.known]
-        columns = products(
-            [self.terms.exponents(j) for j in new], self.terms.columns, self.sample.X
-        )
-        inner = inner_products(self.terms, self.sample, np.column_stack([residual, columns]))
-        self.known |= {j: inner[:, i + 1].copy() for i, j in enumerate(new)}
-        against = np.column_stack([self.known[j] for j in active])
-        inside = solve_triangular(np.linalg.cholesky(against[active]), against.T, lower=True)
+        inner = self._products(active, new, residual)
+        self.known.update({j: inner[:, i + 1].copy() for i, j in enumerate(new)})
+        against = np.array([self.known[j] for j in active])
+        inside = solve_lower(np.linalg.cholesky(against[:, active]), against)
         return inner[:, 0], self.norms - np.square(inside).sum(axis=0)
 
     def _entering(self, inner: Array, outside: Array, fit: Fit, size: int) -> list[int]:
@@ -130,26 +141,16 @@ class Search:
 
     def _affordable(self, active: list[int], entering: list[int]) -> list[int]:
         """Return those of ``entering`` with which the lower closure stays small enough to fit."""
-        closed = set(lower_closure([self.terms.exponents(j) for j in active]))
-        chosen = []
+        if not entering:
+            return []
+        closed = {beta for j in active for beta in below(self.terms.exponents(j))}
+        largest, chosen = largest_closure(self.threshold.size), []
         for j in entering:
-            wider = closed | set(lower_closure([self.terms.exponents(j)]))
-            if len(wider) <= self.largest:
+            wider = closed.union(below(self.terms.exponents(j)))
+            if len(wider) <= largest:
                 closed = wider
                 chosen.append(j)
         return chosen if len(chosen) < 2 else self._independent(active, chosen)
-
-    def _independent(self, active: list[int], entering: list[int]) -> list[int]:
-        """Return those of ``entering`` that are not combinations of the model and of each other."""
-        exponents = [self.terms.exponents(j) for j in [*active, *entering]]
-        columns = products(exponents, self.terms.columns, self.sample.X)
-        columns *= np.sqrt(self.sample.weight)[:, None]
-        triangle = np.asarray(np.linalg.qr(columns, mode="r"))
-        outside = np.abs(triangle.diagonal()[len(active) :])
-        sizes = np.linalg.norm(columns, axis=0)[len(active) :]
-        able = np.zeros(len(entering), dtype=bool)
-        able[: len(outside)] = outside > np.sqrt(ALIAS) * sizes[: len(outside)]
-        return [j for j, independent in zip(entering, able, strict=True) if independent]
 
     def _aliases(self, active: list[int], outside: Array) -> list[Exponents]:
         """Return terms x^α that the model and lower powers of the same variables add up to."""
@@ -158,32 +159,59 @@ class Search:
             self.norms - outside, self.norms, out=np.zeros_like(outside), where=self.norms > 0
         )
         likely = np.argsort(-share, kind="stable")[: _CANDIDATES + len(active)].tolist()
-        known = set(lower_closure(model))
+        known = {beta for alpha in model for beta in below(alpha)}
         found = []
         for alpha in (self.terms.exponents(j) for j in likely if share[j] > _LIKELY):
             if alpha in known:
                 continue
-            others = sorted({*model, *lower_closure([alpha])} - {alpha})
+            others = sorted({*model, *below(alpha)} - {alpha})
             if self._is_alias(alpha, others):
                 found.append(alpha)
         return found
 
+
+@dataclass
+class SampleSearch(Search):
+    """The forward search of one output on rows in memory."""
+
+    design: Design
+    y: Array
+
+    def _fit(self, active: list[int]) -> Fit:
+        return fit_few(self.design.at(active), self.design.sample.weight, self.y)
+
+    def _products(self, active: list[int], new: list[int], residual: Array) -> Array:
+        return self.design.inner_products(np.vstack([residual, self.design.at(new)]))
+
+    def _independent(self, active: list[int], entering: list[int]) -> list[int]:
+        columns = self.design.at([*active, *entering]) * np.sqrt(self.design.sample.weight)
+        triangle = np.asarray(np.linalg.qr(columns.T, mode="r"))
+        outside = np.abs(triangle.diagonal()[len(active) :])
+        sizes = np.sqrt(np.square(columns).sum(axis=1))[len(active) :]
+        able = np.zeros(len(entering), dtype=bool)
+        able[: len(outside)] = outside > np.sqrt(ALIAS) * sizes[: len(outside)]
+        return [j for j, independent in zip(entering, able, strict=True) if independent]
+
     def _is_alias(self, alpha: Exponents, others: list[Exponents]) -> bool:
         """Whether the rows have φ_α in the span of ``others``; a few of them are asked first."""
-        X = self.sample.X
-        return _explained(alpha, others, self.terms, X[:_HEAD]) and (
-            len(X) <= _HEAD or _explained(alpha, others, self.terms, X)
-        )
+        head = min(len(self.y), _HEAD)
+        if head < 2 * len(others) + 2:  # no rows to spare
+            return False
+        size = float(np.linalg.norm(self.design.few([alpha], slice(head))))
+        # What a few rows have outside the span is the least that all of them have.
+        few = slice(min(head, _FEW * len(others) + _FEW))
+        if _outside(self.design.few([*others, alpha], few)) >= np.sqrt(ALIAS) * size:
+            return False
+        for end in sorted({head, len(self.y)}):
+            columns = self.design.few([*others, alpha], slice(end))
+            if _outside(columns) >= np.sqrt(ALIAS) * np.linalg.norm(columns[-1]):
+                return False
+        return True
 
 
-def _explained(alpha: Exponents, others: list[Exponents], terms: Terms, X: Array) -> bool:
-    """Whether φ_α is a combination of ``others`` on these rows, with rows to spare."""
-    if len(X) < 2 * len(others) + 2:
-        return False
-    columns = products([*others, alpha], terms.columns, X)
-    # The last entry of R is the part of the last column outside the span of the others.
-    last = np.asarray(np.linalg.qr(columns, mode="r"))[-1, -1]
-    return bool(abs(last) < np.sqrt(ALIAS) * np.linalg.norm(columns[:, -1]))
+def _outside(columns: Array) -> float:
+    """Return how much of the last of some columns (k, rows) is outside the span of the others."""
+    return float(abs(np.asarray(np.linalg.qr(columns.T, mode="r"))[-1, -1]))
 
 
 def largest_closure(size: float) -> int:
@@ -191,37 +219,45 @@ def largest_closure(size: float) -> int:
     return int(min(_MOST_TERMS, max(1, size // 3)))
 
 
-def threshold(sample: Sample, y: Array, level: float) -> Threshold:
-    """Return the threshold for coefficients fitted to ``y``."""
-    return threshold_of(level, sample.size, float(sample.weight @ y**2))
-
-
 def threshold_of(level: float, size: float, square: float) -> Threshold:
     """Return the threshold for coefficients of ``size`` observations with ‖y‖² = ``square``."""
     return Threshold(level, size, _ROUNDING * float(np.sqrt(square)))
 
 
-def fit_few(exponents: list[Exponents], terms: Terms, sample: Sample, y: Array) -> Fit:
-    """Fit a few terms of the orthonormal basis."""
-    phi = products(exponents, terms.columns, sample.X)
-    weighted = phi * sample.weight[:, None]
-    factor = factored(phi.T @ weighted)
-    coefficients, residual = np.zeros(len(exponents)), y
+def fit_few(phi: Array, weight: Array, y: Array) -> Fit:
+    """Fit a few terms, given by their features (k, N)."""
+    weighted = phi * weight
+    factor = factored(phi @ weighted.T)
+    coefficients, residual = np.zeros(len(phi)), y
     for _ in range(3):  # the later rounds remove the rounding of the first
-        coefficients = coefficients + cho_solve(factor, weighted.T @ residual)
-        residual = y - phi @ coefficients
-    inverse = cho_solve(factor, np.eye(len(exponents)))
-    return Fit(coefficients, inverse, residual, float(sample.weight @ residual**2))
+        coefficients = coefficients + solve_factored(factor, weighted @ residual)
+        residual = y - coefficients @ phi
+    inverse = solve_factored(factor, np.eye(len(phi)))
+    return Fit(coefficients, inverse, residual, float(weight @ residual**2))
 
 
-def factored(gram: Array) -> tuple[Array, bool]:
-    """Factor a Gram matrix; where terms are dependent, a shade of shrinkage makes it definite.
+# The wrappers around these routines take longer than the routines on a few terms.
 
-    A term that others replace then has a huge variance and is the first to be eliminated.
+
+def factored(gram: Array) -> Array:
+    """Return the lower Cholesky factor of a Gram matrix.
+
+    Where terms are dependent, a shade of shrinkage makes it definite: a term that others replace then
+    has a huge variance and is the first to be eliminated.
     """
-    try:
-        factor: tuple[Array, bool] = cho_factor(gram, lower=True)
-    except LinAlgError:
-        shade = np.diag(_SHADE * gram.diagonal())
-        factor = cho_factor(gram + shade, lower=True)
-    return factor
+    factor, failed = lapack.dpotrf(gram, lower=1)
+    if failed:
+        factor, failed = lapack.dpotrf(gram + np.diag(_SHADE * gram.diagonal()), lower=1)
+    if failed:
+        raise LinAlgError(f"the products of {len(gram)} terms are not a positive definite matrix")
+    return np.asarray(factor)
+
+
+def solve_factored(factor: Array, right: Array) -> Array:
+    """Solve with a matrix whose lower Cholesky factor is given."""
+    return np.asarray(lapack.dpotrs(factor, right, lower=1)[0])
+
+
+def solve_lower(triangle: NDArray[Any], right: Array) -> Array:
+    """Solve with a lower triangular matrix that has no zero on its diagonal."""
+    return np.asarray(lapack.dtrtrs(triangle, right, lower=1)[0])

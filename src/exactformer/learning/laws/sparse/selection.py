@@ -23,9 +23,11 @@ less than ``relevance`` times the spread of y is removed, unless the law is exac
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,16 +35,20 @@ from numpy.typing import NDArray
 
 from exactformer.learning.laws.dictionary.change_of_basis import to_powers, to_products
 from exactformer.learning.laws.dictionary.columns import Array
-from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure, products
+from exactformer.learning.laws.dictionary.design import Design
+from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure
 from exactformer.learning.laws.path import Step
-from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold, eliminate
+from exactformer.learning.laws.sparse.backward_elimination import (
+    InProducts,
+    ReducedFit,
+    Threshold,
+    eliminate,
+)
 from exactformer.learning.laws.sparse.forward_search import (
     Fit,
-    Search,
+    SampleSearch,
     fit_few,
-    largest_closure,
-    threshold,
+    threshold_of,
 )
 from exactformer.learning.laws.sparse.standard_errors import RobustErrors
 
@@ -72,7 +78,7 @@ class Selection:
     """The terms that are there, as powers of x, with standard errors and the noise they imply.
 
     ``disputed`` are terms that most rows support although their HC3 errors are large, ``irrelevant``
-    those that were significant but too small to matter; ``path`` has models from few to many terms.
+    those that were significant but too small to matter; ``path`` makes models from few to many terms.
     """
 
     exponents: list[Exponents]
@@ -83,25 +89,26 @@ class Selection:
     aliases: list[Exponents]
     disputed: list[Exponents] = field(default_factory=list)
     irrelevant: list[Exponents] = field(default_factory=list)
-    path: list[Step] = field(default_factory=list)
+    path: Callable[[], list[Step]] = list
 
 
-def select(terms: Terms, norms: Array, sample: Sample, output: int, rules: Rules) -> Selection:
-    """Find the terms of one output; ``norms`` are those of :func:`row_sums.square_norms`."""
+def select(design: Design, output: int, rules: Rules, known: dict[int, Array]) -> Selection:
+    """Find the terms of one output; ``known`` is what earlier outputs of the design have learnt."""
+    terms, sample = design.terms, design.sample
     y = np.ascontiguousarray(sample.Y[:, output])
-    level = rules.significance / len(terms)
-    found = Search(terms, sample, norms, y, level, largest_closure(sample.size)).run()
+    square = float(sample.weight @ y**2)
+    bound = threshold_of(rules.significance / len(terms), sample.size, square)
+    found = SampleSearch(terms, design.norms, bound, design, y, known=known).run()
     closure = lower_closure([terms.exponents(j) for j in found.active])
-    bound = threshold(sample, y, level)
-    fit = fit_few(closure, terms, sample, y)
-    spread = float(np.sqrt(sample.weight @ (y - np.average(y, weights=sample.weight)) ** 2))
-    target = Target(closure, bound, spread, float(sample.weight @ y**2), found.aliases)
+    phi = design.few(closure)
+    fit = fit_few(phi, sample.weight, y)
+    spread = float(np.sqrt(sample.weight @ (y - sample.mean(y)) ** 2))
+    target = Target(closure, bound, spread, square, found.aliases)
     with localcontext(prec=DIGITS):
         whole, back = among_powers(closure, terms, fit)
-        phi = products(closure, terms.columns, sample.X)
-        robust = RobustErrors(sample, y, phi, back)
-        selection, left = reduce(whole, target, robust, rules)
-        return replace(selection, path=_path(whole, left, closure, robust))
+        robust = RobustErrors(sample, y, np.ascontiguousarray(phi.T))
+        selection, left = reduce(whole, back, target, robust, rules)
+    return replace(selection, path=partial(_path, whole, left, closure, robust))
 
 
 @dataclass(frozen=True)
@@ -129,11 +136,12 @@ class Judge(Protocol):
 
 
 def reduce(
-    whole: ReducedFit, target: Target, judge: Judge, rules: Rules
+    whole: ReducedFit, back: NDArray[Any], target: Target, judge: Judge, rules: Rules
 ) -> tuple[Selection, ReducedFit]:
     """Remove powers of a closure that are not significant or too small to matter."""
     closure, bound = target.closure, target.bound
-    settled = _settled(eliminate(whole, bound), bound, judge)
+    significant = eliminate(replace(whole, in_products=None), bound)
+    settled = _settled(significant.placed(back), bound, judge)
     left = _relevant(settled, target, rules.relevance)
     if len(left.kept) < len(settled.kept):
         left = _settled(left, bound, judge)
@@ -161,15 +169,17 @@ def among_powers(
 
     Both have as many digits as the elimination needs.
     """
-    powers = to_powers(closure, terms.columns)
-    inverse = powers @ fit.inverse @ powers.T
-    if _condition(inverse) < _CONDITION:
-        whole = ReducedFit.all(powers @ fit.coefficients, inverse, fit.square)
-        return whole, to_products(closure, terms.columns)
-    exact = to_powers(closure, terms.columns, Decimal)
-    wide = exact @ _decimals(fit.inverse) @ exact.T
-    whole = ReducedFit.all(exact @ _decimals(fit.coefficients), wide, fit.square)
-    return whole, to_products(closure, terms.columns, Decimal)
+    number: type[Any] = float
+    powers: NDArray[Any] = to_powers(closure, terms.columns)
+    values: NDArray[Any] = fit.coefficients
+    inverse: NDArray[Any] = fit.inverse
+    if not _condition(powers @ inverse @ powers.T) < _CONDITION:
+        powers, number = to_powers(closure, terms.columns, Decimal), Decimal
+        values, inverse = _decimals(fit.coefficients), _decimals(fit.inverse)
+    influence = inverse @ powers.T  # B H for B, the inverse of P
+    whole = ReducedFit.all(powers @ values, powers @ influence, fit.square)
+    model = InProducts(fit.coefficients, influence, fit.inverse)
+    return replace(whole, in_products=model), to_products(closure, terms.columns, number)
 
 
 def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:
@@ -213,6 +223,27 @@ def _path(
 
     Only the law itself, if it was chosen from a great many terms.
     """
+    sample, y = robust.sample, robust.y
+    rows = slice(None, None, max(1, len(y) // _JUDGES))
+    share = sample.weight[rows] / sample.weight[rows].sum()
+    spread = float(sample.weight @ (y - sample.mean(y)) ** 2)
+    spread_here = float(share @ (y[rows] - share @ y[rows]) ** 2)
+    if not (spread > 0 and spread_here > 0):
+        return []
+    with localcontext(prec=DIGITS):
+        return [
+            Step(
+                [closure[i] for i in model.kept],
+                1 - model.square / spread,
+                1 - float(share @ robust.left_out(model, rows) ** 2) / spread_here,
+                model is law,
+            )
+            for model in sorted(_models(whole, law), key=lambda m: len(m.kept))
+        ]
+
+
+def _models(whole: ReducedFit, law: ReducedFit) -> list[ReducedFit]:
+    """Return the law, those below it, and some of those between it and the whole."""
     models, beyond = [law], len(law.kept) + _BEYOND
     below, above = law, whole
     quick = len(whole.kept) <= _WIDEST  # beyond, every model takes seconds
@@ -225,22 +256,7 @@ def _path(
         above = above.without(int(np.argmin(gains)))
         if len(above.kept) <= beyond:
             models.append(above)
-    sample, y = robust.sample, robust.y
-    rows = slice(None, None, max(1, len(y) // _JUDGES))
-    share = sample.weight[rows] / sample.weight[rows].sum()
-    spread = float(sample.weight @ (y - np.average(y, weights=sample.weight)) ** 2)
-    spread_here = float(share @ (y[rows] - share @ y[rows]) ** 2)
-    if not (spread > 0 and spread_here > 0):
-        return []
-    return [
-        Step(
-            [closure[i] for i in model.kept],
-            1 - model.square / spread,
-            1 - float(share @ robust.left_out(model, rows) ** 2) / spread_here,
-            model is law,
-        )
-        for model in sorted(models, key=lambda m: len(m.kept))
-    ]
+    return models
 
 
 def _condition(covariance: Array) -> float:

@@ -7,16 +7,14 @@ been left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.sample import Sample, weighted_median
-from exactformer.learning.laws.sparse.backward_elimination import ReducedFit
+from exactformer.learning.laws.sparse.backward_elimination import InProducts, ReducedFit
 
 _FULL_LEVERAGE = 1e-8
 # A fit collapses if the median residual grows by this factor.
@@ -25,28 +23,27 @@ _GROWTH = 1.1
 
 @dataclass(frozen=True)
 class RobustErrors:
-    """Standard errors of models within a closure, from its features φ.
-
-    ``products`` has the φ-coefficients of powers of x, in the arithmetic of the elimination.
-    """
+    """Standard errors of models within a closure, from its features φ."""
 
     sample: Sample
     y: Array
     phi: Array
-    products: NDArray[Any]
+    known: dict[tuple[int, ...], Array] = field(default_factory=dict)
 
     def errors(self, left: ReducedFit, freedom: float) -> Array:
         """Return for each remaining coefficient the larger of classical and HC3 standard error."""
         if freedom <= 0:
             return np.full(len(left.kept), np.nan)
-        classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
-        influence = self.phi @ in_products(self.products, left).influence
-        robust = (self.sample.weight * self.left_out(left) ** 2) @ influence**2
-        return np.asarray(np.sqrt(np.maximum(classical, robust)))
+        if (kept := tuple(left.kept)) not in self.known:
+            classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
+            influence = self.phi @ in_products(left).influence.astype(np.float64)
+            robust = (self.sample.weight * self.left_out(left) ** 2) @ influence**2
+            self.known[kept] = np.asarray(np.sqrt(np.maximum(classical, robust)))
+        return self.known[kept]
 
     def left_out(self, left: ReducedFit, rows: slice = slice(None)) -> Array:
         """Return the residual of each row, had it been left out of this fit."""
-        model = in_products(self.products, left)
+        model = in_products(left)
         return left_out_residuals(
             self.phi[rows], self.y[rows], model.coefficients, model.projection
         )
@@ -65,36 +62,10 @@ class RobustErrors:
         return collapses(*(weighted_median(np.abs(r), weight) for r in (larger, smaller)))
 
 
-@dataclass(frozen=True)
-class InProducts:
-    """A fit to some powers of x, in the products φ of their closure.
-
-    With B the φ-coefficients of the powers, m those of the fit and H = (XᵀX)⁻¹: the ``coefficients``
-    B m, the ``influence`` B H of a row's features on m, and the ``projection`` B H Bᵀ of leverages.
-    """
-
-    left: ReducedFit
-    basis: NDArray[Any]
-
-    @property
-    def coefficients(self) -> Array:
-        """B m, (k,)."""
-        return np.asarray((self.basis @ self.left.values).astype(np.float64))
-
-    @property
-    def influence(self) -> Array:
-        """B H, (k, m)."""
-        return np.asarray((self.basis @ self.left.inverse).astype(np.float64))
-
-    @property
-    def projection(self) -> Array:
-        """B H Bᵀ, (k, k)."""
-        return np.asarray((self.basis @ self.left.inverse @ self.basis.T).astype(np.float64))
-
-
-def in_products(products: NDArray[Any], left: ReducedFit) -> InProducts:
+def in_products(left: ReducedFit) -> InProducts:
     """Return what remains of a fit, in the products of the closure."""
-    return InProducts(left, products[:, left.kept])
+    assert left.in_products is not None  # those that are tested have it
+    return left.in_products
 
 
 def left_out_residuals(phi: Array, y: Array, coefficients: Array, projection: Array) -> Array:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, solve_triangular
 
 from exactformer.learning.laws.dense.solvers import (
     HIGHEST_TRIED,
@@ -24,15 +23,15 @@ from exactformer.learning.laws.dense.solvers import (
 from exactformer.learning.laws.dictionary.columns import Array, Columns
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, build_terms, lower_closure
 from exactformer.learning.laws.law import DataRange, SparseLaw
-from exactformer.learning.laws.sample import Sample, check_sizes, dependent_columns
+from exactformer.learning.laws.sample import check_sizes, dependent_columns
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit
 from exactformer.learning.laws.sparse.forward_search import (
     ALIAS,
     Fit,
     Search,
-    SearchResult,
     factored,
-    largest_closure,
+    solve_factored,
+    solve_lower,
     threshold_of,
 )
 from exactformer.learning.laws.sparse.selection import (
@@ -167,25 +166,17 @@ class InBlocks:
         rules: Rules,
     ) -> Selection:
         used, total = self._used, float(self._totals[output])
-        level = rules.significance / len(terms)
-        nothing = Sample(np.zeros((0, len(used))), np.zeros((0, 1)), np.zeros(0), used, {})
-        search = StreamedSearch(
-            *(terms, nothing, norms, norms, level, largest_closure(self.size), known),
-            blocks=self._blocks,
-            table=table,
-            output=output,
-            size=self.size,
-            total=total,
-        )
-        result: SearchResult = search.run()
+        bound = threshold_of(rules.significance / len(terms), self.size, total)
+        where = self._blocks, table, output, total
+        result = StreamedSearch(terms, norms, bound, *where, known=known).run()
         closure = lower_closure([terms.exponents(j) for j in result.active])
         fit = table.fit(closure, output, total, exact=True)
         spread = float(self._spreads[output])
-        target = Target(closure, search.threshold, spread, total, result.aliases)
+        target = Target(closure, bound, spread, total, result.aliases)
         with localcontext(prec=DIGITS):
             whole, back = among_powers(closure, terms, fit)
-            judge = StreamedJudge(self._blocks, terms.columns, used, output, closure, back)
-            return reduce(whole, target, judge, rules)[0]
+            judge = StreamedJudge(self._blocks, terms.columns, used, output, closure)
+            return reduce(whole, back, target, judge, rules)[0]
 
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
@@ -239,7 +230,7 @@ class GramTable:
         """
         gram, right = self.of(exponents, output)
         factor = factored(gram)
-        coefficients = cho_solve(factor, right)
+        coefficients = solve_factored(factor, right)
         square = total - float(coefficients @ right)
         if exact or square < _CANCELS * total:
             for _ in range(2):  # the second removes the rounding of the first
@@ -252,8 +243,8 @@ class GramTable:
                     exponents,
                     coefficients,
                 )
-                coefficients = coefficients + cho_solve(factor, inner)
-        inverse = cho_solve(factor, np.eye(len(exponents)))
+                coefficients = coefficients + solve_factored(factor, inner)
+        inverse = solve_factored(factor, np.eye(len(exponents)))
         return Fit(coefficients, inverse, coefficients, square)
 
 
@@ -261,49 +252,36 @@ class GramTable:
 class StreamedSearch(Search):
     """The forward search of one output, on sums over blocks."""
 
-    blocks: Blocks | None = None
-    table: GramTable | None = None
-    output: int = 0
-    size: float = 0.0
-    total: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.threshold = threshold_of(self.level, self.size, self.total)
+    blocks: Blocks
+    table: GramTable
+    output: int
+    total: float
 
     def _fit(self, active: list[int]) -> Fit:
-        assert self.table is not None
         return self.table.fit([self.terms.exponents(j) for j in active], self.output, self.total)
 
-    def _against(self, active: list[int], residual: Array) -> tuple[Array, Array]:
-        assert self.blocks is not None
-        new = [j for j in active if j not in self.known]
+    def _products(self, active: list[int], new: list[int], residual: Array) -> Array:
+        inner: Array
         inner, _ = self.blocks.sum(
             f"{len(self.terms):,} terms against the residual",
             passes.products_of_all,
             self.terms,
-            self.sample.used,
+            self.table.used,
             self.output,
             [self.terms.exponents(j) for j in active],
             residual,
             [self.terms.exponents(j) for j in new],
         )
-        self.known.update({j: inner[:, i + 1].copy() for i, j in enumerate(new)})
-        against = np.column_stack([self.known[j] for j in active])
-        inside = solve_triangular(np.linalg.cholesky(against[active]), against.T, lower=True)
-        return inner[:, 0], self.norms - np.square(inside).sum(axis=0)
+        return inner
 
     def _independent(self, active: list[int], entering: list[int]) -> list[int]:
-        """Return those of ``entering`` that are not combinations of the model and of each other."""
-        assert self.table is not None
         places = [*active, *entering]
         gram, _ = self.table.of([self.terms.exponents(j) for j in places], self.output)
         factor = np.zeros((len(places), len(places)))
         basis: list[int] = []
         for i in range(len(places)):
             n = len(basis)
-            row = (
-                solve_triangular(factor[:n, :n], gram[basis, i], lower=True) if n else factor[0, :0]
-            )
+            row = solve_lower(factor[:n, :n], gram[basis, i]) if n else factor[0, :0]
             outside = gram[i, i] - row @ row
             if i < len(active) or outside > ALIAS * gram[i, i]:
                 factor[n, :n], factor[n, n] = row, np.sqrt(max(outside, ALIAS * gram[i, i]))
@@ -311,11 +289,10 @@ class StreamedSearch(Search):
         return [places[i] for i in basis[len(active) :]]
 
     def _is_alias(self, alpha: Exponents, others: list[Exponents]) -> bool:
-        assert self.table is not None
-        if self.size < 2 * len(others) + 2:
+        if self.threshold.size < 2 * len(others) + 2:
             return False
         gram, _ = self.table.of([*others, alpha], self.output)
-        inside = solve_triangular(np.linalg.cholesky(gram[:-1, :-1]), gram[:-1, -1], lower=True)
+        inside = solve_lower(np.linalg.cholesky(gram[:-1, :-1]), gram[:-1, -1])
         return bool(gram[-1, -1] - inside @ inside < ALIAS * gram[-1, -1])
 
 
@@ -328,7 +305,6 @@ class StreamedJudge:
     used: NDArray[np.int64]
     output: int
     closure: list[Exponents]
-    products: NDArray[Any]
     known: dict[tuple[int, ...], Array] = field(default_factory=dict)
 
     def errors(self, left: ReducedFit, freedom: float) -> Array:
@@ -337,7 +313,7 @@ class StreamedJudge:
             return np.full(len(left.kept), np.nan)
         if (kept := tuple(left.kept)) not in self.known:
             classical = left.square / freedom * left.inverse.diagonal().astype(np.float64)
-            influence = in_products(self.products, left).influence
+            influence = in_products(left).influence.astype(np.float64)
             (robust,) = self._sum(
                 "standard errors", passes.left_out_squares, *self.left_out(left), influence
             )
@@ -346,7 +322,7 @@ class StreamedJudge:
 
     def left_out(self, left: ReducedFit) -> Model:
         """Return what the residuals of rows left out are made of."""
-        model = in_products(self.products, left)
+        model = in_products(left)
         return model.coefficients, model.projection
 
     def prefer(self, larger: Model, smaller: Model, level: float) -> bool:
