@@ -8,7 +8,7 @@ import pytest
 
 import exactformer as ef
 from exactformer.coq import installation
-from exactformer.coq.check import check_law
+from exactformer.coq.check import check_law, compiled
 from exactformer.coq.installation import LIBRARY, ROUNDING, Coq, built_rounding, sources
 from exactformer.coq.prove import checked, law_of
 from exactformer.errors import CertificationError, InputError
@@ -25,13 +25,20 @@ def model():
     return ef.compile("x^2 + 3 x y", radius=2, directions="tailored")
 
 
+@pytest.fixture(scope="module")
+def chebyshev_model():
+    return ef.compile("x^2 y - 2/3 x", radius=2, construction="chebyshev")
+
+
 def stated_error(theorem: str) -> float:
     top, bottom = re.search(r"<= (\d+) / (\d+)\.", theorem).groups()
     return int(top) / int(bottom)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_the_theorem_states_the_error_of_the_closed_form(model, dtype):
+@pytest.mark.parametrize("name", ["model", "chebyshev_model"])
+def test_the_theorem_states_the_error_of_the_closed_form(name, dtype, request):
+    model = request.getfixturevalue(name)
     theorem = law_of(model, dtype).theorem
     kind = f"binary{dtype[-2:]}"
     assert f"computes {kind} closed_form [x; y] result largest ->" in theorem
@@ -64,8 +71,8 @@ def test_nothing_is_assumed(name):
 def test_what_is_not_covered_is_refused(model):
     with pytest.raises(InputError, match="float64 and float32"):
         law_of(model, "bfloat16")
-    with pytest.raises(CertificationError, match="Chebyshev"):
-        law_of(ef.compile("x^9", radius=1, construction="chebyshev"), "float64")
+    with pytest.raises(CertificationError, match="no bound in float32"):
+        law_of(ef.compile("x^40", radius=100, construction="chebyshev"), "float32")
     with pytest.raises(InputError, match="no fused form"):
         law_of(ef.compile("x^2", radius=1, construction="softmax", tolerance=1), "float64")
 
@@ -88,6 +95,49 @@ def test_coq_accepts_the_rounding(flocq, model, tmp_path):
     law = ef.prove(model, tmp_path / "law.v", check=True, rounding="float64")
     assert law.checked.assumptions.split() == f"{ASSUMPTIONS}\n{MORE}".split()
     assert law.claim in model.certificate.claims
+
+
+def test_coq_accepts_the_rounding_of_chebyshev_polynomials(flocq, chebyshev_model):
+    text = law_of(chebyshev_model, "float64").text
+    assert "in_basis := Chebyshev" in text
+    assert check_law(text).assumptions.split() == f"{ASSUMPTIONS}\n{MORE}".split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (r"<= (\d+) / (\d+)\.", r"<= \1 / 100\2."),
+        (r"offset := 0", "offset := 1"),
+        (r"in_basis := Chebyshev", "in_basis := Powers"),
+        (r"(ridges_of(?:.|\n)*?)2102131835", r"\g<1>2102131837"),
+        (r"(ridges_of(?:.|\n)*?)512 # 1145", r"\g<1>512 # 1147"),
+        (r"about := \[0; 0\]", "about := [1; 0]"),
+        (r"domain := Ball \[0; 0\] 2", "domain := Ball [0; 0] 200"),
+        (r"result - \(x \^ 2", "result - (x ^ 3"),
+    ],
+)
+def test_altered_laws_of_chebyshev_polynomials_are_refused(flocq, chebyshev_model, old, new):
+    text = law_of(chebyshev_model, "float64").text
+    altered = re.sub(old, new, text, count=1)
+    assert altered != text
+    with pytest.raises(CertificationError, match=r"rounding error|select"):
+        check_law(altered)
+
+
+@pytest.mark.slow
+def test_chebyshev_polynomials_beyond_one_are_covered(flocq, chebyshev_model):
+    """A region a little larger than that on which |t| ≤ 1: they grow, and so does the error."""
+    text = law_of(chebyshev_model, "float64").text
+    head, middle, rest = text.partition("Definition closed_form")
+    for radius in ("(9 # 4)", "(5 # 2)"):
+        larger = head[: head.index("Theorem law")].replace("Ball [0; 0] 2", f"Ball [0; 0] {radius}")
+        number = radius.strip("()").replace("#", "/")
+        ending = rest.replace("<= 2 ^ 2", f"<= ({number}) ^ 2")
+        ending = ending.replace("Print Assumptions law.\n", "")
+        wide = re.sub(r"<= (\d+) / (\d+)0\.", r"<= \1 / \2.", ending)
+        assert compiled(flocq, larger + middle + wide).returncode == 0
+        assert compiled(flocq, larger + middle + ending).returncode != 0
 
 
 @pytest.mark.slow
@@ -121,6 +171,10 @@ def test_altered_laws_are_refused(flocq, model, old, new, tmp_path):
         (F2, {"radius": 4}),
         (F2, {"radius": 4, "construction": "paper"}),
         ("x^3/7 + 3 x y - 1/3", {"domain": [(0, 1), (-1, 3)]}),
+        (F2, {"radius": 4, "construction": "chebyshev"}),
+        ("x^30 - x", {"radius": 2, "construction": "chebyshev"}),
+        ("x^3/7 + 3 x y - 1/3", {"domain": [(0, 1), (-1, 3)], "construction": "chebyshev"}),
+        ("x^2 - y^2; x y; 3", {"radius": "1/3", "construction": "chebyshev"}),
         ("x^2 - y^2; x y; 3", {"radius": "1/3"}),
         ("-9/7", {"radius": 1, "variables": ["x"]}),
         (

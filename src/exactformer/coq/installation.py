@@ -51,7 +51,7 @@ _BUILT = "built.json"
 """The digests of the compiled files, in their folder."""
 
 # In the folder "rounding": these need Flocq besides.
-ROUNDING = ("Floats", "Rounding", "RoundingLaws")
+ROUNDING = ("Floats", "Summation", "Clenshaw", "Rounding", "RoundingLaws")
 
 
 @dataclass(frozen=True)

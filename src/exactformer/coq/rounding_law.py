@@ -33,6 +33,7 @@ FACTOR, CONSTANTS = 2, Fraction(5, 2)
 Python knows that sums of zeros are exact."""
 
 COVERED = {"float64": "binary64", "float32": "binary32"}
+_BASES = {Basis.POWER: "Powers", Basis.CHEBYSHEV: "Chebyshev"}
 
 ROUNDING_PROOF = "Proof. intros. certify_rounding region. Qed."
 
@@ -48,11 +49,6 @@ def rounding(
         )
     run = run_symbolic(blueprint, blueprint.domain.enlarged(SLACK))
     form = fuse(run)
-    if form.basis is not Basis.POWER:
-        raise CertificationError(
-            "the fused form of this model adds up Chebyshev polynomials; the Coq library covers the "
-            "rounding of powers only (construction='scaled', 'paper' or 'doubling')"
-        )
     bound = fused_bound(form, run.sizes.reach, run.domain, FORMATS[name])
     if bound.any_order is None:
         raise CertificationError(f"there is no bound in {name} to state: {bound.reason}")
@@ -92,6 +88,7 @@ def definition(form: FusedForm, blueprint: Blueprint, output: int, name: str) ->
         [
             f"Definition {name} : form := {{|",
             f"  about := {_numbers(blueprint.domain.offset(j) for j in axes)};",
+            f"  in_basis := {_BASES[form.basis]};",
             f"  ridges_of :=\n   {listed(ridges, 3, lines=True)};",
             f"  offset := {rational(form.biases[output])}%Q",
             "|}.\n",

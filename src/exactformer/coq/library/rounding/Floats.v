@@ -1,6 +1,6 @@
 (** What a fused form computes in floating-point arithmetic: b + P_1(t_1) + ... + P_n(t_n) with
     t_i = F_i (x - c), every operation rounded, sums in any order, multiplications fused with additions
-    or not.
+    or not. The P_i are given by coefficients of powers or of Chebyshev polynomials.
 
     This file only defines. Rounding is Flocq's: to nearest, ties to even, with gradual underflow. It
     knows no infinities; so the largest number on the way is kept, and a law says that it is below the
@@ -74,21 +74,42 @@ Inductive horner (f : format) (t : R) : list Q -> R -> R -> Prop :=
       horner f t (c :: c' :: l) (rnd f (p * t + rnd f (Q2R c)))
         (Rmax m (Rabs (rnd f (p * t + rnd f (Q2R c))))).
 
-(** The tokens' values t (c_1 + c_2 t + ...), each a product that is still to be rounded. *)
-Inductive values (f : format) (y : list R) : list (list Q * list Q) -> list leaf -> R -> Prop :=
-  | no_value : values f y [] [] 0
-  | one_value row c t m p m' rest l M :
-      feature_is f row y t m -> horner f t c p m' -> values f y rest l M ->
-      values f y ((row, c) :: rest) (Product p t :: l) (Rmax (Rmax m m') M).
+(** Clenshaw's recurrence for c_1 T_1(t) + c_2 T_2(t) + ..., lowest first: b_1 and b_2 of
+    b_s = c_s + 2 t b_(s+1) - b_(s+2). None of the three meets more than two roundings. *)
+Inductive clenshaw (f : format) (t : R) : list Q -> R -> R -> R -> Prop :=
+  | clenshaw_none : clenshaw f t [] 0 0 0
+  | clenshaw_last c : clenshaw f t [c] (rnd f (Q2R c)) 0 (Rabs (rnd f (Q2R c)))
+  | clenshaw_step c l b b' m v s :
+      clenshaw f t l b b' m ->
+      summed f 2 [Term (rnd f (Q2R c)); Term (- b'); Product (2 * t) b] v s ->
+      clenshaw f t (c :: l) v b (Rmax m s).
 
-(** A fused form of one output: the centre c, rows of F with the coefficients of t, t^2, ..., and b. *)
-Record form := Form { about : list Q; ridges_of : list (list Q * list Q); offset : Q }.
+Inductive basis := Powers | Chebyshev.
+
+(** The value of a token: t (c_1 + c_2 t + ...), a product that is still to be rounded, or
+    t b_1 - b_2. *)
+Inductive value_is (f : format) (t : R) : basis -> list Q -> leaf -> R -> Prop :=
+  | value_horner c p m : horner f t c p m -> value_is f t Powers c (Product p t) m
+  | value_clenshaw c b b' m v s :
+      clenshaw f t c b b' m -> summed f 2 [Product t b; Term (- b')] v s ->
+      value_is f t Chebyshev c (Term v) (Rmax (Rmax m s) (Rabs (2 * t))).
+
+Inductive values (f : format) (B : basis) (y : list R)
+    : list (list Q * list Q) -> list leaf -> R -> Prop :=
+  | no_value : values f B y [] [] 0
+  | one_value row c t m a m' rest l M :
+      feature_is f row y t m -> value_is f t B c a m' -> values f B y rest l M ->
+      values f B y ((row, c) :: rest) (a :: l) (Rmax (Rmax m m') M).
+
+(** A fused form of one output: the centre c, the basis, rows of F with the coefficients of t, t^2, ...
+    or of T_1(t), T_2(t), ..., and b. *)
+Record form := Form { about : list Q; in_basis : basis; ridges_of : list (list Q * list Q); offset : Q }.
 
 (** [computes f F x v m]: at x the form F gives v, in some order of additions; no number on the way is
     larger than m. In any order of n + 1 leaves none meets more than n + 1 roundings. *)
 Definition computes (f : format) (F : form) (x : list R) (v m : R) : Prop :=
   exists l M s,
-    values f (shifted f x (about F)) (ridges_of F) l M /\
+    values f (in_basis F) (shifted f x (about F)) (ridges_of F) l M /\
     summed f (S (length (ridges_of F))) (Term (rnd f (Q2R (offset F))) :: l) v s /\
     m = Rmax M s.
 

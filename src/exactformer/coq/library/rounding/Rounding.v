@@ -3,38 +3,11 @@
 From Coq Require Import Reals QArith Qreals Qabs List Permutation Bool Lra Lia.
 From Flocq Require Import Core Relative.
 From Exactformer Require Import Semantics Rationals OneVariable Tokens Domains Identity Logistic.
-From Exactformer.rounding Require Import Floats.
+From Exactformer.rounding Require Import Floats Summation Clenshaw.
 Import ListNotations.
 Open Scope Q_scope.
 
 (** ** The checker *)
-
-Definition power2 (e : Z) : Q :=
-  if Z.leb 0 e then (2 ^ e # 1) else (1 # Z.to_pos (2 ^ (- e))).
-
-Record unit := Unit { relative : Q; absolute_ : Q }.
-(** [low] is the exponent of an underflow: that of the format, or a larger one that makes numbers short. *)
-Definition unit_of (f : format) (low : Z) : unit := Unit (power2 (- digits f)) (power2 low).
-
-(** A float as it is, with all its digits. *)
-Definition is_dyadic (f : format) (q : Q) : bool :=
-  let k := Z.log2 (Zpos (Qden q)) in
-  Z.eqb (Zpos (Qden q)) (2 ^ k) andalso Z.ltb (Z.abs (Qnum q)) (2 ^ digits f) andalso
-  Z.leb (lowest f) (- k) andalso Z.leb 0 k.
-
-Definition weight_error (f : format) (low : Z) (q : Q) : Q :=
-  if is_dyadic f q then 0
-  else let u := unit_of f low in up (qadd (qmul (relative u) (Qabs q)) (absolute_ u)).
-
-(** (1 + u)^k - 1 *)
-Fixpoint growth (u : Q) (k : nat) : Q :=
-  match k with O => 0 | S k => let g := growth u k in up (qadd g (qadd u (qmul u g))) end.
-
-(** The error of a rounding of what is w up to e, |w| <= s. *)
-Definition after (u : unit) (s e : Q) : Q := up (qadd e (qadd (qmul (relative u) (qadd s e)) (absolute_ u))).
-
-(** The error of a product of s up to e and T up to E. *)
-Definition times_error (s e T E : Q) : Q := qadd (qmul s E) (qmul e (qadd T E)).
 
 (** Size, error and the largest number on the way: of p t + c from those of p. *)
 Definition step_bound (f : format) (low : Z) (T E c : Q) (before : Q * Q * Q) : Q * Q * Q :=
@@ -77,12 +50,6 @@ Fixpoint extra (h a X : Q) (o : offness) (row : list Q) : Q :=
 
 Definition entries_of (row : list Q) : nat := length (filter (fun q => negb (zero q)) row).
 
-(** The error of a sum with this magnitude. *)
-Definition sum_error (u : unit) (k n : nat) (magnitude : Q) : Q :=
-  let g := growth (relative u) k in
-  up (qadd (qmul g magnitude)
-        (qmul (qmul (Z.of_nat (n + n) # 1) (absolute_ u)) (qadd 1 g))).
-
 (** The error of t_i; r bounds the sum of |F_ij| |x_j - c_j|. *)
 Definition feature_error (f : format) (low : Z) (X : Q) (o : offness) (row : list Q) (r : Q) : Q * Q :=
   let u := unit_of f low in
@@ -95,24 +62,40 @@ Definition feature_error (f : format) (low : Z) (X : Q) (o : offness) (row : lis
   let e := up (qadd moved (sum_error u n n (qadd r moved))) in
   (e, qadd r e).
 
-(** Size and error of all values before their last rounding, and the largest number on the way. *)
-Fixpoint values_bound (f : format) (low : Z) (D : domain) (o : offness) (l : list (list Q * list Q))
-    : option (Q * Q * Q) :=
+(** The value of a token before its last rounding: its size, its error, the largest number on the way. *)
+Definition value_bound (f : format) (low : Z) (B : basis) (r E : Q) (c : list Q) : Q * Q * Q :=
+  match B with
+  | Powers =>
+      let '(s, e, m) := horner_bound f low r E c in (up (qmul s r), up (times_error s e r E), m)
+  | Chebyshev => clenshaw_bound f low r E c
+  end.
+
+(** Chebyshev polynomials grow quickly beyond 1, so there r must not be much larger than need be. *)
+Definition bits_of_reach (B : basis) : Z := match B with Powers => 16 | Chebyshev => 40 end.
+
+(** The same of all values together. *)
+Fixpoint values_bound (f : format) (low : Z) (B : basis) (D : domain) (o : offness)
+    (l : list (list Q * list Q)) : option (Q * Q * Q) :=
   match l with
   | [] => Some (0, 0, 0)
   | (row, c) :: l =>
-      let r := reach 16 D (map Qabs row) in
+      let r := reach (bits_of_reach B) D (map Qabs row) in
       if reach_ok D (map Qabs row) r then
-        match values_bound f low D o l with
+        match values_bound f low B D o l with
         | None => None
         | Some (Z, W, M) =>
             let '(E, m) := feature_error f low (widest D) o row r in
-            let '(s, e, m') := horner_bound f low r E c in
-            let size := up (qmul s r) in
-            Some (qadd size Z, qadd (up (times_error s e r E)) W, qmax (qmax m m') M)
+            let '(s, e, m') := value_bound f low B r E c in
+            Some (qadd s Z, qadd e W, qmax (qmax m m') M)
         end
       else None
   end.
+
+Definition as_powers (B : basis) (c : list Q) : upoly :=
+  match B with Powers => 0 :: c | Chebyshev => in_powers c end.
+
+Definition as_ridges (B : basis) (l : list (list Q * list Q)) : list (list Q * upoly) :=
+  map (fun r => (fst r, as_powers B (snd r))) l.
 
 Fixpoint same_centre (a b : list Q) : bool :=
   match a, b with
@@ -122,7 +105,7 @@ Fixpoint same_centre (a b : list Q) : bool :=
   end.
 
 Definition rounding_check_with (low : Z) (f : format) (F : form) (D : domain) (eps : Q) (e : expr) : bool :=
-  match values_bound f low D (coordinate_error f low (about F)) (ridges_of F) with
+  match values_bound f low (in_basis F) D (coordinate_error f low (about F)) (ridges_of F) with
   | None => false
   | Some (Z, W, M) =>
       let b := offset F in
@@ -133,7 +116,7 @@ Definition rounding_check_with (low : Z) (f : format) (F : form) (D : domain) (e
       same_centre (about F) (centre D) andalso
       Qle_bool error eps andalso
       Qle_bool (qmax M (qadd whole error)) (power2 (highest f - 1)) andalso
-      equals (centre D) b (map (fun r => (fst r, 0 :: snd r)) (ridges_of F)) e
+      equals (centre D) b (as_ridges (in_basis F) (ridges_of F)) e
   end.
 
 (** Short numbers first. *)
@@ -141,20 +124,7 @@ Definition rounding_check (f : format) (F : form) (D : domain) (eps : Q) (e : ex
   rounding_check_with (Z.max (-160) (lowest f - 1)) f F D eps e orelse
   rounding_check_with (lowest f - 1) f F D eps e.
 
-(** ** Rounding *)
-
 Open Scope R_scope.
-
-Ltac not_negative := repeat first [lra | apply Rplus_le_le_0_compat | apply Rmult_le_pos].
-
-Lemma power2_ok e : Q2R (power2 e) = bpow radix2 e.
-Proof.
-  unfold power2. destruct (Z.leb_spec 0 e) as [H|H].
-  - rewrite Q2R_integer. now apply (IZR_Zpower radix2).
-  - replace e with (- - e)%Z at 2 by lia. rewrite bpow_opp, <- (IZR_Zpower radix2) by lia.
-    unfold Q2R. cbn [Qnum Qden]. rewrite Z2Pos.id by (apply Z.pow_pos_nonneg; lia).
-    change (radix_val radix2) with 2%Z. lra.
-Qed.
 
 Section Format.
   Variable f : format.
@@ -163,204 +133,9 @@ Section Format.
   Hypothesis Hlow : (lowest f - 1 <= low)%Z.
   Let u : R := Q2R (relative (unit_of f low)).
   Let eta : R := Q2R (absolute_ (unit_of f low)).
-
-  Lemma u_pos : 0 <= u.
-  Proof. unfold u. cbn [unit_of relative]. rewrite power2_ok. apply bpow_ge_0. Qed.
-
-  Lemma eta_pos : 0 <= eta.
-  Proof. unfold eta. cbn [unit_of absolute_]. rewrite power2_ok. apply bpow_ge_0. Qed.
-
-  Lemma rnd_ok a : Rabs (rnd f a - a) <= u * Rabs a + eta.
-  Proof.
-    destruct (error_N_FLT radix2 (lowest f) (digits f) Hf (fun z => negb (Z.even z)) a)
-      as (eps & e & He & Hn & _ & E).
-    assert (U : u = / 2 * bpow radix2 (- digits f + 1)).
-    { unfold u. cbn [unit_of relative]. rewrite power2_ok, bpow_plus. change (bpow radix2 1) with 2. field. }
-    assert (N : / 2 * bpow radix2 (lowest f) <= eta).
-    { unfold eta. cbn [unit_of absolute_]. rewrite power2_ok. eapply Rle_trans; [|apply bpow_le, Hlow].
-      unfold Z.sub. rewrite bpow_plus. change (bpow radix2 (- (1))) with (/ 2). lra. }
-    rewrite <- U in He. apply (fun H => Rle_trans _ _ _ H N) in Hn.
-    unfold rnd, grid. rewrite E. replace (a * (1 + eps) + e - a) with (eps * a + e) by ring.
-    eapply Rle_trans; [apply Rabs_triang|]. apply Rplus_le_compat; trivial.
-    rewrite Rabs_mult. apply Rmult_le_compat_r; trivial using Rabs_pos.
-  Qed.
-
-  Lemma after_ok v w s e :
-    Rabs w <= Q2R s -> Rabs (v - w) <= Q2R e -> Rabs (rnd f v - w) <= Q2R (after (unit_of f low) s e).
-  Proof.
-    intros Hw Hv. unfold after. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold u eta.
-    replace (rnd f v - w) with ((v - w) + (rnd f v - v)) by ring.
-    eapply Rle_trans; [apply Rabs_triang|]. apply Rplus_le_compat; trivial.
-    eapply Rle_trans; [apply rnd_ok|]. apply Rplus_le_compat_r, Rmult_le_compat_l; [apply u_pos|].
-    replace v with (w + (v - w)) by ring. eapply Rle_trans; [apply Rabs_triang|]. lra.
-  Qed.
-
-  Lemma is_dyadic_ok q : is_dyadic f q = true -> rnd f (Q2R q) = Q2R q.
-  Proof.
-    unfold is_dyadic. cbv zeta. set (k := Z.log2 (Zpos (Qden q))).
-    destruct (Z.eqb_spec (Zpos (Qden q)) (2 ^ k)) as [D|]; [|discriminate].
-    destruct (Z.ltb_spec (Z.abs (Qnum q)) (2 ^ digits f)) as [N|]; [|discriminate].
-    destruct (Z.leb_spec (lowest f) (- k)) as [L|]; [|discriminate]. intros K. apply Z.leb_le in K.
-    apply round_generic; [apply valid_rnd_N|].
-    apply generic_format_FLT. exists (Defs.Float radix2 (Qnum q) (- k)); cbn [Fnum Fexp].
-    - unfold F2R. cbn [Fnum Fexp]. unfold Q2R. f_equal. rewrite D, bpow_opp.
-      f_equal. now apply (IZR_Zpower radix2).
-    - exact N.
-    - exact L.
-  Qed.
-
-  Lemma weight_error_ok q : Rabs (rnd f (Q2R q) - Q2R q) <= Q2R (weight_error f low q).
-  Proof.
-    unfold weight_error. destruct (is_dyadic f q) eqn:E.
-    - rewrite (is_dyadic_ok q E), Rminus_diag_eq, Rabs_R0, Q2R_0 by trivial. lra.
-    - cbv zeta. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. apply rnd_ok.
-  Qed.
-
-  Lemma times_error_ok v w s e t' t T E :
-    Rabs w <= Q2R s -> Rabs (v - w) <= Q2R e -> Rabs t <= Q2R T -> Rabs (t' - t) <= Q2R E ->
-    Rabs (v * t' - w * t) <= Q2R (times_error s e T E).
-  Proof.
-    intros Hw Hv Ht Ht'. unfold times_error. autorewrite with q2r.
-    replace (v * t' - w * t) with (w * (t' - t) + (v - w) * (t + (t' - t))) by ring.
-    eapply Rle_trans; [apply Rabs_triang|]. rewrite !Rabs_mult.
-    apply Rplus_le_compat; apply Rmult_le_compat; trivial using Rabs_pos.
-    eapply Rle_trans; [apply Rabs_triang|]. lra.
-  Qed.
-
-  (** ** Sums *)
-
-  Definition worth (l : leaf) : R := match l with Term a => a | Product a b => a * b end.
-  Definition total (l : list leaf) : R := fold_right (fun a s => worth a + s) 0 l.
-  Definition magnitude (l : list leaf) : R := fold_right (fun a s => Rabs (worth a) + s) 0 l.
-
-  Lemma total_app l l' : total (l ++ l') = total l + total l'.
-  Proof. unfold total. induction l as [|a l IH]; cbn [app fold_right]; [ring|]. rewrite IH. ring. Qed.
-
-  Lemma magnitude_app l l' : magnitude (l ++ l') = magnitude l + magnitude l'.
-  Proof. unfold magnitude. induction l as [|a l IH]; cbn [app fold_right]; [ring|]. rewrite IH. ring. Qed.
-
-  Lemma total_le l : Rabs (total l) <= magnitude l.
-  Proof.
-    unfold total, magnitude. induction l as [|a l IH]; cbn [fold_right]; [rewrite Rabs_R0; lra|].
-    eapply Rle_trans; [apply Rabs_triang|]. lra.
-  Qed.
-
-  Lemma magnitude_pos l : 0 <= magnitude l.
-  Proof. eapply Rle_trans; [apply Rabs_pos|apply total_le]. Qed.
-
-  Lemma order_ok l l' :
-    Permutation l l' -> total l = total l' /\ magnitude l = magnitude l' /\ length l = length l'.
-  Proof.
-    intros P. split; [|split; [|now apply Permutation_length]].
-    - unfold total. induction P; cbn [fold_right]; lra.
-    - unfold magnitude. induction P; cbn [fold_right]; lra.
-  Qed.
-
-  Definition bound_of (k : nat) (l : list leaf) : R :=
-    ((1 + u) ^ k - 1) * magnitude l + (2 * INR (length l) - 1) * (eta * (1 + u) ^ k).
-
-  Lemma grown k : 1 <= (1 + u) ^ k.
-  Proof. pose proof u_pos. induction k as [|k IH]; simpl; [lra|]. nra. Qed.
-
-  Lemma step_ok a b k A n :
-    0 <= A -> 1 <= n -> Rabs a <= A ->
-    Rabs (b - a) <= ((1 + u) ^ k - 1) * A + (2 * n - 2) * (eta * (1 + u) ^ k) ->
-    Rabs (rnd f b - a) <= ((1 + u) ^ S k - 1) * A + (2 * n - 1) * (eta * (1 + u) ^ S k).
-  Proof.
-    intros HA Hn Ha Hb. pose proof u_pos as U. pose proof eta_pos as N. pose proof (grown k) as G.
-    set (g := (1 + u) ^ k) in *. set (e := (g - 1) * A + (2 * n - 2) * (eta * g)) in *.
-    assert (B : Rabs b <= A + e).
-    { replace b with (a + (b - a)) by ring. eapply Rle_trans; [apply Rabs_triang|]. lra. }
-    replace (rnd f b - a) with ((b - a) + (rnd f b - b)) by ring.
-    eapply Rle_trans; [apply Rabs_triang|]. pose proof (rnd_ok b) as R.
-    assert (M : u * Rabs b <= u * (A + e)) by (apply Rmult_le_compat_l; trivial).
-    assert (O : eta * 1 <= eta * (g * (1 + u))) by (apply Rmult_le_compat_l; nra).
-    cbn [pow]. fold g.
-    replace (((1 + u) * g - 1) * A + (2 * n - 1) * (eta * ((1 + u) * g)))
-      with (e + u * (A + e) + eta * (g * (1 + u))) by (unfold e; ring).
-    lra.
-  Qed.
-
-  Lemma summed_ok k l v m :
-    summed f k l v m ->
-    1 <= INR (length l) /\ Rabs (v - total l) <= bound_of k l /\ m <= magnitude l + bound_of k l.
-  Proof.
-    pose proof u_pos as U. pose proof eta_pos as N.
-    assert (Large : forall v l k, Rabs (v - total l) <= bound_of k l -> Rabs v <= magnitude l + bound_of k l).
-    { intros w l' k' B. replace w with (total l' + (w - total l')) by ring.
-      eapply Rle_trans; [apply Rabs_triang|]. pose proof (total_le l'). lra. }
-    assert (More : forall l k l', 1 <= INR (length l) -> magnitude l <= magnitude l' ->
-      INR (length l) <= INR (length l') -> magnitude l + bound_of k l <= magnitude l' + bound_of (S k) l').
-    { intros l1 k1 l2 H1 H2 H3. unfold bound_of. pose proof (grown k1) as G. cbn [pow].
-      set (g := (1 + u) ^ k1) in *. pose proof (magnitude_pos l1).
-      assert (g * 1 <= g * (1 + u)) by (apply Rmult_le_compat_l; lra).
-      assert (A : g * magnitude l1 <= (1 + u) * g * magnitude l2) by (apply Rmult_le_compat; lra).
-      assert (E : eta * g <= eta * ((1 + u) * g)) by (apply Rmult_le_compat_l; lra).
-      assert (B : (2 * INR (length l1) - 1) * (eta * g) <= (2 * INR (length l2) - 1) * (eta * ((1 + u) * g))).
-      { apply Rmult_le_compat; try lra. apply Rmult_le_pos; lra. }
-      lra. }
-    induction 1 as [a|a b|k l l' v w m m' H1 IH1 H2 IH2|k l a b v m H IH|k l v m H IH|k l l' v m P H IH].
-    - unfold bound_of, total, magnitude. cbn [fold_right worth length INR pow].
-      replace (a - (a + 0)) with 0 by ring. rewrite Rabs_R0. repeat split; try lra; nra.
-    - assert (B : Rabs (rnd f (a * b) - total [Product a b]) <= bound_of 1 [Product a b]).
-      { unfold bound_of, total, magnitude. cbn [fold_right worth length INR]. rewrite !Rplus_0_r.
-        apply step_ok; try lra; [apply Rabs_pos|]. rewrite Rminus_diag_eq, Rabs_R0 by trivial. simpl. lra. }
-      split; [cbn [length INR]; lra|]. split; [exact B|now apply Large].
-    - destruct IH1 as [N1 [B1 M1]], IH2 as [N2 [B2 M2]].
-      assert (B : Rabs (rnd f (v + w) - total (l ++ l')) <= bound_of (S k) (l ++ l')).
-      { unfold bound_of. rewrite total_app, magnitude_app, app_length, plus_INR.
-        pose proof (magnitude_pos l). pose proof (magnitude_pos l').
-        apply step_ok; try lra.
-        - eapply Rle_trans; [apply Rabs_triang|]. pose proof (total_le l). pose proof (total_le l'). lra.
-        - replace (v + w - (total l + total l')) with ((v - total l) + (w - total l')) by ring.
-          eapply Rle_trans; [apply Rabs_triang|]. unfold bound_of in B1, B2. lra. }
-      split; [rewrite app_length, plus_INR; lra|]. split; [exact B|].
-      pose proof (magnitude_pos l). pose proof (magnitude_pos l').
-      apply Rmax_lub; [apply Rmax_lub|now apply Large].
-      + eapply Rle_trans; [exact M1|]. apply More; trivial; rewrite ?magnitude_app, ?app_length, ?plus_INR; lra.
-      + eapply Rle_trans; [exact M2|]. apply More; trivial; rewrite ?magnitude_app, ?app_length, ?plus_INR; lra.
-    - destruct IH as [N1 [B1 M1]].
-      assert (B : Rabs (rnd f (a * b + v) - total (Product a b :: l)) <= bound_of (S k) (Product a b :: l)).
-      { unfold bound_of, total, magnitude. cbn [fold_right worth length]. fold (total l) (magnitude l).
-        rewrite S_INR. pose proof (magnitude_pos l). pose proof (Rabs_pos (a * b)).
-        apply step_ok; try lra.
-        - eapply Rle_trans; [apply Rabs_triang|]. pose proof (total_le l). lra.
-        - replace (a * b + v - (a * b + total l)) with (v - total l) by ring. unfold bound_of in B1.
-          pose proof (grown k) as G. set (g := (1 + u) ^ k) in *.
-          assert (0 <= (g - 1) * Rabs (a * b)) by (apply Rmult_le_pos; lra).
-          assert (0 <= eta * g) by (apply Rmult_le_pos; lra). lra. }
-      split; [cbn [length]; rewrite S_INR; lra|]. split; [exact B|].
-      apply Rmax_lub; [|now apply Large]. eapply Rle_trans; [exact M1|]. apply More; trivial.
-      + unfold magnitude. cbn [fold_right]. pose proof (Rabs_pos (worth (Product a b))). lra.
-      + cbn [length]. rewrite S_INR. lra.
-    - destruct IH as [N1 [B1 M1]]. split; [exact N1|].
-      assert (L : bound_of k l <= bound_of (S k) l) by (pose proof (More l k l N1); lra).
-      split; lra.
-    - destruct (order_ok _ _ P) as [T [A L]]. unfold bound_of in *. rewrite <- T, <- A, <- L. exact IH.
-  Qed.
-
-  Lemma growth_ok k : (1 + u) ^ k - 1 <= Q2R (growth (relative (unit_of f low)) k).
-  Proof.
-    pose proof u_pos as U. induction k as [|k IH]; cbn [growth pow]; [rewrite Q2R_0; lra|].
-    cbv zeta. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold u.
-    set (g := (1 + u) ^ k) in *. set (G := Q2R (growth _ k)) in *.
-    assert (u * (g - 1) <= u * G) by (apply Rmult_le_compat_l; trivial). lra.
-  Qed.
-
-  Lemma sum_error_ok k l A n :
-    magnitude l <= Q2R A -> (length l <= n)%nat -> (1 <= length l)%nat ->
-    bound_of k l <= Q2R (sum_error (unit_of f low) k n A).
-  Proof.
-    intros HA Hn H1. unfold sum_error. cbv zeta. eapply Rle_trans; [|apply up_ok].
-    autorewrite with q2r. rewrite Q2R_integer, <- INR_IZR_INZ. fold eta.
-    pose proof (growth_ok k) as G. pose proof (grown k) as O. pose proof eta_pos as N.
-    pose proof (magnitude_pos l) as M. set (g := Q2R (growth _ k)) in *. unfold bound_of.
-    apply le_INR in Hn. apply le_INR in H1. rewrite plus_INR. cbn [INR] in H1.
-    apply Rplus_le_compat; [apply Rmult_le_compat; lra|].
-    replace ((2 * INR (length l) - 1) * (eta * (1 + u) ^ k))
-      with ((2 * INR (length l) - 1) * eta * (1 + u) ^ k) by ring.
-    apply Rmult_le_compat; try lra; [apply Rmult_le_pos; lra|]. apply Rmult_le_compat_r; lra.
-  Qed.
+  Let u_pos : 0 <= u := Summation.u_pos f low.
+  Let eta_pos : 0 <= eta := Summation.eta_pos f low.
+  Let rnd_ok a : Rabs (rnd f a - a) <= u * Rabs a + eta := Summation.rnd_ok f low Hf Hlow a.
 
   (** ** Coordinates *)
 
@@ -394,7 +169,7 @@ Section Format.
       + apply IH; [lia|]. cbn [forallb] in Z. now destruct (zero q).
     - clear Z. cbv zeta. set (d := fold_right _ 0%Q c).
       assert (Hd : forall q, In q c -> Rabs (rnd f (Q2R q) - Q2R q) <= Q2R d).
-      { intros q I. eapply Rle_trans; [apply weight_error_ok|].
+      { intros q I. eapply Rle_trans; [apply (weight_error_ok f low Hf Hlow)|].
         now apply (maximum_ok (weight_error f low)). }
       clearbody d. revert x H; induction c as [|q c IH]; intros [|a x] H; cbn [length] in H;
         try discriminate; cbn [shifted minus]; constructor.
@@ -494,26 +269,6 @@ Section Format.
     destruct (zero q); cbn [negb length]; lia.
   Qed.
 
-  (** A sum of at most n leaves in any order. *)
-  Lemma bound_of_more k n l : (k <= n)%nat -> (1 <= length l)%nat -> bound_of k l <= bound_of n l.
-  Proof.
-    intros K L. induction K as [|n K IH]; [lra|]. eapply Rle_trans; [exact IH|].
-    unfold bound_of. pose proof u_pos as U. pose proof eta_pos as N. pose proof (grown n) as G.
-    pose proof (magnitude_pos l) as M. apply le_INR in L. cbn [INR] in L. cbn [pow].
-    set (g := (1 + u) ^ n) in *.
-    assert (I : g * 1 <= g * (1 + u)) by (apply Rmult_le_compat_l; lra).
-    apply Rplus_le_compat; [apply Rmult_le_compat_r; lra|].
-    apply Rmult_le_compat_l; [lra|]. apply Rmult_le_compat_l; lra.
-  Qed.
-
-  Lemma sum_error_pos k n A : 0 <= Q2R A -> 0 <= Q2R (sum_error (unit_of f low) k n A).
-  Proof.
-    intros HA. unfold sum_error. cbv zeta. eapply Rle_trans; [|apply up_ok].
-    autorewrite with q2r. rewrite Q2R_integer, <- INR_IZR_INZ. fold eta.
-    pose proof (growth_ok k). pose proof (grown k). pose proof eta_pos. pose proof (pos_INR (n + n)).
-    not_negative.
-  Qed.
-
   Lemma feature_ok X o row y v r t m E M :
     0 <= Q2R (share o) -> 0 <= Q2R (more o) -> 0 <= Q2R X -> off o y v -> sized X v ->
     absolute_linear row v <= Q2R r -> feature_is f row y t m -> feature_error f low X o row r = (E, M) ->
@@ -528,7 +283,7 @@ Section Format.
     assert (H0 : 0 <= Q2R h) by (unfold h; destruct exact; [rewrite Q2R_0; lra|exact N]).
     assert (Hw : forall q, In q row -> Rabs (rnd f (Q2R q) - Q2R q) <= Q2R a * Rabs (Q2R q) + Q2R h).
     { intros q I. unfold a, h. destruct exact eqn:Ex; [|apply rnd_ok].
-      unfold exact in Ex. rewrite forallb_forall in Ex. rewrite (is_dyadic_ok q (Ex q I)).
+      unfold exact in Ex. rewrite forallb_forall in Ex. rewrite (is_dyadic_ok f q (Ex q I)).
       rewrite Rminus_diag_eq, Rabs_R0, Q2R_0 by trivial. lra. }
     destruct (leaves_ok a h X o row y v A0 H0 S0 M0 X0 Hw Ho Hs) as [T G].
     assert (P : 0 <= absolute_linear row v).
@@ -547,9 +302,9 @@ Section Format.
       unfold feature_is in Ht. pose proof (leaves_length row y) as L.
       destruct (leaves f row y) as [|b l] eqn:El.
       - destruct Ht as [-> ->]. unfold total, magnitude. cbn [fold_right]. rewrite Rminus_0_r, Rabs_R0. lra.
-      - destruct (summed_ok _ _ _ _ Ht) as [_ [Es Ms]].
-        assert (K : bound_of (length (b :: l)) (b :: l) <= Q2R s).
-        { eapply Rle_trans; [apply (bound_of_more _ n); [exact L|simpl; lia]|].
+      - destruct (summed_ok f low Hf Hlow _ _ _ _ Ht) as [_ [Es Ms]].
+        assert (K : bound_of f low (length (b :: l)) (b :: l) <= Q2R s).
+        { eapply Rle_trans; [apply (bound_of_more f low _ n); [exact L|simpl; lia]|].
           apply sum_error_ok; [autorewrite with q2r; lra|exact L|simpl; lia]. }
         split; lra. }
     destruct S as [S1 S2]. injection H as <- <-.
@@ -564,19 +319,6 @@ Section Format.
   Qed.
 
   (** ** Horner's rule *)
-
-  Lemma qmax_ok a b c : c <= Q2R a \/ c <= Q2R b -> c <= Q2R (qmax a b).
-  Proof.
-    unfold qmax. destruct (Qle_bool a b) eqn:E.
-    - apply qle_ok in E. intros [H|H]; lra.
-    - assert (K : qlt b a = true) by (unfold qlt; now rewrite E). apply qlt_iff in K. intros [H|H]; lra.
-  Qed.
-
-  Lemma around v w s e : Rabs w <= Q2R s -> Rabs (v - w) <= Q2R e -> Rabs v <= Q2R (qadd s e).
-  Proof.
-    intros A B. rewrite Q2R_qadd. replace v with (w + (v - w)) by ring.
-    eapply Rle_trans; [apply Rabs_triang|]. lra.
-  Qed.
 
   (** z is p t', rounded or not. *)
   Lemma step_bound_ok T E t t' c p w z m before :
@@ -596,7 +338,7 @@ Section Format.
     assert (D1 : Rabs (p * t' - w * t) <= Q2R e1).
     { unfold e1. eapply Rle_trans; [|apply up_ok]. now apply times_error_ok. }
     assert (D2 : Rabs (z - w * t) <= Q2R e2).
-    { destruct Hz as [-> | ->]; [|now apply after_ok].
+    { destruct Hz as [-> | ->]; [|now apply (after_ok f low Hf Hlow)].
       unfold e2, after. eapply Rle_trans; [|apply up_ok]. autorewrite with q2r. fold u eta.
       pose proof u_pos. pose proof eta_pos. pose proof (Rabs_pos (w * t)). pose proof (Rabs_pos (p * t' - w * t)).
       assert (0 <= u * (Q2R sT + Q2R e1)) by (apply Rmult_le_pos; lra). lra. }
@@ -606,8 +348,8 @@ Section Format.
     assert (D3 : Rabs (z + rnd f (Q2R c) - (Q2R c + t * w)) <= Q2R (qadd e2 (weight_error f low c))).
     { rewrite Q2R_qadd. replace (z + rnd f (Q2R c) - (Q2R c + t * w))
         with ((z - w * t) + (rnd f (Q2R c) - Q2R c)) by ring.
-      eapply Rle_trans; [apply Rabs_triang|]. pose proof (weight_error_ok c). lra. }
-    pose proof (after_ok _ _ _ _ W2 D3) as D4. split; [exact W2|]. split; [exact D4|].
+      eapply Rle_trans; [apply Rabs_triang|]. pose proof (weight_error_ok f low Hf Hlow c). lra. }
+    pose proof (after_ok f low Hf Hlow _ _ _ _ W2 D3) as D4. split; [exact W2|]. split; [exact D4|].
     apply Rmax_lub; [apply Rmax_lub|]; apply qmax_ok.
     - left. apply qmax_ok. now left.
     - left. apply qmax_ok. right. exact (around _ _ _ _ W1 D2).
@@ -622,7 +364,7 @@ Section Format.
     intros HT HE H. induction H as [|c|c c' l p m H IH|c c' l p m H IH].
     - cbn [horner_bound peval]. rewrite Rminus_0_r, Rabs_R0, Q2R_0. lra.
     - cbn [horner_bound peval]. rewrite Rmult_0_r, Rplus_0_r.
-      pose proof (weight_error_ok c) as W. split; [rewrite Q2R_abs; lra|]. split; [exact W|].
+      pose proof (weight_error_ok f low Hf Hlow c) as W. split; [rewrite Q2R_abs; lra|]. split; [exact W|].
       apply (around _ (Q2R c)); [rewrite Q2R_abs; lra|exact W].
     - exact (step_bound_ok T E t t' c p _ _ m _ HT HE (or_intror eq_refl) IH).
     - pose proof (step_bound_ok T E t t' c p _ _ m _ HT HE (or_introl eq_refl) IH) as K.
@@ -634,50 +376,54 @@ Section Format.
 
   (** ** All tokens *)
 
-  Definition as_ridges (l : list (list Q * list Q)) : list (list Q * upoly) :=
-    map (fun r => (fst r, 0%Q :: snd r)) l.
+  Lemma value_ok B r E t t' c a m :
+    Rabs t <= Q2R r -> Rabs (t' - t) <= Q2R E -> value_is f t' B c a m ->
+    let '(s, e, M) := value_bound f low B r E c in
+    Rabs (peval (as_powers B c) t) <= Q2R s /\ Rabs (worth a - peval (as_powers B c) t) <= Q2R e /\
+    m <= Q2R M.
+  Proof.
+    intros Ht HE [c' p m' H|c' b b' m' v s H S];
+      [|exact (clenshaw_ok f low Hf Hlow r E t t' Ht HE c' b b' m' v s H S)].
+    pose proof (horner_ok _ _ _ _ _ _ _ Ht HE H) as K. cbn [value_bound as_powers peval worth].
+    destruct (horner_bound f low r E c') as [[s e] M]. destruct K as [W [D L]].
+    rewrite Q2R_0, Rplus_0_l, (Rmult_comm t). split; [|split; trivial]; (eapply Rle_trans; [|apply up_ok]).
+    - rewrite Rabs_mult, Q2R_qmul. apply Rmult_le_compat; trivial using Rabs_pos.
+    - now apply times_error_ok.
+  Qed.
 
-  Lemma values_ok D o y v l ls M S W B :
+  Lemma values_ok B D o y v l ls M S W L :
     0 <= Q2R (share o) -> 0 <= Q2R (more o) -> 0 <= Q2R (widest D) ->
     off o y v -> sized (widest D) v ->
     (forall row r, reach_ok D (map Qabs row) r = true -> absolute_linear row v <= Q2R r) ->
-    values f y l ls M -> values_bound f low D o l = Some (S, W, B) ->
+    values f B y l ls M -> values_bound f low B D o l = Some (S, W, L) ->
     length ls = length l /\
-    Rabs (total ls - ridge_sum v (as_ridges l)) <= Q2R W /\
-    magnitude ls <= Q2R S + Q2R W /\ M <= Q2R B.
+    Rabs (total ls - ridge_sum v (as_ridges B l)) <= Q2R W /\
+    magnitude ls <= Q2R S + Q2R W /\ M <= Q2R L.
   Proof.
-    intros S0 M0 X0 Ho Hs Hr H. revert S W B.
-    induction H as [|row c t m p m' rest ls M Ht Hp H IH]; intros S W B V.
+    intros S0 M0 X0 Ho Hs Hr H. revert S W L.
+    induction H as [|row c t m a m' rest ls M Ht Ha H IH]; intros S W L V.
     - injection V as <- <- <-. unfold total, magnitude. cbn [fold_right ridge_sum as_ridges map length].
       rewrite Rminus_0_r, Rabs_R0, Q2R_0. repeat split; lra.
-    - cbn [values_bound] in V. cbv zeta in V. set (r := reach 16 D (map Qabs row)) in *.
+    - cbn [values_bound] in V. cbv zeta in V. set (r := reach _ D (map Qabs row)) in *.
       destruct (reach_ok D (map Qabs row) r) eqn:R; [|discriminate]. specialize (Hr row r R).
-      destruct (values_bound f low D o rest) as [[[S1 W1] B1]|]; [|discriminate].
+      destruct (values_bound f low B D o rest) as [[[S1 W1] L1]|]; [|discriminate].
       destruct (feature_error f low (widest D) o row r) as [E m1] eqn:Fe.
-      destruct (horner_bound f low r E c) as [[s e] m2] eqn:Ho'.
+      destruct (value_bound f low B r E c) as [[s e] m2] eqn:Vb.
       destruct (feature_ok _ o row y v r t m E m1 S0 M0 X0 Ho Hs Hr Ht Fe) as [Et Mt].
       assert (T : Rabs (linear row v) <= Q2R r).
       { eapply Rle_trans; [|exact Hr]. clear. revert v; induction row as [|q row IH]; intros [|b v];
           cbn [linear absolute_linear]; try (rewrite Rabs_R0; lra).
         eapply Rle_trans; [apply Rabs_triang|]. rewrite Rabs_mult. specialize (IH v). lra. }
-      pose proof (horner_ok _ _ _ _ _ _ _ T Et Hp) as Hb. rewrite Ho' in Hb. destruct Hb as [Sp [Ep Mp]].
+      pose proof (value_ok B _ _ _ _ _ _ _ T Et Ha) as K. rewrite Vb in K. destruct K as [Sp [Ep Mp]].
       destruct (IH _ _ _ eq_refl) as [Le [Tr [Mg Mx]]]. injection V as <- <- <-.
-      set (w := peval c (linear row v)) in *. set (size := up (qmul s r)) in *.
-      set (e1 := up (times_error s e r E)) in *.
-      assert (Wt : Rabs (w * linear row v) <= Q2R size).
-      { unfold size. eapply Rle_trans; [|apply up_ok]. rewrite Rabs_mult, Q2R_qmul.
-        apply Rmult_le_compat; trivial using Rabs_pos. }
-      assert (Dt : Rabs (p * t - w * linear row v) <= Q2R e1).
-      { unfold e1. eapply Rle_trans; [|apply up_ok]. now apply times_error_ok. }
-      pose proof (around _ _ _ _ Wt Dt) as Ar. rewrite Q2R_qadd in Ar.
+      pose proof (around _ _ _ _ Sp Ep) as Ar. rewrite Q2R_qadd in Ar.
       split; [cbn [length]; now rewrite Le|].
-      unfold total, magnitude. cbn [fold_right worth].
-      fold (total ls) (magnitude ls).
-      cbn [as_ridges map ridge_sum fst snd peval]. fold (as_ridges rest). fold w. autorewrite with q2r.
+      unfold total, magnitude. cbn [fold_right]. fold (total ls) (magnitude ls).
+      cbn [as_ridges map ridge_sum fst snd]. fold (as_ridges B rest). rewrite !Q2R_qadd.
       split; [|split].
-      + replace (p * t + total ls - (0 + linear row v * w + ridge_sum v (as_ridges rest)))
-          with ((p * t - w * linear row v)
-                + (total ls - ridge_sum v (as_ridges rest))) by ring.
+      + replace (worth a + total ls - (peval (as_powers B c) (linear row v) + ridge_sum v (as_ridges B rest)))
+          with ((worth a - peval (as_powers B c) (linear row v))
+                + (total ls - ridge_sum v (as_ridges B rest))) by ring.
         eapply Rle_trans; [apply Rabs_triang|]. lra.
       + lra.
       + apply Rmax_lub; [apply Rmax_lub|]; apply qmax_ok; [left..|now right]; apply qmax_ok; auto.
@@ -748,7 +494,7 @@ Lemma rounding_check_ok low (f : format) (F : form) (D : domain) (eps : Q) (e : 
   forall x : list R, inside D x -> forall v m, computes f F x v m ->
   m < too_large f /\ Rabs (v - eval x e) <= real eps.
 Proof.
-  unfold rounding_check_with. destruct (values_bound _ _ _ _) as [[[S W] B]|] eqn:V; [|discriminate].
+  unfold rounding_check_with. destruct (values_bound _ _ _ _ _) as [[[S W] B]|] eqn:V; [|discriminate].
   cbv zeta. set (carried := up _). set (whole := up _). set (s := sum_error _ _ _ _).
   destruct (Z.ltb_spec 0 (digits f)) as [Hf|]; [|discriminate].
   destruct (Z.leb_spec (lowest f - 1) low) as [Hl|]; [|discriminate].
@@ -758,7 +504,7 @@ Proof.
   intros Eq x Hx v m (ls & M & t & Hv & Ht & ->). rewrite real_ok. rewrite Ce in *.
   apply qle_ok in Ee. apply qle_ok in Eh. rewrite power2_ok in Eh.
   pose proof (inside_length D x Hx) as L.
-  apply (equals_ok _ _ _ _ x L) in Eq. fold (as_ridges (ridges_of F)) in Eq.
+  apply (equals_ok _ _ _ _ x L) in Eq. 
   destruct (widest_ok D x Hx) as [Sz X0].
   assert (O0 : 0 <= Q2R (share (coordinate_error f low (centre D))) /\ 0 <= Q2R (more (coordinate_error f low (centre D)))).
   { unfold coordinate_error. destruct (forallb zero (centre D)); cbn [share more]; [rewrite Q2R_0; lra|].
@@ -768,7 +514,7 @@ Proof.
       apply qmax_ok. now right. }
     split; trivial. not_negative. }
   destruct O0 as [S0 M0].
-  destruct (values_ok f low Hf Hl D _ _ _ _ _ _ _ _ _ S0 M0 X0 (coordinates_ok f low Hf Hl x (centre D) L) Sz
+  destruct (values_ok f low Hf Hl _ D _ _ _ _ _ _ _ _ _ S0 M0 X0 (coordinates_ok f low Hf Hl x (centre D) L) Sz
     (fun row r => absolute_reach D x row r Hx) Hv V) as [Le [Tr [Mg Mx]]].
   set (b := offset F) in *. pose proof (weight_error_ok f low Hf Hl b) as Eb. set (b' := rnd f (Q2R b)) in *.
   assert (C : Q2R (weight_error f low b) + Q2R W <= Q2R carried).
@@ -785,19 +531,19 @@ Proof.
   rewrite Q2R_qadd in Ee.
   assert (Err : Rabs (v - eval x e) <= Q2R carried + Q2R s).
   { rewrite <- Eq. unfold total in Es. cbn [fold_right worth] in Es. fold (total ls) in Es.
-    replace (v - (Q2R b + ridge_sum (minus x (centre D)) (as_ridges (ridges_of F))))
+    replace (v - (Q2R b + ridge_sum (minus x (centre D)) (as_ridges (in_basis F) (ridges_of F))))
       with ((v - (b' + total ls)) + ((b' - Q2R b)
-            + (total ls - ridge_sum (minus x (centre D)) (as_ridges (ridges_of F))))) by ring.
+            + (total ls - ridge_sum (minus x (centre D)) (as_ridges (in_basis F) (ridges_of F))))) by ring.
     eapply Rle_trans; [apply Rabs_triang|].
     assert (T : Rabs ((b' - Q2R b) + (total ls
-       - ridge_sum (minus x (centre D)) (as_ridges (ridges_of F)))) <= Q2R carried)
+       - ridge_sum (minus x (centre D)) (as_ridges (in_basis F) (ridges_of F)))) <= Q2R carried)
       by (eapply Rle_trans; [apply Rabs_triang|]; lra).
     lra. }
   split; [|lra].
   unfold too_large. apply Rle_lt_trans with (bpow radix2 (highest f - 1)); [|apply bpow_lt; lia].
   assert (C0 : 0 <= Q2R carried).
   { pose proof (Rabs_pos (b' - Q2R b)). pose proof (Rabs_pos (total ls
-      - ridge_sum (minus x (centre D)) (as_ridges (ridges_of F)))). lra. }
+      - ridge_sum (minus x (centre D)) (as_ridges (in_basis F) (ridges_of F)))). lra. }
   eapply Rle_trans; [|exact Eh]. apply Rmax_lub; apply qmax_ok; [now left|right].
   rewrite !Q2R_qadd. lra.
 Qed.
@@ -831,21 +577,33 @@ Proof.
   clear -H. cbn [length]. induction (length l) as [|k IH]; trivial. now apply sum_less.
 Qed.
 
+Lemma value_exists f t B c : exists a m, value_is f t B c a m.
+Proof.
+  destruct B.
+  - assert (P : exists p m, horner f t c p m).
+    { induction c as [|q c (p & m & IH)]; [exists 0, 0; constructor|].
+      destruct c as [|q' c]; [eexists; eexists; apply horner_last|].
+      eexists; eexists; apply horner_step, IH. }
+    destruct P as (p & m & P). exists (Product p t), m. now constructor.
+  - assert (P : exists b b' m, clenshaw f t c b b' m).
+    { induction c as [|q c (b & b' & m & IH)]; [exists 0, 0, 0; constructor|].
+      eexists; exists b; eexists. eapply clenshaw_step; [exact IH|].
+      apply (sum_add f 1 [_; _] [_]); [apply (sum_add f 0 [_] [_]); apply sum_term|apply sum_product]. }
+    destruct P as (b & b' & m & P). eexists; eexists. eapply value_clenshaw; [exact P|].
+    apply (sum_add f 1 [_] [_]); [apply sum_product|apply sum_less, sum_term].
+Qed.
+
 Theorem computes_exists f F x : exists v m, computes f F x v m.
 Proof.
   set (y := shifted f x (about F)).
-  assert (V : forall l, exists ls M, values f y l ls M /\ length ls = length l).
+  assert (V : forall l, exists ls M, values f (in_basis F) y l ls M /\ length ls = length l).
   { induction l as [|[row c] l (ls & M & IH & L)]; [exists [], 0; split; [constructor|trivial]|].
     assert (T : exists t m, feature_is f row y t m).
     { unfold feature_is. destruct (leaves f row y) as [|b r] eqn:E; [now exists 0, 0|].
       apply summed_exists. discriminate. }
-    destruct T as (t & m & T).
-    assert (P : exists p m', horner f t c p m').
-    { induction c as [|q c (p & m' & IHc)]; [exists 0, 0; constructor|].
-      destruct c as [|q' c]; [eexists; eexists; apply horner_last|].
-      eexists; eexists; apply horner_step, IHc. }
-    destruct P as (p & m' & P). exists (Product p t :: ls), (Rmax (Rmax m m') M).
-    split; [now apply one_value|cbn [length]; now rewrite L]. }
+    destruct T as (t & m & T). destruct (value_exists f t (in_basis F) c) as (a & m' & P).
+    exists (a :: ls), (Rmax (Rmax m m') M).
+    split; [now apply (one_value _ _ _ _ _ t)|cbn [length]; now rewrite L]. }
   destruct (V (ridges_of F)) as (ls & M & H & L).
   destruct (summed_exists f (Term (rnd f (Q2R (offset F))) :: ls)) as (v & s & S); [discriminate|].
   exists v, (Rmax M s), ls, M, s. repeat split; trivial. cbn [length] in S. now rewrite L in S.
