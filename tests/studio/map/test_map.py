@@ -15,7 +15,7 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import InvalidError, NotFoundError
-from exactformer.studio.library.naming import normalised
+from exactformer.studio.library.names import normalised
 from exactformer.studio.map import (
     KINDS,
     Edge,

@@ -133,10 +133,10 @@ def blank() -> Iterator[sqlite3.Connection]:
 @pytest.fixture(scope="session")
 def original() -> Iterator[sqlite3.Connection]:
     """The library as it begins, made once."""
-    from exactformer.studio.library import seeding
+    from exactformer.studio.library import seeds
 
     with open_library() as db:
-        seeding.seed(db)
+        seeds.seed(db)
         db.flush()
         driver(db.connection()).commit()  # a copy waits for ever for what is not committed
         yield driver(db.connection())

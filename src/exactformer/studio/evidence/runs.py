@@ -35,7 +35,7 @@ from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.storage.processes import StoredRun
-from exactformer.studio.storage.upserting import put
+from exactformer.studio.storage.upserts import put
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Form, Request
 from starlette.responses import Response
 
 from exactformer.studio.errors import StudioError
-from exactformer.studio.library import editing, papers
-from exactformer.studio.library.describing import record
+from exactformer.studio.library import edits, papers
 from exactformer.studio.library.paper_forms import PaperForm, fields_of, form_of
+from exactformer.studio.library.paper_records import record
 from exactformer.studio.library.records import to_dict
 from exactformer.studio.library.tables import PAPER_KINDS
 from exactformer.studio.web.request import CurrentActor, ReadSession, redirect, render
@@ -24,7 +24,7 @@ def edit_form(request: Request, db: ReadSession, actor: CurrentActor, slug: str)
     """Show the form."""
     actor.require("curator")
     paper = papers.get(db, slug)
-    form = form_of(to_dict(record(paper)), editing.version_of(paper))
+    form = form_of(to_dict(record(paper)), edits.version_of(paper))
     return _shown(request, slug, paper.title, form)
 
 
@@ -35,7 +35,7 @@ def edit(
     """Change the paper, or say what cannot be accepted and keep what was typed."""
     try:
         with in_transaction(request) as db:
-            editing.edit(db, actor, slug, fields_of(form), form.version or None)
+            edits.edit(db, actor, slug, fields_of(form), form.version or None)
     except StudioError as refusal:
         if refusal.status not in (409, 422):
             raise

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from starlette.responses import HTMLResponse
 
 from exactformer.studio.evidence import claims
-from exactformer.studio.library import seeding
+from exactformer.studio.library import seeds
 from exactformer.studio.library.tables import Citation, Claim, Paper, Person
 from exactformer.studio.web.request import ReadSession, render, settings_of
 
@@ -37,8 +37,7 @@ def home(request: Request, db: ReadSession) -> HTMLResponse:
     """Say what this is, and invite."""
     results = settings_of(request).results
     featured = [
-        Featured(paper, claims.tally(claims.views(paper, results)))
-        for paper in seeding.featured(db)
+        Featured(paper, claims.tally(claims.views(paper, results))) for paper in seeds.featured(db)
     ]
     kinds = {"paper": Paper.id, "person": Person.id, "claim": Claim.id, "link": Citation.citing_id}
     library = {kind: db.scalar(select(func.count(key))) or 0 for kind, key in kinds.items()}

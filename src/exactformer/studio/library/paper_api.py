@@ -13,8 +13,8 @@ from pydantic import Field, JsonValue
 from exactformer.studio.evidence import claims, evidence
 from exactformer.studio.evidence.claims import ClaimView
 from exactformer.studio.evidence.evidence import Evidence
-from exactformer.studio.library import editing, papers, people
-from exactformer.studio.library.describing import record
+from exactformer.studio.library import edits, papers, people
+from exactformer.studio.library.paper_records import record
 from exactformer.studio.library.papers import Browse, Counts, Found, Sort
 from exactformer.studio.library.records import (
     Address,
@@ -259,7 +259,7 @@ def edit(request: Request, actor: CurrentActor, slug: Slug, change: PaperChange)
     """Change what a paper's page says; for curators."""
     fields = change.model_dump(exclude_unset=True, exclude={"version"})
     with writing(request) as db:
-        paper = editing.edit(db, actor, slug, fields, change.version)
+        paper = edits.edit(db, actor, slug, fields, change.version)
         return whole(paper, papers.counts(db, [paper.id])[paper.id])
 
 
@@ -361,7 +361,7 @@ def whole(paper: Paper, counts: Counts) -> PaperOut:
         counts=counts,
         created_at=paper.created_at,
         updated_at=paper.updated_at,
-        version=editing.version_of(paper),
+        version=edits.version_of(paper),
     )
 
 

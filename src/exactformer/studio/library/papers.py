@@ -15,7 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from exactformer.studio.errors import NotFoundError
 from exactformer.studio.library import lookup, search
-from exactformer.studio.library.describing import whole
+from exactformer.studio.library.paper_records import whole
 from exactformer.studio.library.tables import (
     Affiliation,
     Authorship,

@@ -5,7 +5,7 @@ indices, so that the map is never older than the page. What is asked of it is bo
 size of the library: a slice by its number of nodes, a shortest path by the nodes it may visit.
 """
 
-from exactformer.studio.map.finding import search
+from exactformer.studio.map.node_search import search
 from exactformer.studio.map.nodes import Node, describe
 from exactformer.studio.map.paths import Route, shortest_path
 from exactformer.studio.map.relations import KINDS, Edge, Key

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from exactformer.studio.library import papers
 from exactformer.studio.library.exporting import Format
 from exactformer.studio.library.exporting.download import FILES, Wanted, as_file
-from exactformer.studio.library.naming import slugified
+from exactformer.studio.library.names import slugified
 from exactformer.studio.opinions import collections, saves
 from exactformer.studio.opinions.collections import (
     DESCRIPTION_LIMIT,

@@ -12,7 +12,7 @@ from exactformer.studio.opinions.tables import REACTIONS
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.tables import Paper, Reaction
-from exactformer.studio.storage.upserting import add
+from exactformer.studio.storage.upserts import add
 from exactformer.studio.storage.versions import touch
 
 

@@ -17,7 +17,7 @@ from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.slices import Slice, cut
 from exactformer.studio.storage.tables import Flag, Paper
-from exactformer.studio.storage.upserting import add
+from exactformer.studio.storage.upserts import add
 from exactformer.studio.storage.versions import touch
 from exactformer.studio.web.text_checks import prose
 from exactformer.studio.web.types import Clean, stated

@@ -11,7 +11,7 @@ from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.slices import Slice, cut
 from exactformer.studio.storage.tables import Paper, Save
-from exactformer.studio.storage.upserting import add
+from exactformer.studio.storage.upserts import add
 from exactformer.studio.storage.versions import touch
 
 

@@ -11,7 +11,7 @@ from exactformer.studio.errors import InvalidError
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.tables import Paper, Vote
-from exactformer.studio.storage.upserting import put
+from exactformer.studio.storage.upserts import put
 from exactformer.studio.storage.versions import touch
 
 

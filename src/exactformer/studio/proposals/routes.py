@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.errors import ConflictError, StudioError
-from exactformer.studio.library.editing import with_identifiers
+from exactformer.studio.library.edits import with_identifiers
 from exactformer.studio.library.paper_forms import PaperForm, fields_of, form_of
 from exactformer.studio.library.tables import PAPER_KINDS
 from exactformer.studio.proposals import service
