@@ -21,15 +21,7 @@ from exactformer.studio.database import open_database
 from exactformer.studio.evidence import about_pages, claim_routes
 from exactformer.studio.evidence.evidence import changed_at
 from exactformer.studio.evidence.runs import Runs
-from exactformer.studio.library import (
-    editing_pages,
-    export_api,
-    home_pages,
-    import_routes,
-    paper_api,
-    paper_routes,
-    search_api,
-)
+from exactformer.studio.library import home_pages, import_routes, paper_routes, people_routes
 from exactformer.studio.map import routes as map_routes
 from exactformer.studio.notices import feed_routes
 from exactformer.studio.notices import routes as notice_routes
@@ -60,6 +52,7 @@ from exactformer.studio.web.shared_pages import SharedPages
 # In the order in which paths are tried: what is asked for most stands first.
 ROUTERS = [
     *paper_routes.routers,
+    *people_routes.routers,
     home_pages.router,
     about_pages.router,
     reference_pages.router,
@@ -67,7 +60,6 @@ ROUTERS = [
     *account_routes.routers,
     *map_routes.routers,
     *claim_routes.routers,
-    editing_pages.router,
     *import_routes.routers,
     *playground_routes.routers,
     *collection_routes.routers,
@@ -78,9 +70,6 @@ ROUTERS = [
     *notice_routes.routers,
     *proposal_routes.routers,
     feed_routes.router,
-    export_api.router,
-    paper_api.router,
-    search_api.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
