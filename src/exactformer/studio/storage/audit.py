@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, Index, String, func, select
+from sqlalchemy import JSON, Index, String, func, select
 from sqlalchemy.orm import Mapped, Session, joinedload, mapped_column, relationship
 
 from exactformer.studio.accounts.tables import User
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.base import Base, now
+from exactformer.studio.storage.base import Base, now, to
 
 
 class AuditEntry(Base):
@@ -21,7 +21,7 @@ class AuditEntry(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     at: Mapped[datetime] = mapped_column(default=now, index=True)
-    actor_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    actor_id: Mapped[int | None] = to("users", "SET NULL")
     action: Mapped[str] = mapped_column(String(40))
     subject_kind: Mapped[str] = mapped_column(String(20))
     subject_id: Mapped[int | None]
