@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field, JsonValue
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.accounts import authentication
 from exactformer.studio.accounts import service as accounts
 from exactformer.studio.accounts.tables import ROLES
-from exactformer.studio.errors import LoginNeededError, StudioError
+from exactformer.studio.errors import StudioError
 from exactformer.studio.security import passwords, sessions
 from exactformer.studio.security.passwords import LONGEST, SHORTEST
 from exactformer.studio.storage import audit
@@ -21,6 +23,8 @@ from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.web.request import (
     CurrentActor,
     ReadSession,
+    Write,
+    Writer,
     database_of,
     redirect,
     render,
@@ -35,6 +39,7 @@ from exactformer.studio.web.types import (
     Listing,
     Out,
     Paging,
+    Sent,
     listing,
 )
 
@@ -73,40 +78,33 @@ def show(request: Request, actor: CurrentActor, done: str = "") -> HTMLResponse:
 
 
 @pages.post("/account/name")
-def rename(request: Request, actor: CurrentActor, form: Annotated[NameForm, Form()]) -> Response:
+def rename(write: Write, form: Sent[NameForm]) -> Response:
     """Change what others see."""
-    try:
-        with writing(request) as db:
-            accounts.rename(db, actor, form.name)
-    except LoginNeededError:
-        raise
-    except StudioError as refusal:
-        return _page(request, actor.require("reader"), refusal, "name")
-    return redirect(request, "/account?done=name")
+    return _changed(write, "name", partial(write, accounts.rename, form.name))
 
 
 @pages.post("/account/password")
-def change_password(
-    request: Request, actor: CurrentActor, form: Annotated[PasswordForm, Form()]
-) -> Response:
+def change_password(write: Write, form: Sent[PasswordForm]) -> Response:
     """Change the password; the other sessions end."""
-    try:
-        authentication.change_password(request, form.present, form.password)
-    except LoginNeededError:
-        raise
-    except StudioError as refusal:
-        return _page(request, actor.require("reader"), refusal, "password")
-    return redirect(request, "/account?done=password")
+    change = partial(authentication.change_password, write.request, form.present, form.password)
+    return _changed(write, "password", change)
 
 
 @pages.post("/account/sessions/end")
-def end_session(
-    request: Request, actor: CurrentActor, form: Annotated[SessionForm, Form()]
-) -> Response:
+def end_session(write: Write, form: Sent[SessionForm]) -> Response:
     """Log out another browser."""
-    with writing(request) as db:
-        accounts.end_session(db, actor, form.session)
-    return redirect(request, "/account?done=session")
+    write(accounts.end_session, form.session)
+    return redirect(write.request, "/account?done=session")
+
+
+def _changed(write: Writer, part: str, change: Callable[[], object]) -> Response:
+    """Change a part of the account, or show the account with what stands against it."""
+    user_id = write.actor.require("reader")
+    try:
+        change()
+    except StudioError as refusal:
+        return _page(write.request, user_id, refusal, part)
+    return redirect(write.request, f"/account?done={part}")
 
 
 def _page(
@@ -171,37 +169,26 @@ def users(
 
 
 @administration.post("/admin/users/{user_id}/role")
-def set_role(
-    request: Request, actor: CurrentActor, user_id: Identifier, form: Annotated[RoleForm, Form()]
-) -> Response:
+def set_role(write: Write, user_id: Identifier, form: Sent[RoleForm]) -> Response:
     """Give a role."""
-    with writing(request) as db:
-        accounts.set_role(db, actor, user_id, form.role)
-    return redirect(request, "/admin/users")
+    write(accounts.set_role, user_id, form.role)
+    return redirect(write.request, "/admin/users")
 
 
 @administration.post("/admin/users/{user_id}/disabled")
-def set_disabled(
-    request: Request,
-    actor: CurrentActor,
-    user_id: Identifier,
-    form: Annotated[DisabledForm, Form()],
-) -> Response:
+def set_disabled(write: Write, user_id: Identifier, form: Sent[DisabledForm]) -> Response:
     """Shut an account out, or let it in again."""
-    with writing(request) as db:
-        accounts.set_disabled(db, actor, user_id, form.disabled)
-    return redirect(request, "/admin/users")
+    write(accounts.set_disabled, user_id, form.disabled)
+    return redirect(write.request, "/admin/users")
 
 
 @administration.post("/admin/users/{user_id}/password")
-def reset_password(request: Request, actor: CurrentActor, user_id: Identifier) -> HTMLResponse:
+def reset_password(write: Write, user_id: Identifier) -> HTMLResponse:
     """Make up a new password for somebody who forgot hers, and show it once."""
-    actor.require("admin")
+    write.actor.require("admin")
     password = secrets.token_urlsafe(12)
-    password_hash = passwords.hash_password(password)
-    with writing(request) as db:
-        user = accounts.reset_password(db, actor, user_id, password_hash)
-    return render(request, "accounts/reset.html", user=user, password=password)
+    user = write(accounts.reset_password, user_id, passwords.hash_password(password))
+    return render(write.request, "accounts/reset.html", user=user, password=password)
 
 
 @administration.get("/audit")
@@ -305,17 +292,16 @@ def api_show(db: ReadSession, actor: CurrentActor) -> AccountOut:
 
 
 @api.patch("/account")
-def change(request: Request, actor: CurrentActor, changes: OwnChanges) -> AccountOut:
+def change(write: Write, changes: OwnChanges) -> AccountOut:
     """Change one's name or password; with a new password all other sessions end."""
-    user_id = actor.require("reader")
+    user_id = write.actor.require("reader")
     if changes.password is not None:
         authentication.change_password(
-            request, changes.present_password, changes.password, changes.name
+            write.request, changes.present_password, changes.password, changes.name
         )
     elif changes.name is not None:
-        with writing(request) as db:
-            accounts.rename(db, actor, changes.name)
-    with database_of(request).session() as db:
+        write(accounts.rename, changes.name)
+    with database_of(write.request).session() as db:
         return AccountOut.model_validate(accounts.get(db, user_id))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
@@ -22,7 +22,7 @@ from exactformer.studio.web.request import (
     with_session,
     within,
 )
-from exactformer.studio.web.types import Body, Clean, FormBody, Out
+from exactformer.studio.web.types import Body, Clean, FormBody, Out, Sent
 
 pages = APIRouter(include_in_schema=False)
 
@@ -52,7 +52,7 @@ def login_form(request: Request, next: Next = "/") -> HTMLResponse:
 
 
 @pages.post("/login")
-def log_in(request: Request, form: Annotated[LoginForm, Form()]) -> Response:
+def log_in(request: Request, form: Sent[LoginForm]) -> Response:
     """Log in and go on to where one came from."""
     try:
         authentication.log_in(request, form.handle, form.password)
@@ -76,7 +76,7 @@ def register_form(request: Request, next: Next = "/") -> HTMLResponse:
 
 
 @pages.post("/register")
-def register(request: Request, form: Annotated[RegisterForm, Form()]) -> Response:
+def register(request: Request, form: Sent[RegisterForm]) -> Response:
     """Make an account, log it in, and go on."""
     try:
         authentication.register(request, form.handle, form.name, form.password)

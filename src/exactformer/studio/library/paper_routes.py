@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response, StreamingResponse
 
@@ -56,6 +56,7 @@ from exactformer.studio.web.types import (
     Listing,
     PageNumber,
     Paging,
+    Sent,
     Slug,
     Words,
     listing,
@@ -241,7 +242,7 @@ def edit_form(request: Request, db: ReadSession, actor: CurrentActor, slug: str)
 
 @pages.post("/papers/{slug}/edit")
 def submit_edit(
-    request: Request, actor: CurrentActor, slug: str, form: Annotated[PaperForm, Form()]
+    request: Request, actor: CurrentActor, slug: str, form: Sent[PaperForm]
 ) -> Response:
     """Change the paper, or say what cannot be accepted and keep what was typed."""
     try:

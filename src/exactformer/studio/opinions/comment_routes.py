@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
@@ -40,6 +40,7 @@ from exactformer.studio.web.types import (
     Listing,
     PageNumber,
     Paging,
+    Sent,
     Slug,
     listing,
 )
@@ -106,9 +107,7 @@ def read_all(
 
 
 @pages.post("/papers/{slug}/comments", dependencies=WRITING)
-def write(
-    request: Request, actor: CurrentActor, slug: Slug, form: Annotated[CommentForm, Form()]
-) -> Response:
+def write(request: Request, actor: CurrentActor, slug: Slug, form: Sent[CommentForm]) -> Response:
     """Write a comment or an answer."""
     try:
         with writing(request) as db:
@@ -162,7 +161,7 @@ def edit(
     request: Request,
     actor: CurrentActor,
     comment_id: Identifier,
-    form: Annotated[CommentForm, Form()],
+    form: Sent[CommentForm],
 ) -> Response:
     """Write a new version of one's comment."""
     try:

@@ -181,6 +181,17 @@ class CollectionBriefOut(Out):
     papers: int
     updated_at: datetime
 
+    @classmethod
+    def of(cls, collection: Collection) -> CollectionBriefOut:
+        """Describe a collection in a line."""
+        return cls(
+            id=collection.id,
+            title=collection.title,
+            visibility=collection.visibility,
+            papers=len(collection.items),
+            updated_at=collection.updated_at,
+        )
+
 
 def _standing(view: Standing, paper: str) -> dict[str, Any]:
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
@@ -37,6 +37,7 @@ from exactformer.studio.web.types import (
     Listing,
     PageNumber,
     Paging,
+    Sent,
     Slug,
     listing,
 )
@@ -97,9 +98,7 @@ def form(request: Request, db: ReadSession, actor: CurrentActor, slug: Slug) -> 
 
 
 @pages.post("/papers/{slug}/review", dependencies=WRITING)
-def write(
-    request: Request, actor: CurrentActor, slug: Slug, form: Annotated[ReviewForm, Form()]
-) -> Response:
+def write(request: Request, actor: CurrentActor, slug: Slug, form: Sent[ReviewForm]) -> Response:
     """Write one's review, or a new version of it."""
     try:
         with writing(request) as db:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic
 
-from fastapi import APIRouter, Form, Path, Request
+from fastapi import APIRouter, Path, Request
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
@@ -35,6 +35,7 @@ from exactformer.studio.web.types import (
     Listing,
     Out,
     Revision,
+    Sent,
     listing,
     stated,
 )
@@ -167,7 +168,7 @@ class TextRoutes(Generic[Row, State]):
 
         @router.post(f"{place}/flag", dependencies=WRITING)
         def flag(
-            request: Request, actor: CurrentActor, form: Annotated[ReasonForm, Form()], id: int = at
+            request: Request, actor: CurrentActor, form: Sent[ReasonForm], id: int = at
         ) -> Response:
             """Report a text."""
             with writing(request) as db:

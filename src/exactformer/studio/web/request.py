@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
-from typing import Annotated, Any, ParamSpec, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote
 
 from fastapi import Depends, Request
@@ -99,6 +100,31 @@ ReadSession = Annotated[Session, Depends(_reading)]
 def writing(request: Request) -> AbstractContextManager[Session]:
     """One transaction, kept when its block ends: before the answer is made."""
     return database_of(request).writing()
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Somebody who changes something: what a service does for her, it does in one transaction."""
+
+    request: Request
+    actor: Actor
+
+    def __call__(
+        self,
+        change: Callable[Concatenate[Session, Actor, P], Read],
+        *args: P.args,
+        **kw: P.kwargs,
+    ) -> Read:
+        """Call ``change`` with the transaction, the actor, and the rest; return what it returns."""
+        with writing(self.request) as db:
+            return change(db, self.actor, *args, **kw)
+
+
+async def _writer(request: Request) -> Writer:
+    return Writer(request, request.state.actor)
+
+
+Write = Annotated[Writer, Depends(_writer)]
 
 
 def with_session(request: Request) -> Browser:

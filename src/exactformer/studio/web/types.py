@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
-from fastapi import Depends, Path, Query
+from fastapi import Depends, Form, Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 LARGEST = 2**31 - 1
@@ -44,6 +44,11 @@ class FormBody(Body):
     """Parent of what forms send: they carry their token as a field."""
 
     csrf_token: str = ""
+
+
+Model = TypeVar("Model", bound=FormBody)
+Sent = Annotated[Model, Form()]
+"""What a form has sent."""
 
 
 class Out(BaseModel):
