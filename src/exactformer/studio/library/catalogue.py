@@ -25,7 +25,7 @@ from exactformer.studio.library.tables import (
     Topic,
 )
 from exactformer.studio.storage.base import now
-from exactformer.studio.storage.chunks import chunks
+from exactformer.studio.storage.slices import chunks
 
 PLAIN_FIELDS = (
     "abstract",

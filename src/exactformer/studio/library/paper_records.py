@@ -11,7 +11,7 @@ from sqlalchemy.orm.interfaces import ORMOption
 from exactformer.studio.library.catalogue import PLAIN_FIELDS
 from exactformer.studio.library.records import AuthorRecord, ClaimRecord, PaperRecord, keys
 from exactformer.studio.library.tables import Authorship, Citation, Paper
-from exactformer.studio.storage.chunks import chunks
+from exactformer.studio.storage.slices import chunks
 
 
 def whole() -> list[ORMOption]:

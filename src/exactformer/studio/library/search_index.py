@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from exactformer.studio.library.names import words
 from exactformer.studio.library.tables import Authorship, Paper, PaperTopic, Person, Topic
-from exactformer.studio.storage.chunks import chunks
+from exactformer.studio.storage.slices import chunks
 
 # Field -> its weight in PostgreSQL's letters; SQLite's numbers are in the migration, in this order.
 FIELDS = {"title": "A", "authors": "B", "topics": "C", "abstract": "D"}

@@ -13,7 +13,7 @@ from exactformer.studio.library import papers
 from exactformer.studio.library.exporting import Format
 from exactformer.studio.library.exporting.download import FILES, Wanted, as_file
 from exactformer.studio.library.names import slugified
-from exactformer.studio.opinions import collections, saves
+from exactformer.studio.opinions import collections, quick
 from exactformer.studio.opinions.collections import (
     DESCRIPTION_LIMIT,
     MOST_ITEMS,
@@ -123,7 +123,7 @@ def read_all(request: Request, db: ReadSession, actor: CurrentActor) -> HTMLResp
         request,
         "collections/list.html",
         collections=collections.own(db, actor).items,
-        saved=saves.saved(db, actor, SAVED),
+        saved=quick.saved(db, actor, SAVED),
     )
 
 

@@ -19,7 +19,7 @@ from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.slices import Slice, cut
 from exactformer.studio.storage.tables import Authorship, Collection, CollectionItem, Paper
-from exactformer.studio.web.text_checks import bounded, prose
+from exactformer.studio.web.markup import bounded, prose
 
 TITLE_LIMIT = 200
 DESCRIPTION_LIMIT = 2_000

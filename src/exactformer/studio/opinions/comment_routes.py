@@ -21,8 +21,8 @@ from exactformer.studio.opinions.views import show_comments
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage.tables import Comment, Paper
 from exactformer.studio.web import markup
-from exactformer.studio.web.rate_limits import WRITING
 from exactformer.studio.web.request import (
+    WRITING,
     CurrentActor,
     ReadSession,
     counted,

@@ -19,7 +19,7 @@ from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.tables import Claim, CommentMention, Paper
 from exactformer.studio.web import markup
-from exactformer.studio.web.text_checks import prose
+from exactformer.studio.web.markup import prose
 from exactformer.studio.web.types import Clean, stated
 
 LIMIT = 10_000

@@ -16,15 +16,15 @@ from exactformer.studio.errors import ConflictError, ForbiddenError, InvalidErro
 from exactformer.studio.notices import service as notices
 from exactformer.studio.opinions import comments, reviews
 from exactformer.studio.opinions.tables import SUBJECTS
+from exactformer.studio.opinions.texts import Opinion
 from exactformer.studio.opinions.views import CommentView, ReviewView, show_comments, show_reviews
-from exactformer.studio.opinions.visibility import Opinion
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.slices import Slice
 from exactformer.studio.storage.tables import Comment, Flag, Paper, Review
 from exactformer.studio.storage.versions import touch
-from exactformer.studio.web.text_checks import bounded
+from exactformer.studio.web.markup import bounded
 
 LIMIT = 1_000
 """Characters of a report's reason and of a decision's note."""

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from exactformer.studio.opinions import reactions, reviews, saves, threads, votes
+from exactformer.studio.opinions import quick, reviews, threads
 from exactformer.studio.opinions.collections import MOST_COLLECTIONS
 from exactformer.studio.opinions.views import ReviewView, show_reviews
 from exactformer.studio.security.actor import Actor
@@ -68,9 +68,9 @@ class Bar:
     """What readers say quickly about ``paper``: votes, reactions, saves."""
 
     paper: Paper | Place
-    votes: votes.Tally
-    reactions: tuple[reactions.ReactionCount, ...]
-    saves: saves.SaveCount
+    votes: quick.Tally
+    reactions: tuple[quick.ReactionCount, ...]
+    saves: quick.SaveCount
     collections: tuple[Choice, ...]
 
 
@@ -158,9 +158,9 @@ def bar(db: Session, actor: Actor, paper: Paper) -> Bar:
     """Read what is said quickly."""
     return Bar(
         paper,
-        votes.tally(db, actor, paper),
-        reactions.tally(db, actor, paper),
-        saves.tally(db, actor, paper),
+        quick.votes(db, actor, paper),
+        quick.reactions(db, actor, paper),
+        quick.saves(db, actor, paper),
         choices(db, actor, paper),
     )
 

@@ -19,8 +19,8 @@ from exactformer.studio.opinions.texts import ChangedMeanwhileError
 from exactformer.studio.opinions.views import CONFIDENCE_LABELS, PART_LABELS, show_reviews
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage.tables import Paper, Review
-from exactformer.studio.web.rate_limits import WRITING
 from exactformer.studio.web.request import (
+    WRITING,
     CurrentActor,
     ReadSession,
     database_of,

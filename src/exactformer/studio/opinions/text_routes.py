@@ -18,8 +18,8 @@ from exactformer.studio.opinions.models import FlagOut, TextOut, VersionOut
 from exactformer.studio.opinions.texts import ChangedMeanwhileError, Row, State, TextKind
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage.tables import Paper
-from exactformer.studio.web.rate_limits import WRITING
 from exactformer.studio.web.request import (
+    WRITING,
     CurrentActor,
     ReadSession,
     database_of,

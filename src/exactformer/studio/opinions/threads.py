@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.opinions.tables import COMMENT_KINDS
+from exactformer.studio.opinions.texts import readable
 from exactformer.studio.opinions.views import CommentView, show_comments
-from exactformer.studio.opinions.visibility import readable
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage.slices import Slice, cut
 from exactformer.studio.storage.tables import Claim, Comment, CommentMention, Paper

@@ -19,8 +19,8 @@ from exactformer.studio.proposals.service import State
 from exactformer.studio.proposals.tables import Proposal
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.security.rates import limit
-from exactformer.studio.web.rate_limits import WRITING
 from exactformer.studio.web.request import (
+    WRITING,
     CurrentActor,
     ReadSession,
     Write,

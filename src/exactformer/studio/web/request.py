@@ -18,7 +18,7 @@ from exactformer.studio.security import csrf, sessions
 from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.security.rates import address, limit
 from exactformer.studio.security.sessions import Browser, NewBrowser
-from exactformer.studio.settings import Settings
+from exactformer.studio.settings import Rate, Settings
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.web.rendering import fill
 from exactformer.studio.web.shared_pages import SharedPage, SharedPages
@@ -234,3 +234,19 @@ def within(target: str, otherwise: str = "/") -> str:
     """
     plain = target.isprintable() and "\\" not in target
     return target if plain and target.startswith("/") and target[1:2] != "/" else otherwise
+
+
+def _limited(name: str, rate: Callable[[Settings], Rate]) -> list[Any]:
+    """Return the dependency of routes that count against a rate of the settings."""
+
+    def check(request: Request) -> None:
+        limit(request, name, rate(settings_of(request)))
+
+    return [Depends(check)]
+
+
+WRITING = _limited("writing", lambda settings: settings.writing_rate)
+"""Dependencies of a route that stores a text: a flood of comments buries a discussion."""
+
+PREVIEW = _limited("preview", lambda settings: settings.preview_rate)
+"""Dependencies of a route that renders a text, which may take a good part of a second."""

@@ -22,7 +22,7 @@ from exactformer.studio.library.tables import Paper, PendingImport
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
-from exactformer.studio.storage.chunks import chunks
+from exactformer.studio.storage.slices import chunks
 
 KEPT = timedelta(days=7)
 MOST_WAITING = 20

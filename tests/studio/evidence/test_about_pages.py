@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from exactformer.studio.app import create_app
 from exactformer.studio.evidence import claims
+from exactformer.studio.evidence.about_pages import EXAMPLES
 from exactformer.studio.library import seeds
-from exactformer.studio.library.home_pages import EXAMPLES
 from tests.studio.support.people import People
 
 
