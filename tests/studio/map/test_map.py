@@ -16,17 +16,12 @@ from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import InvalidError, NotFoundError
 from exactformer.studio.library.names import normalised
-from exactformer.studio.map import (
-    KINDS,
-    Edge,
-    Key,
-    describe,
-    explore,
-    search,
-    shortest_path,
-    slices,
-    start,
-)
+from exactformer.studio.map import slices
+from exactformer.studio.map.node_search import search
+from exactformer.studio.map.nodes import describe
+from exactformer.studio.map.paths import shortest_path
+from exactformer.studio.map.relations import KINDS, Edge, Key
+from exactformer.studio.map.slices import explore, start
 from exactformer.studio.storage import migrations
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.storage.tables import (

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BeforeValidator, Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from exactformer.studio import map as research_map
 from exactformer.studio.evidence import claims
-from exactformer.studio.map import KINDS, Edge, Key, Node, State
-from exactformer.studio.map.views import LIMIT, View
+from exactformer.studio.map.node_search import search
+from exactformer.studio.map.paths import shortest_path
+from exactformer.studio.map.relations import KINDS, Key
+from exactformer.studio.map.slices import explore, start
+from exactformer.studio.map.views import LIMIT, State, View, look
 from exactformer.studio.web.request import ReadSession, render, settings_of
-from exactformer.studio.web.types import Clean
+from exactformer.studio.web.types import Clean, Out
 
 ALL = ",".join(KINDS)
 
@@ -27,53 +29,40 @@ Kinds = Annotated[
 ]
 
 
-class NodeOut(BaseModel):
+KeyOut = Annotated[str, BeforeValidator(str)]
+"""A node's key as text."""
+
+
+class NodeOut(Out):
     """A node; ``degree`` counts its edges in the whole library."""
 
-    id: str
-    kind: str
+    id: Annotated[KeyOut, Field(validation_alias="key")]
+    kind: Annotated[str, Field(validation_alias=AliasPath("key", "kind"))]
     label: str
     short: str
     href: str
     degree: int
 
-    @classmethod
-    def of(cls, node: Node) -> NodeOut:
-        """Write a node's key as text."""
-        return cls(
-            id=str(node.key),
-            kind=node.key.kind,
-            label=node.label,
-            short=node.short,
-            href=node.href,
-            degree=node.degree,
-        )
 
-
-class EdgeOut(BaseModel):
+class EdgeOut(Out):
     """An edge, in the direction in which its name is read."""
 
-    source: str
+    source: KeyOut
     relation: str
-    target: str
-
-    @classmethod
-    def of(cls, edge: Edge) -> EdgeOut:
-        """Write an edge's ends as text."""
-        return cls(source=str(edge.source), relation=edge.relation, target=str(edge.target))
+    target: KeyOut
 
 
-class SliceOut(BaseModel):
+class SliceOut(Out):
     """A slice; ``left_out`` counts neighbours that had no place, by kind."""
 
-    centre: str
+    centre: KeyOut
     nodes: list[NodeOut]
     edges: list[EdgeOut]
-    walked: list[str]
+    walked: Annotated[list[str], BeforeValidator(lambda keys: sorted(map(str, keys)))]
     left_out: dict[str, int]
 
 
-class RouteOut(BaseModel):
+class RouteOut(Out):
     """A path. Without nodes, ``exhausted`` says whether there is certainly none."""
 
     nodes: list[NodeOut]
@@ -83,7 +72,7 @@ class RouteOut(BaseModel):
     sentence: str
 
 
-class FoundOut(BaseModel):
+class FoundOut(Out):
     """Nodes by name."""
 
     items: list[NodeOut]
@@ -100,14 +89,7 @@ def read_slice(
     expanded: Annotated[Clean, Query(max_length=900, description="Nodes, by commas.")] = "",
 ) -> Any:
     """Return what lies around a node."""
-    found = research_map.explore(db, Key.parse(node), depth, split(kinds), limit, keys(expanded))
-    return SliceOut(
-        centre=str(found.centre),
-        nodes=[NodeOut.of(node) for node in found.nodes],
-        edges=[EdgeOut.of(edge) for edge in found.edges],
-        walked=sorted(map(str, found.walked)),
-        left_out=found.left_out,
-    )
+    return explore(db, Key.parse(node), depth, split(kinds), limit, keys(expanded))
 
 
 @api.get("/search", response_model=FoundOut)
@@ -118,8 +100,8 @@ def find_nodes(
     limit: Annotated[int, Query(ge=1, le=50)] = 20,
 ) -> Any:
     """Return nodes whose names hold every word of the query."""
-    found = research_map.search(db, q, split(kinds), limit)
-    return FoundOut(items=[NodeOut.of(node) for node in found], total=len(found))
+    found = search(db, q, split(kinds), limit)
+    return {"items": found, "total": len(found)}
 
 
 @api.get("/path", response_model=RouteOut)
@@ -130,14 +112,7 @@ def find_path(
     kinds: Kinds = ALL,
 ) -> Any:
     """Return a shortest path between two nodes, through nodes of the given kinds."""
-    route = research_map.shortest_path(db, Key.parse(source), Key.parse(target), split(kinds))
-    return RouteOut(
-        nodes=[NodeOut.of(node) for node in route.nodes],
-        edges=[EdgeOut.of(edge) for edge in route.edges],
-        visited=route.visited,
-        exhausted=route.exhausted,
-        sentence=route.sentence,
-    )
+    return shortest_path(db, Key.parse(source), Key.parse(target), split(kinds))
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -168,7 +143,7 @@ class Asked:
 
     def state(self, db: Session) -> State | None:
         """Return the state; where no node is named, that in which everybody begins."""
-        centre = Key.parse(self.node) if self.node else research_map.start(db)
+        centre = Key.parse(self.node) if self.node else start(db)
         if centre is None:
             return None
         return State(
@@ -200,8 +175,8 @@ Words = Annotated[Clean, Query(max_length=200)]
 def explorer(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
     """Show the explorer."""
     state = asked.state(db)
-    view = research_map.look(db, state) if state else None
-    found = research_map.search(db, q) if q.strip() else ()
+    view = look(db, state) if state else None
+    found = search(db, q) if q.strip() else ()
     return render(
         request,
         "map/page.html",
@@ -219,7 +194,7 @@ def explorer(request: Request, db: ReadSession, asked: Question, q: Words = "") 
 def part(request: Request, db: ReadSession, asked: Question) -> Response:
     """Return what the explorer shows, for its script to put in place."""
     state = asked.state(db)
-    view = research_map.look(db, state) if state else None
+    view = look(db, state) if state else None
     verdicts = _verdicts(request, db, view)
     return render(request, "map/_view.html", state=state, view=view, verdicts=verdicts)
 
@@ -235,7 +210,7 @@ def _verdicts(request: Request, db: Session, view: View | None) -> dict[int, tup
 def found_nodes(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
     """Return nodes by name, with links that lead from where the reader is."""
     state = asked.state(db)
-    found = research_map.search(db, q) if q.strip() else ()
+    found = search(db, q) if q.strip() else ()
     return render(request, "map/_found.html", state=state, q=q, found=found)
 
 
