@@ -27,19 +27,9 @@ from exactformer.studio.library.tables import (
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.slices import chunks
 
-PLAIN_FIELDS = (
-    "abstract",
-    "year",
-    "source",
-    "open_access",
-    "doi",
-    "arxiv_id",
-    "openalex_id",
-    "url",
-    "code_url",
-    "code_note",
-    "data_url",
-    "data_note",
+PLAIN_FIELDS = tuple(
+    "abstract year source open_access doi arxiv_id openalex_id url "
+    "code_url code_note data_url data_note".split()
 )
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, JsonValue
 
 from exactformer.studio.library import edits
 from exactformer.studio.library.paper_records import record
-from exactformer.studio.library.papers import Counts, Found
+from exactformer.studio.library.papers import Counts
 from exactformer.studio.library.records import (
     Address,
     AuthorRecord,
@@ -22,6 +22,7 @@ from exactformer.studio.library.records import (
     TopicName,
 )
 from exactformer.studio.library.tables import Paper
+from exactformer.studio.storage.slices import Slice
 from exactformer.studio.web.types import Body, Clean, Listing, Out, listing
 
 
@@ -169,6 +170,6 @@ def _in_references(paper: Paper) -> CitedOut:
     return CitedOut(slug=paper.slug, title=paper.title, year=paper.year, authors=authors)
 
 
-def cited(found: Found) -> Listing[CitedOut]:
+def cited(found: Slice[Paper]) -> Listing[CitedOut]:
     """Papers of a list of references."""
     return listing(map(_in_references, found.items), found.total)

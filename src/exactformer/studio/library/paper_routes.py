@@ -122,7 +122,7 @@ def browse(
         address=f"/papers?{urlencode({k: v for k, v in terms.items() if v})}&".replace("?&", "?"),
         kinds=PAPER_KINDS,
         sorts=SORT_LABELS,
-        topics=people.topics(db)[0],
+        topics=people.topics(db).items,
     )
 
 

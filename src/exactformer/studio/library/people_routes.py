@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from fastapi import APIRouter, Request
 from sqlalchemy.orm import Session
@@ -23,19 +24,12 @@ EACH = 20
 @pages.get("/people/{id}")
 def person(request: Request, db: ReadSession, id: Identifier, page: PageNumber = 1) -> Response:
     """Show a person: her papers, where she works, who she writes with."""
-    who = people.person(db, id)
-    found, counts = _of(db, Browse(person=id), page)
-    return render(
-        request,
-        "papers/person.html",
-        person=who,
-        institutions=people.institutions_of(db, id),
-        coauthors=people.coauthors(db, id),
-        found=found,
-        counts=counts,
-        page=page,
-        each=EACH,
-    )
+    about = {
+        "person": people.person(db, id),
+        "institutions": people.institutions_of(db, id),
+        "coauthors": people.coauthors(db, id),
+    }
+    return _page(request, db, "papers/person.html", about, Browse(person=id), page)
 
 
 @api.get("/people/{id}")
@@ -55,18 +49,8 @@ def institution(
     request: Request, db: ReadSession, id: Identifier, page: PageNumber = 1
 ) -> Response:
     """Show an institution: its people and their papers."""
-    house = people.institution(db, id)
-    found, counts = _of(db, Browse(institution=id), page)
-    return render(
-        request,
-        "papers/institution.html",
-        institution=house,
-        people=people.people_at(db, id),
-        found=found,
-        counts=counts,
-        page=page,
-        each=EACH,
-    )
+    about = {"institution": people.institution(db, id), "people": people.people_at(db, id)}
+    return _page(request, db, "papers/institution.html", about, Browse(institution=id), page)
 
 
 @api.get("/institutions/{id}")
@@ -83,31 +67,25 @@ def read_institution(db: ReadSession, id: Identifier) -> InstitutionOut:
 @pages.get("/topics/{slug}")
 def topic(request: Request, db: ReadSession, slug: str, page: PageNumber = 1) -> Response:
     """Show a topic: the papers about it."""
-    about = people.topic(db, slug)
-    found, counts = _of(db, Browse(topic=slug), page)
-    return render(
-        request,
-        "papers/topic.html",
-        topic=about,
-        found=found,
-        counts=counts,
-        page=page,
-        each=EACH,
-    )
+    about = {"topic": people.topic(db, slug)}
+    return _page(request, db, "papers/topic.html", about, Browse(topic=slug), page)
 
 
 @api.get("/topics")
 def read_topics(db: ReadSession, paging: Paging) -> Listing[TopicOut]:
     """Topics, those with most papers first."""
-    found, total = people.topics(db, paging.limit, paging.offset)
-    items = (TopicOut(slug=topic.slug, name=topic.name, papers=n) for topic, n in found)
-    return listing(items, total)
+    found = people.topics(db, paging.limit, paging.offset)
+    items = (TopicOut(slug=topic.slug, name=topic.name, papers=n) for topic, n in found.items)
+    return listing(items, found.total)
 
 
-def _of(db: Session, asked: Browse, page: int) -> tuple[papers.Found, dict[int, papers.Counts]]:
-    here = replace(asked, sort="newest", limit=EACH, offset=(page - 1) * EACH)
-    found = papers.find(db, here)
-    return found, papers.counts(db, [paper.id for paper in found.items])
+def _page(
+    request: Request, db: Session, template: str, about: dict[str, Any], asked: Browse, page: int
+) -> Response:
+    """Show somebody or something, with a page of the papers that belong to it."""
+    found = papers.find(db, replace(asked, sort="newest", limit=EACH, offset=(page - 1) * EACH))
+    counts = papers.counts(db, [paper.id for paper in found.items])
+    return render(request, template, found=found, counts=counts, page=page, each=EACH, **about)
 
 
 routers = (pages, api)

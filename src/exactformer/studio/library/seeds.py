@@ -53,7 +53,7 @@ def seed(db: Session) -> list[str]:
     return new
 
 
-def featured(db: Session) -> list[Paper]:
+def featured(db: Session) -> tuple[Paper, ...]:
     """Return the works the library began with, in their order."""
     there = seeded(db)
     return papers.by_ids(db, [there[name].id for name in NAMES if name in there])

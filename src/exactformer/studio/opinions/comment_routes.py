@@ -128,9 +128,10 @@ def read(
 ) -> HTMLResponse:
     """A comment with its answers; after reporting it, with thanks."""
     comment = comments.get(db, actor, comment_id)
-    paper = db.get_one(Paper, comment.paper_id)
-    thread = threads.thread(db, actor, paper, comment)
-    return render(request, "opinions/comment.html", paper=paper, thread=thread, reported=reported)
+    thread = threads.thread(db, actor, comment.paper, comment)
+    return render(
+        request, "opinions/comment.html", paper=comment.paper, thread=thread, reported=reported
+    )
 
 
 @pages.get("/comments/{comment_id}/answer")
@@ -140,8 +141,7 @@ def answer_form(
     """The form for an answer."""
     actor.require("reader")
     comment = comments.get(db, actor, comment_id)
-    paper = db.get_one(Paper, comment.paper_id)
-    return _form(request, db, actor, paper, CommentForm(parent_id=comment.id))
+    return _form(request, db, actor, comment.paper, CommentForm(parent_id=comment.id))
 
 
 @pages.get("/comments/{comment_id}/edit")
@@ -152,8 +152,7 @@ def edit_form(
     actor.require("reader")
     comment = comments.editable(db, actor, comment_id)
     form = CommentForm(body=comment.body, kind=comment.kind, revision=comment.revision)
-    paper = db.get_one(Paper, comment.paper_id)
-    return _form(request, db, actor, paper, form, edited=comment)
+    return _form(request, db, actor, comment.paper, form, edited=comment)
 
 
 @pages.post("/comments/{comment_id}/edit", dependencies=WRITING)
@@ -170,9 +169,8 @@ def edit(
     except (ConflictError, InvalidError, TooLargeError) as refusal:
         with database_of(request).session() as db:
             comment = comments.get(db, actor, comment_id)
-            paper = db.get_one(Paper, comment.paper_id)
             form.revision = comment.revision
-            return _form(request, db, actor, paper, form, edited=comment, refusal=refusal)
+            return _form(request, db, actor, comment.paper, form, edited=comment, refusal=refusal)
     return _changed(request, actor, comment_id)
 
 
@@ -210,9 +208,8 @@ def _changed(request: Request, actor: Actor, comment_id: int) -> Response:
         return redirect(request, f"/comments/{comment_id}#comment-{comment_id}")
     with database_of(request).session() as db:
         comment = comments.get(db, actor, comment_id)
-        paper = db.get_one(Paper, comment.paper_id)
-        (view,) = show_comments(db, actor, paper, [comment])
-    response = render(request, "opinions/_changed.html", paper=paper, comment=view)
+        (view,) = show_comments(db, actor, comment.paper, [comment])
+    response = render(request, "opinions/_changed.html", paper=comment.paper, comment=view)
     response.headers.update({"HX-Retarget": f"#comment-{comment_id}", "HX-Reswap": "outerHTML"})
     return response
 
@@ -258,15 +255,15 @@ def _give_back(
         return _form(request, db, actor, papers.get(db, slug), form, refusal=refusal)
 
 
-def _described(db: Session, actor: Actor, paper: Paper, comment: Comment) -> CommentOut:
-    (view,) = show_comments(db, actor, paper, [comment])
-    return CommentOut.of(view, paper.slug)
+def _described(db: Session, actor: Actor, comment: Comment) -> CommentOut:
+    (view,) = show_comments(db, actor, comment.paper, [comment])
+    return CommentOut.of(view, comment.paper.slug)
 
 
-def _removed(request: Request, actor: Actor, comment: Comment, paper: Paper) -> Response:
+def _removed(request: Request, actor: Actor, comment: Comment, slug: str) -> Response:
     if is_htmx(request):
         return _changed(request, actor, comment.id)
-    return redirect(request, f"/papers/{paper.slug}#discussion")
+    return redirect(request, f"/papers/{slug}#discussion")
 
 
 LABELS = {"body": "Text", "kind": "Kind"}

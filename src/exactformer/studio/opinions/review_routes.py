@@ -123,9 +123,10 @@ def read(
 ) -> HTMLResponse:
     """One review; after reporting it, with thanks."""
     review = reviews.get(db, actor, review_id)
-    paper = db.get_one(Paper, review.paper_id)
-    (view,) = show_reviews(db, actor, paper, [review])
-    return render(request, "opinions/review.html", paper=paper, review=view, reported=reported)
+    (view,) = show_reviews(db, actor, review.paper, [review])
+    return render(
+        request, "opinions/review.html", paper=review.paper, review=view, reported=reported
+    )
 
 
 def _form_page(
@@ -166,13 +167,13 @@ def _give_back(
         return _form_page(request, paper, reviews.mine(db, actor, paper), draft, refusal)
 
 
-def _described(db: Session, actor: Actor, paper: Paper, review: Review) -> ReviewOut:
-    (view,) = show_reviews(db, actor, paper, [review])
-    return ReviewOut.of(view, paper.slug)
+def _described(db: Session, actor: Actor, review: Review) -> ReviewOut:
+    (view,) = show_reviews(db, actor, review.paper, [review])
+    return ReviewOut.of(view, review.paper.slug)
 
 
-def _removed(request: Request, actor: Actor, review: Review, paper: Paper) -> Response:
-    return redirect(request, f"/papers/{paper.slug}#reviews")
+def _removed(request: Request, actor: Actor, review: Review, slug: str) -> Response:
+    return redirect(request, f"/papers/{slug}#reviews")
 
 
 LABELS = PART_LABELS | {"confidence": "Confidence, of 5"}

@@ -13,7 +13,6 @@ from exactformer.studio.storage.base import Base, now, to
 
 REACTIONS = ("surprising", "useful", "unclear", "well-written", "needs-replication", "foundational")
 COMMENT_KINDS = ("note", "caveat", "replication", "question")
-SUBJECTS = ("review", "comment")
 REVIEW_PARTS = ("summary", "strengths", "concerns", "questions", "conflict")
 
 
@@ -111,6 +110,7 @@ class Review(Base):
     created_at: Mapped[datetime] = mapped_column(default=now)
     updated_at: Mapped[datetime] = mapped_column(default=now)
 
+    paper: Mapped[Paper] = relationship()
     author: Mapped[User] = relationship()
 
 
@@ -150,6 +150,7 @@ class Comment(Base):
     created_at: Mapped[datetime] = mapped_column(default=now)
     updated_at: Mapped[datetime] = mapped_column(default=now)
 
+    paper: Mapped[Paper] = relationship()
     author: Mapped[User] = relationship()
     mentions: Mapped[list[Claim]] = relationship(secondary="comment_mentions")
 

@@ -17,7 +17,6 @@ from exactformer.studio.opinions.differences import differences
 from exactformer.studio.opinions.models import FlagOut, TextOut, VersionOut
 from exactformer.studio.opinions.texts import ChangedMeanwhileError, Row, State, TextKind
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import Paper
 from exactformer.studio.web.request import (
     WRITING,
     CurrentActor,
@@ -88,17 +87,17 @@ class TextRoutes(Generic[Row, State]):
     """What the routes of a kind of text need beside the kind itself.
 
     ``out`` and ``version`` describe it to programs, ``edited`` is what they send for a new version;
-    ``describe`` makes an ``out``, ``labels`` name the parts in a history, and ``removed`` answers a
-    page after deletion.
+    ``describe`` makes an ``out``, ``labels`` name the parts in a history, and ``removed`` answers
+    after deletion, given the slug of the paper.
     """
 
     kind: TextKind[Row, State]
     edited: type[Body]
     out: type[TextOut]
     version: type[VersionOut]
-    describe: Callable[[Session, Actor, Paper, Row], TextOut]
+    describe: Callable[[Session, Actor, Row], TextOut]
     labels: Mapping[str, str]
-    removed: Callable[[Request, Actor, Row, Paper], Response]
+    removed: Callable[[Request, Actor, Row, str], Response]
 
     def stored(self, request: Request, actor: Actor, id: int) -> TextOut:
         """Describe a text just written, when others may write again."""
@@ -107,7 +106,7 @@ class TextRoutes(Generic[Row, State]):
 
     def _shown(self, db: Session, actor: Actor, id: int) -> TextOut:
         row = self.kind.get(db, actor, id)
-        return self.describe(db, actor, db.get_one(Paper, row.paper_id), row)
+        return self.describe(db, actor, row)
 
     def _identifier(self) -> Any:
         """Return where an address has the number of a text."""
@@ -136,7 +135,7 @@ class TextRoutes(Generic[Row, State]):
             return render(
                 request,
                 "opinions/history.html",
-                paper=db.get_one(Paper, row.paper_id),
+                paper=row.paper,
                 kind=kind.name,
                 subject=row,
                 versions=list(versions.values()),
@@ -153,8 +152,8 @@ class TextRoutes(Generic[Row, State]):
             """Delete one's text."""
             with writing(request) as db:
                 row = kind.remove(db, actor, id)
-                paper = db.get_one(Paper, row.paper_id)
-            return self.removed(request, actor, row, paper)
+                slug = row.paper.slug
+            return self.removed(request, actor, row, slug)
 
         @router.get(f"{place}/flag")
         def flag_form(
@@ -163,8 +162,9 @@ class TextRoutes(Generic[Row, State]):
             """Ask why a text is reported."""
             actor.require("reader")
             row = kind.get(db, actor, id)
-            paper = db.get_one(Paper, row.paper_id)
-            return render(request, "moderation/flag.html", kind=kind.name, subject=row, paper=paper)
+            return render(
+                request, "moderation/flag.html", kind=kind.name, subject=row, paper=row.paper
+            )
 
         @router.post(f"{place}/flag", dependencies=WRITING)
         def flag(
