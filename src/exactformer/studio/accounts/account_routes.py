@@ -19,7 +19,6 @@ from exactformer.studio.errors import StudioError
 from exactformer.studio.security import passwords, sessions
 from exactformer.studio.security.passwords import LONGEST, SHORTEST
 from exactformer.studio.storage import audit
-from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.web.request import (
     CurrentActor,
     ReadSession,
@@ -35,6 +34,7 @@ from exactformer.studio.web.types import (
     Body,
     Clean,
     FormBody,
+    HandleOf,
     Identifier,
     Listing,
     Out,
@@ -135,7 +135,7 @@ class EntryOut(Out):
 
     id: int
     at: datetime
-    actor: str | None
+    actor: HandleOf
     action: str
     subject_kind: str
     subject_id: int | None
@@ -330,19 +330,7 @@ def api_audit_log(
     found = audit.entries(
         db, actor, action=action, handle=handle, limit=paging.limit, offset=paging.offset
     )
-    return listing(map(_entry, found.items), found.total)
-
-
-def _entry(entry: AuditEntry) -> EntryOut:
-    return EntryOut(
-        id=entry.id,
-        at=entry.at,
-        actor=entry.actor.handle if entry.actor else None,
-        action=entry.action,
-        subject_kind=entry.subject_kind,
-        subject_id=entry.subject_id,
-        detail=entry.detail,
-    )
+    return listing(map(EntryOut.model_validate, found.items), found.total)
 
 
 routers = (pages, api)

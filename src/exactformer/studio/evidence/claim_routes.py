@@ -13,7 +13,6 @@ from exactformer.studio.evidence.claims import MEANINGS, TONES, Wanted
 from exactformer.studio.evidence.models import (
     ClaimEvidenceOut,
     ClaimOut,
-    ClaimsOut,
     EvidenceOut,
     RunLineOut,
     RunOut,
@@ -93,7 +92,7 @@ def find(
     status: Filter = "",
     kind: Filter = "",
     paper: Filter = "",
-) -> ClaimsOut:
+) -> Listing[ClaimOut]:
     """Claims of all papers, or those with these words, this status or kind, or of one paper."""
     wanted = Wanted(q, status, kind, paper, paging.limit, paging.offset)
     found = claims.find(db, wanted, settings_of(request).results)
@@ -111,7 +110,7 @@ def find(
         )
         for view, of in found.items
     ]
-    return ClaimsOut(items=items, total=found.total)
+    return listing(items, found.total)
 
 
 @pages.get("/papers/{slug}/claims/{anchor}")

@@ -27,13 +27,6 @@ class ClaimOut(BaseModel):
     page: str
 
 
-class ClaimsOut(BaseModel):
-    """Some claims, and how many there are."""
-
-    items: list[ClaimOut]
-    total: int
-
-
 class RunLineOut(BaseModel):
     """A quantity, in words as pages show it."""
 

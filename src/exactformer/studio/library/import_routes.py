@@ -8,12 +8,13 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
+from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio.errors import StudioError
 from exactformer.studio.library import importing
-from exactformer.studio.library.importing import FORMATS, Item
+from exactformer.studio.library.importing import FORMATS
 from exactformer.studio.library.importing.texts import MOST_BYTES, MOST_RECORDS
 from exactformer.studio.library.records import PaperRecord
 from exactformer.studio.library.tables import PendingImport
@@ -26,7 +27,16 @@ from exactformer.studio.web.request import (
     redirect,
     render,
 )
-from exactformer.studio.web.types import LARGEST, Clean, Identifier, Listing, Out, listing
+from exactformer.studio.web.types import (
+    LARGEST,
+    Clean,
+    Identifier,
+    LengthOf,
+    Listing,
+    Out,
+    SlugOf,
+    listing,
+)
 
 pages = APIRouter(tags=["imports"], include_in_schema=False)
 api = APIRouter(prefix="/api/v1/imports", tags=["imports"])
@@ -49,7 +59,7 @@ class ImportBriefOut(Out):
 
     id: int
     format: str
-    records: int
+    records: LengthOf
     created_at: datetime
 
 
@@ -57,10 +67,10 @@ class ImportItemOut(Out):
     """A record of a file, and what importing it would do."""
 
     number: int
-    new: bool
-    duplicate_of: str | None
+    new: Annotated[bool, Field(validation_alias="is_new")]
+    duplicate_of: Annotated[SlugOf, Field(validation_alias="paper")]
     by: str
-    fills: list[str]
+    fills: Annotated[list[str], Field(validation_alias="gains")]
     repeats: int | None
     citations: int
     record: PaperRecord
@@ -102,7 +112,7 @@ def upload_form(
 def waiting(db: ReadSession, actor: CurrentActor) -> Listing[ImportBriefOut]:
     """One's imports that are neither confirmed nor discarded."""
     found = importing.waiting(db, actor)
-    return listing(map(_brief, found), len(found))
+    return listing(map(ImportBriefOut.model_validate, found), len(found))
 
 
 @pages.post("/imports")
@@ -223,27 +233,9 @@ def api_discard(write: Write, id: Identifier) -> None:
 def _whole(
     db: Session, kept: PendingImport, records: Sequence[PaperRecord], left_out: Sequence[str] = ()
 ) -> ImportOut:
-    items = [_item(item) for item in importing.preview(db, records)]
-    return ImportOut(**_brief(kept).model_dump(), items=items, left_out=list(left_out))
-
-
-def _brief(kept: PendingImport) -> ImportBriefOut:
-    return ImportBriefOut(
-        id=kept.id, format=kept.format, records=len(kept.records), created_at=kept.created_at
-    )
-
-
-def _item(item: Item) -> ImportItemOut:
-    return ImportItemOut(
-        number=item.number,
-        new=item.is_new,
-        duplicate_of=item.paper.slug if item.paper else None,
-        by=item.by,
-        fills=list(item.gains),
-        repeats=item.repeats,
-        citations=item.citations,
-        record=item.record,
-    )
+    brief = ImportBriefOut.model_validate(kept).model_dump()
+    items = list(map(ImportItemOut.model_validate, importing.preview(db, records)))
+    return ImportOut.model_construct(**brief, items=items, left_out=list(left_out))
 
 
 routers = (pages, api)

@@ -23,7 +23,7 @@ from exactformer.studio.library.records import (
 )
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.storage.slices import Slice
-from exactformer.studio.web.types import Body, Clean, Listing, Out, listing
+from exactformer.studio.web.types import Body, Clean, HandleOf, Listing, Out, listing
 
 
 class PaperChange(Body):
@@ -106,7 +106,7 @@ class HistoryOut(Out):
     """A change of a paper's page; ``detail`` depends on the action."""
 
     at: datetime
-    by: str | None
+    by: Annotated[HandleOf, Field(validation_alias="actor")]
     action: str
     detail: dict[str, JsonValue]
 

@@ -291,16 +291,7 @@ def history(request: Request, db: ReadSession, slug: str) -> Response:
 def read_history(db: ReadSession, slug: Slug) -> Listing[HistoryOut]:
     """Who changed what about a paper, the newest change first."""
     entries = papers.history(db, papers.get(db, slug).id)
-    items = [
-        HistoryOut(
-            at=entry.at,
-            by=entry.actor.handle if entry.actor else None,
-            action=entry.action,
-            detail=entry.detail,
-        )
-        for entry in entries
-    ]
-    return listing(items, len(items))
+    return listing(map(HistoryOut.model_validate, entries), len(entries))
 
 
 @api.get("/papers/{slug}/references")

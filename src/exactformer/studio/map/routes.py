@@ -17,7 +17,7 @@ from exactformer.studio.map.relations import KINDS, Key
 from exactformer.studio.map.slices import explore, start
 from exactformer.studio.map.views import LIMIT, State, View, look
 from exactformer.studio.web.request import ReadSession, render, settings_of
-from exactformer.studio.web.types import Clean, Out
+from exactformer.studio.web.types import Clean, Listing, Out
 
 ALL = ",".join(KINDS)
 
@@ -72,13 +72,6 @@ class RouteOut(Out):
     sentence: str
 
 
-class FoundOut(Out):
-    """Nodes by name."""
-
-    items: list[NodeOut]
-    total: int
-
-
 @api.get("", response_model=SliceOut)
 def read_slice(
     db: ReadSession,
@@ -92,7 +85,7 @@ def read_slice(
     return explore(db, Key.parse(node), depth, split(kinds), limit, keys(expanded))
 
 
-@api.get("/search", response_model=FoundOut)
+@api.get("/search", response_model=Listing[NodeOut])
 def find_nodes(
     db: ReadSession,
     q: Annotated[Clean, Query(max_length=200)],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Request
@@ -19,10 +18,12 @@ from exactformer.studio.web.types import (
     Body,
     Clean,
     FormBody,
+    Listing,
     PageNumber,
     Paging,
     Sent,
     Slug,
+    listing,
 )
 
 api = APIRouter(prefix="/api/v1", tags=["notices"])
@@ -32,24 +33,9 @@ EACH = 30
 Anchor = Annotated[Clean, Field(max_length=60)]
 
 
-class NewsItem(BaseModel):
-    """A notice; ``who`` is empty where a decision is told."""
-
-    id: int
-    kind: str
-    who: str
-    what: str
-    title: str
-    href: str
-    at: datetime
-    is_read: bool
-
-
-class NewsList(BaseModel):
+class NewsList(Listing[service.News]):
     """A stretch of one's notices; ``unread`` counts all that are new."""
 
-    items: list[NewsItem]
-    total: int
     unread: int
 
 
@@ -88,13 +74,6 @@ class FollowItem(BaseModel):
     claim: str
 
 
-class FollowList(BaseModel):
-    """A stretch of all that one follows."""
-
-    items: list[FollowItem]
-    total: int
-
-
 @pages.get("/notices")
 def notices(
     request: Request, db: ReadSession, actor: CurrentActor, page: PageNumber = 1
@@ -117,8 +96,8 @@ def list_notices(
 ) -> NewsList:
     """What one was told, the newest first."""
     found = service.listing(db, actor, paging.limit, paging.offset, only_unread=unread)
-    items = [NewsItem.model_validate(vars(news)) for news in found.items]
-    return NewsList(items=items, total=found.total, unread=service.unread(db, actor))
+    items, new = list(found.items), service.unread(db, actor)
+    return NewsList(items=items, total=found.total, unread=new)
 
 
 @pages.post("/notices/read")
@@ -135,11 +114,11 @@ def read_notices(write: Write, up_to: UpTo) -> Unread:
 
 
 @api.get("/follows")
-def list_follows(db: ReadSession, actor: CurrentActor, paging: Paging) -> FollowList:
+def list_follows(db: ReadSession, actor: CurrentActor, paging: Paging) -> Listing[FollowItem]:
     """All that one follows."""
     found = service.following(db, actor, paging.limit, paging.offset)
-    items = [FollowItem(paper=slug, title=title, claim=claim) for slug, title, claim in found.items]
-    return FollowList(items=items, total=found.total)
+    items = (FollowItem(paper=slug, title=title, claim=claim) for slug, title, claim in found.items)
+    return listing(items, found.total)
 
 
 @pages.get("/papers/{slug}/follow")

@@ -24,7 +24,6 @@ from exactformer.studio.opinions.models import (
     CollectionBriefOut,
     CollectionOut,
     SharedCollectionOut,
-    shared_collection,
 )
 from exactformer.studio.opinions.views import renderer
 from exactformer.studio.security.actor import Actor
@@ -133,7 +132,7 @@ def api_read_all(
 ) -> Listing[CollectionBriefOut]:
     """One's own collections, the last changed first."""
     found = collections.own(db, actor, paging.limit, paging.offset)
-    return listing(map(CollectionBriefOut.of, found.items), found.total)
+    return listing(map(CollectionBriefOut.model_validate, found.items), found.total)
 
 
 @pages.post("/collections")
@@ -146,7 +145,8 @@ def create(write: Write, form: Sent[CollectionForm]) -> Response:
 @api.post("/collections", status_code=201)
 def api_create(write: Write, collection: NewCollection) -> CollectionOut:
     """Begin a collection."""
-    return CollectionOut.of(write(collections.create, collection.title, collection.description))
+    made = write(collections.create, collection.title, collection.description)
+    return CollectionOut.model_validate(made)
 
 
 @pages.get("/collections/{collection_id}")
@@ -160,7 +160,7 @@ def read(
 @api.get("/collections/{collection_id}")
 def api_read(db: ReadSession, actor: CurrentActor, collection_id: Identifier) -> CollectionOut:
     """One of one's own collections."""
-    return CollectionOut.of(collections.get(db, actor, collection_id))
+    return CollectionOut.model_validate(collections.get(db, actor, collection_id))
 
 
 @pages.get("/c/{token}")
@@ -172,7 +172,7 @@ def read_shared(request: Request, db: ReadSession, token: Token) -> HTMLResponse
 @api.get("/shared/{token}")
 def api_read_shared(db: ReadSession, token: Token) -> SharedCollectionOut:
     """The collection a link leads to."""
-    return shared_collection(collections.shared(db, token))
+    return SharedCollectionOut.model_validate(collections.shared(db, token))
 
 
 @api.get("/collections/{collection_id}/export", response_class=Response, responses=FILES)
@@ -206,7 +206,9 @@ def share(write: Write, collection_id: Identifier, form: Sent[SharingForm]) -> R
 @api.patch("/collections/{collection_id}")
 def api_edit(write: Write, collection_id: Identifier, changes: CollectionChanges) -> CollectionOut:
     """Change title, description or who may read."""
-    return CollectionOut.of(write(collections.edit, collection_id, **changes.model_dump()))
+    return CollectionOut.model_validate(
+        write(collections.edit, collection_id, **changes.model_dump())
+    )
 
 
 @pages.post("/collections/{collection_id}/link")
@@ -219,7 +221,7 @@ def renew_link(write: Write, collection_id: Identifier) -> Response:
 @api.post("/collections/{collection_id}/link")
 def api_renew_link(write: Write, collection_id: Identifier) -> CollectionOut:
     """Make a new link; the old one leads nowhere."""
-    return CollectionOut.of(write(collections.renew_link, collection_id))
+    return CollectionOut.model_validate(write(collections.renew_link, collection_id))
 
 
 @pages.post("/collections/{collection_id}/delete")
@@ -242,7 +244,7 @@ def add(write: Write, collection_id: Identifier, item: NewItem) -> CollectionOut
     def put(db: Session, actor: Actor) -> Collection:
         return collections.add(db, actor, collection_id, papers.get(db, item.slug), item.note)
 
-    return CollectionOut.of(write(put))
+    return CollectionOut.model_validate(write(put))
 
 
 @pages.post("/collections/{collection_id}/items/{paper_id}/move")
@@ -282,7 +284,7 @@ def change_item(
             collections.move(db, actor, collection_id, paper_id, changes.position)
         return collections.get(db, actor, collection_id)
 
-    return CollectionOut.of(write(change))
+    return CollectionOut.model_validate(write(change))
 
 
 @pages.post("/collections/{collection_id}/items/{paper_id}/remove")
@@ -295,7 +297,7 @@ def take_out(write: Write, collection_id: Identifier, paper_id: Identifier) -> R
 @api.delete("/collections/{collection_id}/items/{paper_id}")
 def api_take_out(write: Write, collection_id: Identifier, paper_id: Identifier) -> CollectionOut:
     """Take a paper out of a collection."""
-    return CollectionOut.of(write(collections.take_out, collection_id, paper_id))
+    return CollectionOut.model_validate(write(collections.take_out, collection_id, paper_id))
 
 
 def _items(write: Writer, collection_id: int) -> Response:

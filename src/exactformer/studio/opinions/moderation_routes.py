@@ -80,7 +80,7 @@ def api_queue(
 @api.get("/flags/{flag_id}")
 def read(db: ReadSession, actor: CurrentActor, flag_id: Identifier) -> FlagOut:
     """One report; for curators."""
-    return FlagOut.of(moderation.get(db, actor, flag_id))
+    return FlagOut.model_validate(moderation.get(db, actor, flag_id))
 
 
 @pages.post("/moderation/{flag_id}")
@@ -97,7 +97,7 @@ def decide(
 @api.put("/flags/{flag_id}")
 def api_decide(write: Write, flag_id: Identifier, decision: NewDecision) -> FlagOut:
     """Decide about what was reported, or take a decision back; for curators."""
-    return FlagOut.of(write(moderation.decide, flag_id, decision.state, decision.note))
+    return FlagOut.model_validate(write(moderation.decide, flag_id, decision.state, decision.note))
 
 
 def _case(case: Case) -> CaseOut:
@@ -107,7 +107,7 @@ def _case(case: Case) -> CaseOut:
         subject = ReviewOut.of(opinion, slug)
     elif opinion is not None:
         subject = CommentOut.of(opinion, slug)
-    flags = [FlagOut.of(flag) for flag in case.flags]
+    flags = [FlagOut.model_validate(flag) for flag in case.flags]
     return CaseOut(kind=case.kind, paper=slug, subject=subject, flags=flags)
 
 

@@ -221,7 +221,8 @@ class TextRoutes(Generic[Row, State]):
         def report(request: Request, actor: CurrentActor, reason: Reason, id: int = at) -> FlagOut:
             """Ask moderators to look at a text."""
             with writing(request) as db:
-                return FlagOut.of(moderation.report(db, actor, kind.name, id, reason.reason))
+                flag = moderation.report(db, actor, kind.name, id, reason.reason)
+            return FlagOut.model_validate(flag)
 
         return router
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, Field
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.errors import ConflictError, StudioError
@@ -16,7 +16,6 @@ from exactformer.studio.library.tables import PAPER_KINDS
 from exactformer.studio.proposals import service
 from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.proposals.service import State
-from exactformer.studio.proposals.tables import Proposal
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.security.rates import limit
 from exactformer.studio.web.request import (
@@ -30,7 +29,19 @@ from exactformer.studio.web.request import (
     settings_of,
     writing,
 )
-from exactformer.studio.web.types import Body, Clean, FormBody, Identifier, PageNumber, Paging, Sent
+from exactformer.studio.web.types import (
+    Body,
+    Clean,
+    FormBody,
+    Identifier,
+    Listing,
+    Out,
+    PageNumber,
+    Paging,
+    Sent,
+    SlugOf,
+    listing,
+)
 
 api = APIRouter(prefix="/api/v1/proposals", tags=["proposals"])
 pages = APIRouter(include_in_schema=False)
@@ -66,22 +77,15 @@ class DecisionForm(Decision, FormBody):
     """The same, from a form."""
 
 
-class ProposalItem(BaseModel):
+class ProposalItem(Out):
     """A proposal; ``paper`` is the slug of what became of it."""
 
     id: int
-    by: str
+    by: Annotated[str, Field(validation_alias=AliasPath("proposer", "handle"))]
     state: str
-    paper: str | None
+    paper: SlugOf
     created_at: datetime
     record: dict[str, Any]
-
-
-class ProposalList(BaseModel):
-    """A stretch of the proposals in one state."""
-
-    items: list[ProposalItem]
-    total: int
 
 
 @pages.get("/propose")
@@ -135,7 +139,7 @@ def write_proposal(request: Request, actor: CurrentActor, proposal: NewProposal)
     if reading.paper is not None:
         raise ConflictError(f"The library has this paper already: {reading.paper.slug}.")
     with writing(request) as db:
-        return _item(service.propose(db, actor, reading.fields))
+        return ProposalItem.model_validate(service.propose(db, actor, reading.fields))
 
 
 @pages.get("/proposals")
@@ -154,10 +158,10 @@ def proposals(
 @api.get("")
 def list_proposals(
     db: ReadSession, actor: CurrentActor, paging: Paging, state: State = "open"
-) -> ProposalList:
+) -> Listing[ProposalItem]:
     """One's own proposals; to curators, everybody's."""
     found = service.listing(db, actor, state, paging.limit, paging.offset)
-    return ProposalList(items=[_item(each) for each in found.items], total=found.total)
+    return listing(map(ProposalItem.model_validate, found.items), found.total)
 
 
 @pages.post("/proposals/{id}")
@@ -173,18 +177,7 @@ def write_decision(
 ) -> ProposalItem:
     """Accept or decline; for curators."""
     with writing(request) as db:
-        return _item(service.decide(db, actor, id, decision.state))
-
-
-def _item(proposal: Proposal) -> ProposalItem:
-    return ProposalItem(
-        id=proposal.id,
-        by=proposal.proposer.handle,
-        state=proposal.state,
-        paper=proposal.paper.slug if proposal.paper else None,
-        created_at=proposal.created_at,
-        record=proposal.record,
-    )
+        return ProposalItem.model_validate(service.decide(db, actor, id, decision.state))
 
 
 def _pasting(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Depends, Form, Path, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 LARGEST = 2**31 - 1
 UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
@@ -56,6 +56,13 @@ class Out(BaseModel):
 
     model_config = ConfigDict(from_attributes=True)
 
+
+HandleOf = Annotated[str | None, BeforeValidator(lambda user: user and user.handle)]
+"""The handle of an account, or of none."""
+SlugOf = Annotated[str | None, BeforeValidator(lambda paper: paper and paper.slug)]
+"""The slug of a paper, or of none."""
+LengthOf = Annotated[int, BeforeValidator(len)]
+"""How many there are."""
 
 Item = TypeVar("Item")
 
