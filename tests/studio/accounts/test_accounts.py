@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.accounts import service as accounts
+from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import (
     ConflictError,
     ForbiddenError,
@@ -20,8 +21,8 @@ from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.security.passwords import NO_PASSWORD
 from exactformer.studio.security.sessions import actor_of
 from exactformer.studio.storage import migrations
+from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.tables import AuditEntry, User
 
 HASH = "$argon2id$…"
 

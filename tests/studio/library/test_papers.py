@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
+from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import (
     ConflictError,
     ForbiddenError,
@@ -18,8 +19,10 @@ from exactformer.studio.errors import (
 from exactformer.studio.library import edits, papers, people, seeds
 from exactformer.studio.library.paper_records import record
 from exactformer.studio.library.papers import SORTS, Browse
+from exactformer.studio.library.tables import Paper
+from exactformer.studio.opinions.tables import Comment, Review, Save
 from exactformer.studio.security.actor import VISITOR, Actor
-from exactformer.studio.storage.tables import AuditEntry, Comment, Paper, Review, Save, User
+from exactformer.studio.storage.audit import AuditEntry
 
 FANG = "fang-2022-attention-enables-zero-approximation-error"
 

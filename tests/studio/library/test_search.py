@@ -15,7 +15,8 @@ from exactformer.studio.library import importing, papers, search, search_index, 
 from exactformer.studio.library.names import words
 from exactformer.studio.library.papers import SORTS, Browse
 from exactformer.studio.library.records import checked
-from exactformer.studio.storage.tables import Base, Paper
+from exactformer.studio.library.tables import Paper
+from exactformer.studio.storage.tables import Base
 from tests.studio.support.desks import make_search_index, open_library
 from tests.studio.support.made_records import NAMES
 

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from exactformer.studio.errors import ConflictError
 from exactformer.studio.opinions import quick, reviews
 from exactformer.studio.opinions.reviews import ReviewDraft
+from exactformer.studio.opinions.tables import Reaction, Review, ReviewVersion, Save, Vote
 from exactformer.studio.storage import engine, migrations
 from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.tables import Reaction, Review, ReviewVersion, Save, Vote
 from tests.studio.support.desks import Desk, fill_desk
 from tests.waiting import PATIENCE
 

@@ -7,9 +7,8 @@ import pytest
 from exactformer.studio.errors import InvalidError, LoginNeededError
 from exactformer.studio.opinions import quick
 from exactformer.studio.opinions.quick import Tally
-from exactformer.studio.opinions.tables import REACTIONS
+from exactformer.studio.opinions.tables import REACTIONS, Reaction, Save, Vote
 from exactformer.studio.security.actor import VISITOR
-from exactformer.studio.storage.tables import Reaction, Save, Vote
 
 
 def test_a_vote_is_changed_by_the_next_and_withdrawn_by_none(desk):

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select
 
+from exactformer.studio.accounts.tables import User
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import comments, quick, reviews
 from exactformer.studio.opinions.comments import CommentDraft
 from exactformer.studio.opinions.reviews import ReviewDraft
+from exactformer.studio.opinions.tables import Vote
 from exactformer.studio.security import sessions
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.settings import Settings
 from exactformer.studio.storage import migrations, versions
 from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.tables import Base, Paper, User, Vote
+from exactformer.studio.storage.tables import Base
 
 
 @pytest.fixture

@@ -12,8 +12,11 @@ import pytest
 from sqlalchemy import Connection, create_engine, func, select
 from sqlalchemy.orm import Session
 
+from exactformer.studio.accounts.tables import User
+from exactformer.studio.library.tables import Claim, Paper
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import AuditEntry, Base, Claim, Paper, User
+from exactformer.studio.storage.audit import AuditEntry
+from exactformer.studio.storage.tables import Base
 
 
 @dataclass(frozen=True)

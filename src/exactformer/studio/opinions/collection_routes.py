@@ -25,9 +25,9 @@ from exactformer.studio.opinions.models import (
     CollectionOut,
     SharedCollectionOut,
 )
+from exactformer.studio.opinions.tables import Collection
 from exactformer.studio.opinions.views import renderer
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import Collection
 from exactformer.studio.web.request import (
     CurrentActor,
     ReadSession,

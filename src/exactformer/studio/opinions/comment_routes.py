@@ -12,14 +12,15 @@ from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.errors import ConflictError, InvalidError, StudioError, TooLargeError
 from exactformer.studio.library import papers
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import comments, threads
 from exactformer.studio.opinions.comments import COMMENTS, LIMIT, CommentDraft
 from exactformer.studio.opinions.models import CommentOut, CommentVersionOut
+from exactformer.studio.opinions.tables import Comment
 from exactformer.studio.opinions.text_routes import TextRoutes
 from exactformer.studio.opinions.texts import ChangedMeanwhileError
 from exactformer.studio.opinions.views import show_comments
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import Comment, Paper
 from exactformer.studio.web import markup
 from exactformer.studio.web.request import (
     WRITING,

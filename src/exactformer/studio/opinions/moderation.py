@@ -13,16 +13,17 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
 from exactformer.studio.opinions.comments import COMMENTS
 from exactformer.studio.opinions.reviews import REVIEWS
+from exactformer.studio.opinions.tables import Flag, Review
 from exactformer.studio.opinions.texts import Opinion, TextKind
 from exactformer.studio.opinions.views import CommentView, ReviewView, show_comments, show_reviews
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.slices import Slice
-from exactformer.studio.storage.tables import Flag, Paper, Review
 from exactformer.studio.storage.versions import touch
 from exactformer.studio.web.markup import bounded
 

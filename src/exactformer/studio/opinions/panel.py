@@ -21,23 +21,22 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from exactformer.studio.library.tables import Claim, Paper
 from exactformer.studio.opinions import quick, reviews, threads
 from exactformer.studio.opinions.collections import MOST_COLLECTIONS
-from exactformer.studio.opinions.views import ReviewView, show_reviews
-from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.slices import Slice
-from exactformer.studio.storage.tables import (
-    Claim,
+from exactformer.studio.opinions.tables import (
     Collection,
     CollectionItem,
     Comment,
     CommentMention,
-    Paper,
     Reaction,
     Review,
     Save,
     Vote,
 )
+from exactformer.studio.opinions.views import ReviewView, show_reviews
+from exactformer.studio.security.actor import Actor
+from exactformer.studio.storage.slices import Slice
 
 Numbers = ColumnElement[int] | InstrumentedAttribute[int]
 Words = ColumnElement[str] | InstrumentedAttribute[str]

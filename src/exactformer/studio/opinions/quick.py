@@ -9,11 +9,11 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.opinions.tables import REACTIONS
+from exactformer.studio.library.tables import Paper
+from exactformer.studio.opinions.tables import REACTIONS, Reaction, Save, Vote
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit, upserts
 from exactformer.studio.storage.slices import Slice, cut
-from exactformer.studio.storage.tables import Paper, Reaction, Save, Vote
 from exactformer.studio.storage.versions import touch
 
 

@@ -16,11 +16,11 @@ from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.library import papers
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import collections, panel, quick, readers
 from exactformer.studio.opinions.tables import REACTIONS
 from exactformer.studio.opinions.views import renderer
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import Paper
 from exactformer.studio.web import markup
 from exactformer.studio.web.request import (
     PREVIEW,

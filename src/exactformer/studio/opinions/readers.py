@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import NotFoundError
-from exactformer.studio.storage.tables import Comment, Paper, Review, User
+from exactformer.studio.library.tables import Paper
+from exactformer.studio.opinions.tables import Comment, Review
 
 LATEST = 50
 """Reviews and comments listed."""

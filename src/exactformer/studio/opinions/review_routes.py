@@ -11,14 +11,15 @@ from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.errors import StudioError
 from exactformer.studio.library import papers
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import panel, reviews
 from exactformer.studio.opinions.models import ReviewOut, ReviewVersionOut
 from exactformer.studio.opinions.reviews import LIMITS, REVIEWS, ReviewDraft
+from exactformer.studio.opinions.tables import Review
 from exactformer.studio.opinions.text_routes import CONFLICT, TextRoutes, conflict
 from exactformer.studio.opinions.texts import ChangedMeanwhileError
 from exactformer.studio.opinions.views import CONFIDENCE_LABELS, PART_LABELS, show_reviews
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import Paper, Review
 from exactformer.studio.web.request import (
     WRITING,
     CurrentActor,
