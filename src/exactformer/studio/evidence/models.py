@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from pydantic import BaseModel
 
+from exactformer.experiments.engine.provenance import Provenance
 from exactformer.studio.evidence.claims import ClaimView
 from exactformer.studio.evidence.evidence import Evidence
 from exactformer.studio.web.types import Out
@@ -79,24 +80,11 @@ class StatementOut(Out):
     errata: str
 
 
-class ProvenanceOut(Out):
+@dataclass(frozen=True)
+class ProvenanceOut(Provenance):
     """How, by what, on what and when a run was made."""
 
-    command: str
-    version: str
-    commit: str | None
-    modified: bool | None
-    code: str
-    seeds: list[int | str | None]
-    device: str
-    date: str
-    seconds: float
-    wall_seconds: float
-    cells: int
-    kept: int
-    python: str
-    torch: str
-    numpy: str
+    seeds: tuple[int | str | None, ...]
     scale: str
 
 

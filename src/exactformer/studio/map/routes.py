@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
-from pydantic import AliasPath, BeforeValidator, Field
+from fastapi import APIRouter, Query, Request
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
@@ -123,16 +122,16 @@ pages = APIRouter(tags=["map"], include_in_schema=False)
 LIMITS = (20, 40, 80, 160)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What an address asks for, before it is known whether it names a node."""
+class Asked(BaseModel):
+    """What an address asks for, before it is known whether it names a node; ``q`` finds others."""
 
-    node: str
-    depth: int
-    kinds: str
-    limit: int
-    expanded: str
-    to: str
+    node: Annotated[Clean, Field(max_length=40)] = ""
+    depth: Annotated[int, Field(ge=1, le=2)] = 1
+    kinds: Annotated[list[Clean], Field(max_length=len(KINDS))] = []
+    limit: Annotated[int, Field(ge=1, le=200)] = LIMIT
+    expanded: Annotated[Clean, Field(max_length=900)] = ""
+    to: Annotated[Clean, Field(max_length=40)] = ""
+    q: Annotated[Clean, Field(max_length=200)] = ""
 
     def state(self, db: Session) -> State | None:
         """Return the state; where no node is named, that in which everybody begins."""
@@ -142,41 +141,29 @@ class Asked:
         return State(
             centre,
             self.depth,
-            split(self.kinds) or KINDS,
+            split(",".join(self.kinds)) or KINDS,
             self.limit,
             keys(self.expanded),
             Key.parse(self.to) if self.to else None,
         )
 
 
-def _asked(
-    node: Annotated[Clean, Query(max_length=40)] = "",
-    depth: Annotated[int, Query(ge=1, le=2)] = 1,
-    kinds: Annotated[list[Clean] | None, Query(max_length=len(KINDS))] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = LIMIT,
-    expanded: Annotated[Clean, Query(max_length=900)] = "",
-    to: Annotated[Clean, Query(max_length=40)] = "",
-) -> Asked:
-    return Asked(node, depth, ",".join(kinds or KINDS), limit, expanded, to)
-
-
-Question = Annotated[Asked, Depends(_asked)]
-Words = Annotated[Clean, Query(max_length=200)]
+Question = Annotated[Asked, Query()]
 
 
 @pages.get("/map")
-def explorer(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
+def explorer(request: Request, db: ReadSession, asked: Question) -> Response:
     """Show the explorer."""
     state = asked.state(db)
     view = look(db, state) if state else None
-    found = search(db, q) if q.strip() else ()
+    found = search(db, asked.q) if asked.q.strip() else ()
     return render(
         request,
         "map/page.html",
         state=state,
         view=view,
         verdicts=_verdicts(request, db, view),
-        q=q,
+        q=asked.q,
         found=found,
         kinds=KINDS,
         limits=sorted({*LIMITS, asked.limit}),
@@ -200,11 +187,11 @@ def _verdicts(request: Request, db: Session, view: View | None) -> dict[int, tup
 
 
 @pages.get("/map/found")
-def found_nodes(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
+def found_nodes(request: Request, db: ReadSession, asked: Question) -> Response:
     """Return nodes by name, with links that lead from where the reader is."""
     state = asked.state(db)
-    found = search(db, q) if q.strip() else ()
-    return render(request, "map/_found.html", state=state, q=q, found=found)
+    found = search(db, asked.q) if asked.q.strip() else ()
+    return render(request, "map/_found.html", state=state, q=asked.q, found=found)
 
 
 routers = (api, pages)
