@@ -26,6 +26,7 @@ from exactformer.studio.web.request import (
     WRITING,
     CurrentActor,
     ReadSession,
+    Write,
     counted,
     database_of,
     is_htmx,
@@ -291,12 +292,12 @@ def list_comments(
 @api.post(
     "/papers/{slug}/comments", dependencies=WRITING, status_code=201, response_model=CommentOut
 )
-def create(request: Request, actor: CurrentActor, slug: Slug, comment: NewComment) -> Any:
+def create(write: Write, slug: Slug, comment: NewComment) -> Any:
     """Write a comment."""
-    with writing(request) as db:
+    with writing(write.request) as db:
         paper = papers.get(db, slug)
-        written = comments.write(db, actor, paper, comment, comment.parent_id)
-    return _shared.stored(request, actor, written.id)
+        written = comments.write(db, write.actor, paper, comment, comment.parent_id)
+    return _shared.stored(write, written.id)
 
 
 routers = (pages, _shared.pages(), api, _shared.api("comments"))

@@ -24,6 +24,7 @@ from exactformer.studio.web.request import (
     WRITING,
     CurrentActor,
     ReadSession,
+    Write,
     database_of,
     is_htmx,
     redirect,
@@ -201,22 +202,22 @@ def list_reviews(
     response_model=ReviewOut,
     responses=CONFLICT,
 )
-def create(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) -> Any:
+def create(write: Write, slug: Slug, review: NewReview) -> Any:
     """Write one's review of a paper; a second one is refused."""
     try:
-        with writing(request) as db:
-            written = reviews.write(db, actor, papers.get(db, slug), review)
+        with writing(write.request) as db:
+            written = reviews.write(db, write.actor, papers.get(db, slug), review)
     except ChangedMeanwhileError as error:
         return conflict(error)
-    return _shared.stored(request, actor, written.id)
+    return _shared.stored(write, written.id)
 
 
 @api.put("/papers/{slug}/reviews/mine", dependencies=WRITING, response_model=ReviewOut)
-def put(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) -> Any:
+def put(write: Write, slug: Slug, review: NewReview) -> Any:
     """Make this one's review of a paper, whatever it was before; the history keeps that."""
-    with writing(request) as db:
-        written = reviews.put(db, actor, papers.get(db, slug), review)
-    return _shared.stored(request, actor, written.id)
+    with writing(write.request) as db:
+        written = reviews.put(db, write.actor, papers.get(db, slug), review)
+    return _shared.stored(write, written.id)
 
 
 routers = (pages, _shared.pages(), api, _shared.api("reviews"))

@@ -21,6 +21,8 @@ from exactformer.studio.web.request import (
     WRITING,
     CurrentActor,
     ReadSession,
+    Write,
+    Writer,
     database_of,
     redirect,
     render,
@@ -99,10 +101,10 @@ class TextRoutes(Generic[Row, State]):
     labels: Mapping[str, str]
     removed: Callable[[Request, Actor, Row, str], Response]
 
-    def stored(self, request: Request, actor: Actor, id: int) -> TextOut:
+    def stored(self, write: Writer, id: int) -> TextOut:
         """Describe a text just written, when others may write again."""
-        with database_of(request).session() as db:
-            return self._shown(db, actor, id)
+        with database_of(write.request).session() as db:
+            return self._shown(db, write.actor, id)
 
     def _shown(self, db: Session, actor: Actor, id: int) -> TextOut:
         row = self.kind.get(db, actor, id)
@@ -167,13 +169,10 @@ class TextRoutes(Generic[Row, State]):
             )
 
         @router.post(f"{place}/flag", dependencies=WRITING)
-        def flag(
-            request: Request, actor: CurrentActor, form: Sent[ReasonForm], id: int = at
-        ) -> Response:
+        def flag(write: Write, form: Sent[ReasonForm], id: int = at) -> Response:
             """Report a text."""
-            with writing(request) as db:
-                moderation.report(db, actor, kind.name, id, form.reason)
-            return redirect(request, f"/{kind.name}s/{id}?reported=true")
+            write(moderation.report, kind.name, id, form.reason)
+            return redirect(write.request, f"/{kind.name}s/{id}?reported=true")
 
         return router
 
@@ -190,26 +189,18 @@ class TextRoutes(Generic[Row, State]):
             return self._shown(db, actor, id)
 
         @router.put(place, dependencies=WRITING, response_model=self.out, responses=CONFLICT)
-        def edit(
-            request: Request,
-            actor: CurrentActor,
-            draft: edited,  # type: ignore[valid-type]
-            id: int = at,
-        ) -> Any:
+        def edit(write: Write, draft: edited, id: int = at) -> Any:  # type: ignore[valid-type]
             """Change one's text, from the revision one has read."""
             try:
-                with writing(request) as db:
-                    kind.edit(db, actor, id, draft, draft.revision)  # type: ignore[attr-defined]
+                write(kind.edit, id, draft, draft.revision)  # type: ignore[attr-defined]
             except ChangedMeanwhileError as error:
                 return conflict(error)
-            return self.stored(request, actor, id)
+            return self.stored(write, id)
 
         @router.delete(place, status_code=204)
-        def remove(request: Request, actor: CurrentActor, id: int = at) -> Response:
+        def remove(write: Write, id: int = at) -> None:
             """Delete one's text; the place of a comment stays, a review can be written anew."""
-            with writing(request) as db:
-                kind.remove(db, actor, id)
-            return Response(status_code=204)
+            write(kind.remove, id)
 
         @router.get(f"{place}/versions", response_model=Listing[version])  # type: ignore[valid-type]
         def versions(db: ReadSession, actor: CurrentActor, id: int = at) -> Any:
@@ -218,10 +209,9 @@ class TextRoutes(Generic[Row, State]):
             return listing(map(version.model_validate, found), len(found))
 
         @router.post(f"{place}/flags", dependencies=WRITING, status_code=201)
-        def report(request: Request, actor: CurrentActor, reason: Reason, id: int = at) -> FlagOut:
+        def report(write: Write, reason: Reason, id: int = at) -> FlagOut:
             """Ask moderators to look at a text."""
-            with writing(request) as db:
-                flag = moderation.report(db, actor, kind.name, id, reason.reason)
+            flag = write(moderation.report, kind.name, id, reason.reason)
             return FlagOut.model_validate(flag)
 
         return router

@@ -73,14 +73,14 @@ def _text(item: dict[str, Any], key: str) -> str:
 
 
 def _names(authors: Any) -> list[str]:
-    names = []
+    written = []
     for author in authors if isinstance(authors, list) else []:
         if not isinstance(author, dict):
             continue
         parts = [_text(author, key) for key in ("given", "non-dropping-particle", "family")]
         parts.append(_text(author, "suffix"))
-        names.append(_text(author, "literal") or " ".join(part for part in parts if part))
-    return [name for name in names if name]
+        written.append(_text(author, "literal") or " ".join(part for part in parts if part))
+    return [name for name in written if name]
 
 
 def _year(issued: Any) -> int | None:

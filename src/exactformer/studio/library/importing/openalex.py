@@ -112,9 +112,9 @@ def _name(authorship: Any) -> str:
 
 def _topics(work: dict[str, Any]) -> list[str]:
     for key in ("topics", "keywords", "concepts"):
-        names = [_text(one, "display_name") for one in islice(_list(work, key), _TOPICS)]
-        if any(names):
-            return [name for name in names if name]
+        topics = [_text(one, "display_name") for one in islice(_list(work, key), _TOPICS)]
+        if any(topics):
+            return [topic for topic in topics if topic]
     return []
 
 
