@@ -166,17 +166,12 @@ def bar(db: Session, actor: Actor, paper: Paper) -> Bar:
 
 def gather(db: Session, actor: Actor, paper: Paper) -> Panel:
     """Read what the page of ``paper`` shows to ``actor``."""
-    quick = bar(db, actor, paper)
     return Panel(
-        quick.paper,
-        quick.votes,
-        quick.reactions,
-        quick.saves,
-        quick.collections,
-        review_page(db, actor, paper),
-        count_reviews(db, paper),
-        reviews.mine(db, actor, paper),
-        threads.discussion(db, actor, paper),
+        **vars(bar(db, actor, paper)),
+        reviews=review_page(db, actor, paper),
+        review_count=count_reviews(db, paper),
+        my_review=reviews.mine(db, actor, paper),
+        discussion=threads.discussion(db, actor, paper),
     )
 
 
