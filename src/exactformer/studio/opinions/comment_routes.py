@@ -1,4 +1,4 @@
-"""Discussion: threads, answers, edits with history, deletion; pages, then the same for programs."""
+"""Discussion: threads, answers, edits with history, deletion; each page beside its JSON route."""
 
 from __future__ import annotations
 
@@ -108,6 +108,21 @@ def read_all(
     return render(request, template, paper=paper, discussion=found)
 
 
+@api.get("/papers/{slug}/comments")
+def list_comments(
+    db: ReadSession,
+    actor: CurrentActor,
+    slug: Slug,
+    paging: Paging,
+    kind: Kind | None = None,
+    claim: Anchor | None = None,
+) -> Listing[CommentOut]:
+    """Comments on a paper, the newest first; answers name what they answer."""
+    paper = papers.get(db, slug)
+    found = threads.single(db, actor, paper, kind, claim, paging.limit, paging.offset)
+    return listing((CommentOut.of(view, slug) for view in found.items), found.total)
+
+
 @pages.post("/papers/{slug}/comments", dependencies=WRITING)
 def write(request: Request, actor: CurrentActor, slug: Slug, form: Sent[CommentForm]) -> Response:
     """Write a comment or an answer."""
@@ -118,6 +133,17 @@ def write(request: Request, actor: CurrentActor, slug: Slug, form: Sent[CommentF
     except StudioError as refusal:
         return _give_back(request, actor, slug, form, refusal)
     return _written(request, actor, paper, written, form.claim)
+
+
+@api.post(
+    "/papers/{slug}/comments", dependencies=WRITING, status_code=201, response_model=CommentOut
+)
+def create(write: Write, slug: Slug, comment: NewComment) -> Any:
+    """Write a comment."""
+    with writing(write.request) as db:
+        paper = papers.get(db, slug)
+        written = comments.write(db, write.actor, paper, comment, comment.parent_id)
+    return _shared.stored(write, written.id)
 
 
 @pages.get("/comments/{comment_id}")
@@ -272,32 +298,6 @@ LABELS = {"body": "Text", "kind": "Kind"}
 _shared = TextRoutes(
     COMMENTS, EditedComment, CommentOut, CommentVersionOut, _described, LABELS, _removed
 )
-
-
-@api.get("/papers/{slug}/comments")
-def list_comments(
-    db: ReadSession,
-    actor: CurrentActor,
-    slug: Slug,
-    paging: Paging,
-    kind: Kind | None = None,
-    claim: Anchor | None = None,
-) -> Listing[CommentOut]:
-    """Comments on a paper, the newest first; answers name what they answer."""
-    paper = papers.get(db, slug)
-    found = threads.single(db, actor, paper, kind, claim, paging.limit, paging.offset)
-    return listing((CommentOut.of(view, slug) for view in found.items), found.total)
-
-
-@api.post(
-    "/papers/{slug}/comments", dependencies=WRITING, status_code=201, response_model=CommentOut
-)
-def create(write: Write, slug: Slug, comment: NewComment) -> Any:
-    """Write a comment."""
-    with writing(write.request) as db:
-        paper = papers.get(db, slug)
-        written = comments.write(db, write.actor, paper, comment, comment.parent_id)
-    return _shared.stored(write, written.id)
 
 
 routers = (pages, _shared.pages(), api, _shared.api("comments"))

@@ -1,4 +1,4 @@
-"""Reviews: read, write, edit with history, delete, report; pages, then the same for programs."""
+"""Reviews: read, write, edit with history, delete, report; each page beside its JSON route."""
 
 from __future__ import annotations
 
@@ -91,6 +91,17 @@ def read_all(
     )
 
 
+@api.get("/papers/{slug}/reviews")
+def list_reviews(
+    db: ReadSession, actor: CurrentActor, slug: Slug, paging: Paging
+) -> Listing[ReviewOut]:
+    """Reviews of a paper: one's own first, then the newest."""
+    paper = papers.get(db, slug)
+    found = reviews.listing(db, actor, paper, paging.limit, paging.offset)
+    views = show_reviews(db, actor, paper, found.items)
+    return listing((ReviewOut.of(view, slug) for view in views), found.total)
+
+
 @pages.get("/papers/{slug}/review")
 def form(request: Request, db: ReadSession, actor: CurrentActor, slug: Slug) -> HTMLResponse:
     """The form for one's own review."""
@@ -113,6 +124,31 @@ def write(request: Request, actor: CurrentActor, slug: Slug, form: Sent[ReviewFo
     except StudioError as refusal:
         return _give_back(request, actor, slug, form, refusal)
     return redirect(request, f"/papers/{slug}#reviews")
+
+
+@api.post(
+    "/papers/{slug}/reviews",
+    dependencies=WRITING,
+    status_code=201,
+    response_model=ReviewOut,
+    responses=CONFLICT,
+)
+def create(write: Write, slug: Slug, review: NewReview) -> Any:
+    """Write one's review of a paper; a second one is refused."""
+    try:
+        with writing(write.request) as db:
+            written = reviews.write(db, write.actor, papers.get(db, slug), review)
+    except ChangedMeanwhileError as error:
+        return conflict(error)
+    return _shared.stored(write, written.id)
+
+
+@api.put("/papers/{slug}/reviews/mine", dependencies=WRITING, response_model=ReviewOut)
+def put(write: Write, slug: Slug, review: NewReview) -> Any:
+    """Make this one's review of a paper, whatever it was before; the history keeps that."""
+    with writing(write.request) as db:
+        written = reviews.put(db, write.actor, papers.get(db, slug), review)
+    return _shared.stored(write, written.id)
 
 
 @pages.get("/reviews/{review_id}")
@@ -182,42 +218,6 @@ LABELS = PART_LABELS | {"confidence": "Confidence, of 5"}
 _shared = TextRoutes(
     REVIEWS, EditedReview, ReviewOut, ReviewVersionOut, _described, LABELS, _removed
 )
-
-
-@api.get("/papers/{slug}/reviews")
-def list_reviews(
-    db: ReadSession, actor: CurrentActor, slug: Slug, paging: Paging
-) -> Listing[ReviewOut]:
-    """Reviews of a paper: one's own first, then the newest."""
-    paper = papers.get(db, slug)
-    found = reviews.listing(db, actor, paper, paging.limit, paging.offset)
-    views = show_reviews(db, actor, paper, found.items)
-    return listing((ReviewOut.of(view, slug) for view in views), found.total)
-
-
-@api.post(
-    "/papers/{slug}/reviews",
-    dependencies=WRITING,
-    status_code=201,
-    response_model=ReviewOut,
-    responses=CONFLICT,
-)
-def create(write: Write, slug: Slug, review: NewReview) -> Any:
-    """Write one's review of a paper; a second one is refused."""
-    try:
-        with writing(write.request) as db:
-            written = reviews.write(db, write.actor, papers.get(db, slug), review)
-    except ChangedMeanwhileError as error:
-        return conflict(error)
-    return _shared.stored(write, written.id)
-
-
-@api.put("/papers/{slug}/reviews/mine", dependencies=WRITING, response_model=ReviewOut)
-def put(write: Write, slug: Slug, review: NewReview) -> Any:
-    """Make this one's review of a paper, whatever it was before; the history keeps that."""
-    with writing(write.request) as db:
-        written = reviews.put(db, write.actor, papers.get(db, slug), review)
-    return _shared.stored(write, written.id)
 
 
 routers = (pages, _shared.pages(), api, _shared.api("reviews"))
