@@ -38,7 +38,7 @@ class Size:
 
 def fill(db: Session, size: Size) -> None:
     """Write the library into empty tables; identifiers begin after those that are there."""
-    from exactformer.studio.storage import tables
+    from exactformer.studio.library import tables
 
     rng = np.random.default_rng(0)
     words = _vocabulary(rng)

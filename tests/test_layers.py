@@ -169,7 +169,7 @@ STUDIO_MODULES = sorted(STUDIO.rglob("*.py"))
 
 def is_route(name: str) -> bool:
     """Whether a module answers requests."""
-    return name.split(".")[-1].endswith(("routes", "_pages", "_api"))
+    return name.split(".")[-1].endswith(("routes", "_pages"))
 
 
 def studio_imports(path: Path) -> Iterator[tuple[str, str]]:

@@ -83,11 +83,11 @@ def test_a_file_that_cannot_be_read_is_named(database: str, tmp_path: Path) -> N
 
 
 def test_a_private_collection_is_not_exported(database: str) -> None:
+    from exactformer.studio.accounts.tables import User
     from exactformer.studio.library import papers
     from exactformer.studio.opinions import collections
     from exactformer.studio.security.actor import Actor
     from exactformer.studio.storage.engine import Database
-    from exactformer.studio.storage.tables import User
 
     slug = "vaswani-2017-attention-is-all-you-need"
     run("export", "--paper", slug, "--database", database)  # makes the database

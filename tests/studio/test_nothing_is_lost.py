@@ -123,15 +123,15 @@ def compare(database: str, writers: list[Writer]) -> None:
     from sqlalchemy import create_engine, func, select
     from sqlalchemy.orm import Session
 
-    from exactformer.studio.storage.tables import (
-        AuditEntry,
+    from exactformer.studio.library.tables import Paper
+    from exactformer.studio.opinions.tables import (
         Comment,
         CommentVersion,
-        Paper,
         Review,
         ReviewVersion,
         Vote,
     )
+    from exactformer.studio.storage.audit import AuditEntry
 
     engine = create_engine(database)
     with Session(engine) as db:
@@ -170,7 +170,8 @@ def compare_counts(server: Server) -> None:
     from sqlalchemy import create_engine, func, select
     from sqlalchemy.orm import Session
 
-    from exactformer.studio.storage.tables import Comment, Paper, Review, Vote
+    from exactformer.studio.library.tables import Paper
+    from exactformer.studio.opinions.tables import Comment, Review, Vote
 
     engine = create_engine(server.database)
     with Session(engine) as db, server.client() as client:

@@ -21,15 +21,7 @@ from exactformer.studio.database import open_database
 from exactformer.studio.evidence import about_pages, card_routes, claim_routes
 from exactformer.studio.evidence.evidence import changed_at
 from exactformer.studio.evidence.runs import Runs
-from exactformer.studio.library import (
-    editing_pages,
-    export_api,
-    home_pages,
-    import_routes,
-    paper_api,
-    paper_routes,
-    search_api,
-)
+from exactformer.studio.library import import_routes, paper_routes, people_routes
 from exactformer.studio.map import routes as map_routes
 from exactformer.studio.notices import feed_routes
 from exactformer.studio.notices import routes as notice_routes
@@ -45,13 +37,11 @@ from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.proposals import routes as proposal_routes
 from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.security import sessions
-from exactformer.studio.security.bodies import BodyLimit
-from exactformer.studio.security.headers import StrictHeaders
-from exactformer.studio.security.heads import Heads
+from exactformer.studio.security.middleware import BodyLimit, Heads, StrictHeaders
 from exactformer.studio.security.rates import Rates, SharedRates
 from exactformer.studio.settings import Settings
 from exactformer.studio.storage.engine import Database
-from exactformer.studio.web import error_pages, reference_pages
+from exactformer.studio.web import error_pages
 from exactformer.studio.web.page_cache import PageCache, Version
 from exactformer.studio.web.rendering import STATIC
 from exactformer.studio.web.request import guard
@@ -60,15 +50,13 @@ from exactformer.studio.web.shared_pages import SharedPages
 # In the order in which paths are tried: what is asked for most stands first.
 ROUTERS = [
     *paper_routes.routers,
-    home_pages.router,
+    *people_routes.routers,
     about_pages.router,
-    reference_pages.router,
     *login_routes.routers,
     *account_routes.routers,
     *map_routes.routers,
     *claim_routes.routers,
     card_routes.router,
-    editing_pages.router,
     *import_routes.routers,
     *playground_routes.routers,
     *collection_routes.routers,
@@ -79,9 +67,6 @@ ROUTERS = [
     *notice_routes.routers,
     *proposal_routes.routers,
     feed_routes.router,
-    export_api.router,
-    paper_api.router,
-    search_api.router,
 ]
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exactformer.studio.library import search_index, seeding
+from exactformer.studio.library import search_index, seeds
 from exactformer.studio.storage import migrations
 from exactformer.studio.storage.engine import Database
 
@@ -14,7 +14,7 @@ def open_database(address: str) -> Database:
         migrations.upgrade(database)
         with database.writing() as db:
             search_index.complete(db)
-            seeding.seed(db)
+            seeds.seed(db)
     except BaseException:
         database.close()
         raise

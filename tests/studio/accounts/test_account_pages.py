@@ -171,8 +171,8 @@ def test_weak_hashes_are_renewed_when_their_owner_logs_in(
 ) -> None:
     import argon2
 
+    from exactformer.studio.accounts.tables import User
     from exactformer.studio.security.passwords import is_outdated
-    from exactformer.studio.storage.tables import User
 
     weak = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
     reader = people.reader

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.accounts import service as accounts
+from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import (
     ConflictError,
     ForbiddenError,
@@ -20,8 +21,8 @@ from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.security.passwords import NO_PASSWORD
 from exactformer.studio.security.sessions import actor_of
 from exactformer.studio.storage import migrations
+from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.tables import AuditEntry, User
 
 HASH = "$argon2id$…"
 
@@ -168,10 +169,12 @@ def test_accounts_are_found_by_handle_or_name_with_signs_meant_literally(db: Ses
     accounts.rename(db, ada, "Ada 100%")
     register(db, "grace_h")
     register(db, "emmy")
-    find = {q: [user.handle for user in accounts.listed(db, ada, q=q)[0]] for q in ("%", "_", "A")}
+    find = {
+        q: [user.handle for user in accounts.listed(db, ada, q=q).items] for q in ("%", "_", "A")
+    }
     assert find == {"%": ["ada"], "_": ["grace_h"], "A": ["ada", "grace_h"]}
-    users, total = accounts.listed(db, ada, limit=1, offset=1)
-    assert ([user.handle for user in users], total) == (["emmy"], 3)
+    found = accounts.listed(db, ada, limit=1, offset=1)
+    assert ([user.handle for user in found.items], found.total) == (["emmy"], 3)
 
 
 def test_every_change_is_in_the_audit_log_without_passwords(db: Session) -> None:

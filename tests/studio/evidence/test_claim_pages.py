@@ -19,7 +19,7 @@ from exactformer.studio.evidence import claims
 from exactformer.studio.evidence.cards import Card, draw
 from exactformer.studio.evidence.claims import MEANINGS, TONES, Wanted
 from exactformer.studio.evidence.demonstrations import SHOWN
-from exactformer.studio.library import papers, seeding
+from exactformer.studio.library import papers, seeds
 from tests.studio.support.servers import settings_of
 from tests.studio.support.shelves import SLUG, add_paper
 
@@ -156,7 +156,7 @@ def test_verdicts_stand_first_and_what_is_ours_apart(reading: Any) -> None:
 
 def test_every_demonstration_shows_a_claim_that_there_is(reading: Any) -> None:
     with reading.app.state.database.session() as db:
-        papers = seeding.seeded(db)
+        papers = seeds.seeded(db)
         known = {(work, claim.anchor) for work, paper in papers.items() for claim in paper.claims}
     assert set(SHOWN) <= known
 
@@ -173,7 +173,7 @@ def test_claims_and_playground_lead_to_each_other(
 def studio_links(reading: Any) -> dict[str, str]:
     """The page of every claim that has a demonstration, and the demonstration's address."""
     with reading.app.state.database.session() as db:
-        papers = seeding.seeded(db)
+        papers = seeds.seeded(db)
         return {
             f"/papers/{papers[work].slug}/claims/{anchor}": shown.address
             for (work, anchor), shown in SHOWN.items()

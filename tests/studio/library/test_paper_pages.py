@@ -9,8 +9,8 @@ import pytest
 
 from exactformer.studio.evidence import evidence
 from exactformer.studio.evidence.claims import ClaimView
-from exactformer.studio.library import seeding
-from exactformer.studio.library.seeding.seeding import work
+from exactformer.studio.library import seeds
+from exactformer.studio.library.seeds import work
 
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 BIBTEX = b'@article{a, title={On <b>new</b> things}, author={G{\\"o}del, Kurt}, year=2021}'
@@ -55,7 +55,7 @@ def test_every_claim_shows_its_status_and_how_to_run_it_again(client: Any, setti
 
 def test_every_work_has_a_page_and_no_style_or_script_in_it(client: Any, app: Any) -> None:
     with app.state.database.session() as db:
-        slugs = [paper.slug for paper in seeding.featured(db)]
+        slugs = [paper.slug for paper in seeds.featured(db)]
     for slug in slugs:
         text = client.get(f"/papers/{slug}").text
         assert 'class="claim card"' in text

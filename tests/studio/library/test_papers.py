@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
+from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import (
     ConflictError,
     ForbiddenError,
@@ -15,11 +16,13 @@ from exactformer.studio.errors import (
     LoginNeededError,
     NotFoundError,
 )
-from exactformer.studio.library import editing, papers, people, seeding
-from exactformer.studio.library.describing import record
+from exactformer.studio.library import edits, papers, people, seeds
+from exactformer.studio.library.paper_records import record
 from exactformer.studio.library.papers import SORTS, Browse
+from exactformer.studio.library.tables import Paper
+from exactformer.studio.opinions.tables import Comment, Review, Save
 from exactformer.studio.security.actor import VISITOR, Actor
-from exactformer.studio.storage.tables import AuditEntry, Comment, Paper, Review, Save, User
+from exactformer.studio.storage.audit import AuditEntry
 
 FANG = "fang-2022-attention-enables-zero-approximation-error"
 
@@ -73,7 +76,7 @@ def test_browsing_begins_with_the_works_that_claim_something(
     library: Session, curator: Actor
 ) -> None:
     first = papers.find(library, Browse(sort="claims", limit=4)).items
-    assert {paper.id for paper in first} == {paper.id for paper in seeding.featured(library)}
+    assert {paper.id for paper in first} == {paper.id for paper in seeds.featured(library)}
 
 
 def test_filters_take_away_what_does_not_fit(library: Session, curator: Actor) -> None:
@@ -117,7 +120,7 @@ def test_an_edit_changes_the_page_the_index_and_the_history(
         "authors": [{"name": "Guang Cheng"}, {"name": "New Name", "institutions": ["House"]}],
         "topics": ["Polynomials", "Fresh"],
     }
-    editing.edit(library, curator, FANG, changes)
+    edits.edit(library, curator, FANG, changes)
     library.expire_all()
     after = record(papers.get(library, FANG))
     assert (after.title, after.doi, after.year) == ("Zero error", "10.1000/abc", 2022)
@@ -131,7 +134,7 @@ def test_an_edit_changes_the_page_the_index_and_the_history(
 
 
 def test_an_edit_that_changes_nothing_leaves_no_trace(library: Session, curator: Actor) -> None:
-    editing.edit(library, curator, FANG, {"year": 2022})
+    edits.edit(library, curator, FANG, {"year": 2022})
     assert papers.history(library, papers.get(library, FANG).id) == []
 
 
@@ -152,19 +155,19 @@ def test_what_cannot_be_accepted_is_refused(
     library: Session, curator: Actor, changes: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(InvalidError, match=says):
-        editing.edit(library, curator, FANG, changes)
+        edits.edit(library, curator, FANG, changes)
 
 
 def test_edits_are_for_curators_and_for_what_they_saw(library: Session, curator: Actor) -> None:
     reader = Actor(curator.id, "r", "R", "reader")
     for nobody, refusal in ((VISITOR, LoginNeededError), (reader, ForbiddenError)):
         with pytest.raises(refusal):
-            editing.edit(library, nobody, FANG, {"year": 2021})
-    seen = editing.version_of(papers.get(library, FANG))
-    editing.edit(library, curator, FANG, {"year": 2021}, seen)
+            edits.edit(library, nobody, FANG, {"year": 2021})
+    seen = edits.version_of(papers.get(library, FANG))
+    edits.edit(library, curator, FANG, {"year": 2021}, seen)
     with pytest.raises(ConflictError, match="meanwhile"):
-        editing.edit(library, curator, FANG, {"year": 2020}, seen)
+        edits.edit(library, curator, FANG, {"year": 2020}, seen)
     with pytest.raises(ConflictError, match="another paper"):
-        editing.edit(library, curator, FANG, {"arxiv_id": "1912.10077"})
+        edits.edit(library, curator, FANG, {"arxiv_id": "1912.10077"})
     actions = select(AuditEntry.action).where(AuditEntry.subject_kind == "paper")
     assert library.scalars(actions).all() == ["paper.edit"]

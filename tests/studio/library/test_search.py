@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from exactformer.studio.library import importing, papers, search, search_index, seeding
-from exactformer.studio.library.naming import words
+from exactformer.studio.library import importing, papers, search, search_index, seeds
+from exactformer.studio.library.names import words
 from exactformer.studio.library.papers import SORTS, Browse
 from exactformer.studio.library.records import checked
-from exactformer.studio.storage.tables import Base, Paper
+from exactformer.studio.library.tables import Paper
+from exactformer.studio.storage.tables import Base
 from tests.studio.support.desks import make_search_index, open_library
 from tests.studio.support.made_records import NAMES
 
@@ -37,7 +38,7 @@ def either(request: pytest.FixtureRequest) -> Iterator[Session]:
     with engine.begin() as connection:
         make_search_index(connection)
     with Session(engine) as db:
-        seeding.seed(db)
+        seeds.seed(db)
         yield db
     engine.dispose()
 

@@ -15,24 +15,10 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import InvalidError, NotFoundError
-from exactformer.studio.library.naming import normalised
-from exactformer.studio.map import (
-    KINDS,
-    Edge,
-    Key,
-    describe,
-    explore,
-    search,
-    shortest_path,
-    slices,
-    start,
-)
-from exactformer.studio.storage import migrations
-from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.tables import (
+from exactformer.studio.library.names import normalised
+from exactformer.studio.library.tables import (
     Affiliation,
     Authorship,
-    Base,
     Citation,
     Claim,
     Institution,
@@ -41,6 +27,15 @@ from exactformer.studio.storage.tables import (
     Person,
     Topic,
 )
+from exactformer.studio.map import slices
+from exactformer.studio.map.node_search import search
+from exactformer.studio.map.nodes import describe
+from exactformer.studio.map.paths import shortest_path
+from exactformer.studio.map.relations import KINDS, Edge, Key
+from exactformer.studio.map.slices import explore, start
+from exactformer.studio.storage import migrations
+from exactformer.studio.storage.engine import Database
+from exactformer.studio.storage.tables import Base
 from tests.studio.support.map_library import CLAIMS, add_works
 
 SIZE = 4

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from sqlalchemy import select
 
-from exactformer.studio.storage.tables import Paper
+from exactformer.studio.library.tables import Paper
 from tests.studio.support.map_library import CLAIMS, add_works
 
 

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import ConflictError
-from exactformer.studio.opinions import reactions, reviews, saves, votes
+from exactformer.studio.opinions import quick, reviews
 from exactformer.studio.opinions.reviews import ReviewDraft
+from exactformer.studio.opinions.tables import Reaction, Review, ReviewVersion, Save, Vote
 from exactformer.studio.storage import engine, migrations
 from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.tables import Reaction, Review, ReviewVersion, Save, Vote
 from tests.studio.support.desks import Desk, fill_desk
 from tests.waiting import PATIENCE
 
@@ -63,9 +63,9 @@ def count(database, table):
 def test_votes_saves_and_reactions_of_one_reader_stay_one(database, stored):
     def act(number):
         with database.writing() as db:
-            votes.cast(db, stored.ada, stored.paper, 1 if number % 2 else -1)
-            saves.save(db, stored.ada, stored.paper, True)
-            reactions.react(db, stored.ada, stored.paper, "useful", True)
+            quick.vote(db, stored.ada, stored.paper, 1 if number % 2 else -1)
+            quick.save(db, stored.ada, stored.paper, True)
+            quick.react(db, stored.ada, stored.paper, "useful", True)
 
     assert at_once(act) == [None] * MANY
     assert [count(database, table) for table in (Vote, Save, Reaction)] == [1, 1, 1]

@@ -14,9 +14,11 @@ from exactformer.studio.errors import (
     NotFoundError,
     TooLargeError,
 )
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import collections
+from exactformer.studio.opinions.tables import CollectionItem
 from exactformer.studio.security.actor import VISITOR
-from exactformer.studio.storage.tables import AuditEntry, CollectionItem, Paper
+from exactformer.studio.storage.audit import AuditEntry
 from tests.studio.support.desks import open_desk
 
 

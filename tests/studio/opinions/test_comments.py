@@ -13,10 +13,11 @@ from exactformer.studio.errors import (
     NotFoundError,
     TooLargeError,
 )
+from exactformer.studio.library.tables import Claim
 from exactformer.studio.opinions import comments, moderation, panel
 from exactformer.studio.opinions.comments import CommentDraft
+from exactformer.studio.opinions.tables import Comment, CommentMention
 from exactformer.studio.security.actor import VISITOR
-from exactformer.studio.storage.tables import Claim, Comment, CommentMention
 
 
 def say(desk, body="a remark", *, by=None, kind="note", to=None):

@@ -153,5 +153,5 @@ def test_the_audit_log_holds_no_text(desk, review):
     flag = report(desk, review)
     moderation.decide(desk.db, desk.curator, flag.id, "upheld")
     desk.db.flush()
-    entries, _ = audit.entries(desk.db, desk.curator)
+    entries = audit.entries(desk.db, desk.curator).items
     assert "Nonsense" not in str([entry.detail for entry in entries])

@@ -14,8 +14,8 @@ from exactformer.studio.errors import (
 )
 from exactformer.studio.opinions import moderation, reviews
 from exactformer.studio.opinions.reviews import ReviewDraft
+from exactformer.studio.opinions.tables import Review, ReviewVersion
 from exactformer.studio.security.actor import VISITOR
-from exactformer.studio.storage.tables import Review, ReviewVersion
 
 FIRST = ReviewDraft(
     summary="A clean construction.",

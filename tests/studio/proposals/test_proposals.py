@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from exactformer.studio.errors import ConflictError, ForbiddenError, InvalidError, LoginNeededError
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
 from exactformer.studio.proposals import service
 from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.security.actor import VISITOR
-from exactformer.studio.storage.tables import Paper
 from tests.studio.support.desks import fill_desk
 
 BIBTEX = "@article{n, title = {Notes on $x^2$}, author = {Noether, Emmy}, year = 1921}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from exactformer.studio.security.bodies import BodyLimit
+from exactformer.studio.security.middleware import BodyLimit
 from tests.studio.support.event_loops import complete
 from tests.studio.support.people import People
 
@@ -152,7 +152,7 @@ def test_a_redirect_within_the_site_does_not_name_the_host_it_was_told(client: A
 
 
 def test_other_redirects_stay_as_they_are() -> None:
-    from exactformer.studio.security.headers import _path_only
+    from exactformer.studio.security.middleware import _path_only
 
     scope = {"scheme": "http", "headers": [(b"host", b"here")]}
     for target in ("https://here/x", "http://there/x", "/x", "http://here//there/x", "x"):

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from exactformer.studio.accounts.tables import LoginSession, User
 from exactformer.studio.security import sessions
 from exactformer.studio.settings import Rate
 from exactformer.studio.storage.base import now
-from exactformer.studio.storage.tables import LoginSession, User
 from tests.studio.support.people import People
 
 

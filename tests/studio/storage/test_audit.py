@@ -15,7 +15,7 @@ from tests.studio.support.people import People
 
 def actions(database: Database, actor: Actor, **wanted: Any) -> list[str]:
     with database.session() as db:
-        return [entry.action for entry in audit.entries(db, actor, **wanted)[0]]
+        return [entry.action for entry in audit.entries(db, actor, **wanted).items]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_entries_come_newest_first_and_in_windows(app: Any, curator: Actor) -> N
     assert actions(database, curator, action="test", limit=2) == ["test.4", "test.3"]
     assert actions(database, curator, action="test", limit=2, offset=4) == ["test.0"]
     with database.session() as db:
-        assert audit.entries(db, curator, action="test", limit=1)[1] == 5
+        assert audit.entries(db, curator, action="test", limit=1).total == 5
 
 
 def test_entries_are_found_by_who_and_what(app: Any, curator: Actor, people: People) -> None:

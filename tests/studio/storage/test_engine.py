@@ -10,10 +10,11 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
+from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import BusyError, DatabaseError
+from exactformer.studio.opinions.tables import Vote
 from exactformer.studio.storage import engine, migrations
 from exactformer.studio.storage.engine import Database, parse_address
-from exactformer.studio.storage.tables import User, Vote
 from tests.waiting import PATIENCE
 
 

@@ -9,10 +9,40 @@ import pytest
 from sqlalchemy import MetaData, func, inspect, select
 from sqlalchemy.orm import Session
 
-from exactformer.studio.storage import tables as t
+from exactformer.studio.accounts.tables import LoginSession, User
+from exactformer.studio.library.tables import (
+    Affiliation,
+    Authorship,
+    Citation,
+    Claim,
+    Institution,
+    Paper,
+    PaperTopic,
+    PendingImport,
+    Person,
+    Topic,
+)
+from exactformer.studio.notices.tables import Follow, Notice
+from exactformer.studio.opinions.tables import (
+    Collection,
+    CollectionItem,
+    Comment,
+    CommentMention,
+    CommentVersion,
+    Flag,
+    Reaction,
+    Review,
+    ReviewVersion,
+    Save,
+    Vote,
+)
+from exactformer.studio.proposals.tables import Proposal
+from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.storage.migrations import differences, downgrade, upgrade
+from exactformer.studio.storage.processes import RateBucket, StoredRun
+from exactformer.studio.storage.tables import Base
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -34,46 +64,46 @@ def revisions() -> list[str]:
 
 def fill(db: Session) -> None:
     """One of everything."""
-    anna = t.User(handle="anna", name="Anna", password_hash="x", role="admin")
+    anna = User(handle="anna", name="Anna", password_hash="x", role="admin")
     papers = [
-        t.Paper(slug=f"paper-{n}", title=f"Paper {n} — ζ", normalised_title=f"paper {n}", doi=None)
+        Paper(slug=f"paper-{n}", title=f"Paper {n} — ζ", normalised_title=f"paper {n}", doi=None)
         for n in range(3)
     ]
-    house = t.Institution(name="House", normalised_name="house")
-    author = t.Person(name="Emmy", normalised_name="emmy")
-    topic = t.Topic(slug="attention", name="Attention")
+    house = Institution(name="House", normalised_name="house")
+    author = Person(name="Emmy", normalised_name="emmy")
+    topic = Topic(slug="attention", name="Attention")
     db.add_all([anna, *papers, house, author, topic])
     db.flush()
     here, there = papers[0].id, papers[1].id
-    db.add(t.LoginSession(token_hash="h", user_id=anna.id, csrf_token="c", expires_at=now()))
-    db.add(t.Authorship(paper_id=here, position=1, person_id=author.id))
+    db.add(LoginSession(token_hash="h", user_id=anna.id, csrf_token="c", expires_at=now()))
+    db.add(Authorship(paper_id=here, position=1, person_id=author.id))
     db.flush()
-    db.add(t.Affiliation(paper_id=here, position=1, institution_id=house.id))
-    db.add(t.PaperTopic(paper_id=here, topic_id=topic.id))
-    db.add(t.Citation(citing_id=here, cited_id=there))
-    claim = t.Claim(paper_id=here, position=1, anchor="table-1", kind="table", title="Table 1")
-    review = t.Review(paper_id=here, author_id=anna.id, summary="Fine.", confidence=4)
-    comment = t.Comment(paper_id=here, author_id=anna.id, body="See #table-1.")
-    shelf = t.Collection(owner_id=anna.id, title="Shelf", token="t")
+    db.add(Affiliation(paper_id=here, position=1, institution_id=house.id))
+    db.add(PaperTopic(paper_id=here, topic_id=topic.id))
+    db.add(Citation(citing_id=here, cited_id=there))
+    claim = Claim(paper_id=here, position=1, anchor="table-1", kind="table", title="Table 1")
+    review = Review(paper_id=here, author_id=anna.id, summary="Fine.", confidence=4)
+    comment = Comment(paper_id=here, author_id=anna.id, body="See #table-1.")
+    shelf = Collection(owner_id=anna.id, title="Shelf", token="t")
     db.add_all([claim, review, comment, shelf])
     db.flush()
-    db.add(t.Comment(paper_id=here, author_id=anna.id, body="Yes.", parent_id=comment.id))
-    db.add(t.CommentVersion(comment_id=comment.id, revision=1, body=comment.body))
-    db.add(t.CommentMention(comment_id=comment.id, claim_id=claim.id))
+    db.add(Comment(paper_id=here, author_id=anna.id, body="Yes.", parent_id=comment.id))
+    db.add(CommentVersion(comment_id=comment.id, revision=1, body=comment.body))
+    db.add(CommentMention(comment_id=comment.id, claim_id=claim.id))
     parts = {"summary": "Fine.", "strengths": "", "concerns": "", "questions": "", "conflict": ""}
-    db.add(t.ReviewVersion(review_id=review.id, revision=1, confidence=4, **parts))
-    db.add(t.Vote(paper_id=here, user_id=anna.id, value=-1))
-    db.add(t.Reaction(paper_id=here, user_id=anna.id, kind="useful"))
-    db.add(t.Save(paper_id=here, user_id=anna.id))
-    db.add(t.CollectionItem(collection_id=shelf.id, paper_id=here, position=1, note="first"))
-    db.add(t.Flag(subject_kind="comment", subject_id=comment.id, reporter_id=anna.id, reason="why"))
-    db.add(t.AuditEntry(actor_id=anna.id, action="x", subject_kind="paper", detail={"a": [1]}))
-    db.add(t.RateBucket(name="login", key="ada", full_at=1e9 + 0.25))
-    db.add(t.StoredRun(experiment="x", state="finished", total=1, cells=[{"a": 1}], seconds=0.5))
-    db.add(t.Follow(paper_id=here, user_id=anna.id, anchor="table-1"))
-    db.add(t.Notice(user_id=anna.id, kind="answer", paper_id=here, comment_id=comment.id))
-    db.add(t.Proposal(proposer_id=anna.id, record={"title": "ζ"}))
-    db.add(t.PendingImport(owner_id=anna.id, format="bibtex", records=[{"title": "ζ"}]))
+    db.add(ReviewVersion(review_id=review.id, revision=1, confidence=4, **parts))
+    db.add(Vote(paper_id=here, user_id=anna.id, value=-1))
+    db.add(Reaction(paper_id=here, user_id=anna.id, kind="useful"))
+    db.add(Save(paper_id=here, user_id=anna.id))
+    db.add(CollectionItem(collection_id=shelf.id, paper_id=here, position=1, note="first"))
+    db.add(Flag(subject_kind="comment", subject_id=comment.id, reporter_id=anna.id, reason="why"))
+    db.add(AuditEntry(actor_id=anna.id, action="x", subject_kind="paper", detail={"a": [1]}))
+    db.add(RateBucket(name="login", key="ada", full_at=1e9 + 0.25))
+    db.add(StoredRun(experiment="x", state="finished", total=1, cells=[{"a": 1}], seconds=0.5))
+    db.add(Follow(paper_id=here, user_id=anna.id, anchor="table-1"))
+    db.add(Notice(user_id=anna.id, kind="answer", paper_id=here, comment_id=comment.id))
+    db.add(Proposal(proposer_id=anna.id, record={"title": "ζ"}))
+    db.add(PendingImport(owner_id=anna.id, format="bibtex", records=[{"title": "ζ"}]))
 
 
 @pytest.fixture
@@ -116,7 +146,7 @@ def shared(rows: Rows, other: Rows) -> Rows:
 
 def test_something_is_in_every_table(filled: Database) -> None:
     with filled.session() as db:
-        for table in t.Base.metadata.sorted_tables:
+        for table in Base.metadata.sorted_tables:
             assert db.scalar(select(func.count()).select_from(table)), table.name
 
 

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import StatementError
 
+from exactformer.studio.accounts.tables import LoginSession
 from exactformer.studio.storage import migrations
 from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.tables import LoginSession
 
 
 def session_at(time: datetime) -> LoginSession:

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select
 
-from exactformer.studio.opinions import comments, reactions, reviews, saves, votes
+from exactformer.studio.accounts.tables import User
+from exactformer.studio.library.tables import Paper
+from exactformer.studio.opinions import comments, quick, reviews
 from exactformer.studio.opinions.comments import CommentDraft
 from exactformer.studio.opinions.reviews import ReviewDraft
+from exactformer.studio.opinions.tables import Vote
 from exactformer.studio.security import sessions
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.settings import Settings
 from exactformer.studio.storage import migrations, versions
 from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.tables import Base, Paper, User, Vote
+from exactformer.studio.storage.tables import Base
 
 
 @pytest.fixture
@@ -51,9 +54,9 @@ def raised(database: Database, change: object) -> set[int]:
 
 
 OPINIONS = {
-    "vote": lambda db, paper: votes.cast(db, ADA, paper, 1),
-    "reaction": lambda db, paper: reactions.react(db, ADA, paper, "useful", True),
-    "save": lambda db, paper: saves.save(db, ADA, paper, True),
+    "vote": lambda db, paper: quick.vote(db, ADA, paper, 1),
+    "reaction": lambda db, paper: quick.react(db, ADA, paper, "useful", True),
+    "save": lambda db, paper: quick.save(db, ADA, paper, True),
     "review": lambda db, paper: reviews.write(db, ADA, paper, ReviewDraft(summary="Fine.")),
     "comment": lambda db, paper: comments.write(db, ADA, paper, CommentDraft(body="Why?")),
 }
@@ -96,7 +99,7 @@ def test_another_process_is_seen(database: Database) -> None:
     other = Database(database.url.render_as_string(hide_password=False))
     seen = database.version(), other.version()
     with other.writing() as db:
-        votes.cast(db, ADA, db.get_one(Paper, 1), -1)
+        quick.vote(db, ADA, db.get_one(Paper, 1), -1)
     assert database.version() == other.version() == seen[0] + 1 == seen[1] + 1
     other.close()
 
@@ -106,7 +109,7 @@ def test_what_is_undone_raises_nothing(database: Database) -> None:
 
     def fail() -> None:
         with database.writing() as db:
-            votes.cast(db, ADA, db.get_one(Paper, 1), 1)
+            quick.vote(db, ADA, db.get_one(Paper, 1), 1)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

@@ -12,8 +12,11 @@ import pytest
 from sqlalchemy import Connection, create_engine, func, select
 from sqlalchemy.orm import Session
 
+from exactformer.studio.accounts.tables import User
+from exactformer.studio.library.tables import Claim, Paper
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import AuditEntry, Base, Claim, Paper, User
+from exactformer.studio.storage.audit import AuditEntry
+from exactformer.studio.storage.tables import Base
 
 
 @dataclass(frozen=True)
@@ -133,10 +136,10 @@ def blank() -> Iterator[sqlite3.Connection]:
 @pytest.fixture(scope="session")
 def original() -> Iterator[sqlite3.Connection]:
     """The library as it begins, made once."""
-    from exactformer.studio.library import seeding
+    from exactformer.studio.library import seeds
 
     with open_library() as db:
-        seeding.seed(db)
+        seeds.seed(db)
         db.flush()
         driver(db.connection()).commit()  # a copy waits for ever for what is not committed
         yield driver(db.connection())

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from exactformer.studio.storage.tables import (
+from exactformer.studio.library.tables import (
     Affiliation,
     Authorship,
     Citation,

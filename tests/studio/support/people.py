@@ -58,8 +58,8 @@ class Person:
 
 def enter(database: Any, settings: Any, handle: str, role: str, client: Any) -> Person:
     """Write an account and its session into the database, and give the client its cookie."""
+    from exactformer.studio.accounts.tables import User
     from exactformer.studio.security import sessions
-    from exactformer.studio.storage.tables import User
 
     with database.writing() as db:
         user = User(

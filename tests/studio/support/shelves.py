@@ -9,7 +9,7 @@ SLUG = "a-paper-to-talk-about"
 
 def add_paper(app: Any, slug: str = SLUG) -> int:
     """Write a paper with two claims; its number."""
-    from exactformer.studio.storage.tables import Claim, Paper
+    from exactformer.studio.library.tables import Claim, Paper
 
     claims = [
         Claim(position=0, anchor="theorem-1", kind="theorem", title="Theorem 1"),

@@ -92,7 +92,7 @@ def three_papers(database: Any) -> list[Any]:
     from sqlalchemy import select
     from sqlalchemy.orm import selectinload
 
-    from exactformer.studio.storage.tables import Paper
+    from exactformer.studio.library.tables import Paper
 
     with database.session() as db:
         papers = db.scalars(select(Paper).options(selectinload(Paper.topics)).order_by(Paper.id))

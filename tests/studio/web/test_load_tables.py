@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from benchmarks import studio, studio_load
 from benchmarks.studio_library import FIRST, Size, fill
 from benchmarks.tables import HERE
-from exactformer.studio.storage import tables
+from exactformer.studio.library.tables import Citation, Claim, Paper, Person
+from exactformer.studio.storage.tables import Base
 from tests.studio.support.desks import in_memory
 
 SAID = """Running 6s test @ http://127.0.0.1:1/
@@ -45,22 +46,20 @@ def test_a_run_in_which_a_request_failed_does_not_count(line):
 def test_the_library_has_what_was_asked_for_and_much_cited_papers():
     size = Size(500, 4000, 300, 20, 10, 60)
     with in_memory() as connection, Session(connection) as db:
-        tables.Base.metadata.create_all(connection)
+        Base.metadata.create_all(connection)
         fill(db, size)
         counted = {
             name: db.scalar(select(func.count()).select_from(table))
             for name, table in {
-                "papers": tables.Paper,
-                "citations": tables.Citation,
-                "people": tables.Person,
-                "claims": tables.Claim,
+                "papers": Paper,
+                "citations": Citation,
+                "people": Person,
+                "claims": Claim,
             }.items()
         }
         cited = func.count()
         most = db.execute(
-            select(tables.Citation.cited_id, cited)
-            .group_by(tables.Citation.cited_id)
-            .order_by(cited.desc())
+            select(Citation.cited_id, cited).group_by(Citation.cited_id).order_by(cited.desc())
         ).first()
     assert counted == {name: asdict(size)[name] for name in counted}
     assert most[0] == FIRST

@@ -1,26 +1,29 @@
-"""Accounts: one's own, those that admins administer, and the audit log; pages, then for programs."""
+"""Accounts: one's own, those that admins administer, and the audit log; page beside JSON route."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field, JsonValue
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.accounts import authentication
 from exactformer.studio.accounts import service as accounts
 from exactformer.studio.accounts.tables import ROLES
-from exactformer.studio.errors import LoginNeededError, StudioError
+from exactformer.studio.errors import StudioError
 from exactformer.studio.security import passwords, sessions
 from exactformer.studio.security.passwords import LONGEST, SHORTEST
 from exactformer.studio.storage import audit
-from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.web.request import (
     CurrentActor,
     ReadSession,
+    Write,
+    Writer,
     database_of,
     redirect,
     render,
@@ -31,14 +34,23 @@ from exactformer.studio.web.types import (
     Body,
     Clean,
     FormBody,
+    HandleOf,
     Identifier,
     Listing,
     Out,
     Paging,
+    Sent,
     listing,
 )
 
 pages = APIRouter(include_in_schema=False)
+api = APIRouter(prefix="/api/v1", tags=["accounts"])
+
+EACH = 50
+Words = Annotated[Clean, Query(max_length=120)]
+PageNumber = Annotated[int, Query(ge=1, le=1_000_000)]
+Password = Annotated[Clean, Field(min_length=SHORTEST, max_length=LONGEST)]
+Name = Annotated[Clean, Field(min_length=1, max_length=accounts.NAME_LENGTH)]
 
 DONE = {
     "name": "The name is changed.",
@@ -66,47 +78,135 @@ class SessionForm(FormBody):
     session: Clean = ""
 
 
+class RoleForm(FormBody):
+    """A new role."""
+
+    role: Clean = ""
+
+
+class DisabledForm(FormBody):
+    """Shut out, or let in."""
+
+    disabled: bool
+
+
+class Registration(Body):
+    """What an account needs."""
+
+    handle: Annotated[Clean, Field(min_length=1, max_length=40)]
+    password: Password
+    name: Annotated[Clean, Field(max_length=accounts.NAME_LENGTH)] = ""
+
+
+class OwnChanges(Body):
+    """What one may change of one's own account; a new password needs the present one."""
+
+    name: Name | None = None
+    password: Password | None = None
+    present_password: Annotated[Clean, Field(max_length=LONGEST)] = ""
+
+
+class AccountChanges(Body):
+    """What an admin may change of any account."""
+
+    role: Literal["reader", "curator", "admin"] | None = None
+    disabled: bool | None = None
+
+
+class AccountOut(Out):
+    """An account."""
+
+    id: int
+    handle: str
+    name: str
+    role: str
+    disabled: bool
+    created_at: datetime
+
+
+class NewAccountOut(AccountOut):
+    """An account just made, and the token that its changes must carry."""
+
+    csrf_token: str
+
+
+class EntryOut(Out):
+    """A change: who made it, when, and of what; ``detail`` depends on the action."""
+
+    id: int
+    at: datetime
+    actor: HandleOf
+    action: str
+    subject_kind: str
+    subject_id: int | None
+    detail: dict[str, JsonValue]
+
+
 @pages.get("/account")
 def show(request: Request, actor: CurrentActor, done: str = "") -> HTMLResponse:
     """Show the account."""
     return _page(request, actor.require("reader"), done=DONE.get(done, ""))
 
 
+@api.get("/account")
+def api_show(db: ReadSession, actor: CurrentActor) -> AccountOut:
+    """One's own account."""
+    return AccountOut.model_validate(accounts.get(db, actor.require("reader")))
+
+
+@api.post("/account", status_code=201)
+def register(request: Request, response: Response, registration: Registration) -> NewAccountOut:
+    """Make an account and log in; the first of an installation becomes its admin."""
+    authentication.register(request, registration.handle, registration.name, registration.password)
+    with database_of(request).session() as db:
+        user = accounts.get(db, request.state.actor.require("reader"))
+    with_cookie(request, response)
+    known = AccountOut.model_validate(user).model_dump()
+    return NewAccountOut(**known, csrf_token=request.state.browser.csrf_token)
+
+
 @pages.post("/account/name")
-def rename(request: Request, actor: CurrentActor, form: Annotated[NameForm, Form()]) -> Response:
+def rename(write: Write, form: Sent[NameForm]) -> Response:
     """Change what others see."""
-    try:
-        with writing(request) as db:
-            accounts.rename(db, actor, form.name)
-    except LoginNeededError:
-        raise
-    except StudioError as refusal:
-        return _page(request, actor.require("reader"), refusal, "name")
-    return redirect(request, "/account?done=name")
+    return _changed(write, "name", partial(write, accounts.rename, form.name))
 
 
 @pages.post("/account/password")
-def change_password(
-    request: Request, actor: CurrentActor, form: Annotated[PasswordForm, Form()]
-) -> Response:
+def change_password(write: Write, form: Sent[PasswordForm]) -> Response:
     """Change the password; the other sessions end."""
-    try:
-        authentication.change_password(request, form.present, form.password)
-    except LoginNeededError:
-        raise
-    except StudioError as refusal:
-        return _page(request, actor.require("reader"), refusal, "password")
-    return redirect(request, "/account?done=password")
+    change = partial(authentication.change_password, write.request, form.present, form.password)
+    return _changed(write, "password", change)
+
+
+@api.patch("/account")
+def change(write: Write, changes: OwnChanges) -> AccountOut:
+    """Change one's name or password; with a new password all other sessions end."""
+    user_id = write.actor.require("reader")
+    if changes.password is not None:
+        authentication.change_password(
+            write.request, changes.present_password, changes.password, changes.name
+        )
+    elif changes.name is not None:
+        write(accounts.rename, changes.name)
+    with database_of(write.request).session() as db:
+        return AccountOut.model_validate(accounts.get(db, user_id))
 
 
 @pages.post("/account/sessions/end")
-def end_session(
-    request: Request, actor: CurrentActor, form: Annotated[SessionForm, Form()]
-) -> Response:
+def end_session(write: Write, form: Sent[SessionForm]) -> Response:
     """Log out another browser."""
-    with writing(request) as db:
-        accounts.end_session(db, actor, form.session)
-    return redirect(request, "/account?done=session")
+    write(accounts.end_session, form.session)
+    return redirect(write.request, "/account?done=session")
+
+
+def _changed(write: Writer, part: str, change: Callable[[], object]) -> Response:
+    """Change a part of the account, or show the account with what stands against it."""
+    user_id = write.actor.require("reader")
+    try:
+        change()
+    except StudioError as refusal:
+        return _page(write.request, user_id, refusal, part)
+    return redirect(write.request, f"/account?done={part}")
 
 
 def _page(
@@ -133,36 +233,17 @@ def _page(
     )
 
 
-administration = APIRouter(include_in_schema=False)
-
-EACH = 50
-Words = Annotated[Clean, Query(max_length=120)]
-PageNumber = Annotated[int, Query(ge=1, le=1_000_000)]
-
-
-class RoleForm(FormBody):
-    """A new role."""
-
-    role: Clean = ""
-
-
-class DisabledForm(FormBody):
-    """Shut out, or let in."""
-
-    disabled: bool
-
-
-@administration.get("/admin/users")
+@pages.get("/admin/users")
 def users(
     request: Request, db: ReadSession, actor: CurrentActor, q: Words = "", page: PageNumber = 1
 ) -> HTMLResponse:
     """All accounts."""
-    found, total = accounts.listed(db, actor, q=q, limit=EACH, offset=EACH * (page - 1))
+    found = accounts.listed(db, actor, q=q, limit=EACH, offset=EACH * (page - 1))
     return render(
         request,
         "accounts/users.html",
-        users=found,
-        total=total,
+        users=found.items,
+        total=found.total,
         q=q,
         page=page,
         each=EACH,
@@ -170,162 +251,27 @@ def users(
     )
 
 
-@administration.post("/admin/users/{user_id}/role")
-def set_role(
-    request: Request, actor: CurrentActor, user_id: Identifier, form: Annotated[RoleForm, Form()]
-) -> Response:
-    """Give a role."""
-    with writing(request) as db:
-        accounts.set_role(db, actor, user_id, form.role)
-    return redirect(request, "/admin/users")
-
-
-@administration.post("/admin/users/{user_id}/disabled")
-def set_disabled(
-    request: Request,
-    actor: CurrentActor,
-    user_id: Identifier,
-    form: Annotated[DisabledForm, Form()],
-) -> Response:
-    """Shut an account out, or let it in again."""
-    with writing(request) as db:
-        accounts.set_disabled(db, actor, user_id, form.disabled)
-    return redirect(request, "/admin/users")
-
-
-@administration.post("/admin/users/{user_id}/password")
-def reset_password(request: Request, actor: CurrentActor, user_id: Identifier) -> HTMLResponse:
-    """Make up a new password for somebody who forgot hers, and show it once."""
-    actor.require("admin")
-    password = secrets.token_urlsafe(12)
-    password_hash = passwords.hash_password(password)
-    with writing(request) as db:
-        user = accounts.reset_password(db, actor, user_id, password_hash)
-    return render(request, "accounts/reset.html", user=user, password=password)
-
-
-@administration.get("/audit")
-def audit_log(
-    request: Request,
-    db: ReadSession,
-    actor: CurrentActor,
-    action: Words = "",
-    handle: Words = "",
-    page: PageNumber = 1,
-) -> HTMLResponse:
-    """What was changed, by whom and when."""
-    found, total = audit.entries(
-        db, actor, action=action, handle=handle, limit=EACH, offset=EACH * (page - 1)
-    )
-    return render(
-        request,
-        "accounts/audit.html",
-        entries=found,
-        total=total,
-        action=action,
-        handle=handle,
-        page=page,
-        each=EACH,
-    )
-
-
-api = APIRouter(prefix="/api/v1", tags=["accounts"])
-
-Password = Annotated[Clean, Field(min_length=SHORTEST, max_length=LONGEST)]
-Name = Annotated[Clean, Field(min_length=1, max_length=accounts.NAME_LENGTH)]
-
-
-class AccountOut(Out):
-    """An account."""
-
-    id: int
-    handle: str
-    name: str
-    role: str
-    disabled: bool
-    created_at: datetime
-
-
-class NewAccountOut(AccountOut):
-    """An account just made, and the token that its changes must carry."""
-
-    csrf_token: str
-
-
-class EntryOut(Out):
-    """A change: who made it, when, and of what; ``detail`` depends on the action."""
-
-    id: int
-    at: datetime
-    actor: str | None
-    action: str
-    subject_kind: str
-    subject_id: int | None
-    detail: dict[str, JsonValue]
-
-
-class Registration(Body):
-    """What an account needs."""
-
-    handle: Annotated[Clean, Field(min_length=1, max_length=40)]
-    password: Password
-    name: Annotated[Clean, Field(max_length=accounts.NAME_LENGTH)] = ""
-
-
-class OwnChanges(Body):
-    """What one may change of one's own account; a new password needs the present one."""
-
-    name: Name | None = None
-    password: Password | None = None
-    present_password: Annotated[Clean, Field(max_length=LONGEST)] = ""
-
-
-class AccountChanges(Body):
-    """What an admin may change of any account."""
-
-    role: Literal["reader", "curator", "admin"] | None = None
-    disabled: bool | None = None
-
-
-@api.post("/account", status_code=201)
-def register(request: Request, response: Response, registration: Registration) -> NewAccountOut:
-    """Make an account and log in; the first of an installation becomes its admin."""
-    authentication.register(request, registration.handle, registration.name, registration.password)
-    with database_of(request).session() as db:
-        user = accounts.get(db, request.state.actor.require("reader"))
-    with_cookie(request, response)
-    known = AccountOut.model_validate(user).model_dump()
-    return NewAccountOut(**known, csrf_token=request.state.browser.csrf_token)
-
-
-@api.get("/account")
-def api_show(db: ReadSession, actor: CurrentActor) -> AccountOut:
-    """One's own account."""
-    return AccountOut.model_validate(accounts.get(db, actor.require("reader")))
-
-
-@api.patch("/account")
-def change(request: Request, actor: CurrentActor, changes: OwnChanges) -> AccountOut:
-    """Change one's name or password; with a new password all other sessions end."""
-    user_id = actor.require("reader")
-    if changes.password is not None:
-        authentication.change_password(
-            request, changes.present_password, changes.password, changes.name
-        )
-    elif changes.name is not None:
-        with writing(request) as db:
-            accounts.rename(db, actor, changes.name)
-    with database_of(request).session() as db:
-        return AccountOut.model_validate(accounts.get(db, user_id))
-
-
 @api.get("/users")
 def api_users(
     db: ReadSession, actor: CurrentActor, paging: Paging, q: Words = ""
 ) -> Listing[AccountOut]:
     """All accounts; for admins."""
-    found, total = accounts.listed(db, actor, q=q, limit=paging.limit, offset=paging.offset)
-    return listing(map(AccountOut.model_validate, found), total)
+    found = accounts.listed(db, actor, q=q, limit=paging.limit, offset=paging.offset)
+    return listing(map(AccountOut.model_validate, found.items), found.total)
+
+
+@pages.post("/admin/users/{user_id}/role")
+def set_role(write: Write, user_id: Identifier, form: Sent[RoleForm]) -> Response:
+    """Give a role."""
+    write(accounts.set_role, user_id, form.role)
+    return redirect(write.request, "/admin/users")
+
+
+@pages.post("/admin/users/{user_id}/disabled")
+def set_disabled(write: Write, user_id: Identifier, form: Sent[DisabledForm]) -> Response:
+    """Shut an account out, or let it in again."""
+    write(accounts.set_disabled, user_id, form.disabled)
+    return redirect(write.request, "/admin/users")
 
 
 @api.patch("/users/{user_id}")
@@ -342,27 +288,49 @@ def administer(
     return AccountOut.model_validate(user)
 
 
+@pages.post("/admin/users/{user_id}/password")
+def reset_password(write: Write, user_id: Identifier) -> HTMLResponse:
+    """Make up a new password for somebody who forgot hers, and show it once."""
+    write.actor.require("admin")
+    password = secrets.token_urlsafe(12)
+    user = write(accounts.reset_password, user_id, passwords.hash_password(password))
+    return render(write.request, "accounts/reset.html", user=user, password=password)
+
+
+@pages.get("/audit")
+def audit_log(
+    request: Request,
+    db: ReadSession,
+    actor: CurrentActor,
+    action: Words = "",
+    handle: Words = "",
+    page: PageNumber = 1,
+) -> HTMLResponse:
+    """What was changed, by whom and when."""
+    found = audit.entries(
+        db, actor, action=action, handle=handle, limit=EACH, offset=EACH * (page - 1)
+    )
+    return render(
+        request,
+        "accounts/audit.html",
+        entries=found.items,
+        total=found.total,
+        action=action,
+        handle=handle,
+        page=page,
+        each=EACH,
+    )
+
+
 @api.get("/audit")
 def api_audit_log(
     db: ReadSession, actor: CurrentActor, paging: Paging, action: Words = "", handle: Words = ""
 ) -> Listing[EntryOut]:
     """What was changed, by whom and when; for curators."""
-    found, total = audit.entries(
+    found = audit.entries(
         db, actor, action=action, handle=handle, limit=paging.limit, offset=paging.offset
     )
-    return listing(map(_entry, found), total)
+    return listing(map(EntryOut.model_validate, found.items), found.total)
 
 
-def _entry(entry: AuditEntry) -> EntryOut:
-    return EntryOut(
-        id=entry.id,
-        at=entry.at,
-        actor=entry.actor.handle if entry.actor else None,
-        action=entry.action,
-        subject_kind=entry.subject_kind,
-        subject_id=entry.subject_id,
-        detail=entry.detail,
-    )
-
-
-routers = (pages, administration, api)
+routers = (pages, api)

@@ -1,11 +1,11 @@
-"""Login, registration and logout; pages, then the session for programs."""
+"""Login, registration and logout; each page beside its JSON route."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
@@ -22,9 +22,10 @@ from exactformer.studio.web.request import (
     with_session,
     within,
 )
-from exactformer.studio.web.types import Body, Clean, FormBody, Out
+from exactformer.studio.web.types import Body, Clean, FormBody, Out, Sent
 
 pages = APIRouter(include_in_schema=False)
+api = APIRouter(prefix="/api/v1/session", tags=["session"])
 
 Next = Annotated[Clean, Query(max_length=2000)]
 Line = Annotated[Clean, Field(max_length=500)]
@@ -44,6 +45,23 @@ class RegisterForm(LoginForm):
     name: Line = ""
 
 
+class SessionOut(Out):
+    """Who is logged in, and the token that changes must carry; a visitor has no id."""
+
+    csrf_token: str
+    id: int | None
+    handle: str
+    name: str
+    role: str
+
+
+class Credentials(Body):
+    """Who one says to be, and the proof."""
+
+    handle: Annotated[Clean, Field(min_length=1, max_length=40)]
+    password: Annotated[Clean, Field(min_length=1, max_length=LONGEST)]
+
+
 @pages.get("/login")
 def login_form(request: Request, next: Next = "/") -> HTMLResponse:
     """Ask who it is."""
@@ -51,8 +69,15 @@ def login_form(request: Request, next: Next = "/") -> HTMLResponse:
     return render(request, "accounts/login.html", next=within(next), problem="", handle="")
 
 
+@api.get("")
+def show(request: Request, response: Response) -> SessionOut:
+    """Say who is logged in, and give the token that changes must carry."""
+    with_session(request)
+    return _described(request, response)
+
+
 @pages.post("/login")
-def log_in(request: Request, form: Annotated[LoginForm, Form()]) -> Response:
+def log_in(request: Request, form: Sent[LoginForm]) -> Response:
     """Log in and go on to where one came from."""
     try:
         authentication.log_in(request, form.handle, form.password)
@@ -68,6 +93,13 @@ def log_in(request: Request, form: Annotated[LoginForm, Form()]) -> Response:
     return redirect(request, within(form.next))
 
 
+@api.post("")
+def begin(request: Request, response: Response, credentials: Credentials) -> SessionOut:
+    """Log in: the session gets a new cookie and a new token."""
+    authentication.log_in(request, credentials.handle, credentials.password)
+    return _described(request, response)
+
+
 @pages.get("/register")
 def register_form(request: Request, next: Next = "/") -> HTMLResponse:
     """Ask for what an account needs."""
@@ -76,7 +108,7 @@ def register_form(request: Request, next: Next = "/") -> HTMLResponse:
 
 
 @pages.post("/register")
-def register(request: Request, form: Annotated[RegisterForm, Form()]) -> Response:
+def register(request: Request, form: Sent[RegisterForm]) -> Response:
     """Make an account, log it in, and go on."""
     try:
         authentication.register(request, form.handle, form.name, form.password)
@@ -108,40 +140,6 @@ def log_out(request: Request) -> Response:
     """Log out."""
     authentication.log_out(request)
     return redirect(request, "/")
-
-
-api = APIRouter(prefix="/api/v1/session", tags=["session"])
-
-
-class SessionOut(Out):
-    """Who is logged in, and the token that changes must carry; a visitor has no id."""
-
-    csrf_token: str
-    id: int | None
-    handle: str
-    name: str
-    role: str
-
-
-class Credentials(Body):
-    """Who one says to be, and the proof."""
-
-    handle: Annotated[Clean, Field(min_length=1, max_length=40)]
-    password: Annotated[Clean, Field(min_length=1, max_length=LONGEST)]
-
-
-@api.get("")
-def show(request: Request, response: Response) -> SessionOut:
-    """Say who is logged in, and give the token that changes must carry."""
-    with_session(request)
-    return _described(request, response)
-
-
-@api.post("")
-def begin(request: Request, response: Response, credentials: Credentials) -> SessionOut:
-    """Log in: the session gets a new cookie and a new token."""
-    authentication.log_in(request, credentials.handle, credentials.password)
-    return _described(request, response)
 
 
 @api.delete("")

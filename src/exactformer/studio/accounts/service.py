@@ -17,6 +17,7 @@ from exactformer.studio.security.actor import HANDLE, VISITOR, Actor
 from exactformer.studio.security.passwords import NO_PASSWORD
 from exactformer.studio.security.sessions import DESK, desk
 from exactformer.studio.storage import audit
+from exactformer.studio.storage.slices import Slice, cut
 
 NAME_LENGTH = 120
 
@@ -100,8 +101,8 @@ def end_session(db: Session, actor: Actor, prefix: str) -> None:
 
 def listed(
     db: Session, actor: Actor, *, q: str = "", limit: int = 50, offset: int = 0
-) -> tuple[list[User], int]:
-    """Accounts by handle, and how many there are; for admins."""
+) -> Slice[User]:
+    """Accounts by handle; for admins."""
     actor.require("admin")
     chosen = select(User)
     if q:
@@ -109,8 +110,7 @@ def listed(
             User.handle.contains(q.lower(), autoescape=True)
             | User.name.icontains(q, autoescape=True)
         )
-    total = db.scalar(select(func.count()).select_from(chosen.subquery())) or 0
-    return list(db.scalars(chosen.order_by(User.handle).limit(limit).offset(offset))), total
+    return cut(db, chosen.order_by(User.handle), limit, offset)
 
 
 def administered(db: Session, actor: Actor, user_id: int) -> User:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, String
+from sqlalchemy import CheckConstraint, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from exactformer.studio.storage.base import Base, now
+from exactformer.studio.storage.base import Base, now, to
 
 ROLES = ("reader", "curator", "admin")
 
@@ -38,9 +38,7 @@ class LoginSession(Base):
     __tablename__ = "sessions"
 
     token_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
-    user_id: Mapped[int | None] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), index=True
-    )
+    user_id: Mapped[int | None] = to("users", index=True)
     csrf_token: Mapped[str] = mapped_column(String(64))
     agent: Mapped[str] = mapped_column(String(200), default="")
     created_at: Mapped[datetime] = mapped_column(default=now)

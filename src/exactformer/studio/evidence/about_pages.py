@@ -1,20 +1,27 @@
-"""What this site is, and help with its words."""
+"""What this site is: its first page, about and help, and the API for people."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter, Request
+from sqlalchemy import func, select
 from starlette.responses import HTMLResponse
 
 from exactformer import __version__
 from exactformer.experiments.engine.provenance import git_state
+from exactformer.studio.evidence import claims
 from exactformer.studio.evidence.claims import MEANINGS, TONES
-from exactformer.studio.web.request import render
+from exactformer.studio.library import seeds
+from exactformer.studio.library.tables import Citation, Claim, Paper, Person
+from exactformer.studio.web.request import ReadSession, render, settings_of
 
 router = APIRouter(include_in_schema=False)
 
+EXAMPLES = ("x^3 - x", "x y z", "(x + y)^4")
 WORDS = {
     "Token": "What a transformer works on, side by side. Here each looks at x in its own direction.",
     "ξ": "The direction of a token; ξ·x is what the token sees of x.",
@@ -28,6 +35,32 @@ WORDS = {
     "Coupling ρ(u, v)": "How much token u attends to token v. Its rank is the head size it needs.",
     "Smoke scale": "An experiment with few seeds, samples and steps: seconds, not hours.",
 }
+
+
+@dataclass(frozen=True)
+class Featured:
+    """A work with how its claims have fared: status, tone and number of each."""
+
+    paper: Paper
+    tally: list[tuple[str, str, int]]
+
+    @property
+    def authors(self) -> str:
+        """Who wrote it, in a few words."""
+        names = [authorship.person.name for authorship in self.paper.authorships]
+        return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and others"
+
+
+@router.get("/")
+def home(request: Request, db: ReadSession) -> HTMLResponse:
+    """Say what this is, and invite."""
+    results = settings_of(request).results
+    featured = [
+        Featured(paper, claims.tally(claims.views(paper, results))) for paper in seeds.featured(db)
+    ]
+    kinds = {"paper": Paper.id, "person": Person.id, "claim": Claim.id, "link": Citation.citing_id}
+    library = {kind: db.scalar(select(func.count(key))) or 0 for kind, key in kinds.items()}
+    return render(request, "home.html", examples=EXAMPLES, featured=featured, library=library)
 
 
 @router.get("/about")
@@ -45,3 +78,24 @@ def help(request: Request) -> HTMLResponse:
 @cache
 def _commit() -> str | None:
     return git_state(Path(__file__).parent)[0]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a program can ask for."""
+
+    method: str
+    path: str
+    words: str
+
+
+@router.get("/api")
+def api(request: Request) -> HTMLResponse:
+    """List what programs can ask for."""
+    groups: defaultdict[str, list[Operation]] = defaultdict(list)
+    for path, methods in request.app.openapi()["paths"].items():
+        for method, about in methods.items():
+            words = about.get("description") or about.get("summary", "")
+            group = (about.get("tags") or ["more"])[0]
+            groups[group].append(Operation(method.upper(), path, words.partition("\n\n")[0]))
+    return render(request, "reference.html", groups=sorted(groups.items()))

@@ -1,16 +1,25 @@
-"""Claims and runs of experiments: pages, then the same for programs."""
+"""Claims, the evidence for them, and runs of experiments; each page beside its JSON route."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import FileResponse, PlainTextResponse, Response
 
 from exactformer.studio.evidence import claims, demonstrations, evidence, runs, sources
 from exactformer.studio.evidence.claims import MEANINGS, TONES, Wanted
+from exactformer.studio.evidence.models import (
+    ClaimEvidenceOut,
+    ClaimOut,
+    EvidenceOut,
+    RunLineOut,
+    RunOut,
+    RunStatementOut,
+    claim_evidence,
+    shown_evidence,
+)
 from exactformer.studio.evidence.runs import Run, Runs, compared, statements
 from exactformer.studio.library import citations, papers
 from exactformer.studio.library.records import CLAIM_KINDS
@@ -25,154 +34,23 @@ from exactformer.studio.web.request import (
     render,
     settings_of,
 )
-from exactformer.studio.web.types import Clean, PageNumber, Paging, Slug
+from exactformer.studio.web.types import Clean, Listing, PageNumber, Paging, Slug, Words, listing
 
 api = APIRouter(prefix="/api/v1", tags=["claims"])
-
-Name = Annotated[Clean, Path(min_length=1, max_length=60)]
-Filter = Annotated[Clean, Query(max_length=120)]
-
-
-class ClaimOut(BaseModel):
-    """A claim of a paper, and what came of it."""
-
-    paper: str
-    anchor: str
-    kind: str
-    title: str
-    statement: str
-    status: str
-    beyond_paper: bool
-    experiment: str | None
-    page: str
-
-
-class ClaimsOut(BaseModel):
-    """Some claims, and how many there are."""
-
-    items: list[ClaimOut]
-    total: int
-
-
-class RunLineOut(BaseModel):
-    """A quantity, in words as pages show it."""
-
-    label: str
-    published: str
-    ours: str
-    now: str
-
-
-class RunStatementOut(BaseModel):
-    """A statement of the claim, and whether it held."""
-
-    text: str
-    holds: bool
-
-
-class RunOut(BaseModel):
-    """A run of an experiment at smoke scale; ``none`` where none was begun since the server started."""
-
-    experiment: str
-    state: Literal["none", "waiting", "running", "finished", "failed"]
-    done: int
-    total: int
-    problem: str
-    rows: list[RunLineOut]
-    statements: list[RunStatementOut]
-
-
-@api.get("/claims")
-def find(
-    request: Request,
-    db: ReadSession,
-    paging: Paging,
-    q: Annotated[Clean, Query(max_length=300)] = "",
-    status: Filter = "",
-    kind: Filter = "",
-    paper: Filter = "",
-) -> ClaimsOut:
-    """Claims of all papers, or those with these words, this status or kind, or of one paper."""
-    wanted = Wanted(q, status, kind, paper, paging.limit, paging.offset)
-    found = claims.find(db, wanted, settings_of(request).results)
-    items = [
-        ClaimOut(
-            paper=of.slug,
-            anchor=view.claim.anchor,
-            kind=view.claim.kind,
-            title=view.claim.title,
-            statement=view.claim.statement,
-            status=view.status,
-            beyond_paper=view.is_ours,
-            experiment=view.claim.experiment,
-            page=demonstrations.address(of.slug, view.claim.anchor),
-        )
-        for view, of in found.items
-    ]
-    return ClaimsOut(items=items, total=found.total)
-
-
-@api.get("/experiments/{name}/run")
-def read_run(request: Request, name: Name) -> RunOut:
-    """How far the latest run of an experiment is, and what it found."""
-    evidence.of(settings_of(request).results, name)
-    return _described(request, name, runs_of(request).of(name))
-
-
-@api.post("/experiments/{name}/runs", status_code=202)
-def begin(request: Request, actor: CurrentActor, name: Name) -> RunOut:
-    """Run an experiment at smoke scale, or join the run that is under way."""
-    return _described(request, name, start_run(request, actor, name))
-
-
-def runs_of(request: Request) -> Runs:
-    """The runs of this server."""
-    found: Runs = request.app.state.runs
-    return found
-
-
-def start_run(request: Request, actor: Actor, name: str) -> Run:
-    """Begin a run within the asker's rate; joining one costs nothing."""
-    actor.require("reader")
-    evidence.of(settings_of(request).results, name)
-    rate = settings_of(request).run_rate
-    return runs_of(request).start(name, lambda: limit(request, "experiments", rate))
-
-
-def _described(request: Request, name: str, run: Run | None) -> RunOut:
-    if run is None:
-        return RunOut(
-            experiment=name, state="none", done=0, total=0, problem="", rows=[], statements=[]
-        )
-    stored, shown = evidence.of(settings_of(request).results, name).shown, run.shown
-    return RunOut(
-        experiment=name,
-        state=run.state,
-        done=run.done,
-        total=run.total,
-        problem=run.problem,
-        rows=[
-            RunLineOut(label=line.label, published=line.reference, ours=line.ours, now=line.now)
-            for line in (compared(stored, shown) if shown else [])
-        ],
-        statements=[
-            RunStatementOut(text=item.text, holds=item.holds)
-            for item in (statements(shown) if shown else [])
-        ],
-    )
-
-
+papers_api = APIRouter(prefix="/api/v1", tags=["papers"])
 pages = APIRouter(include_in_schema=False)
 
 EACH = 50
 Anchor = Annotated[Clean, Path(max_length=60)]
+Name = Annotated[Clean, Path(min_length=1, max_length=60)]
+Filter = Annotated[Clean, Query(max_length=120)]
 
 
 @pages.get("/claims")
-def listing(
+def browse(
     request: Request,
     db: ReadSession,
-    q: Annotated[Clean, Query(max_length=300)] = "",
+    q: Words = "",
     status: Filter = "",
     kind: Filter = "",
     paper: Filter = "",
@@ -203,6 +81,36 @@ def listing(
         each=EACH,
         address=f"/claims?{urlencode({k: v for k, v in terms.items() if v})}&".replace("?&", "?"),
     )
+
+
+@api.get("/claims")
+def find(
+    request: Request,
+    db: ReadSession,
+    paging: Paging,
+    q: Words = "",
+    status: Filter = "",
+    kind: Filter = "",
+    paper: Filter = "",
+) -> Listing[ClaimOut]:
+    """Claims of all papers, or those with these words, this status or kind, or of one paper."""
+    wanted = Wanted(q, status, kind, paper, paging.limit, paging.offset)
+    found = claims.find(db, wanted, settings_of(request).results)
+    items = [
+        ClaimOut(
+            paper=of.slug,
+            anchor=view.claim.anchor,
+            kind=view.claim.kind,
+            title=view.claim.title,
+            statement=view.claim.statement,
+            status=view.status,
+            beyond_paper=view.is_ours,
+            experiment=view.claim.experiment,
+            page=demonstrations.address(of.slug, view.claim.anchor),
+        )
+        for view, of in found.items
+    ]
+    return listing(items, found.total)
 
 
 @pages.get("/papers/{slug}/claims/{anchor}")
@@ -237,6 +145,30 @@ def claim_page(
     )
 
 
+@papers_api.get("/papers/{slug}/claims")
+def read_claims(request: Request, db: ReadSession, slug: Slug) -> Listing[ClaimEvidenceOut]:
+    """What a paper claims, and what came of each claim."""
+    views = claims.views(papers.get(db, slug), settings_of(request).results)
+    return listing(map(claim_evidence, views), len(views))
+
+
+@papers_api.get("/experiments/{name}")
+def read_evidence(request: Request, name: Name) -> EvidenceOut:
+    """What the stored run of an experiment shows."""
+    return shown_evidence(evidence.of(settings_of(request).results, name))
+
+
+@pages.get("/figures/{experiment}.{kind}")
+def figure(request: Request, experiment: str, kind: str) -> Response:
+    """Answer with the figure of a stored run."""
+    path = evidence.figure(settings_of(request).results, experiment, kind)
+    return FileResponse(
+        path,
+        media_type=evidence.FIGURE_TYPES[kind],
+        headers={"Cache-Control": "public, max-age=600"},
+    )
+
+
 @pages.get("/source/{path:path}")
 def source(path: Annotated[Clean, Path(max_length=200)]) -> Response:
     """Answer with a test or text that a claim names as what checks it."""
@@ -260,6 +192,13 @@ def run_page(request: Request, db: ReadSession, name: Name) -> Response:
     )
 
 
+@api.get("/experiments/{name}/run")
+def read_run(request: Request, name: Name) -> RunOut:
+    """How far the latest run of an experiment is, and what it found."""
+    evidence.of(settings_of(request).results, name)
+    return _described(request, name, runs_of(request).of(name))
+
+
 @pages.post("/experiments/{name}/runs")
 def page_begin(request: Request, db: ReadSession, actor: CurrentActor, name: Name) -> Response:
     """Run an experiment at smoke scale, or join the run that is under way."""
@@ -267,8 +206,51 @@ def page_begin(request: Request, db: ReadSession, actor: CurrentActor, name: Nam
     return run_page(request, db, name) if is_htmx(request) else _to_the_run(request, name)
 
 
+@api.post("/experiments/{name}/runs", status_code=202)
+def begin(request: Request, actor: CurrentActor, name: Name) -> RunOut:
+    """Run an experiment at smoke scale, or join the run that is under way."""
+    return _described(request, name, start_run(request, actor, name))
+
+
 def _to_the_run(request: Request, name: str) -> Response:
     return redirect(request, f"/experiments/{name}/run")
 
 
-routers = (api, pages)
+def start_run(request: Request, actor: Actor, name: str) -> Run:
+    """Begin a run within the asker's rate; joining one costs nothing."""
+    actor.require("reader")
+    evidence.of(settings_of(request).results, name)
+    rate = settings_of(request).run_rate
+    return runs_of(request).start(name, lambda: limit(request, "experiments", rate))
+
+
+def runs_of(request: Request) -> Runs:
+    """The runs of this server."""
+    found: Runs = request.app.state.runs
+    return found
+
+
+def _described(request: Request, name: str, run: Run | None) -> RunOut:
+    if run is None:
+        return RunOut(
+            experiment=name, state="none", done=0, total=0, problem="", rows=[], statements=[]
+        )
+    stored, shown = evidence.of(settings_of(request).results, name).shown, run.shown
+    return RunOut(
+        experiment=name,
+        state=run.state,
+        done=run.done,
+        total=run.total,
+        problem=run.problem,
+        rows=[
+            RunLineOut(label=line.label, published=line.reference, ours=line.ours, now=line.now)
+            for line in (compared(stored, shown) if shown else [])
+        ],
+        statements=[
+            RunStatementOut(text=item.text, holds=item.holds)
+            for item in (statements(shown) if shown else [])
+        ],
+    )
+
+
+routers = (api, papers_api, pages)

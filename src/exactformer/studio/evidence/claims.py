@@ -16,6 +16,7 @@ from exactformer.studio.errors import NotFoundError
 from exactformer.studio.evidence import evidence, sources
 from exactformer.studio.evidence.evidence import Evidence
 from exactformer.studio.library.tables import Claim, Paper
+from exactformer.studio.storage.slices import Slice
 from exactformer.studio.web import markup
 
 CHECKED = "checked"
@@ -126,16 +127,8 @@ class Wanted:
     offset: int = 0
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A page of claims with their papers, and how many there are on all pages."""
-
-    items: list[tuple[ClaimView, Paper]]
-    total: int
-
-
-def find(db: Session, wanted: Wanted, results: Path | None) -> Listed:
-    """Return the claims that fit, paper by paper in the order of the papers."""
+def find(db: Session, wanted: Wanted, results: Path | None) -> Slice[tuple[ClaimView, Paper]]:
+    """Return the claims that fit, each with its paper, in the order of the papers."""
     chosen = _fitting(wanted)
     if wanted.status:
         chosen = chosen.where(_has_status(wanted.status, results))
@@ -148,7 +141,8 @@ def find(db: Session, wanted: Wanted, results: Path | None) -> Listed:
         .where(Claim.id.in_(ids))
         .order_by(Paper.id, Claim.position)
     )
-    return Listed([(view(claim, results), paper) for claim, paper in rows], total)
+    items = tuple((view(claim, results), paper) for claim, paper in rows)
+    return Slice(items, total, wanted.limit, wanted.offset)
 
 
 def tallies(

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from exactformer.studio.library import seeding
+from exactformer.studio.library import seeds
 from exactformer.studio.library.tables import Claim, Paper
 from exactformer.studio.playground.asking import NAMES
 from exactformer.studio.playground.couplings import CouplingRequest
@@ -183,7 +183,7 @@ class ShownClaim:
 def of_paper(db: Session, paper: Paper) -> dict[str, Demonstration]:
     """Return the demonstrations of the claims of ``paper``, by anchor."""
     works = select(AuditEntry).where(
-        AuditEntry.subject_kind == seeding.KIND, AuditEntry.subject_id == paper.id
+        AuditEntry.subject_kind == seeds.KIND, AuditEntry.subject_id == paper.id
     )
     found = {entry.detail["work"] for entry in db.scalars(works)}
     return {anchor: shown for (work, anchor), shown in SHOWN.items() if work in found}
@@ -191,7 +191,7 @@ def of_paper(db: Session, paper: Paper) -> dict[str, Demonstration]:
 
 def on_page(db: Session, page: str) -> list[ShownClaim]:
     """Return the claims that a page of the playground shows, in the order of the works."""
-    papers = seeding.seeded(db)
+    papers = seeds.seeded(db)
     ids = {paper.id: work for work, paper in papers.items()}
     claims = db.scalars(select(Claim).where(Claim.paper_id.in_(ids)))
     known = {(ids[claim.paper_id], claim.anchor): claim for claim in claims}

@@ -35,7 +35,7 @@ from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.storage.processes import StoredRun
-from exactformer.studio.storage.upserting import put
+from exactformer.studio.storage.upserts import put
 
 logger = logging.getLogger(__name__)
 
@@ -43,30 +43,10 @@ MOST_WAITING = 4
 JOBS = "exactformer.studio.playground.cells"
 
 RUNNABLE = frozenset(
-    {
-        "rounding-by-radius",
-        "accuracy-by-construction",
-        "universality",
-        "fang-figure-2",
-        "fang-table-1",
-        "fang-figure-3",
-        "fang-noise",
-        "fang-outside",
-        "yun-contextual",
-        "yun-rate",
-        "yun-positions",
-        "yun-softmax",
-        "yun-sizes",
-        "jiang-figure-1",
-        "jiang-table-2",
-        "jiang-table-3",
-        "jiang-figure-4",
-        "jiang-figure-5",
-        "jiang-figure-6",
-        "jiang-equivariance",
-        "jiang-mixing",
-        "jiang-recommend",
-    }
+    "rounding-by-radius accuracy-by-construction universality fang-figure-2 fang-table-1 "
+    "fang-figure-3 fang-noise fang-outside yun-contextual yun-rate yun-positions yun-softmax "
+    "yun-sizes jiang-figure-1 jiang-table-2 jiang-table-3 jiang-figure-4 jiang-figure-5 "
+    "jiang-figure-6 jiang-equivariance jiang-mixing jiang-recommend".split()
 )
 """Experiments whose smoke scale needs no data from elsewhere and about a minute at most."""
 

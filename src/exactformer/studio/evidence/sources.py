@@ -12,8 +12,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from exactformer.studio.errors import NotFoundError
-from exactformer.studio.library.seeding import NAMES
-from exactformer.studio.library.seeding.seeding import work
+from exactformer.studio.library.seeds import NAMES, work
 from exactformer.studio.settings import PACKAGE
 
 ERRATA = "docs/theory/errata.md"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from exactformer.studio.library.describing import record
 from exactformer.studio.library.exporting import bibtex
+from exactformer.studio.library.paper_records import record
 from exactformer.studio.library.records import PaperRecord
 from exactformer.studio.library.tables import Claim, Paper
 

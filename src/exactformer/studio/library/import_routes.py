@@ -1,4 +1,4 @@
-"""Imports: send a file, look at what would happen, confirm or discard; pages, then for programs."""
+"""Imports: send a file, look at what would happen, confirm or discard; page beside JSON route."""
 
 from __future__ import annotations
 
@@ -8,27 +8,38 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
+from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio.errors import StudioError
 from exactformer.studio.library import importing
-from exactformer.studio.library.importing import FORMATS, Item
+from exactformer.studio.library.importing import FORMATS
 from exactformer.studio.library.importing.texts import MOST_BYTES, MOST_RECORDS
 from exactformer.studio.library.records import PaperRecord
 from exactformer.studio.library.tables import PendingImport
-from exactformer.studio.security.actor import Actor
 from exactformer.studio.web.request import (
     CurrentActor,
     ReadSession,
+    Write,
+    Writer,
     database_of,
     redirect,
     render,
-    writing,
 )
-from exactformer.studio.web.types import LARGEST, Clean, Identifier, Listing, Out, listing
+from exactformer.studio.web.types import (
+    LARGEST,
+    Clean,
+    Identifier,
+    LengthOf,
+    Listing,
+    Out,
+    SlugOf,
+    listing,
+)
 
 pages = APIRouter(tags=["imports"], include_in_schema=False)
+api = APIRouter(prefix="/api/v1/imports", tags=["imports"])
 
 SHOWN = 500
 EMPTY: dict[str, Any] = {
@@ -43,112 +54,12 @@ EMPTY: dict[str, Any] = {
 Number = Annotated[int, Query(ge=0, le=LARGEST)]
 
 
-@pages.get("/imports")
-def upload_form(
-    request: Request,
-    db: ReadSession,
-    actor: CurrentActor,
-    added: Number | None = None,
-    filled: Number = 0,
-    unchanged: Number = 0,
-    citations: Number = 0,
-) -> Response:
-    """Show the form for a file, what still waits, and what the import just confirmed did."""
-    done = None if added is None else (added, filled, unchanged, citations)
-    known = _known(importing.waiting(db, actor))
-    return render(request, "imports/upload.html", **(EMPTY | known | {"done": done}))
-
-
-@pages.post("/imports")
-def upload(
-    request: Request,
-    actor: CurrentActor,
-    file: Annotated[UploadFile | None, File()] = None,
-    text: Annotated[Clean, Form()] = "",
-) -> Response:
-    """Read a file or a text and go on to the preview; what cannot be read is told on the form.
-
-    Single records that are wrong are left out, and listed before the preview of the others.
-    """
-    actor.require("curator")
-    problems: list[str] = []
-    data = file.file.read() if file is not None and file.filename else text.encode()
-    try:
-        format, records = importing.read(data, problems)
-    except StudioError as refusal:
-        return _form(request, actor, status=refusal.status, error=str(refusal), text=text)
-    with writing(request) as db:
-        id = importing.propose(db, actor, format, records).id
-    if not problems:
-        return redirect(request, f"/imports/{id}")
-    return _form(request, actor, problems=problems, pending=id, count=len(records))
-
-
-def _form(request: Request, actor: Actor, status: int = 200, **context: Any) -> Response:
-    """The form again, with what came of the last attempt."""
-    with database_of(request).session() as db:
-        known = _known(importing.waiting(db, actor))
-    return render(request, "imports/upload.html", status=status, **(EMPTY | known | context))
-
-
-@pages.get("/imports/{id}")
-def preview(request: Request, db: ReadSession, actor: CurrentActor, id: Identifier) -> Response:
-    """Show what an import would do."""
-    kept, records = importing.pending(db, actor, id)
-    items = importing.preview(db, records)
-    return render(
-        request,
-        "imports/preview.html",
-        pending=kept,
-        format=FORMATS[kept.format],
-        items=items,
-        shown=SHOWN,
-        new=sum(item.is_new for item in items),
-        filling=sum(bool(item.gains) for item in items),
-        citations=sum(item.citations for item in items),
-    )
-
-
-@pages.post("/imports/{id}/confirm")
-def confirm(request: Request, actor: CurrentActor, id: Identifier) -> Response:
-    """Write it and say what was done."""
-    with writing(request) as db:
-        outcome = importing.confirm(db, actor, id)
-    numbers = {
-        "added": len(outcome.added),
-        "filled": len(outcome.filled),
-        "unchanged": outcome.unchanged,
-        "citations": outcome.citations,
-    }
-    return redirect(request, f"/imports?{urlencode(numbers)}")
-
-
-@pages.post("/imports/{id}/discard")
-def discard(request: Request, actor: CurrentActor, id: Identifier) -> Response:
-    """Forget it."""
-    with writing(request) as db:
-        importing.discard(db, actor, id)
-    return redirect(request, "/imports")
-
-
-def _known(waiting: list[PendingImport]) -> dict[str, Any]:
-    return {
-        "waiting": waiting,
-        "formats": FORMATS,
-        "most_bytes": MOST_BYTES,
-        "most_records": MOST_RECORDS,
-    }
-
-
-api = APIRouter(prefix="/api/v1/imports", tags=["imports"])
-
-
 class ImportBriefOut(Out):
     """An import that waits."""
 
     id: int
     format: str
-    records: int
+    records: LengthOf
     created_at: datetime
 
 
@@ -156,10 +67,10 @@ class ImportItemOut(Out):
     """A record of a file, and what importing it would do."""
 
     number: int
-    new: bool
-    duplicate_of: str | None
+    new: Annotated[bool, Field(validation_alias="is_new")]
+    duplicate_of: Annotated[SlugOf, Field(validation_alias="paper")]
     by: str
-    fills: list[str]
+    fills: Annotated[list[str], Field(validation_alias="gains")]
     repeats: int | None
     citations: int
     record: PaperRecord
@@ -181,26 +92,98 @@ class OutcomeOut(Out):
     citations: int
 
 
+@pages.get("/imports")
+def upload_form(
+    request: Request,
+    db: ReadSession,
+    actor: CurrentActor,
+    added: Number | None = None,
+    filled: Number = 0,
+    unchanged: Number = 0,
+    citations: Number = 0,
+) -> Response:
+    """Show the form for a file, what still waits, and what the import just confirmed did."""
+    done = None if added is None else (added, filled, unchanged, citations)
+    known = _known(importing.waiting(db, actor))
+    return render(request, "imports/upload.html", **(EMPTY | known | {"done": done}))
+
+
 @api.get("")
 def waiting(db: ReadSession, actor: CurrentActor) -> Listing[ImportBriefOut]:
     """One's imports that are neither confirmed nor discarded."""
     found = importing.waiting(db, actor)
-    return listing(map(_brief, found), len(found))
+    return listing(map(ImportBriefOut.model_validate, found), len(found))
+
+
+@pages.post("/imports")
+def upload(
+    write: Write,
+    file: Annotated[UploadFile | None, File()] = None,
+    text: Annotated[Clean, Form()] = "",
+) -> Response:
+    """Read a file or a text and go on to the preview; what cannot be read is told on the form.
+
+    Single records that are wrong are left out, and listed before the preview of the others.
+    """
+    write.actor.require("curator")
+    data = file.file.read() if file is not None and file.filename else text.encode()
+    problems: list[str] = []
+    try:
+        format, records = importing.read(data, problems)
+    except StudioError as refusal:
+        return _form(write, status=refusal.status, error=str(refusal), text=text)
+    id = write(importing.propose, format, records).id
+    if not problems:
+        return redirect(write.request, f"/imports/{id}")
+    return _form(write, problems=problems, pending=id, count=len(records))
 
 
 @api.post("", status_code=201)
-def send(request: Request, actor: CurrentActor, file: Annotated[UploadFile, File()]) -> ImportOut:
+def send(write: Write, file: Annotated[UploadFile, File()]) -> ImportOut:
     """Send a file (BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export); nothing is written.
 
     ``left_out`` says what is wrong with records that cannot be read.
     """
-    actor.require("curator")
+    write.actor.require("curator")
     problems: list[str] = []
     format, records = importing.read(file.file.read(), problems)
-    with writing(request) as db:
-        kept = importing.propose(db, actor, format, records)
-    with database_of(request).session() as db:
+    kept = write(importing.propose, format, records)
+    with database_of(write.request).session() as db:
         return _whole(db, kept, records, problems)
+
+
+def _form(write: Writer, status: int = 200, **context: Any) -> Response:
+    """The form again, with what came of the last attempt."""
+    with database_of(write.request).session() as db:
+        known = _known(importing.waiting(db, write.actor))
+    return render(write.request, "imports/upload.html", status=status, **(EMPTY | known | context))
+
+
+def _known(waiting: list[PendingImport]) -> dict[str, Any]:
+    return {
+        "waiting": waiting,
+        "formats": FORMATS,
+        "most_bytes": MOST_BYTES,
+        "most_records": MOST_RECORDS,
+    }
+
+
+@pages.get("/imports/{id}")
+def preview(request: Request, db: ReadSession, actor: CurrentActor, id: Identifier) -> Response:
+    """Show what an import would do."""
+    kept, records = importing.pending(db, actor, id)
+    items = importing.preview(db, records)
+    return render(
+        request,
+        "imports/preview.html",
+        pending=kept,
+        format=FORMATS[kept.format],
+        items=items,
+        shown=SHOWN,
+        new=sum(item.is_new for item in items),
+        filling=sum(bool(item.gains) for item in items),
+        citations=sum(item.citations for item in items),
+    )
 
 
 @api.get("/{id}")
@@ -209,51 +192,50 @@ def read(db: ReadSession, actor: CurrentActor, id: Identifier) -> ImportOut:
     return _whole(db, *importing.pending(db, actor, id))
 
 
+@pages.post("/imports/{id}/confirm")
+def confirm(write: Write, id: Identifier) -> Response:
+    """Write it and say what was done."""
+    outcome = write(importing.confirm, id)
+    numbers = {
+        "added": len(outcome.added),
+        "filled": len(outcome.filled),
+        "unchanged": outcome.unchanged,
+        "citations": outcome.citations,
+    }
+    return redirect(write.request, f"/imports?{urlencode(numbers)}")
+
+
 @api.post("/{id}/confirm")
-def api_confirm(request: Request, actor: CurrentActor, id: Identifier) -> OutcomeOut:
+def api_confirm(write: Write, id: Identifier) -> OutcomeOut:
     """Write it. What is there already is found out again, and only filled, never overwritten."""
-    with writing(request) as db:
-        outcome = importing.confirm(db, actor, id)
-        return OutcomeOut(
-            added=[paper.slug for paper in outcome.added],
-            filled=[paper.slug for paper in outcome.filled],
-            unchanged=outcome.unchanged,
-            citations=outcome.citations,
-        )
+    outcome = write(importing.confirm, id)
+    return OutcomeOut(
+        added=[paper.slug for paper in outcome.added],
+        filled=[paper.slug for paper in outcome.filled],
+        unchanged=outcome.unchanged,
+        citations=outcome.citations,
+    )
+
+
+@pages.post("/imports/{id}/discard")
+def discard(write: Write, id: Identifier) -> Response:
+    """Forget it."""
+    write(importing.discard, id)
+    return redirect(write.request, "/imports")
 
 
 @api.delete("/{id}", status_code=204)
-def api_discard(request: Request, actor: CurrentActor, id: Identifier) -> Response:
+def api_discard(write: Write, id: Identifier) -> None:
     """Forget it."""
-    with writing(request) as db:
-        importing.discard(db, actor, id)
-    return Response(status_code=204)
+    write(importing.discard, id)
 
 
 def _whole(
     db: Session, kept: PendingImport, records: Sequence[PaperRecord], left_out: Sequence[str] = ()
 ) -> ImportOut:
-    items = [_item(item) for item in importing.preview(db, records)]
-    return ImportOut(**_brief(kept).model_dump(), items=items, left_out=list(left_out))
-
-
-def _brief(kept: PendingImport) -> ImportBriefOut:
-    return ImportBriefOut(
-        id=kept.id, format=kept.format, records=len(kept.records), created_at=kept.created_at
-    )
-
-
-def _item(item: Item) -> ImportItemOut:
-    return ImportItemOut(
-        number=item.number,
-        new=item.is_new,
-        duplicate_of=item.paper.slug if item.paper else None,
-        by=item.by,
-        fills=list(item.gains),
-        repeats=item.repeats,
-        citations=item.citations,
-        record=item.record,
-    )
+    brief = ImportBriefOut.model_validate(kept).model_dump()
+    items = list(map(ImportItemOut.model_validate, importing.preview(db, records)))
+    return ImportOut.model_construct(**brief, items=items, left_out=list(left_out))
 
 
 routers = (pages, api)

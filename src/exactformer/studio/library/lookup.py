@@ -7,7 +7,7 @@ import difflib
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from exactformer.studio.library import naming
+from exactformer.studio.library import names
 from exactformer.studio.library.search import Query
 from exactformer.studio.library.tables import Institution, Paper, Person
 
@@ -22,10 +22,10 @@ def by_identifier(db: Session, typed: str) -> int | None:
     conditions = [
         column == value
         for column, value in (
-            (Paper.arxiv_id, naming.arxiv_id(typed)),
-            (Paper.doi, naming.doi(typed)),
-            (Paper.openalex_id, naming.openalex_id(typed)),
-            (Paper.url, naming.web_address(typed)),
+            (Paper.arxiv_id, names.arxiv_id(typed)),
+            (Paper.doi, names.doi(typed)),
+            (Paper.openalex_id, names.openalex_id(typed)),
+            (Paper.url, names.web_address(typed)),
         )
         if value
     ]

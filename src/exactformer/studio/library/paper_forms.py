@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from exactformer.studio.library import naming
+from exactformer.studio.library import names
 from exactformer.studio.library.records import AuthorRecord
 from exactformer.studio.web.types import Clean, FormBody
 
@@ -90,5 +90,5 @@ def author_of(line: str) -> dict[str, Any]:
     return {
         "name": name,
         "institutions": [house.strip() for house in houses.split(";") if house.strip()],
-        "orcid": (naming.orcid(orcid) or orcid) or None,
+        "orcid": (names.orcid(orcid) or orcid) or None,
     }

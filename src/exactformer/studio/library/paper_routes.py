@@ -1,20 +1,38 @@
-"""Papers: browse and search, a paper's page, its history, people, topics, figures."""
+"""Papers: browse and search, read, edit, their history and files; each page beside its JSON route."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from sqlalchemy.orm import Session
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response, StreamingResponse
 
+from exactformer.studio.errors import StudioError
 from exactformer.studio.evidence import claims, demonstrations, evidence, runs
 from exactformer.studio.evidence.claims import Wanted
-from exactformer.studio.library import citations, lookup, papers, people, search
-from exactformer.studio.library.papers import SORTS, Browse
+from exactformer.studio.library import citations, edits, exporting, lookup, papers, people, search
+from exactformer.studio.library.exporting import FORMATS
+from exactformer.studio.library.exporting.download import FILES, as_file, named
+from exactformer.studio.library.exporting.download import Wanted as WantedFormat
+from exactformer.studio.library.models import (
+    BriefOut,
+    CitedOut,
+    FoundOut,
+    HistoryOut,
+    PaperChange,
+    PaperOut,
+    brief,
+    cited,
+    whole,
+)
+from exactformer.studio.library.paper_forms import PaperForm, fields_of, form_of
+from exactformer.studio.library.paper_records import record
+from exactformer.studio.library.papers import SORTS, Browse, Sort
+from exactformer.studio.library.records import Kind, to_dict
 from exactformer.studio.library.tables import PAPER_KINDS, Paper
 from exactformer.studio.opinions import panel
 from exactformer.studio.opinions.panel import Bar, Own
@@ -22,19 +40,35 @@ from exactformer.studio.security.actor import Actor
 from exactformer.studio.web.request import (
     CurrentActor,
     ReadSession,
+    database_of,
     is_htmx,
     near,
+    redirect,
     render,
     render_shared,
     settings_of,
+    writing,
 )
 from exactformer.studio.web.shared_pages import stand_in
-from exactformer.studio.web.types import Clean, Identifier
+from exactformer.studio.web.types import (
+    LARGEST,
+    Clean,
+    Listing,
+    PageNumber,
+    Paging,
+    Sent,
+    Slug,
+    Words,
+    listing,
+)
 
 pages = APIRouter(tags=["papers"], include_in_schema=False)
+api = APIRouter(prefix="/api/v1", tags=["papers"])
+exports = APIRouter(prefix="/api/v1", tags=["exports"])
 
 EACH = 20
-Page = Annotated[int, Query(ge=1, le=100_000)]
+Year = Annotated[int, Query(ge=1000, le=2999)]
+Number = Annotated[int, Query(ge=1, le=LARGEST)]
 SORT_LABELS = {
     "relevance": "Best match",
     "claims": "Most claims",
@@ -54,7 +88,7 @@ def browse(
     year: Annotated[Clean, Query(max_length=10)] = "",
     topic: Annotated[Clean, Query(max_length=120)] = "",
     sort: Annotated[Clean, Query(max_length=20)] = "",
-    page: Page = 1,
+    page: PageNumber = 1,
 ) -> Response:
     """Show papers: all of them, or those that fit; what a filter does not know it leaves out."""
     asked = Browse(
@@ -88,8 +122,49 @@ def browse(
         address=f"/papers?{urlencode({k: v for k, v in terms.items() if v})}&".replace("?&", "?"),
         kinds=PAPER_KINDS,
         sorts=SORT_LABELS,
-        topics=people.topics(db)[0],
+        topics=people.topics(db).items,
     )
+
+
+@api.get("/papers")
+def find(
+    db: ReadSession,
+    paging: Paging,
+    q: Words = "",
+    kind: Kind | None = None,
+    year: Year | None = None,
+    topic: Annotated[Clean, Query(max_length=120)] | None = None,
+    person: Number | None = None,
+    institution: Number | None = None,
+    sort: Sort = "relevance",
+) -> Listing[BriefOut]:
+    """Papers: all, or those with these words and filters."""
+    asked = Browse(q, kind, year, topic, person, institution, sort, paging.limit, paging.offset)
+    found = papers.find(db, asked)
+    counts = papers.counts(db, [paper.id for paper in found.items])
+    return listing((brief(paper, counts[paper.id]) for paper in found.items), found.total)
+
+
+@api.get("/search", name="find")
+def find_words(
+    db: ReadSession, paging: Paging, q: Annotated[Clean, Query(max_length=300)]
+) -> Listing[FoundOut]:
+    """Papers with all these words, the best first; ``title_html`` and ``excerpt_html`` are safe.
+
+    The last word may be unfinished; a blank behind it says that it is whole.
+    """
+    query = search.parse(q)
+    found = papers.find(db, Browse(q=q, limit=paging.limit, offset=paging.offset))
+    counts = papers.counts(db, [paper.id for paper in found.items])
+    items = (
+        FoundOut(
+            **brief(paper, counts[paper.id]).model_dump(),
+            title_html=str(search.highlight(paper.title, query)),
+            excerpt_html=str(search.excerpt(paper.abstract, query)),
+        )
+        for paper in found.items
+    )
+    return listing(items, found.total)
 
 
 @pages.get("/papers/{slug}")
@@ -143,6 +218,67 @@ def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[s
     }
 
 
+def _houses(paper: Paper) -> dict[int, int]:
+    """Number the institutions in the order in which authors name them."""
+    named = [house.id for place in paper.authorships for house in place.institutions]
+    return {id: number for number, id in enumerate(dict.fromkeys(named), 1)}
+
+
+@api.get("/papers/{slug}")
+def read(db: ReadSession, slug: Slug) -> PaperOut:
+    """One paper with everything its page says about it."""
+    paper = papers.get(db, slug)
+    return whole(paper, papers.counts(db, [paper.id])[paper.id])
+
+
+@pages.get("/papers/{slug}/edit")
+def edit_form(request: Request, db: ReadSession, actor: CurrentActor, slug: str) -> Response:
+    """Show the form."""
+    actor.require("curator")
+    paper = papers.get(db, slug)
+    form = form_of(to_dict(record(paper)), edits.version_of(paper))
+    return _edit_form(request, slug, paper.title, form)
+
+
+@pages.post("/papers/{slug}/edit")
+def submit_edit(
+    request: Request, actor: CurrentActor, slug: str, form: Sent[PaperForm]
+) -> Response:
+    """Change the paper, or say what cannot be accepted and keep what was typed."""
+    try:
+        with writing(request) as db:
+            edits.edit(db, actor, slug, fields_of(form), form.version or None)
+    except StudioError as refusal:
+        if refusal.status not in (409, 422):
+            raise
+        return _edit_form(request, slug, form.title, form, str(refusal), refusal.status)
+    return redirect(request, f"/papers/{slug}")
+
+
+def _edit_form(
+    request: Request, slug: str, title: str, form: PaperForm, error: str = "", status: int = 200
+) -> Response:
+    return render(
+        request,
+        "papers/edit.html",
+        status=status,
+        slug=slug,
+        title=title,
+        form=form,
+        error=error,
+        kinds=PAPER_KINDS,
+    )
+
+
+@api.patch("/papers/{slug}")
+def edit(request: Request, actor: CurrentActor, slug: Slug, change: PaperChange) -> PaperOut:
+    """Change what a paper's page says; for curators."""
+    fields = change.model_dump(exclude_unset=True, exclude={"version"})
+    with writing(request) as db:
+        paper = edits.edit(db, actor, slug, fields, change.version)
+        return whole(paper, papers.counts(db, [paper.id])[paper.id])
+
+
 @pages.get("/papers/{slug}/history")
 def history(request: Request, db: ReadSession, slug: str) -> Response:
     """Show who changed what about a paper."""
@@ -151,78 +287,46 @@ def history(request: Request, db: ReadSession, slug: str) -> Response:
     return render(request, "papers/history.html", paper=paper, entries=entries)
 
 
-@pages.get("/figures/{experiment}.{kind}")
-def figure(request: Request, experiment: str, kind: str) -> Response:
-    """Answer with the figure of a stored run."""
-    path = evidence.figure(settings_of(request).results, experiment, kind)
-    return FileResponse(
-        path,
-        media_type=evidence.FIGURE_TYPES[kind],
-        headers={"Cache-Control": "public, max-age=600"},
+@api.get("/papers/{slug}/history")
+def read_history(db: ReadSession, slug: Slug) -> Listing[HistoryOut]:
+    """Who changed what about a paper, the newest change first."""
+    entries = papers.history(db, papers.get(db, slug).id)
+    return listing(map(HistoryOut.model_validate, entries), len(entries))
+
+
+@api.get("/papers/{slug}/references")
+def read_references(db: ReadSession, slug: Slug, paging: Paging) -> Listing[CitedOut]:
+    """What a paper cites, as far as the library knows."""
+    paper = papers.get(db, slug)
+    return cited(papers.references(db, paper.id, paging.limit, paging.offset))
+
+
+@api.get("/papers/{slug}/cited-by")
+def read_cited_by(db: ReadSession, slug: Slug, paging: Paging) -> Listing[CitedOut]:
+    """Which papers of the library cite a paper."""
+    paper = papers.get(db, slug)
+    return cited(papers.cited_by(db, paper.id, paging.limit, paging.offset))
+
+
+@exports.get("/export", response_class=Response, responses=FILES)
+def everything(request: Request, format: WantedFormat = "json") -> StreamingResponse:
+    """The whole library, as it is read; import takes the JSON back without loss."""
+    database = database_of(request)
+
+    def pieces() -> Iterator[str]:
+        with database.session() as db:
+            yield from exporting.stream(db, format)
+
+    form = FORMATS[format]
+    return StreamingResponse(
+        pieces(), media_type=form.media_type, headers=named("library", form.suffix)
     )
 
 
-@pages.get("/people/{id}")
-def person(request: Request, db: ReadSession, id: Identifier, page: Page = 1) -> Response:
-    """Show a person: her papers, where she works, who she writes with."""
-    who = people.person(db, id)
-    found, counts = _of(db, Browse(person=id), page)
-    return render(
-        request,
-        "papers/person.html",
-        person=who,
-        institutions=people.institutions_of(db, id),
-        coauthors=people.coauthors(db, id),
-        found=found,
-        counts=counts,
-        page=page,
-        each=EACH,
-    )
+@exports.get("/papers/{slug}/export", response_class=Response, responses=FILES)
+def one(db: ReadSession, slug: Slug, format: WantedFormat = "json") -> Response:
+    """One paper."""
+    return as_file(db, [papers.get(db, slug)], format, slug)
 
 
-@pages.get("/institutions/{id}")
-def institution(request: Request, db: ReadSession, id: Identifier, page: Page = 1) -> Response:
-    """Show an institution: its people and their papers."""
-    house = people.institution(db, id)
-    found, counts = _of(db, Browse(institution=id), page)
-    return render(
-        request,
-        "papers/institution.html",
-        institution=house,
-        people=people.people_at(db, id),
-        found=found,
-        counts=counts,
-        page=page,
-        each=EACH,
-    )
-
-
-@pages.get("/topics/{slug}")
-def topic(request: Request, db: ReadSession, slug: str, page: Page = 1) -> Response:
-    """Show a topic: the papers about it."""
-    about = people.topic(db, slug)
-    found, counts = _of(db, Browse(topic=slug), page)
-    return render(
-        request,
-        "papers/topic.html",
-        topic=about,
-        found=found,
-        counts=counts,
-        page=page,
-        each=EACH,
-    )
-
-
-def _of(db: Session, asked: Browse, page: int) -> tuple[papers.Found, dict[int, papers.Counts]]:
-    here = replace(asked, sort="newest", limit=EACH, offset=(page - 1) * EACH)
-    found = papers.find(db, here)
-    return found, papers.counts(db, [paper.id for paper in found.items])
-
-
-def _houses(paper: Paper) -> dict[int, int]:
-    """Number the institutions in the order in which authors name them."""
-    named = [house.id for place in paper.authorships for house in place.institutions]
-    return {id: number for number, id in enumerate(dict.fromkeys(named), 1)}
-
-
-routers = (pages,)
+routers = (pages, api, exports)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from exactformer.studio.errors import NotFoundError
 from exactformer.studio.library import lookup, search
-from exactformer.studio.library.describing import whole
+from exactformer.studio.library.paper_records import whole
 from exactformer.studio.library.tables import (
     Affiliation,
     Authorship,
@@ -27,6 +27,7 @@ from exactformer.studio.library.tables import (
 )
 from exactformer.studio.opinions.tables import Comment, Review, Save
 from exactformer.studio.storage.audit import AuditEntry
+from exactformer.studio.storage.slices import Slice
 from exactformer.studio.storage.versions import EVERYTHING, Version
 
 Sort = Literal["relevance", "claims", "newest", "oldest", "title", "cited"]
@@ -53,14 +54,6 @@ class Browse:
     sort: Sort = "relevance"
     limit: int = 20
     offset: int = 0
-
-
-@dataclass(frozen=True)
-class Found:
-    """A page of papers, and how many there are on all pages."""
-
-    items: list[Paper]
-    total: int
 
 
 @dataclass(frozen=True)
@@ -99,13 +92,14 @@ def _no_paper(slug: str) -> NotFoundError:
     )
 
 
-def find(db: Session, browse: Browse) -> Found:
+def find(db: Session, browse: Browse) -> Slice[Paper]:
     """Return the papers that a reader looks for, a page of them; an identifier finds its paper."""
+    place = browse.limit, browse.offset
     if browse.q and (known := lookup.by_identifier(db, browse.q)) is not None:
-        return Found(by_ids(db, [] if browse.offset else [known]), 1)
+        return Slice(by_ids(db, [] if browse.offset else [known]), 1, *place)
     query = search.parse(browse.q)
     if browse.q.strip() and not query:
-        return Found([], 0)
+        return Slice((), 0, *place)
     chosen = _filtered(select(Paper.id), browse)
     filtered = chosen.whereclause is not None
     if query:
@@ -121,10 +115,10 @@ def find(db: Session, browse: Browse) -> Found:
         page = select(Paper.id).where(Paper.id.in_(everything)) if query else chosen
         page = _sorted(page, browse.sort)
     ids = db.scalars(page.limit(browse.limit).offset(browse.offset)).all()
-    return Found(by_ids(db, ids), total)
+    return Slice(by_ids(db, ids), total, *place)
 
 
-def by_ids(db: Session, ids: Sequence[int]) -> list[Paper]:
+def by_ids(db: Session, ids: Sequence[int]) -> tuple[Paper, ...]:
     """Return papers in the order of ``ids``, with their authors and topics."""
     found = db.scalars(
         select(Paper)
@@ -135,7 +129,7 @@ def by_ids(db: Session, ids: Sequence[int]) -> list[Paper]:
         )
     )
     by_id = {paper.id: paper for paper in found}
-    return [by_id[id] for id in ids]
+    return tuple(by_id[id] for id in ids)
 
 
 def counts(db: Session, ids: Sequence[int]) -> dict[int, Counts]:
@@ -152,12 +146,12 @@ def counts(db: Session, ids: Sequence[int]) -> dict[int, Counts]:
     return {id: Counts(*(tally.get(id, 0) for tally in tallies)) for id in ids}
 
 
-def references(db: Session, paper_id: int, limit: int = 200, offset: int = 0) -> Found:
+def references(db: Session, paper_id: int, limit: int = 200, offset: int = 0) -> Slice[Paper]:
     """Return the papers that a paper cites."""
     return _cited(db, Citation.cited_id, Citation.citing_id == paper_id, limit, offset)
 
 
-def cited_by(db: Session, paper_id: int, limit: int = 200, offset: int = 0) -> Found:
+def cited_by(db: Session, paper_id: int, limit: int = 200, offset: int = 0) -> Slice[Paper]:
     """Return the papers that cite a paper."""
     return _cited(db, Citation.citing_id, Citation.cited_id == paper_id, limit, offset)
 
@@ -226,7 +220,7 @@ def _cited(
     condition: ColumnElement[bool],
     limit: int,
     offset: int,
-) -> Found:
+) -> Slice[Paper]:
     total = db.scalar(select(func.count()).select_from(Citation).where(condition)) or 0
     page = (
         select(Paper.id)
@@ -235,7 +229,7 @@ def _cited(
         .order_by(Paper.year.desc().nulls_last(), Paper.normalised_title, Paper.id)
     )
     ids = db.scalars(page.limit(limit).offset(offset)).all()
-    return Found(by_ids(db, ids), total)
+    return Slice(by_ids(db, ids), total, limit, offset)
 
 
 def _tally(

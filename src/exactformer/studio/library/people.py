@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import exists, func, select
+from typing import TypeVar
+
+from sqlalchemy import and_, exists, func, select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import NotFoundError
@@ -14,67 +16,50 @@ from exactformer.studio.library.tables import (
     Person,
     Topic,
 )
+from exactformer.studio.storage.slices import Slice
+
+Thing = TypeVar("Thing")
+_SAME_PLACE = and_(
+    Authorship.paper_id == Affiliation.paper_id, Authorship.position == Affiliation.position
+)
 
 
 def person(db: Session, id: int) -> Person:
     """Return the person with this id."""
-    found = db.get(Person, id)
-    if found is None:
-        raise NotFoundError(f"there is no person {id}")
-    return found
+    return _there(db.get(Person, id), f"person {id}")
 
 
 def institution(db: Session, id: int) -> Institution:
     """Return the institution with this id."""
-    found = db.get(Institution, id)
-    if found is None:
-        raise NotFoundError(f"there is no institution {id}")
-    return found
+    return _there(db.get(Institution, id), f"institution {id}")
 
 
 def topic(db: Session, slug: str) -> Topic:
     """Return the topic with this slug."""
     found = db.scalar(select(Topic).where(Topic.slug == slug)) if "\0" not in slug else None
+    return _there(found, f"topic {slug[:120]!r}")
+
+
+def _there(found: Thing | None, name: str) -> Thing:
     if found is None:
-        raise NotFoundError(f"there is no topic {slug[:120]!r}")
+        raise NotFoundError(f"there is no {name}")
     return found
 
 
 def institutions_of(db: Session, person_id: int) -> list[Institution]:
     """Return the houses that papers give for a person."""
-    return list(
-        db.scalars(
-            select(Institution)
-            .join(Affiliation, Affiliation.institution_id == Institution.id)
-            .join(
-                Authorship,
-                (Authorship.paper_id == Affiliation.paper_id)
-                & (Authorship.position == Affiliation.position),
-            )
-            .where(Authorship.person_id == person_id)
-            .distinct()
-            .order_by(Institution.name)
-        )
-    )
+    named = select(Affiliation.institution_id).join(Authorship, _SAME_PLACE)
+    named = named.where(Authorship.person_id == person_id)
+    chosen = select(Institution).where(Institution.id.in_(named))
+    return list(db.scalars(chosen.order_by(Institution.name)))
 
 
 def people_at(db: Session, institution_id: int, limit: int = 200) -> list[Person]:
     """Return the people for whom papers give this house."""
-    return list(
-        db.scalars(
-            select(Person)
-            .join(Authorship, Authorship.person_id == Person.id)
-            .join(
-                Affiliation,
-                (Authorship.paper_id == Affiliation.paper_id)
-                & (Authorship.position == Affiliation.position),
-            )
-            .where(Affiliation.institution_id == institution_id)
-            .distinct()
-            .order_by(Person.name)
-            .limit(limit)
-        )
-    )
+    there = select(Authorship.person_id).join(Affiliation, _SAME_PLACE)
+    there = there.where(Affiliation.institution_id == institution_id)
+    chosen = select(Person).where(Person.id.in_(there))
+    return list(db.scalars(chosen.order_by(Person.name).limit(limit)))
 
 
 def coauthors(db: Session, person_id: int, limit: int = 30) -> list[tuple[Person, int]]:
@@ -92,8 +77,8 @@ def coauthors(db: Session, person_id: int, limit: int = 30) -> list[tuple[Person
     return [(person, number) for person, number in rows]
 
 
-def topics(db: Session, limit: int = 40, offset: int = 0) -> tuple[list[tuple[Topic, int]], int]:
-    """Return the topics with most papers, how many each has, and how many topics there are."""
+def topics(db: Session, limit: int = 40, offset: int = 0) -> Slice[tuple[Topic, int]]:
+    """Return the topics with most papers, and how many each has."""
     number = func.count().label("number")
     # Counted before names are joined: with many papers, by the index alone.
     counted = select(PaperTopic.topic_id, number).group_by(PaperTopic.topic_id).subquery()
@@ -106,4 +91,4 @@ def topics(db: Session, limit: int = 40, offset: int = 0) -> tuple[list[tuple[To
     )
     used = exists().where(PaperTopic.topic_id == Topic.id)
     total = db.scalar(select(func.count()).select_from(Topic).where(used)) or 0
-    return [(topic, many) for topic, many in rows], total
+    return Slice(tuple((topic, many) for topic, many in rows), total, limit, offset)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from exactformer.studio.errors import InvalidError, TooLargeError
-from exactformer.studio.library import naming
+from exactformer.studio.library import names
 from exactformer.studio.web import markup
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -32,7 +32,7 @@ def _one_line(text: str) -> str:
 
 
 def _followable(text: str) -> str:
-    if text and not naming.web_address(text):
+    if text and not names.web_address(text):
         raise ValueError("is not an address that begins with http:// or https://")
     return text
 
@@ -198,7 +198,7 @@ class TitleKey:
     @classmethod
     def of(cls, title: str, year: int | None, first_author: str) -> TitleKey:
         """Return the key of a work as somebody wrote it."""
-        return cls(naming.normalised(title)[:500], year, naming.family_name(first_author)[:100])
+        return cls(names.normalised(title)[:500], year, names.family_name(first_author)[:100])
 
     @classmethod
     def parse(cls, text: str) -> TitleKey:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.orm import Session
 
-from exactformer.studio.library.naming import folded, words
+from exactformer.studio.library.names import folded, words
 from exactformer.studio.library.search_index import LONGEST_WORD
 
 MOST_WORDS = 12

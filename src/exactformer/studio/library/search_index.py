@@ -1,6 +1,6 @@
 """The index of full-text search: filled after migrations, kept in step by whoever writes papers.
 
-What is indexed are words as :func:`naming.words` gives them, so both databases find the same:
+What is indexed are words as :func:`names.words` gives them, so both databases find the same:
 on SQLite an FTS5 table with the words of each field, on PostgreSQL a ``tsvector`` (with weights,
 under a GIN index) written out word by word, so that no locale or dictionary has a say.
 """
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlalchemy import Select, select, text
 from sqlalchemy.orm import Session
 
-from exactformer.studio.library.naming import words
+from exactformer.studio.library.names import words
 from exactformer.studio.library.tables import Authorship, Paper, PaperTopic, Person, Topic
-from exactformer.studio.storage.chunks import chunks
+from exactformer.studio.storage.slices import chunks
 
 # Field -> its weight in PostgreSQL's letters; SQLite's numbers are in the migration, in this order.
 FIELDS = {"title": "A", "authors": "B", "topics": "C", "abstract": "D"}

@@ -5,18 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    CheckConstraint,
-    ForeignKey,
-    ForeignKeyConstraint,
-    String,
-    Text,
-    UniqueConstraint,
-)
+from sqlalchemy import JSON, CheckConstraint, ForeignKeyConstraint, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from exactformer.studio.storage.base import Base, now
+from exactformer.studio.storage.base import Base, now, to
 
 PAPER_KINDS = ("article", "preprint", "talk", "book", "thesis", "software", "dataset", "other")
 
@@ -81,11 +73,9 @@ class Authorship(Base):
 
     __tablename__ = "authorships"
 
-    paper_id: Mapped[int] = mapped_column(
-        ForeignKey("papers.id", ondelete="CASCADE"), primary_key=True
-    )
+    paper_id: Mapped[int] = to("papers", primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True)
-    person_id: Mapped[int] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"), index=True)
+    person_id: Mapped[int] = to("people", index=True)
 
     person: Mapped[Person] = relationship()
     institutions: Mapped[list[Institution]] = relationship(
@@ -101,9 +91,7 @@ class Affiliation(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     paper_id: Mapped[int]
     position: Mapped[int]
-    institution_id: Mapped[int] = mapped_column(
-        ForeignKey("institutions.id", ondelete="CASCADE"), index=True
-    )
+    institution_id: Mapped[int] = to("institutions", index=True)
     __table_args__ = (
         ForeignKeyConstraint(
             ["paper_id", "position"],
@@ -129,12 +117,8 @@ class PaperTopic(Base):
 
     __tablename__ = "paper_topics"
 
-    paper_id: Mapped[int] = mapped_column(
-        ForeignKey("papers.id", ondelete="CASCADE"), primary_key=True
-    )
-    topic_id: Mapped[int] = mapped_column(
-        ForeignKey("topics.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    paper_id: Mapped[int] = to("papers", primary_key=True)
+    topic_id: Mapped[int] = to("topics", primary_key=True, index=True)
 
 
 class Citation(Base):
@@ -143,12 +127,8 @@ class Citation(Base):
     __tablename__ = "citations"
     __table_args__ = (CheckConstraint("citing_id <> cited_id", name="not_itself"),)
 
-    citing_id: Mapped[int] = mapped_column(
-        ForeignKey("papers.id", ondelete="CASCADE"), primary_key=True
-    )
-    cited_id: Mapped[int] = mapped_column(
-        ForeignKey("papers.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    citing_id: Mapped[int] = to("papers", primary_key=True)
+    cited_id: Mapped[int] = to("papers", primary_key=True, index=True)
 
 
 class Claim(Base):
@@ -162,7 +142,7 @@ class Claim(Base):
     __table_args__ = (UniqueConstraint("paper_id", "anchor"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    paper_id: Mapped[int] = mapped_column(ForeignKey("papers.id", ondelete="CASCADE"))
+    paper_id: Mapped[int] = to("papers")
     position: Mapped[int]
     anchor: Mapped[str] = mapped_column(String(60))
     kind: Mapped[str] = mapped_column(String(20))
@@ -178,7 +158,7 @@ class PendingImport(Base):
     __tablename__ = "pending_imports"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    owner_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    owner_id: Mapped[int] = to("users", index=True)
     format: Mapped[str] = mapped_column(String(20))
     records: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
     created_at: Mapped[datetime] = mapped_column(default=now)

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import NotFoundError
 from exactformer.studio.library.tables import Authorship, Claim, Institution, Paper, Person, Topic
-from exactformer.studio.map.relations import Key, batches, by_kind, degrees
+from exactformer.studio.map.relations import BATCH, Key, by_kind, degrees
+from exactformer.studio.storage.slices import chunks
 from exactformer.studio.web.typesetting import plain
 
 SHORT = 28
@@ -50,7 +51,7 @@ def require(db: Session, keys: Iterable[Key]) -> dict[Key, Described]:
     wanted = list(keys)
     texts: dict[Key, Described] = {}
     for kind, ids in by_kind(wanted).items():
-        for some in batches(ids):
+        for some in chunks(ids, BATCH):
             for identifier, *described in _DESCRIBING[kind](db, some):
                 texts[Key(kind, identifier)] = (described[0], described[1], described[2])
     for key in wanted:
@@ -93,19 +94,16 @@ def _papers(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
     return found
 
 
-def _people(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
-    chosen = select(Person.id, Person.name).where(Person.id.in_(ids))
-    return [(i, name, shortened(name), f"/people/{i}") for i, name in db.execute(chosen)]
+def _named(
+    model: type[Person | Institution | Topic], page: str, place: str
+) -> Callable[[Session, Sequence[int]], list[tuple[Any, ...]]]:
+    """Return what describes things by their names; their pages are at ``place`` under ``page``."""
 
+    def described(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
+        chosen = select(model.id, model.name, getattr(model, place)).where(model.id.in_(ids))
+        return [(i, name, shortened(name), f"{page}/{at}") for i, name, at in db.execute(chosen)]
 
-def _institutions(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
-    chosen = select(Institution.id, Institution.name).where(Institution.id.in_(ids))
-    return [(i, name, shortened(name), f"/institutions/{i}") for i, name in db.execute(chosen)]
-
-
-def _topics(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
-    chosen = select(Topic.id, Topic.name, Topic.slug).where(Topic.id.in_(ids))
-    return [(i, name, shortened(name), f"/topics/{slug}") for i, name, slug in db.execute(chosen)]
+    return described
 
 
 def _claims(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -122,8 +120,8 @@ def _claims(db: Session, ids: Sequence[int]) -> list[tuple[Any, ...]]:
 
 _DESCRIBING: dict[str, Callable[[Session, Sequence[int]], list[tuple[Any, ...]]]] = {
     "paper": _papers,
-    "person": _people,
-    "institution": _institutions,
-    "topic": _topics,
+    "person": _named(Person, "/people", "id"),
+    "institution": _named(Institution, "/institutions", "id"),
+    "topic": _named(Topic, "/topics", "slug"),
     "claim": _claims,
 }

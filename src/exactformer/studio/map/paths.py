@@ -20,15 +20,16 @@ from sqlalchemy.orm import Session
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.map.nodes import Node, describe, require
 from exactformer.studio.map.relations import (
+    BATCH,
     KINDS,
     STEPS,
     Edge,
     Key,
-    batches,
     by_kind,
     degrees,
     edges_among,
 )
+from exactformer.studio.storage.slices import chunks
 
 VISITED = 50_000
 """Nodes a search may visit."""
@@ -119,7 +120,7 @@ def _adjacent(db: Session, frontier: list[Key], kinds: set[str]) -> Iterator[tup
     for step in STEPS:
         if step.goal not in kinds:
             continue
-        for ids in batches(origins.get(step.origin, ())):
+        for ids in chunks(origins.get(step.origin, ()), BATCH):
             chosen = step.relation.pairs(step.near, step.far).where(step.near.in_(ids))
             for origin, goal in db.execute(chosen):
                 yield Key(step.origin, origin), Key(step.goal, goal)

@@ -12,7 +12,7 @@ nodes cost what there is of them, not the size of the table.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.library.tables import Affiliation, Authorship, Citation, Claim, PaperTopic
+from exactformer.studio.storage.slices import chunks
 
 KINDS = ("paper", "person", "institution", "topic", "claim")
 BATCH = 1000
@@ -29,7 +30,6 @@ BATCH = 1000
 LARGEST_ID = 2**31 - 1
 
 Column = Any  # a column as a class of a table has it, which is no int
-ByKind = Mapping[str, Collection[int]]
 
 
 class Key(NamedTuple):
@@ -143,20 +143,13 @@ def by_kind(keys: Iterable[Key]) -> dict[str, list[int]]:
     return sorted_
 
 
-def batches(ids: Collection[int], size: int = BATCH) -> Iterator[list[int]]:
-    """Give numbers in lists that are short enough for one query."""
-    listed = list(ids)
-    for begin in range(0, len(listed), size):
-        yield listed[begin : begin + size]
-
-
 def degrees(db: Session, keys: Iterable[Key]) -> dict[Key, int]:
     """Count the edges of nodes; one cited both ways has two to the same paper."""
     found = dict.fromkeys(keys, 0)
     sorted_ = by_kind(found)
     for step in STEPS:
         counted = func.count(step.far.distinct()) if step.relation.repeats else func.count()
-        for ids in batches(sorted_.get(step.origin, ())):
+        for ids in chunks(sorted_.get(step.origin, ()), BATCH):
             chosen = step.relation.pairs(step.near, counted).where(step.near.in_(ids))
             for identifier, number in db.execute(chosen.group_by(step.near)):
                 found[Key(step.origin, identifier)] += number
@@ -165,11 +158,11 @@ def degrees(db: Session, keys: Iterable[Key]) -> dict[Key, int]:
 
 def edges_among(db: Session, keys: Collection[Key]) -> list[Edge]:
     """Return all edges whose ends are both among some nodes, in a fixed order."""
-    sorted_ = {kind: set(ids) for kind, ids in by_kind(keys).items()}
+    sorted_ = by_kind(keys)
     found: set[Edge] = set()
     for relation in RELATIONS:
-        targets = sorted_.get(relation.target, set())
-        for ids in batches(sorted_.get(relation.source, ()) if targets else ()):
+        targets = sorted_.get(relation.target, ())
+        for ids in chunks(sorted_.get(relation.source, ()) if targets else (), BATCH):
             columns = (relation.source_column, relation.target_column)
             chosen = relation.pairs(*columns).where(
                 relation.source_column.in_(ids), relation.target_column.in_(targets)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Query, Request
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from exactformer.studio import map as research_map
 from exactformer.studio.evidence import claims
-from exactformer.studio.map import KINDS, Edge, Key, Node, State
-from exactformer.studio.map.views import LIMIT, View
+from exactformer.studio.map.node_search import search
+from exactformer.studio.map.paths import shortest_path
+from exactformer.studio.map.relations import KINDS, Key
+from exactformer.studio.map.slices import explore, start
+from exactformer.studio.map.views import LIMIT, State, View, look
 from exactformer.studio.web.request import ReadSession, render, settings_of
-from exactformer.studio.web.types import Clean
+from exactformer.studio.web.types import Clean, Listing, Out
 
 ALL = ",".join(KINDS)
 
@@ -27,53 +28,40 @@ Kinds = Annotated[
 ]
 
 
-class NodeOut(BaseModel):
+KeyOut = Annotated[str, BeforeValidator(str)]
+"""A node's key as text."""
+
+
+class NodeOut(Out):
     """A node; ``degree`` counts its edges in the whole library."""
 
-    id: str
-    kind: str
+    id: Annotated[KeyOut, Field(validation_alias="key")]
+    kind: Annotated[str, Field(validation_alias=AliasPath("key", "kind"))]
     label: str
     short: str
     href: str
     degree: int
 
-    @classmethod
-    def of(cls, node: Node) -> NodeOut:
-        """Write a node's key as text."""
-        return cls(
-            id=str(node.key),
-            kind=node.key.kind,
-            label=node.label,
-            short=node.short,
-            href=node.href,
-            degree=node.degree,
-        )
 
-
-class EdgeOut(BaseModel):
+class EdgeOut(Out):
     """An edge, in the direction in which its name is read."""
 
-    source: str
+    source: KeyOut
     relation: str
-    target: str
-
-    @classmethod
-    def of(cls, edge: Edge) -> EdgeOut:
-        """Write an edge's ends as text."""
-        return cls(source=str(edge.source), relation=edge.relation, target=str(edge.target))
+    target: KeyOut
 
 
-class SliceOut(BaseModel):
+class SliceOut(Out):
     """A slice; ``left_out`` counts neighbours that had no place, by kind."""
 
-    centre: str
+    centre: KeyOut
     nodes: list[NodeOut]
     edges: list[EdgeOut]
-    walked: list[str]
+    walked: Annotated[list[str], BeforeValidator(lambda keys: sorted(map(str, keys)))]
     left_out: dict[str, int]
 
 
-class RouteOut(BaseModel):
+class RouteOut(Out):
     """A path. Without nodes, ``exhausted`` says whether there is certainly none."""
 
     nodes: list[NodeOut]
@@ -81,13 +69,6 @@ class RouteOut(BaseModel):
     visited: int
     exhausted: bool
     sentence: str
-
-
-class FoundOut(BaseModel):
-    """Nodes by name."""
-
-    items: list[NodeOut]
-    total: int
 
 
 @api.get("", response_model=SliceOut)
@@ -100,17 +81,10 @@ def read_slice(
     expanded: Annotated[Clean, Query(max_length=900, description="Nodes, by commas.")] = "",
 ) -> Any:
     """Return what lies around a node."""
-    found = research_map.explore(db, Key.parse(node), depth, split(kinds), limit, keys(expanded))
-    return SliceOut(
-        centre=str(found.centre),
-        nodes=[NodeOut.of(node) for node in found.nodes],
-        edges=[EdgeOut.of(edge) for edge in found.edges],
-        walked=sorted(map(str, found.walked)),
-        left_out=found.left_out,
-    )
+    return explore(db, Key.parse(node), depth, split(kinds), limit, keys(expanded))
 
 
-@api.get("/search", response_model=FoundOut)
+@api.get("/search", response_model=Listing[NodeOut])
 def find_nodes(
     db: ReadSession,
     q: Annotated[Clean, Query(max_length=200)],
@@ -118,8 +92,8 @@ def find_nodes(
     limit: Annotated[int, Query(ge=1, le=50)] = 20,
 ) -> Any:
     """Return nodes whose names hold every word of the query."""
-    found = research_map.search(db, q, split(kinds), limit)
-    return FoundOut(items=[NodeOut.of(node) for node in found], total=len(found))
+    found = search(db, q, split(kinds), limit)
+    return {"items": found, "total": len(found)}
 
 
 @api.get("/path", response_model=RouteOut)
@@ -130,14 +104,7 @@ def find_path(
     kinds: Kinds = ALL,
 ) -> Any:
     """Return a shortest path between two nodes, through nodes of the given kinds."""
-    route = research_map.shortest_path(db, Key.parse(source), Key.parse(target), split(kinds))
-    return RouteOut(
-        nodes=[NodeOut.of(node) for node in route.nodes],
-        edges=[EdgeOut.of(edge) for edge in route.edges],
-        visited=route.visited,
-        exhausted=route.exhausted,
-        sentence=route.sentence,
-    )
+    return shortest_path(db, Key.parse(source), Key.parse(target), split(kinds))
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -155,60 +122,48 @@ pages = APIRouter(tags=["map"], include_in_schema=False)
 LIMITS = (20, 40, 80, 160)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What an address asks for, before it is known whether it names a node."""
+class Asked(BaseModel):
+    """What an address asks for, before it is known whether it names a node; ``q`` finds others."""
 
-    node: str
-    depth: int
-    kinds: str
-    limit: int
-    expanded: str
-    to: str
+    node: Annotated[Clean, Field(max_length=40)] = ""
+    depth: Annotated[int, Field(ge=1, le=2)] = 1
+    kinds: Annotated[list[Clean], Field(max_length=len(KINDS))] = []
+    limit: Annotated[int, Field(ge=1, le=200)] = LIMIT
+    expanded: Annotated[Clean, Field(max_length=900)] = ""
+    to: Annotated[Clean, Field(max_length=40)] = ""
+    q: Annotated[Clean, Field(max_length=200)] = ""
 
     def state(self, db: Session) -> State | None:
         """Return the state; where no node is named, that in which everybody begins."""
-        centre = Key.parse(self.node) if self.node else research_map.start(db)
+        centre = Key.parse(self.node) if self.node else start(db)
         if centre is None:
             return None
         return State(
             centre,
             self.depth,
-            split(self.kinds) or KINDS,
+            split(",".join(self.kinds)) or KINDS,
             self.limit,
             keys(self.expanded),
             Key.parse(self.to) if self.to else None,
         )
 
 
-def _asked(
-    node: Annotated[Clean, Query(max_length=40)] = "",
-    depth: Annotated[int, Query(ge=1, le=2)] = 1,
-    kinds: Annotated[list[Clean] | None, Query(max_length=len(KINDS))] = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = LIMIT,
-    expanded: Annotated[Clean, Query(max_length=900)] = "",
-    to: Annotated[Clean, Query(max_length=40)] = "",
-) -> Asked:
-    return Asked(node, depth, ",".join(kinds or KINDS), limit, expanded, to)
-
-
-Question = Annotated[Asked, Depends(_asked)]
-Words = Annotated[Clean, Query(max_length=200)]
+Question = Annotated[Asked, Query()]
 
 
 @pages.get("/map")
-def explorer(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
+def explorer(request: Request, db: ReadSession, asked: Question) -> Response:
     """Show the explorer."""
     state = asked.state(db)
-    view = research_map.look(db, state) if state else None
-    found = research_map.search(db, q) if q.strip() else ()
+    view = look(db, state) if state else None
+    found = search(db, asked.q) if asked.q.strip() else ()
     return render(
         request,
         "map/page.html",
         state=state,
         view=view,
         verdicts=_verdicts(request, db, view),
-        q=q,
+        q=asked.q,
         found=found,
         kinds=KINDS,
         limits=sorted({*LIMITS, asked.limit}),
@@ -219,7 +174,7 @@ def explorer(request: Request, db: ReadSession, asked: Question, q: Words = "") 
 def part(request: Request, db: ReadSession, asked: Question) -> Response:
     """Return what the explorer shows, for its script to put in place."""
     state = asked.state(db)
-    view = research_map.look(db, state) if state else None
+    view = look(db, state) if state else None
     verdicts = _verdicts(request, db, view)
     return render(request, "map/_view.html", state=state, view=view, verdicts=verdicts)
 
@@ -232,11 +187,11 @@ def _verdicts(request: Request, db: Session, view: View | None) -> dict[int, tup
 
 
 @pages.get("/map/found")
-def found_nodes(request: Request, db: ReadSession, asked: Question, q: Words = "") -> Response:
+def found_nodes(request: Request, db: ReadSession, asked: Question) -> Response:
     """Return nodes by name, with links that lead from where the reader is."""
     state = asked.state(db)
-    found = research_map.search(db, q) if q.strip() else ()
-    return render(request, "map/_found.html", state=state, q=q, found=found)
+    found = search(db, asked.q) if asked.q.strip() else ()
+    return render(request, "map/_found.html", state=state, q=asked.q, found=found)
 
 
 routers = (api, pages)

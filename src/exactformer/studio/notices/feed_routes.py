@@ -22,10 +22,11 @@ from starlette.responses import Response
 from exactformer.studio.evidence import claims
 from exactformer.studio.evidence.claims import Wanted
 from exactformer.studio.library import papers
-from exactformer.studio.library.describing import whole
+from exactformer.studio.library.paper_records import whole
+from exactformer.studio.library.tables import Paper
+from exactformer.studio.opinions.tables import Comment, Review
 from exactformer.studio.opinions.views import show_comments, show_reviews
 from exactformer.studio.security.actor import VISITOR
-from exactformer.studio.storage.tables import Comment, Paper, Review
 from exactformer.studio.web.request import ReadSession, settings_of
 from exactformer.studio.web.types import Slug
 

@@ -1,43 +1,41 @@
-"""What a reader is told, and what she follows; for programs, then the pages."""
+"""What a reader is told, and what she follows; each page beside its JSON route."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.library import papers
 from exactformer.studio.notices import service
-from exactformer.studio.web.request import CurrentActor, ReadSession, redirect, render, writing
-from exactformer.studio.web.types import LARGEST, Body, Clean, FormBody, PageNumber, Paging, Slug
+from exactformer.studio.security.actor import Actor
+from exactformer.studio.web.request import CurrentActor, ReadSession, Write, redirect, render
+from exactformer.studio.web.types import (
+    LARGEST,
+    Body,
+    Clean,
+    FormBody,
+    Listing,
+    PageNumber,
+    Paging,
+    Sent,
+    Slug,
+    listing,
+)
 
 api = APIRouter(prefix="/api/v1", tags=["notices"])
+pages = APIRouter(include_in_schema=False)
 
 EACH = 30
 Anchor = Annotated[Clean, Field(max_length=60)]
 
 
-class NewsItem(BaseModel):
-    """A notice; ``who`` is empty where a decision is told."""
-
-    id: int
-    kind: str
-    who: str
-    what: str
-    title: str
-    href: str
-    at: datetime
-    is_read: bool
-
-
-class NewsList(BaseModel):
+class NewsList(Listing[service.News]):
     """A stretch of one's notices; ``unread`` counts all that are new."""
 
-    items: list[NewsItem]
-    total: int
     unread: int
 
 
@@ -45,6 +43,10 @@ class UpTo(Body):
     """The newest notice that was seen."""
 
     up_to: Annotated[int, Field(ge=0, le=LARGEST)]
+
+
+class UpToForm(UpTo, FormBody):
+    """The same, from a form."""
 
 
 class Unread(BaseModel):
@@ -60,78 +62,16 @@ class Follows(Body):
     claims: Annotated[tuple[Anchor, ...], Field(max_length=200)] = ()
 
 
+class FollowForm(Follows, FormBody):
+    """The same, from a form."""
+
+
 class FollowItem(BaseModel):
     """Something one follows; ``claim`` is empty where it is the paper."""
 
     paper: str
     title: str
     claim: str
-
-
-class FollowList(BaseModel):
-    """A stretch of all that one follows."""
-
-    items: list[FollowItem]
-    total: int
-
-
-@api.get("/notices")
-def list_notices(
-    db: ReadSession, actor: CurrentActor, paging: Paging, unread: bool = False
-) -> NewsList:
-    """What one was told, the newest first."""
-    found = service.listing(db, actor, paging.limit, paging.offset, only_unread=unread)
-    items = [NewsItem.model_validate(vars(news)) for news in found.items]
-    return NewsList(items=items, total=found.total, unread=service.unread(db, actor))
-
-
-@api.post("/notices/read")
-def read_notices(request: Request, actor: CurrentActor, up_to: UpTo) -> Unread:
-    """Mark notices as read, up to the newest that was seen."""
-    with writing(request) as db:
-        return Unread(unread=service.mark_read(db, actor, up_to.up_to))
-
-
-@api.get("/follows")
-def list_follows(db: ReadSession, actor: CurrentActor, paging: Paging) -> FollowList:
-    """All that one follows."""
-    found = service.following(db, actor, paging.limit, paging.offset)
-    items = [FollowItem(paper=slug, title=title, claim=claim) for slug, title, claim in found.items]
-    return FollowList(items=items, total=found.total)
-
-
-@api.get("/papers/{slug}/follows")
-def read_follows(db: ReadSession, actor: CurrentActor, slug: Slug) -> Follows:
-    """What one follows of a paper."""
-    return _described(service.followed(db, actor, papers.get(db, slug)))
-
-
-@api.put("/papers/{slug}/follows")
-def write_follows(request: Request, actor: CurrentActor, slug: Slug, wanted: Follows) -> Follows:
-    """Follow exactly this of a paper."""
-    anchors = frozenset(wanted.claims) - {""} | ({""} if wanted.paper else set())
-    with writing(request) as db:
-        return _described(service.follow(db, actor, papers.get(db, slug), frozenset(anchors)))
-
-
-def _described(anchors: frozenset[str]) -> Follows:
-    return Follows(paper="" in anchors, claims=tuple(sorted(anchors - {""})))
-
-
-pages = APIRouter(include_in_schema=False)
-
-
-class ReadForm(FormBody):
-    """The newest notice that was on the page."""
-
-    up_to: Annotated[int, Field(ge=0, le=LARGEST)]
-
-
-class FollowForm(FormBody):
-    """What to follow from now on: all of the paper, or claims by their anchors."""
-
-    paper: bool = False
-    claims: Annotated[tuple[Anchor, ...], Field(max_length=200)] = ()
 
 
 @pages.get("/notices")
@@ -150,12 +90,35 @@ def notices(
     )
 
 
+@api.get("/notices")
+def list_notices(
+    db: ReadSession, actor: CurrentActor, paging: Paging, unread: bool = False
+) -> NewsList:
+    """What one was told, the newest first."""
+    found = service.listing(db, actor, paging.limit, paging.offset, only_unread=unread)
+    items, new = list(found.items), service.unread(db, actor)
+    return NewsList(items=items, total=found.total, unread=new)
+
+
 @pages.post("/notices/read")
-def mark_read(request: Request, actor: CurrentActor, form: Annotated[ReadForm, Form()]) -> Response:
+def mark_read(write: Write, form: Sent[UpToForm]) -> Response:
     """Mark what was on the page as read; what came since stays new."""
-    with writing(request) as db:
-        service.mark_read(db, actor, form.up_to)
-    return redirect(request, "/notices")
+    write(service.mark_read, form.up_to)
+    return redirect(write.request, "/notices")
+
+
+@api.post("/notices/read")
+def read_notices(write: Write, up_to: UpTo) -> Unread:
+    """Mark notices as read, up to the newest that was seen."""
+    return Unread(unread=write(service.mark_read, up_to.up_to))
+
+
+@api.get("/follows")
+def list_follows(db: ReadSession, actor: CurrentActor, paging: Paging) -> Listing[FollowItem]:
+    """All that one follows."""
+    found = service.following(db, actor, paging.limit, paging.offset)
+    items = (FollowItem(paper=slug, title=title, claim=claim) for slug, title, claim in found.items)
+    return listing(items, found.total)
 
 
 @pages.get("/papers/{slug}/follow")
@@ -166,15 +129,32 @@ def follow_form(request: Request, db: ReadSession, actor: CurrentActor, slug: Sl
     return render(request, "notices/follow.html", paper=paper, followed=followed)
 
 
+@api.get("/papers/{slug}/follows")
+def read_follows(db: ReadSession, actor: CurrentActor, slug: Slug) -> Follows:
+    """What one follows of a paper."""
+    return _described(service.followed(db, actor, papers.get(db, slug)))
+
+
 @pages.post("/papers/{slug}/follow")
-def follow(
-    request: Request, actor: CurrentActor, slug: Slug, form: Annotated[FollowForm, Form()]
-) -> Response:
+def follow(write: Write, slug: Slug, form: Sent[FollowForm]) -> Response:
     """Follow what was ticked, and nothing else of this paper."""
-    with writing(request) as db:
-        wanted = frozenset(form.claims) - {""} | ({""} if form.paper else set())
-        service.follow(db, actor, papers.get(db, slug), wanted)
-    return redirect(request, f"/papers/{slug}")
+    write(_follow, slug, form)
+    return redirect(write.request, f"/papers/{slug}")
+
+
+@api.put("/papers/{slug}/follows")
+def write_follows(write: Write, slug: Slug, wanted: Follows) -> Follows:
+    """Follow exactly this of a paper."""
+    return _described(write(_follow, slug, wanted))
+
+
+def _follow(db: Session, actor: Actor, slug: str, wanted: Follows) -> frozenset[str]:
+    anchors = frozenset(wanted.claims) - {""} | ({""} if wanted.paper else set())
+    return service.follow(db, actor, papers.get(db, slug), anchors)
+
+
+def _described(anchors: frozenset[str]) -> Follows:
+    return Follows(paper="" in anchors, claims=tuple(sorted(anchors - {""})))
 
 
 routers = (api, pages)

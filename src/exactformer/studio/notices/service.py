@@ -48,7 +48,7 @@ _DEEDS = {
 
 @dataclass(frozen=True)
 class News:
-    """A notice as its reader sees it: somebody (or nobody) did something about a title."""
+    """A notice as its reader sees it; ``who`` is empty where a decision is told."""
 
     id: int
     kind: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, String
+from sqlalchemy import CheckConstraint, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from exactformer.studio.accounts.tables import User
 from exactformer.studio.library.tables import Paper
-from exactformer.studio.storage.base import Base, now
+from exactformer.studio.storage.base import Base, now, to
 
 KINDS = ("answer", "mention", "comment", "review", "decision")
 
@@ -19,12 +19,8 @@ class Follow(Base):
 
     __tablename__ = "follows"
 
-    paper_id: Mapped[int] = mapped_column(
-        ForeignKey("papers.id", ondelete="CASCADE"), primary_key=True
-    )
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    paper_id: Mapped[int] = to("papers", primary_key=True)
+    user_id: Mapped[int] = to("users", primary_key=True, index=True)
     anchor: Mapped[str] = mapped_column(String(60), primary_key=True, default="")
     created_at: Mapped[datetime] = mapped_column(default=now)
 
@@ -44,16 +40,12 @@ class Notice(Base):
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    user_id: Mapped[int] = to("users")
     kind: Mapped[str] = mapped_column(String(10))
-    by_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
-    paper_id: Mapped[int | None] = mapped_column(ForeignKey("papers.id", ondelete="CASCADE"))
-    comment_id: Mapped[int | None] = mapped_column(
-        ForeignKey("comments.id", ondelete="CASCADE"), index=True
-    )
-    review_id: Mapped[int | None] = mapped_column(
-        ForeignKey("reviews.id", ondelete="CASCADE"), index=True
-    )
+    by_id: Mapped[int | None] = to("users", "SET NULL")
+    paper_id: Mapped[int | None] = to("papers")
+    comment_id: Mapped[int | None] = to("comments", index=True)
+    review_id: Mapped[int | None] = to("reviews", index=True)
     word: Mapped[str] = mapped_column(String(10), default="")
     title: Mapped[str] = mapped_column(String(500), default="")
     created_at: Mapped[datetime] = mapped_column(default=now)

@@ -14,12 +14,13 @@ from sqlalchemy.orm import Session, selectinload
 from sqlalchemy.sql.base import ExecutableOption
 
 from exactformer.studio.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
+from exactformer.studio.library.tables import Authorship, Paper
+from exactformer.studio.opinions.tables import Collection, CollectionItem
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.slices import Slice, cut
-from exactformer.studio.storage.tables import Authorship, Collection, CollectionItem, Paper
-from exactformer.studio.web.text_checks import bounded, prose
+from exactformer.studio.web.markup import bounded, prose
 
 TITLE_LIMIT = 200
 DESCRIPTION_LIMIT = 2_000

@@ -1,30 +1,32 @@
-"""Discussion: threads, answers, edits with history, deletion; pages, then the same for programs."""
+"""Discussion: threads, answers, edits with history, deletion; each page beside its JSON route."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.errors import ConflictError, InvalidError, StudioError, TooLargeError
 from exactformer.studio.library import papers
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import comments, threads
 from exactformer.studio.opinions.comments import COMMENTS, LIMIT, CommentDraft
 from exactformer.studio.opinions.models import CommentOut, CommentVersionOut
+from exactformer.studio.opinions.tables import Comment
 from exactformer.studio.opinions.text_routes import TextRoutes
 from exactformer.studio.opinions.texts import ChangedMeanwhileError
 from exactformer.studio.opinions.views import show_comments
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import Comment, Paper
 from exactformer.studio.web import markup
-from exactformer.studio.web.rate_limits import WRITING
 from exactformer.studio.web.request import (
+    WRITING,
     CurrentActor,
     ReadSession,
+    Write,
     counted,
     database_of,
     is_htmx,
@@ -40,6 +42,7 @@ from exactformer.studio.web.types import (
     Listing,
     PageNumber,
     Paging,
+    Sent,
     Slug,
     listing,
 )
@@ -105,10 +108,23 @@ def read_all(
     return render(request, template, paper=paper, discussion=found)
 
 
+@api.get("/papers/{slug}/comments")
+def list_comments(
+    db: ReadSession,
+    actor: CurrentActor,
+    slug: Slug,
+    paging: Paging,
+    kind: Kind | None = None,
+    claim: Anchor | None = None,
+) -> Listing[CommentOut]:
+    """Comments on a paper, the newest first; answers name what they answer."""
+    paper = papers.get(db, slug)
+    found = threads.single(db, actor, paper, kind, claim, paging.limit, paging.offset)
+    return listing((CommentOut.of(view, slug) for view in found.items), found.total)
+
+
 @pages.post("/papers/{slug}/comments", dependencies=WRITING)
-def write(
-    request: Request, actor: CurrentActor, slug: Slug, form: Annotated[CommentForm, Form()]
-) -> Response:
+def write(request: Request, actor: CurrentActor, slug: Slug, form: Sent[CommentForm]) -> Response:
     """Write a comment or an answer."""
     try:
         with writing(request) as db:
@@ -117,6 +133,17 @@ def write(
     except StudioError as refusal:
         return _give_back(request, actor, slug, form, refusal)
     return _written(request, actor, paper, written, form.claim)
+
+
+@api.post(
+    "/papers/{slug}/comments", dependencies=WRITING, status_code=201, response_model=CommentOut
+)
+def create(write: Write, slug: Slug, comment: NewComment) -> Any:
+    """Write a comment."""
+    with writing(write.request) as db:
+        paper = papers.get(db, slug)
+        written = comments.write(db, write.actor, paper, comment, comment.parent_id)
+    return _shared.stored(write, written.id)
 
 
 @pages.get("/comments/{comment_id}")
@@ -129,9 +156,10 @@ def read(
 ) -> HTMLResponse:
     """A comment with its answers; after reporting it, with thanks."""
     comment = comments.get(db, actor, comment_id)
-    paper = db.get_one(Paper, comment.paper_id)
-    thread = threads.thread(db, actor, paper, comment)
-    return render(request, "opinions/comment.html", paper=paper, thread=thread, reported=reported)
+    thread = threads.thread(db, actor, comment.paper, comment)
+    return render(
+        request, "opinions/comment.html", paper=comment.paper, thread=thread, reported=reported
+    )
 
 
 @pages.get("/comments/{comment_id}/answer")
@@ -141,8 +169,7 @@ def answer_form(
     """The form for an answer."""
     actor.require("reader")
     comment = comments.get(db, actor, comment_id)
-    paper = db.get_one(Paper, comment.paper_id)
-    return _form(request, db, actor, paper, CommentForm(parent_id=comment.id))
+    return _form(request, db, actor, comment.paper, CommentForm(parent_id=comment.id))
 
 
 @pages.get("/comments/{comment_id}/edit")
@@ -153,8 +180,7 @@ def edit_form(
     actor.require("reader")
     comment = comments.editable(db, actor, comment_id)
     form = CommentForm(body=comment.body, kind=comment.kind, revision=comment.revision)
-    paper = db.get_one(Paper, comment.paper_id)
-    return _form(request, db, actor, paper, form, edited=comment)
+    return _form(request, db, actor, comment.paper, form, edited=comment)
 
 
 @pages.post("/comments/{comment_id}/edit", dependencies=WRITING)
@@ -162,7 +188,7 @@ def edit(
     request: Request,
     actor: CurrentActor,
     comment_id: Identifier,
-    form: Annotated[CommentForm, Form()],
+    form: Sent[CommentForm],
 ) -> Response:
     """Write a new version of one's comment."""
     try:
@@ -171,9 +197,8 @@ def edit(
     except (ConflictError, InvalidError, TooLargeError) as refusal:
         with database_of(request).session() as db:
             comment = comments.get(db, actor, comment_id)
-            paper = db.get_one(Paper, comment.paper_id)
             form.revision = comment.revision
-            return _form(request, db, actor, paper, form, edited=comment, refusal=refusal)
+            return _form(request, db, actor, comment.paper, form, edited=comment, refusal=refusal)
     return _changed(request, actor, comment_id)
 
 
@@ -211,9 +236,8 @@ def _changed(request: Request, actor: Actor, comment_id: int) -> Response:
         return redirect(request, f"/comments/{comment_id}#comment-{comment_id}")
     with database_of(request).session() as db:
         comment = comments.get(db, actor, comment_id)
-        paper = db.get_one(Paper, comment.paper_id)
-        (view,) = show_comments(db, actor, paper, [comment])
-    response = render(request, "opinions/_changed.html", paper=paper, comment=view)
+        (view,) = show_comments(db, actor, comment.paper, [comment])
+    response = render(request, "opinions/_changed.html", paper=comment.paper, comment=view)
     response.headers.update({"HX-Retarget": f"#comment-{comment_id}", "HX-Reswap": "outerHTML"})
     return response
 
@@ -259,47 +283,21 @@ def _give_back(
         return _form(request, db, actor, papers.get(db, slug), form, refusal=refusal)
 
 
-def _described(db: Session, actor: Actor, paper: Paper, comment: Comment) -> CommentOut:
-    (view,) = show_comments(db, actor, paper, [comment])
-    return CommentOut.of(view, paper.slug)
+def _described(db: Session, actor: Actor, comment: Comment) -> CommentOut:
+    (view,) = show_comments(db, actor, comment.paper, [comment])
+    return CommentOut.of(view, comment.paper.slug)
 
 
-def _removed(request: Request, actor: Actor, comment: Comment, paper: Paper) -> Response:
+def _removed(request: Request, actor: Actor, comment: Comment, slug: str) -> Response:
     if is_htmx(request):
         return _changed(request, actor, comment.id)
-    return redirect(request, f"/papers/{paper.slug}#discussion")
+    return redirect(request, f"/papers/{slug}#discussion")
 
 
 LABELS = {"body": "Text", "kind": "Kind"}
 _shared = TextRoutes(
     COMMENTS, EditedComment, CommentOut, CommentVersionOut, _described, LABELS, _removed
 )
-
-
-@api.get("/papers/{slug}/comments")
-def list_comments(
-    db: ReadSession,
-    actor: CurrentActor,
-    slug: Slug,
-    paging: Paging,
-    kind: Kind | None = None,
-    claim: Anchor | None = None,
-) -> Listing[CommentOut]:
-    """Comments on a paper, the newest first; answers name what they answer."""
-    paper = papers.get(db, slug)
-    found = threads.single(db, actor, paper, kind, claim, paging.limit, paging.offset)
-    return listing((CommentOut.of(view, slug) for view in found.items), found.total)
-
-
-@api.post(
-    "/papers/{slug}/comments", dependencies=WRITING, status_code=201, response_model=CommentOut
-)
-def create(request: Request, actor: CurrentActor, slug: Slug, comment: NewComment) -> Any:
-    """Write a comment."""
-    with writing(request) as db:
-        paper = papers.get(db, slug)
-        written = comments.write(db, actor, paper, comment, comment.parent_id)
-    return _shared.stored(request, actor, written.id)
 
 
 routers = (pages, _shared.pages(), api, _shared.api("comments"))

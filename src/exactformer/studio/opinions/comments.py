@@ -12,14 +12,19 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import ConflictError, InvalidError
+from exactformer.studio.library.tables import Claim, Paper
 from exactformer.studio.notices import service as notices
-from exactformer.studio.opinions.tables import COMMENT_KINDS, Comment, CommentVersion
+from exactformer.studio.opinions.tables import (
+    COMMENT_KINDS,
+    Comment,
+    CommentMention,
+    CommentVersion,
+)
 from exactformer.studio.opinions.texts import Draft, TextKind
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
-from exactformer.studio.storage.tables import Claim, CommentMention, Paper
 from exactformer.studio.web import markup
-from exactformer.studio.web.text_checks import prose
+from exactformer.studio.web.markup import prose
 from exactformer.studio.web.types import Clean, stated
 
 LIMIT = 10_000

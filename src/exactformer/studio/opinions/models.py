@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasPath, Field
 
 from exactformer.studio.opinions.views import CommentView, ReviewView, Standing
-from exactformer.studio.storage.tables import Collection, Flag
-from exactformer.studio.web.types import Out
+from exactformer.studio.web.types import LengthOf, Out
 
 State = Literal["open", "upheld", "dismissed"]
 
@@ -103,11 +104,6 @@ class FlagOut(Out):
     created_at: datetime
     decided_at: datetime | None
 
-    @classmethod
-    def of(cls, flag: Flag) -> FlagOut:
-        """Describe a report."""
-        return cls.model_validate(flag)
-
 
 class CaseOut(Out):
     """What was reported, with every report on it; a deleted text is not shown."""
@@ -122,8 +118,8 @@ class ItemOut(Out):
     """A paper in a collection."""
 
     paper_id: int
-    slug: str
-    title: str
+    slug: Annotated[str, Field(validation_alias=AliasPath("paper", "slug"))]
+    title: Annotated[str, Field(validation_alias=AliasPath("paper", "title"))]
     note: str
 
 
@@ -132,7 +128,7 @@ class SharedCollectionOut(Out):
 
     title: str
     description: str
-    owner: str
+    owner: Annotated[str, Field(validation_alias=AliasPath("owner", "name"))]
     updated_at: datetime
     items: list[ItemOut]
 
@@ -142,34 +138,7 @@ class CollectionOut(SharedCollectionOut):
 
     id: int
     visibility: str
-    token: str | None = None
-
-    @classmethod
-    def of(cls, collection: Collection) -> CollectionOut:
-        """Describe a collection to its owner."""
-        token = collection.token if collection.visibility == "link" else None
-        return cls(
-            **shared_collection(collection).model_dump(),
-            id=collection.id,
-            visibility=collection.visibility,
-            token=token,
-        )
-
-
-def shared_collection(collection: Collection) -> SharedCollectionOut:
-    """Describe a collection without its link."""
-    items = [
-        ItemOut(paper_id=item.paper_id, slug=paper.slug, title=paper.title, note=item.note)
-        for item in collection.items
-        for paper in (item.paper,)
-    ]
-    return SharedCollectionOut(
-        title=collection.title,
-        description=collection.description,
-        owner=collection.owner.name,
-        updated_at=collection.updated_at,
-        items=items,
-    )
+    token: Annotated[str | None, Field(validation_alias="shared_token")] = None
 
 
 class CollectionBriefOut(Out):
@@ -178,7 +147,7 @@ class CollectionBriefOut(Out):
     id: int
     title: str
     visibility: str
-    papers: int
+    papers: Annotated[LengthOf, Field(validation_alias="items")]
     updated_at: datetime
 
 

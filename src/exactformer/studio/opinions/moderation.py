@@ -7,27 +7,31 @@ text from everybody but its author and curators, dismissed leaves it. Either can
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
-from exactformer.studio.opinions import comments, reviews
-from exactformer.studio.opinions.tables import SUBJECTS
+from exactformer.studio.opinions.comments import COMMENTS
+from exactformer.studio.opinions.reviews import REVIEWS
+from exactformer.studio.opinions.tables import Flag, Review
+from exactformer.studio.opinions.texts import Opinion, TextKind
 from exactformer.studio.opinions.views import CommentView, ReviewView, show_comments, show_reviews
-from exactformer.studio.opinions.visibility import Opinion
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.slices import Slice
-from exactformer.studio.storage.tables import Comment, Flag, Paper, Review
 from exactformer.studio.storage.versions import touch
-from exactformer.studio.web.text_checks import bounded
+from exactformer.studio.web.markup import bounded
 
 LIMIT = 1_000
 """Characters of a report's reason and of a decision's note."""
+
+KINDS: dict[str, TextKind[Any, Any]] = {kind.name: kind for kind in (REVIEWS, COMMENTS)}
+"""What a report can be about."""
 
 STATES = ("open", "upheld", "dismissed")
 Decision = Literal["upheld", "dismissed", "open"]
@@ -73,11 +77,10 @@ def report(db: Session, actor: Actor, kind: str, subject_id: int, reason: str) -
 
 def readable_subject(db: Session, actor: Actor, kind: str, subject_id: int) -> Opinion:
     """Return the review or comment a report is about, if the actor may read it."""
-    if kind == "review":
-        return reviews.get(db, actor, subject_id)
-    if kind == "comment":
-        return comments.get(db, actor, subject_id)
-    raise InvalidError(f"a report is about one of {', '.join(SUBJECTS)}, not {kind!r}")
+    if kind not in KINDS:
+        raise InvalidError(f"a report is about one of {', '.join(KINDS)}, not {kind!r}")
+    subject: Opinion = KINDS[kind].get(db, actor, subject_id)
+    return subject
 
 
 def get(db: Session, actor: Actor, flag_id: int) -> Flag:
@@ -175,7 +178,7 @@ def _case(db: Session, actor: Actor, kind: str, subject_id: int, state: str) -> 
     both = selectinload(Flag.reporter), selectinload(Flag.decided_by)
     flags = tuple(db.scalars(statement.options(*both).order_by(Flag.id)))
     subject = _subject(db, flags[0])
-    paper = db.get_one(Paper, subject.paper_id)
+    paper = subject.paper
     shown: tuple[ReviewView | CommentView, ...] = ()
     if subject.state != "deleted":
         if isinstance(subject, Review):
@@ -186,11 +189,8 @@ def _case(db: Session, actor: Actor, kind: str, subject_id: int, state: str) -> 
 
 
 def _subject(db: Session, flag: Flag) -> Opinion:
-    subject: Opinion | None
-    if flag.subject_kind == "review":
-        subject = db.get(Review, flag.subject_id, options=[selectinload(Review.author)])
-    else:
-        subject = db.get(Comment, flag.subject_id, options=[selectinload(Comment.author)])
+    table = KINDS[flag.subject_kind].row
+    subject: Opinion | None = db.get(table, flag.subject_id, options=[selectinload(table.author)])
     if subject is None:
         raise NotFoundError("what this report is about is not there any more")
     return subject

@@ -1,10 +1,10 @@
-"""The queue of reports in which moderators decide; pages, then the same for programs."""
+"""The queue of reports in which moderators decide; each page beside its JSON route."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
@@ -12,7 +12,14 @@ from exactformer.studio.opinions import moderation
 from exactformer.studio.opinions.models import CaseOut, CommentOut, FlagOut, ReviewOut, State
 from exactformer.studio.opinions.moderation import LIMIT, Case
 from exactformer.studio.opinions.views import ReviewView
-from exactformer.studio.web.request import CurrentActor, ReadSession, redirect, render, writing
+from exactformer.studio.web.request import (
+    CurrentActor,
+    ReadSession,
+    Write,
+    redirect,
+    render,
+    writing,
+)
 from exactformer.studio.web.types import (
     Body,
     Clean,
@@ -21,10 +28,12 @@ from exactformer.studio.web.types import (
     Listing,
     PageNumber,
     Paging,
+    Sent,
     listing,
 )
 
 pages = APIRouter(include_in_schema=False)
+api = APIRouter(prefix="/api/v1/moderation", tags=["moderation"])
 
 CASES = 20
 """Cases on a page."""
@@ -35,6 +44,13 @@ class DecisionForm(FormBody):
 
     decision: State
     note: Clean = ""
+
+
+class NewDecision(Body):
+    """Uphold (hide), dismiss, or open again; the note is told to the author."""
+
+    state: State
+    note: Annotated[Clean, Field(max_length=LIMIT)] = ""
 
 
 @pages.get("/moderation")
@@ -52,30 +68,6 @@ def queue(
     )
 
 
-@pages.post("/moderation/{flag_id}")
-def decide(
-    request: Request,
-    actor: CurrentActor,
-    flag_id: Identifier,
-    form: Annotated[DecisionForm, Form()],
-) -> Response:
-    """Decide, or take a decision back."""
-    with writing(request) as db:
-        before = moderation.get(db, actor, flag_id).state
-        moderation.decide(db, actor, flag_id, form.decision, form.note)
-    return redirect(request, f"/moderation?state={before}")
-
-
-api = APIRouter(prefix="/api/v1/moderation", tags=["moderation"])
-
-
-class NewDecision(Body):
-    """Uphold (hide), dismiss, or open again; the note is told to the author."""
-
-    state: State
-    note: Annotated[Clean, Field(max_length=LIMIT)] = ""
-
-
 @api.get("/flags")
 def api_queue(
     db: ReadSession, actor: CurrentActor, paging: Paging, state: State = "open"
@@ -88,17 +80,24 @@ def api_queue(
 @api.get("/flags/{flag_id}")
 def read(db: ReadSession, actor: CurrentActor, flag_id: Identifier) -> FlagOut:
     """One report; for curators."""
-    return FlagOut.of(moderation.get(db, actor, flag_id))
+    return FlagOut.model_validate(moderation.get(db, actor, flag_id))
+
+
+@pages.post("/moderation/{flag_id}")
+def decide(
+    request: Request, actor: CurrentActor, flag_id: Identifier, form: Sent[DecisionForm]
+) -> Response:
+    """Decide, or take a decision back."""
+    with writing(request) as db:
+        before = moderation.get(db, actor, flag_id).state
+        moderation.decide(db, actor, flag_id, form.decision, form.note)
+    return redirect(request, f"/moderation?state={before}")
 
 
 @api.put("/flags/{flag_id}")
-def api_decide(
-    request: Request, actor: CurrentActor, flag_id: Identifier, decision: NewDecision
-) -> FlagOut:
+def api_decide(write: Write, flag_id: Identifier, decision: NewDecision) -> FlagOut:
     """Decide about what was reported, or take a decision back; for curators."""
-    with writing(request) as db:
-        flag = moderation.decide(db, actor, flag_id, decision.state, decision.note)
-    return FlagOut.of(flag)
+    return FlagOut.model_validate(write(moderation.decide, flag_id, decision.state, decision.note))
 
 
 def _case(case: Case) -> CaseOut:
@@ -108,7 +107,7 @@ def _case(case: Case) -> CaseOut:
         subject = ReviewOut.of(opinion, slug)
     elif opinion is not None:
         subject = CommentOut.of(opinion, slug)
-    flags = [FlagOut.of(flag) for flag in case.flags]
+    flags = [FlagOut.model_validate(flag) for flag in case.flags]
     return CaseOut(kind=case.kind, paper=slug, subject=subject, flags=flags)
 
 

@@ -21,23 +21,22 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from exactformer.studio.opinions import reactions, reviews, saves, threads, votes
+from exactformer.studio.library.tables import Claim, Paper
+from exactformer.studio.opinions import quick, reviews, threads
 from exactformer.studio.opinions.collections import MOST_COLLECTIONS
-from exactformer.studio.opinions.views import ReviewView, show_reviews
-from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.slices import Slice
-from exactformer.studio.storage.tables import (
-    Claim,
+from exactformer.studio.opinions.tables import (
     Collection,
     CollectionItem,
     Comment,
     CommentMention,
-    Paper,
     Reaction,
     Review,
     Save,
     Vote,
 )
+from exactformer.studio.opinions.views import ReviewView, show_reviews
+from exactformer.studio.security.actor import Actor
+from exactformer.studio.storage.slices import Slice
 
 Numbers = ColumnElement[int] | InstrumentedAttribute[int]
 Words = ColumnElement[str] | InstrumentedAttribute[str]
@@ -68,9 +67,9 @@ class Bar:
     """What readers say quickly about ``paper``: votes, reactions, saves."""
 
     paper: Paper | Place
-    votes: votes.Tally
-    reactions: tuple[reactions.ReactionCount, ...]
-    saves: saves.SaveCount
+    votes: quick.Tally
+    reactions: tuple[quick.ReactionCount, ...]
+    saves: quick.SaveCount
     collections: tuple[Choice, ...]
 
 
@@ -158,26 +157,21 @@ def bar(db: Session, actor: Actor, paper: Paper) -> Bar:
     """Read what is said quickly."""
     return Bar(
         paper,
-        votes.tally(db, actor, paper),
-        reactions.tally(db, actor, paper),
-        saves.tally(db, actor, paper),
+        quick.votes(db, actor, paper),
+        quick.reactions(db, actor, paper),
+        quick.saves(db, actor, paper),
         choices(db, actor, paper),
     )
 
 
 def gather(db: Session, actor: Actor, paper: Paper) -> Panel:
     """Read what the page of ``paper`` shows to ``actor``."""
-    quick = bar(db, actor, paper)
     return Panel(
-        quick.paper,
-        quick.votes,
-        quick.reactions,
-        quick.saves,
-        quick.collections,
-        review_page(db, actor, paper),
-        count_reviews(db, paper),
-        reviews.mine(db, actor, paper),
-        threads.discussion(db, actor, paper),
+        **vars(bar(db, actor, paper)),
+        reviews=review_page(db, actor, paper),
+        review_count=count_reviews(db, paper),
+        my_review=reviews.mine(db, actor, paper),
+        discussion=threads.discussion(db, actor, paper),
     )
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session, joinedload
 
+from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import NotFoundError
-from exactformer.studio.storage.tables import Comment, Paper, Review, User
+from exactformer.studio.library.tables import Paper
+from exactformer.studio.opinions.tables import Comment, Review
+from exactformer.studio.opinions.texts import Row
 
 LATEST = 50
 """Reviews and comments listed."""
@@ -28,20 +32,16 @@ def profile(db: Session, handle: str) -> Profile:
     user = db.scalar(select(User).where(User.handle == handle.lower()))
     if user is None:
         raise NotFoundError(f"there is no reader {handle!r}")
-    reviews = (
-        select(Review, Paper)
-        .join(Paper, Paper.id == Review.paper_id)
-        .where(Review.author_id == user.id, Review.state == "visible")
-        .order_by(Review.updated_at.desc(), Review.id.desc())
-    )
-    comments = (
-        select(Comment, Paper)
-        .join(Paper, Paper.id == Comment.paper_id)
-        .where(Comment.author_id == user.id, Comment.state == "visible")
-        .order_by(Comment.created_at.desc(), Comment.id.desc())
-    )
     return Profile(
         user,
-        tuple((row[0], row[1]) for row in db.execute(reviews.limit(LATEST))),
-        tuple((row[0], row[1]) for row in db.execute(comments.limit(LATEST))),
+        _latest(db, user, Review, Review.updated_at),
+        _latest(db, user, Comment, Comment.created_at),
     )
+
+
+def _latest(
+    db: Session, user: User, model: type[Row], at: InstrumentedAttribute[datetime]
+) -> tuple[tuple[Row, Paper], ...]:
+    visible = select(model).where(model.author_id == user.id, model.state == "visible")
+    newest = visible.order_by(at.desc(), model.id.desc()).limit(LATEST)
+    return tuple((text, text.paper) for text in db.scalars(newest.options(joinedload(model.paper))))

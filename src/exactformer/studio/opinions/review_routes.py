@@ -1,28 +1,30 @@
-"""Reviews: read, write, edit with history, delete, report; pages, then the same for programs."""
+"""Reviews: read, write, edit with history, delete, report; each page beside its JSON route."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
 from exactformer.studio.errors import StudioError
 from exactformer.studio.library import papers
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import panel, reviews
 from exactformer.studio.opinions.models import ReviewOut, ReviewVersionOut
 from exactformer.studio.opinions.reviews import LIMITS, REVIEWS, ReviewDraft
+from exactformer.studio.opinions.tables import Review
 from exactformer.studio.opinions.text_routes import CONFLICT, TextRoutes, conflict
 from exactformer.studio.opinions.texts import ChangedMeanwhileError
 from exactformer.studio.opinions.views import CONFIDENCE_LABELS, PART_LABELS, show_reviews
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import Paper, Review
-from exactformer.studio.web.rate_limits import WRITING
 from exactformer.studio.web.request import (
+    WRITING,
     CurrentActor,
     ReadSession,
+    Write,
     database_of,
     is_htmx,
     redirect,
@@ -37,6 +39,7 @@ from exactformer.studio.web.types import (
     Listing,
     PageNumber,
     Paging,
+    Sent,
     Slug,
     listing,
 )
@@ -88,6 +91,17 @@ def read_all(
     )
 
 
+@api.get("/papers/{slug}/reviews")
+def list_reviews(
+    db: ReadSession, actor: CurrentActor, slug: Slug, paging: Paging
+) -> Listing[ReviewOut]:
+    """Reviews of a paper: one's own first, then the newest."""
+    paper = papers.get(db, slug)
+    found = reviews.listing(db, actor, paper, paging.limit, paging.offset)
+    views = show_reviews(db, actor, paper, found.items)
+    return listing((ReviewOut.of(view, slug) for view in views), found.total)
+
+
 @pages.get("/papers/{slug}/review")
 def form(request: Request, db: ReadSession, actor: CurrentActor, slug: Slug) -> HTMLResponse:
     """The form for one's own review."""
@@ -97,9 +111,7 @@ def form(request: Request, db: ReadSession, actor: CurrentActor, slug: Slug) -> 
 
 
 @pages.post("/papers/{slug}/review", dependencies=WRITING)
-def write(
-    request: Request, actor: CurrentActor, slug: Slug, form: Annotated[ReviewForm, Form()]
-) -> Response:
+def write(request: Request, actor: CurrentActor, slug: Slug, form: Sent[ReviewForm]) -> Response:
     """Write one's review, or a new version of it."""
     try:
         with writing(request) as db:
@@ -114,6 +126,31 @@ def write(
     return redirect(request, f"/papers/{slug}#reviews")
 
 
+@api.post(
+    "/papers/{slug}/reviews",
+    dependencies=WRITING,
+    status_code=201,
+    response_model=ReviewOut,
+    responses=CONFLICT,
+)
+def create(write: Write, slug: Slug, review: NewReview) -> Any:
+    """Write one's review of a paper; a second one is refused."""
+    try:
+        with writing(write.request) as db:
+            written = reviews.write(db, write.actor, papers.get(db, slug), review)
+    except ChangedMeanwhileError as error:
+        return conflict(error)
+    return _shared.stored(write, written.id)
+
+
+@api.put("/papers/{slug}/reviews/mine", dependencies=WRITING, response_model=ReviewOut)
+def put(write: Write, slug: Slug, review: NewReview) -> Any:
+    """Make this one's review of a paper, whatever it was before; the history keeps that."""
+    with writing(write.request) as db:
+        written = reviews.put(db, write.actor, papers.get(db, slug), review)
+    return _shared.stored(write, written.id)
+
+
 @pages.get("/reviews/{review_id}")
 def read(
     request: Request,
@@ -124,9 +161,10 @@ def read(
 ) -> HTMLResponse:
     """One review; after reporting it, with thanks."""
     review = reviews.get(db, actor, review_id)
-    paper = db.get_one(Paper, review.paper_id)
-    (view,) = show_reviews(db, actor, paper, [review])
-    return render(request, "opinions/review.html", paper=paper, review=view, reported=reported)
+    (view,) = show_reviews(db, actor, review.paper, [review])
+    return render(
+        request, "opinions/review.html", paper=review.paper, review=view, reported=reported
+    )
 
 
 def _form_page(
@@ -167,55 +205,19 @@ def _give_back(
         return _form_page(request, paper, reviews.mine(db, actor, paper), draft, refusal)
 
 
-def _described(db: Session, actor: Actor, paper: Paper, review: Review) -> ReviewOut:
-    (view,) = show_reviews(db, actor, paper, [review])
-    return ReviewOut.of(view, paper.slug)
+def _described(db: Session, actor: Actor, review: Review) -> ReviewOut:
+    (view,) = show_reviews(db, actor, review.paper, [review])
+    return ReviewOut.of(view, review.paper.slug)
 
 
-def _removed(request: Request, actor: Actor, review: Review, paper: Paper) -> Response:
-    return redirect(request, f"/papers/{paper.slug}#reviews")
+def _removed(request: Request, actor: Actor, review: Review, slug: str) -> Response:
+    return redirect(request, f"/papers/{slug}#reviews")
 
 
 LABELS = PART_LABELS | {"confidence": "Confidence, of 5"}
 _shared = TextRoutes(
     REVIEWS, EditedReview, ReviewOut, ReviewVersionOut, _described, LABELS, _removed
 )
-
-
-@api.get("/papers/{slug}/reviews")
-def list_reviews(
-    db: ReadSession, actor: CurrentActor, slug: Slug, paging: Paging
-) -> Listing[ReviewOut]:
-    """Reviews of a paper: one's own first, then the newest."""
-    paper = papers.get(db, slug)
-    found = reviews.listing(db, actor, paper, paging.limit, paging.offset)
-    views = show_reviews(db, actor, paper, found.items)
-    return listing((ReviewOut.of(view, slug) for view in views), found.total)
-
-
-@api.post(
-    "/papers/{slug}/reviews",
-    dependencies=WRITING,
-    status_code=201,
-    response_model=ReviewOut,
-    responses=CONFLICT,
-)
-def create(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) -> Any:
-    """Write one's review of a paper; a second one is refused."""
-    try:
-        with writing(request) as db:
-            written = reviews.write(db, actor, papers.get(db, slug), review)
-    except ChangedMeanwhileError as error:
-        return conflict(error)
-    return _shared.stored(request, actor, written.id)
-
-
-@api.put("/papers/{slug}/reviews/mine", dependencies=WRITING, response_model=ReviewOut)
-def put(request: Request, actor: CurrentActor, slug: Slug, review: NewReview) -> Any:
-    """Make this one's review of a paper, whatever it was before; the history keeps that."""
-    with writing(request) as db:
-        written = reviews.put(db, actor, papers.get(db, slug), review)
-    return _shared.stored(request, actor, written.id)
 
 
 routers = (pages, _shared.pages(), api, _shared.api("reviews"))

@@ -9,17 +9,16 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import InvalidError
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
-from exactformer.studio.opinions.tables import REVIEW_PARTS, Review, ReviewVersion
-from exactformer.studio.opinions.texts import ChangedMeanwhileError, Draft, TextKind
-from exactformer.studio.opinions.visibility import readable
+from exactformer.studio.opinions.tables import REVIEW_PARTS, Flag, Review, ReviewVersion
+from exactformer.studio.opinions.texts import ChangedMeanwhileError, Draft, TextKind, readable
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.slices import Slice, cut
-from exactformer.studio.storage.tables import Flag, Paper
-from exactformer.studio.storage.upserting import add
+from exactformer.studio.storage.upserts import add
 from exactformer.studio.storage.versions import touch
-from exactformer.studio.web.text_checks import prose
+from exactformer.studio.web.markup import prose
 from exactformer.studio.web.types import Clean, stated
 
 LIMIT, CONFLICT_LIMIT = 20_000, 2_000

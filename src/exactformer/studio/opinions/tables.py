@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import CheckConstraint, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from exactformer.studio.accounts.tables import User
 from exactformer.studio.library.tables import Claim, Paper
-from exactformer.studio.storage.base import Base, now
+from exactformer.studio.storage.base import Base, now, to
 
 REACTIONS = ("surprising", "useful", "unclear", "well-written", "needs-replication", "foundational")
 COMMENT_KINDS = ("note", "caveat", "replication", "question")
-SUBJECTS = ("review", "comment")
 REVIEW_PARTS = ("summary", "strengths", "concerns", "questions", "conflict")
 
 
@@ -23,12 +22,8 @@ class Vote(Base):
     __tablename__ = "votes"
     __table_args__ = (CheckConstraint("value IN (-1, 1)", name="value"),)
 
-    paper_id: Mapped[int] = mapped_column(
-        ForeignKey("papers.id", ondelete="CASCADE"), primary_key=True
-    )
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    paper_id: Mapped[int] = to("papers", primary_key=True)
+    user_id: Mapped[int] = to("users", primary_key=True, index=True)
     value: Mapped[int]
     created_at: Mapped[datetime] = mapped_column(default=now)
 
@@ -38,12 +33,8 @@ class Reaction(Base):
 
     __tablename__ = "reactions"
 
-    paper_id: Mapped[int] = mapped_column(
-        ForeignKey("papers.id", ondelete="CASCADE"), primary_key=True
-    )
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    paper_id: Mapped[int] = to("papers", primary_key=True)
+    user_id: Mapped[int] = to("users", primary_key=True, index=True)
     kind: Mapped[str] = mapped_column(String(30), primary_key=True)
     created_at: Mapped[datetime] = mapped_column(default=now)
 
@@ -53,12 +44,8 @@ class Save(Base):
 
     __tablename__ = "saves"
 
-    paper_id: Mapped[int] = mapped_column(
-        ForeignKey("papers.id", ondelete="CASCADE"), primary_key=True
-    )
-    user_id: Mapped[int] = mapped_column(
-        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    paper_id: Mapped[int] = to("papers", primary_key=True)
+    user_id: Mapped[int] = to("users", primary_key=True, index=True)
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 
@@ -72,7 +59,7 @@ class Collection(Base):
     __table_args__ = (CheckConstraint("visibility IN ('private', 'link')", name="visibility"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    owner_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    owner_id: Mapped[int] = to("users", index=True)
     title: Mapped[str] = mapped_column(String(200))
     description: Mapped[str] = mapped_column(Text, default="")
     visibility: Mapped[str] = mapped_column(String(10), default="private")
@@ -85,18 +72,19 @@ class Collection(Base):
         order_by="CollectionItem.position", cascade="all, delete-orphan", passive_deletes=True
     )
 
+    @property
+    def shared_token(self) -> str | None:
+        """The token of its link, while it is shared."""
+        return self.token if self.visibility == "link" else None
+
 
 class CollectionItem(Base):
     """A paper in a collection."""
 
     __tablename__ = "collection_items"
 
-    collection_id: Mapped[int] = mapped_column(
-        ForeignKey("collections.id", ondelete="CASCADE"), primary_key=True
-    )
-    paper_id: Mapped[int] = mapped_column(
-        ForeignKey("papers.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    collection_id: Mapped[int] = to("collections", primary_key=True)
+    paper_id: Mapped[int] = to("papers", primary_key=True, index=True)
     position: Mapped[int]
     note: Mapped[str] = mapped_column(Text, default="")
 
@@ -114,8 +102,8 @@ class Review(Base):
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    paper_id: Mapped[int] = mapped_column(ForeignKey("papers.id", ondelete="CASCADE"))
-    author_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    paper_id: Mapped[int] = to("papers")
+    author_id: Mapped[int] = to("users", index=True)
     summary: Mapped[str] = mapped_column(Text)
     strengths: Mapped[str] = mapped_column(Text, default="")
     concerns: Mapped[str] = mapped_column(Text, default="")
@@ -127,6 +115,7 @@ class Review(Base):
     created_at: Mapped[datetime] = mapped_column(default=now)
     updated_at: Mapped[datetime] = mapped_column(default=now)
 
+    paper: Mapped[Paper] = relationship()
     author: Mapped[User] = relationship()
 
 
@@ -135,9 +124,7 @@ class ReviewVersion(Base):
 
     __tablename__ = "review_versions"
 
-    review_id: Mapped[int] = mapped_column(
-        ForeignKey("reviews.id", ondelete="CASCADE"), primary_key=True
-    )
+    review_id: Mapped[int] = to("reviews", primary_key=True)
     revision: Mapped[int] = mapped_column(primary_key=True)
     summary: Mapped[str] = mapped_column(Text)
     strengths: Mapped[str] = mapped_column(Text)
@@ -158,11 +145,9 @@ class Comment(Base):
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    paper_id: Mapped[int] = mapped_column(ForeignKey("papers.id", ondelete="CASCADE"))
-    author_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
-    parent_id: Mapped[int | None] = mapped_column(
-        ForeignKey("comments.id", ondelete="CASCADE"), index=True
-    )
+    paper_id: Mapped[int] = to("papers")
+    author_id: Mapped[int] = to("users", index=True)
+    parent_id: Mapped[int | None] = to("comments", index=True)
     kind: Mapped[str] = mapped_column(String(20), default="note")
     body: Mapped[str] = mapped_column(Text)
     state: Mapped[str] = mapped_column(String(10), default="visible")
@@ -170,6 +155,7 @@ class Comment(Base):
     created_at: Mapped[datetime] = mapped_column(default=now)
     updated_at: Mapped[datetime] = mapped_column(default=now)
 
+    paper: Mapped[Paper] = relationship()
     author: Mapped[User] = relationship()
     mentions: Mapped[list[Claim]] = relationship(secondary="comment_mentions")
 
@@ -179,9 +165,7 @@ class CommentVersion(Base):
 
     __tablename__ = "comment_versions"
 
-    comment_id: Mapped[int] = mapped_column(
-        ForeignKey("comments.id", ondelete="CASCADE"), primary_key=True
-    )
+    comment_id: Mapped[int] = to("comments", primary_key=True)
     revision: Mapped[int] = mapped_column(primary_key=True)
     body: Mapped[str] = mapped_column(Text)
     kind: Mapped[str] = mapped_column(String(20), default="note")
@@ -193,12 +177,8 @@ class CommentMention(Base):
 
     __tablename__ = "comment_mentions"
 
-    comment_id: Mapped[int] = mapped_column(
-        ForeignKey("comments.id", ondelete="CASCADE"), primary_key=True
-    )
-    claim_id: Mapped[int] = mapped_column(
-        ForeignKey("claims.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    comment_id: Mapped[int] = to("comments", primary_key=True)
+    claim_id: Mapped[int] = to("claims", primary_key=True, index=True)
 
 
 class Flag(Base):
@@ -213,11 +193,11 @@ class Flag(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     subject_kind: Mapped[str] = mapped_column(String(20))
     subject_id: Mapped[int]
-    reporter_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    reporter_id: Mapped[int] = to("users")
     reason: Mapped[str] = mapped_column(Text)
     state: Mapped[str] = mapped_column(String(10), default="open", index=True)
     note: Mapped[str] = mapped_column(Text, default="")
-    decided_by_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    decided_by_id: Mapped[int | None] = to("users", "SET NULL")
     decided_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(default=now)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic
 
-from fastapi import APIRouter, Form, Path, Request
+from fastapi import APIRouter, Path, Request
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
@@ -17,11 +17,12 @@ from exactformer.studio.opinions.differences import differences
 from exactformer.studio.opinions.models import FlagOut, TextOut, VersionOut
 from exactformer.studio.opinions.texts import ChangedMeanwhileError, Row, State, TextKind
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import Paper
-from exactformer.studio.web.rate_limits import WRITING
 from exactformer.studio.web.request import (
+    WRITING,
     CurrentActor,
     ReadSession,
+    Write,
+    Writer,
     database_of,
     redirect,
     render,
@@ -35,6 +36,7 @@ from exactformer.studio.web.types import (
     Listing,
     Out,
     Revision,
+    Sent,
     listing,
     stated,
 )
@@ -87,26 +89,26 @@ class TextRoutes(Generic[Row, State]):
     """What the routes of a kind of text need beside the kind itself.
 
     ``out`` and ``version`` describe it to programs, ``edited`` is what they send for a new version;
-    ``describe`` makes an ``out``, ``labels`` name the parts in a history, and ``removed`` answers a
-    page after deletion.
+    ``describe`` makes an ``out``, ``labels`` name the parts in a history, and ``removed`` answers
+    after deletion, given the slug of the paper.
     """
 
     kind: TextKind[Row, State]
     edited: type[Body]
     out: type[TextOut]
     version: type[VersionOut]
-    describe: Callable[[Session, Actor, Paper, Row], TextOut]
+    describe: Callable[[Session, Actor, Row], TextOut]
     labels: Mapping[str, str]
-    removed: Callable[[Request, Actor, Row, Paper], Response]
+    removed: Callable[[Request, Actor, Row, str], Response]
 
-    def stored(self, request: Request, actor: Actor, id: int) -> TextOut:
+    def stored(self, write: Writer, id: int) -> TextOut:
         """Describe a text just written, when others may write again."""
-        with database_of(request).session() as db:
-            return self._shown(db, actor, id)
+        with database_of(write.request).session() as db:
+            return self._shown(db, write.actor, id)
 
     def _shown(self, db: Session, actor: Actor, id: int) -> TextOut:
         row = self.kind.get(db, actor, id)
-        return self.describe(db, actor, db.get_one(Paper, row.paper_id), row)
+        return self.describe(db, actor, row)
 
     def _identifier(self) -> Any:
         """Return where an address has the number of a text."""
@@ -135,7 +137,7 @@ class TextRoutes(Generic[Row, State]):
             return render(
                 request,
                 "opinions/history.html",
-                paper=db.get_one(Paper, row.paper_id),
+                paper=row.paper,
                 kind=kind.name,
                 subject=row,
                 versions=list(versions.values()),
@@ -152,8 +154,8 @@ class TextRoutes(Generic[Row, State]):
             """Delete one's text."""
             with writing(request) as db:
                 row = kind.remove(db, actor, id)
-                paper = db.get_one(Paper, row.paper_id)
-            return self.removed(request, actor, row, paper)
+                slug = row.paper.slug
+            return self.removed(request, actor, row, slug)
 
         @router.get(f"{place}/flag")
         def flag_form(
@@ -162,17 +164,15 @@ class TextRoutes(Generic[Row, State]):
             """Ask why a text is reported."""
             actor.require("reader")
             row = kind.get(db, actor, id)
-            paper = db.get_one(Paper, row.paper_id)
-            return render(request, "moderation/flag.html", kind=kind.name, subject=row, paper=paper)
+            return render(
+                request, "moderation/flag.html", kind=kind.name, subject=row, paper=row.paper
+            )
 
         @router.post(f"{place}/flag", dependencies=WRITING)
-        def flag(
-            request: Request, actor: CurrentActor, form: Annotated[ReasonForm, Form()], id: int = at
-        ) -> Response:
+        def flag(write: Write, form: Sent[ReasonForm], id: int = at) -> Response:
             """Report a text."""
-            with writing(request) as db:
-                moderation.report(db, actor, kind.name, id, form.reason)
-            return redirect(request, f"/{kind.name}s/{id}?reported=true")
+            write(moderation.report, kind.name, id, form.reason)
+            return redirect(write.request, f"/{kind.name}s/{id}?reported=true")
 
         return router
 
@@ -189,26 +189,18 @@ class TextRoutes(Generic[Row, State]):
             return self._shown(db, actor, id)
 
         @router.put(place, dependencies=WRITING, response_model=self.out, responses=CONFLICT)
-        def edit(
-            request: Request,
-            actor: CurrentActor,
-            draft: edited,  # type: ignore[valid-type]
-            id: int = at,
-        ) -> Any:
+        def edit(write: Write, draft: edited, id: int = at) -> Any:  # type: ignore[valid-type]
             """Change one's text, from the revision one has read."""
             try:
-                with writing(request) as db:
-                    kind.edit(db, actor, id, draft, draft.revision)  # type: ignore[attr-defined]
+                write(kind.edit, id, draft, draft.revision)  # type: ignore[attr-defined]
             except ChangedMeanwhileError as error:
                 return conflict(error)
-            return self.stored(request, actor, id)
+            return self.stored(write, id)
 
         @router.delete(place, status_code=204)
-        def remove(request: Request, actor: CurrentActor, id: int = at) -> Response:
+        def remove(write: Write, id: int = at) -> None:
             """Delete one's text; the place of a comment stays, a review can be written anew."""
-            with writing(request) as db:
-                kind.remove(db, actor, id)
-            return Response(status_code=204)
+            write(kind.remove, id)
 
         @router.get(f"{place}/versions", response_model=Listing[version])  # type: ignore[valid-type]
         def versions(db: ReadSession, actor: CurrentActor, id: int = at) -> Any:
@@ -217,10 +209,10 @@ class TextRoutes(Generic[Row, State]):
             return listing(map(version.model_validate, found), len(found))
 
         @router.post(f"{place}/flags", dependencies=WRITING, status_code=201)
-        def report(request: Request, actor: CurrentActor, reason: Reason, id: int = at) -> FlagOut:
+        def report(write: Write, reason: Reason, id: int = at) -> FlagOut:
             """Ask moderators to look at a text."""
-            with writing(request) as db:
-                return FlagOut.of(moderation.report(db, actor, kind.name, id, reason.reason))
+            flag = write(moderation.report, kind.name, id, reason.reason)
+            return FlagOut.model_validate(flag)
 
         return router
 

@@ -2,6 +2,9 @@
 
 Every state of a text is kept as a version, with all of its fields. An edit names the revision that it
 started from. If the text has changed since, nothing is written and the draft is given back.
+
+Visible texts are everybody's. A hidden one (moderators took it down) is read by its author and by
+curators; a deleted one by its author alone.
 """
 
 from __future__ import annotations
@@ -9,15 +12,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import ConflictError, ForbiddenError, NotFoundError
 from exactformer.studio.notices import service as notices
 from exactformer.studio.opinions.tables import Comment, CommentVersion, Review, ReviewVersion
-from exactformer.studio.opinions.visibility import is_author, may_read
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
@@ -26,6 +28,27 @@ from exactformer.studio.web.types import Body
 
 Row = TypeVar("Row", Review, Comment)
 State = TypeVar("State", ReviewVersion, CommentVersion)
+Opinion: TypeAlias = Review | Comment
+
+
+def may_read(actor: Actor, opinion: Opinion) -> bool:
+    """Whether ``actor`` may see the text of ``opinion``."""
+    if opinion.state == "visible" or is_author(actor, opinion):
+        return True
+    return opinion.state == "hidden" and actor.at_least("curator")
+
+
+def readable(actor: Actor, model: type[Review] | type[Comment]) -> ColumnElement[bool]:
+    """What :func:`may_read` says, as a condition for the database; deleted ones are left out."""
+    if actor.at_least("curator"):
+        return model.state.in_(("visible", "hidden"))
+    own = and_(model.state == "hidden", model.author_id == actor.id)
+    return or_(model.state == "visible", own)
+
+
+def is_author(actor: Actor, opinion: Opinion) -> bool:
+    """Whether ``actor`` wrote ``opinion``."""
+    return actor.id is not None and opinion.author_id == actor.id
 
 
 class Draft(Body, ABC):

@@ -15,12 +15,12 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.opinions.tables import COMMENT_KINDS
+from exactformer.studio.library.tables import Claim, Paper
+from exactformer.studio.opinions.tables import COMMENT_KINDS, Comment, CommentMention
+from exactformer.studio.opinions.texts import readable
 from exactformer.studio.opinions.views import CommentView, show_comments
-from exactformer.studio.opinions.visibility import readable
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage.slices import Slice, cut
-from exactformer.studio.storage.tables import Claim, Comment, CommentMention, Paper
 
 ROOTS = 20
 DEPTH = 5

@@ -15,10 +15,11 @@ from markupsafe import Markup
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from exactformer.studio.opinions.tables import REVIEW_PARTS
-from exactformer.studio.opinions.visibility import Opinion, may_read
+from exactformer.studio.accounts.tables import User
+from exactformer.studio.library.tables import Claim, Paper
+from exactformer.studio.opinions.tables import REVIEW_PARTS, Comment, Flag, Review
+from exactformer.studio.opinions.texts import Opinion, may_read
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.tables import Claim, Comment, Flag, Paper, Review, User
 from exactformer.studio.web import markup
 
 PART_LABELS = {

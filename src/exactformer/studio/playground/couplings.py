@@ -7,8 +7,8 @@ B² = (τ − 1)T² + D² holds the tail T of the singular values and the diagon
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -85,17 +85,14 @@ def kernel_of(request: CouplingRequest) -> Kernel:
 
 def decomposition_of(request: CouplingRequest) -> Decomposition:
     """Return the singular values and functions of ρ, from memory if they were among the last."""
+    return _decomposition(replace(request, head_dim=0))
+
+
+@lru_cache(maxsize=KEPT)
+def _decomposition(request: CouplingRequest) -> Decomposition:
     from exactformer.theory import pod
 
-    key = (request.kernel, request.parameter, request.formula, request.drawing)
-    if key not in _known:
-        _known[key] = pod(kernel_of(request), measure="probability", max_nodes=NODES)
-        while len(_known) > KEPT:
-            _known.popitem(last=False)
-    return _known[key]
-
-
-_known: OrderedDict[tuple[Any, ...], Decomposition] = OrderedDict()
+    return pod(kernel_of(request), measure="probability", max_nodes=NODES)
 
 
 def decompose(request: CouplingRequest) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import hypot
 from typing import TYPE_CHECKING, Any
 
 from exactformer.errors import InputError, ParseError, SizeError
-from exactformer.studio.playground.refusals import plain
+from exactformer.studio.playground.refusals import check_choices, plain
 
 if TYPE_CHECKING:
     from exactformer.algebra import Polynomial
@@ -46,11 +46,7 @@ class PolynomialRequest:
     def __post_init__(self) -> None:
         if len(self.radius) > LONGEST_NUMBER:
             raise SizeError(f"the radius has more than {LONGEST_NUMBER} characters")
-        for name, options in CHOICES.items():
-            if getattr(self, name) not in options:
-                raise InputError(
-                    f"{name}={getattr(self, name)!r}; choose one of {', '.join(options)}"
-                )
+        check_choices(self, CHOICES)
 
 
 CHOICES = {"construction": CONSTRUCTIONS, "directions": DIRECTIONS, "dtype": DTYPES}
@@ -159,16 +155,14 @@ def telling_point(dimension: int, radius: Fraction) -> str:
     return ",".join(f"{float(f'{scale * c:.2g}'):g}" for c in pattern)
 
 
+@lru_cache(maxsize=KEPT_MODELS)
 def compiled(request: PolynomialRequest) -> PolynomialModel:
     """Return the model, from memory if it was among the last ones."""
     import torch
 
     import exactformer as ef
 
-    if request in _models:
-        _models.move_to_end(request)
-        return _models[request]
-    model = ef.compile(
+    return ef.compile(
         read(request.polynomial),
         radius=request.radius,
         construction=request.construction,
@@ -176,10 +170,3 @@ def compiled(request: PolynomialRequest) -> PolynomialModel:
         dtype=getattr(torch, request.dtype),
         memory_limit=MEMORY,
     )
-    _models[request] = model
-    while len(_models) > KEPT_MODELS:
-        _models.popitem(last=False)
-    return model
-
-
-_models: OrderedDict[PolynomialRequest, PolynomialModel] = OrderedDict()

@@ -7,11 +7,12 @@ holds there, decoded from its directions.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from exactformer.errors import InputError, SizeError
+from exactformer.studio.playground.refusals import check_choices
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,11 +69,7 @@ class ProgramRequest:
                 f"the longest input has 1 to {MOST_LENGTH} tokens in the playground, not "
                 f"{self.max_length}"
             )
-        for name, options in CHOICES.items():
-            if getattr(self, name) not in options:
-                raise InputError(
-                    f"{name}={getattr(self, name)!r}; choose one of {', '.join(options)}"
-                )
+        check_choices(self, CHOICES)
 
 
 def vocabulary_of(request: ProgramRequest) -> list[Value]:
@@ -115,25 +112,20 @@ def expression_of(request: ProgramRequest) -> SOp:
 
 def compiled(request: ProgramRequest) -> ProgramModel:
     """Return the model, from memory if it was among the last ones."""
+    return _compiled(replace(request, input=""))
+
+
+@lru_cache(maxsize=KEPT_MODELS)
+def _compiled(request: ProgramRequest) -> ProgramModel:
     from exactformer.programs.compile import compile_program
 
-    key = replace(request, input="")
-    if key in _models:
-        _models.move_to_end(key)
-        return _models[key]
-    _models[key] = compile_program(
+    return compile_program(
         expression_of(request),
         vocabulary=vocabulary_of(request),
         max_length=request.max_length,
         causal=request.attention == "causal",
         realisation=request.realisation,
     )
-    while len(_models) > KEPT_MODELS:
-        _models.popitem(last=False)
-    return _models[key]
-
-
-_models: OrderedDict[ProgramRequest, ProgramModel] = OrderedDict()
 
 
 def describe(request: ProgramRequest) -> dict[str, Any]:

@@ -6,6 +6,7 @@ The library speaks of arguments and limits of Python programs. A page has fields
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from math import floor, hypot, log10
 from typing import Any
 
@@ -63,6 +64,13 @@ def worded(error: ExactformerError, request: dict[str, Any]) -> ExactformerError
     if isinstance(error, SizeError) and "polynomial" in request:
         return _too_large(error, request)
     return RefusedError(plain(str(error)))
+
+
+def check_choices(request: object, choices: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a request in which a field is none of its choices."""
+    for name, options in choices.items():
+        if (value := getattr(request, name)) not in options:
+            raise InputError(f"{name}={value!r}; choose one of {', '.join(options)}")
 
 
 def plain(message: str) -> str:

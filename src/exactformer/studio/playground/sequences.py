@@ -6,11 +6,12 @@ values from its table. Layers that move nothing are left out of the codes, which
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from exactformer.errors import InputError, SizeError
+from exactformer.studio.playground.refusals import check_choices
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 FORMS = ("compact", "paper", "four-layer")
 POSITIONS = ("as needed", "yes", "no")
+CHOICES = {"form": FORMS, "positional": POSITIONS}
 MOST_TOKENS, MOST_DIM, MOST_CELLS = 5, 2, 32
 MOST_KEYS = 6000
 """Entries of the table of values, each of which is a layer of the paper's form."""
@@ -56,11 +58,7 @@ class SequenceRequest:
         ):
             if not 1 <= value <= most:
                 raise InputError(f"{name} is 1 to {most} in the playground, not {value}")
-        for name, options in (("form", FORMS), ("positional", POSITIONS)):
-            if getattr(self, name) not in options:
-                raise InputError(
-                    f"{name}={getattr(self, name)!r}; choose one of {', '.join(options)}"
-                )
+        check_choices(self, CHOICES)
         if len(self.input) > LONGEST_INPUT:
             raise SizeError(f"the input has more than {LONGEST_INPUT} characters")
 
@@ -113,39 +111,35 @@ def problem_of(request: dict[str, Any]) -> str | None:
 
 def compiled(request: SequenceRequest) -> tuple[SequenceModel, NamedMap]:
     """Return the model and its map, from memory if they were among the last ones."""
+    return _compiled(replace(request, input=""))
+
+
+@lru_cache(maxsize=KEPT_MODELS)
+def _compiled(request: SequenceRequest) -> tuple[SequenceModel, NamedMap]:
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.sizes import check_sequence_size
     from exactformer.targets import sequence_map
 
-    target = sequence_map(request.map)
-    key = replace(request, input="")
-    if key not in _models:
-        grid = grid_of(request)
-        size = check_sequence_size(grid, request.form)
-        if size.keys > MOST_KEYS or size.layers["contextual mapping"] > MOST_LAYERS:
-            raise SizeError(
-                f"this needs {size.keys:,} keys and {size.layers['contextual mapping']:,} layers of "
-                f"attention; the playground's limits are {MOST_KEYS:,} and {MOST_LAYERS:,}. Take "
-                "fewer tokens or wider cells, or run it with exactformer sequence"
-            )
-        _models[key] = compile_sequence(
-            target,
-            tokens=request.tokens,
-            dim=request.dim,
-            delta=f"1/{request.cells}",
-            form=request.form,
-            positional=grid.positional,
-            outside="zero",
+    target, grid = sequence_map(request.map), grid_of(request)
+    size = check_sequence_size(grid, request.form)
+    if size.keys > MOST_KEYS or size.layers["contextual mapping"] > MOST_LAYERS:
+        raise SizeError(
+            f"this needs {size.keys:,} keys and {size.layers['contextual mapping']:,} layers of "
+            f"attention; the playground's limits are {MOST_KEYS:,} and {MOST_LAYERS:,}. Take "
+            "fewer tokens or wider cells, or run it with exactformer sequence"
         )
-        if target.lipschitz is not None:
-            modulus = target.lipschitz(request.tokens)
-            _models[key] = _models[key].bounded(modulus, target=target)
-        while len(_models) > KEPT_MODELS:
-            _models.popitem(last=False)
-    return _models[key], target
-
-
-_models: OrderedDict[SequenceRequest, SequenceModel] = OrderedDict()
+    model = compile_sequence(
+        target,
+        tokens=request.tokens,
+        dim=request.dim,
+        delta=f"1/{request.cells}",
+        form=request.form,
+        positional=grid.positional,
+        outside="zero",
+    )
+    if target.lipschitz is not None:
+        model = model.bounded(target.lipschitz(request.tokens), target=target)
+    return model, target
 
 
 def describe(request: SequenceRequest) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import ConflictError, InvalidError, NotFoundError, StudioError
-from exactformer.studio.library import importing, lookup, naming
-from exactformer.studio.library.matching import matches
+from exactformer.studio.library import importing, lookup, names
+from exactformer.studio.library.matches import matches
 from exactformer.studio.library.records import PaperRecord, checked, to_dict
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
@@ -66,14 +66,14 @@ def _named(text: str) -> dict[str, Any] | None:
     """Return the identifier in a single line, in the field of a record that it belongs to."""
     if any(letter.isspace() for letter in text) or "{" in text:
         return None
-    doi = naming.doi(text)
-    arxiv = naming.arxiv_id(text) or naming.arxiv_id_of_doi(doi)
+    doi = names.doi(text)
+    arxiv = names.arxiv_id(text) or names.arxiv_id_of_doi(doi)
     if arxiv:
         page = f"https://arxiv.org/abs/{arxiv}"
         return {"arxiv_id": arxiv, "url": page, "kind": "preprint", "source": "arXiv"}
     if doi:
         return {"doi": doi, "kind": "article"}
-    if address := naming.web_address(text):
+    if address := names.web_address(text):
         return {"url": address}
     raise InvalidError(
         f"{text[:80]!r} is not an arXiv id, a DOI or an address that begins with https://."

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, Index, String, func, select
+from sqlalchemy import JSON, Index, String, select
 from sqlalchemy.orm import Mapped, Session, joinedload, mapped_column, relationship
 
 from exactformer.studio.accounts.tables import User
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.base import Base, now
+from exactformer.studio.storage.base import Base, now, to
+from exactformer.studio.storage.slices import Slice, cut
 
 
 class AuditEntry(Base):
@@ -21,7 +22,7 @@ class AuditEntry(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     at: Mapped[datetime] = mapped_column(default=now, index=True)
-    actor_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    actor_id: Mapped[int | None] = to("users", "SET NULL")
     action: Mapped[str] = mapped_column(String(40))
     subject_kind: Mapped[str] = mapped_column(String(20))
     subject_id: Mapped[int | None]
@@ -58,14 +59,13 @@ def entries(
     handle: str = "",
     limit: int = 50,
     offset: int = 0,
-) -> tuple[list[AuditEntry], int]:
-    """Entries, the newest first, and how many there are; for curators."""
+) -> Slice[AuditEntry]:
+    """Entries, the newest first; for curators."""
     actor.require("curator")
     chosen = select(AuditEntry)
     if action:
         chosen = chosen.where(AuditEntry.action.startswith(action, autoescape=True))
     if handle:
         chosen = chosen.where(AuditEntry.actor.has(handle=handle.lower()))
-    total = db.scalar(select(func.count()).select_from(chosen.subquery())) or 0
-    page = chosen.options(joinedload(AuditEntry.actor)).order_by(AuditEntry.id.desc())
-    return list(db.scalars(page.limit(limit).offset(offset))), total
+    newest = chosen.order_by(AuditEntry.id.desc())
+    return cut(db, newest, limit, offset, joinedload(AuditEntry.actor))

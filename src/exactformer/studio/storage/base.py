@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import DateTime, MetaData
+from sqlalchemy import DateTime, ForeignKey, MetaData
 from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
 from sqlalchemy.types import TypeDecorator
 
 NAMES = {
@@ -47,3 +48,8 @@ class Base(DeclarativeBase):
 
     metadata = MetaData(naming_convention=NAMES)
     type_annotation_map = {datetime: Moment}  # noqa: RUF012
+
+
+def to(table: str, rule: str = "CASCADE", **more: Any) -> MappedColumn[Any]:
+    """Return a column with the number of a row of ``table``; ``rule`` says what its deletion does."""
+    return mapped_column(ForeignKey(f"{table}.id", ondelete=rule), **more)

@@ -1,7 +1,8 @@
-"""A stretch of a long list, with the length of the whole."""
+"""Long lists in parts: a stretch with the length of the whole, or pieces for one statement each."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -39,3 +40,9 @@ def cut(
     total = db.scalar(select(func.count()).select_from(rows)) or 0
     items = db.scalars(statement.options(*options).limit(limit).offset(offset)).unique()
     return Slice(tuple(items), total, limit, offset)
+
+
+def chunks(values: Sequence[Item], size: int = 400) -> Iterator[Sequence[Item]]:
+    """Give ``values`` in pieces: databases bound how many values one statement may hold."""
+    for begin in range(0, len(values), size):
+        yield values[begin : begin + size]

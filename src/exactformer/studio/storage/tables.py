@@ -2,69 +2,12 @@
 
 from __future__ import annotations
 
-from exactformer.studio.accounts.tables import LoginSession, User
-from exactformer.studio.library.tables import (
-    Affiliation,
-    Authorship,
-    Citation,
-    Claim,
-    Institution,
-    Paper,
-    PaperTopic,
-    PendingImport,
-    Person,
-    Topic,
-)
-from exactformer.studio.notices.tables import Follow, Notice
-from exactformer.studio.opinions.tables import (
-    Collection,
-    CollectionItem,
-    Comment,
-    CommentMention,
-    CommentVersion,
-    Flag,
-    Reaction,
-    Review,
-    ReviewVersion,
-    Save,
-    Vote,
-)
-from exactformer.studio.proposals.tables import Proposal
-from exactformer.studio.storage.audit import AuditEntry
+from exactformer.studio.accounts import tables as _accounts  # noqa: F401
+from exactformer.studio.library import tables as _library  # noqa: F401
+from exactformer.studio.notices import tables as _notices  # noqa: F401
+from exactformer.studio.opinions import tables as _opinions  # noqa: F401
+from exactformer.studio.proposals import tables as _proposals  # noqa: F401
+from exactformer.studio.storage import audit, processes, versions  # noqa: F401
 from exactformer.studio.storage.base import Base
-from exactformer.studio.storage.processes import RateBucket, StoredRun
-from exactformer.studio.storage.versions import Version
 
-__all__ = [
-    "Affiliation",
-    "AuditEntry",
-    "Authorship",
-    "Base",
-    "Citation",
-    "Claim",
-    "Collection",
-    "CollectionItem",
-    "Comment",
-    "CommentMention",
-    "CommentVersion",
-    "Flag",
-    "Follow",
-    "Institution",
-    "LoginSession",
-    "Notice",
-    "Paper",
-    "PaperTopic",
-    "PendingImport",
-    "Person",
-    "Proposal",
-    "RateBucket",
-    "Reaction",
-    "Review",
-    "ReviewVersion",
-    "Save",
-    "StoredRun",
-    "Topic",
-    "User",
-    "Version",
-    "Vote",
-]
+__all__ = ["Base"]

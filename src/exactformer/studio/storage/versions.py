@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from exactformer.studio.storage.base import Base
+from exactformer.studio.storage.upserts import insert
 
 ANYTHING, EVERYTHING = -1, 0
 
@@ -53,10 +53,8 @@ def raise_versions(db: Session, written: Iterable[str]) -> None:
     papers: set[int] = db.info.get("papers", set())
     declared = bool(papers) and seen <= OF_PAPERS
     scopes = [ANYTHING, *sorted(papers)] if declared else [ANYTHING, EVERYTHING]
-    postgres = db.get_bind().dialect.name == "postgresql"
     for scope in scopes:
-        row = (postgresql.insert if postgres else sqlite.insert)(Version)
-        row = row.values(scope=scope, number=1)
+        row = insert(db, Version).values(scope=scope, number=1)
         db.execute(
             row.on_conflict_do_update(index_elements=["scope"], set_={"number": Version.number + 1})
         )

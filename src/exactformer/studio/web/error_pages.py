@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from exactformer.studio.errors import BusyError, LoginNeededError, StudioError, TooManyError
-from exactformer.studio.security.headers import HEADERS
+from exactformer.studio.security.middleware import HEADERS
 from exactformer.studio.web.request import is_htmx, recognise, render, with_cookie, with_session
 
 logger = logging.getLogger(__name__)

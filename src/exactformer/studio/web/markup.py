@@ -24,8 +24,9 @@ from markdown_it.token import Token
 from markupsafe import Markup
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from exactformer.studio.errors import TooLargeError
+from exactformer.studio.errors import InvalidError, TooLargeError
 from exactformer.studio.security.actor import HANDLE
+from exactformer.studio.web.types import UNSTORABLE
 
 LIMIT = 20_000
 """Characters of one text. Time to render grows with them, so no caller is let past."""
@@ -248,3 +249,20 @@ def _link(address: str, shown: str, kind: str = "") -> Iterator[Token]:
 
 def _text(content: str) -> Token:
     return Token("text", "", 0, content=content)
+
+
+def bounded(name: str, text: str, limit: int, *, required: bool = False) -> str:
+    """Return ``text`` ready to store, or say why it cannot be."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    if len(text) > limit:
+        raise TooLargeError(f"{name} has {len(text):,} characters; the limit is {limit:,}")
+    if required and not text:
+        raise InvalidError(f"{name} is empty; write a few words")
+    if UNSTORABLE.search(text):
+        raise InvalidError(f"{name} holds a character that is not text")
+    return text
+
+
+def prose(name: str, text: str, limit: int, *, required: bool = False) -> str:
+    """Return ``text``, which will be shown as markdown, ready to store."""
+    return checked(bounded(name, text, limit, required=required))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
-from typing import Annotated, Any, ParamSpec, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote
 
 from fastapi import Depends, Request
@@ -17,7 +18,7 @@ from exactformer.studio.security import csrf, sessions
 from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.security.rates import address, limit
 from exactformer.studio.security.sessions import Browser, NewBrowser
-from exactformer.studio.settings import Settings
+from exactformer.studio.settings import Rate, Settings
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.web.rendering import fill
 from exactformer.studio.web.shared_pages import SharedPage, SharedPages
@@ -99,6 +100,31 @@ ReadSession = Annotated[Session, Depends(_reading)]
 def writing(request: Request) -> AbstractContextManager[Session]:
     """One transaction, kept when its block ends: before the answer is made."""
     return database_of(request).writing()
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Somebody who changes something: what a service does for her, it does in one transaction."""
+
+    request: Request
+    actor: Actor
+
+    def __call__(
+        self,
+        change: Callable[Concatenate[Session, Actor, P], Read],
+        *args: P.args,
+        **kw: P.kwargs,
+    ) -> Read:
+        """Call ``change`` with the transaction, the actor, and the rest; return what it returns."""
+        with writing(self.request) as db:
+            return change(db, self.actor, *args, **kw)
+
+
+async def _writer(request: Request) -> Writer:
+    return Writer(request, request.state.actor)
+
+
+Write = Annotated[Writer, Depends(_writer)]
 
 
 def with_session(request: Request) -> Browser:
@@ -208,3 +234,19 @@ def within(target: str, otherwise: str = "/") -> str:
     """
     plain = target.isprintable() and "\\" not in target
     return target if plain and target.startswith("/") and target[1:2] != "/" else otherwise
+
+
+def _limited(name: str, rate: Callable[[Settings], Rate]) -> list[Any]:
+    """Return the dependency of routes that count against a rate of the settings."""
+
+    def check(request: Request) -> None:
+        limit(request, name, rate(settings_of(request)))
+
+    return [Depends(check)]
+
+
+WRITING = _limited("writing", lambda settings: settings.writing_rate)
+"""Dependencies of a route that stores a text: a flood of comments buries a discussion."""
+
+PREVIEW = _limited("preview", lambda settings: settings.preview_rate)
+"""Dependencies of a route that renders a text, which may take a good part of a second."""

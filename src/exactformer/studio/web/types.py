@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
-from fastapi import Depends, Path, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from fastapi import Depends, Form, Path, Query
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 LARGEST = 2**31 - 1
 UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
@@ -46,11 +46,23 @@ class FormBody(Body):
     csrf_token: str = ""
 
 
+Model = TypeVar("Model", bound=FormBody)
+Sent = Annotated[Model, Form()]
+"""What a form has sent."""
+
+
 class Out(BaseModel):
     """Parent of what programs are answered; made of objects by the names of their attributes."""
 
     model_config = ConfigDict(from_attributes=True)
 
+
+HandleOf = Annotated[str | None, BeforeValidator(lambda user: user and user.handle)]
+"""The handle of an account, or of none."""
+SlugOf = Annotated[str | None, BeforeValidator(lambda paper: paper and paper.slug)]
+"""The slug of a paper, or of none."""
+LengthOf = Annotated[int, BeforeValidator(len)]
+"""How many there are."""
 
 Item = TypeVar("Item")
 

@@ -3,6 +3,6 @@
 ``export`` makes one text of some papers, ``stream`` goes through the whole library piece by piece.
 """
 
-from exactformer.studio.library.exporting.exporting import FORMATS, Format, export, stream
+from exactformer.studio.library.exporting.formats import FORMATS, Format, export, stream
 
 __all__ = ["FORMATS", "Format", "export", "stream"]

@@ -9,7 +9,7 @@ from fastapi import Query
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from exactformer.studio.library.exporting.exporting import FORMATS, Format, export
+from exactformer.studio.library.exporting.formats import FORMATS, Format, export
 from exactformer.studio.library.tables import Paper
 
 Wanted = Annotated[Format, Query(description="In CSV a cell that begins like a formula gets a '.")]

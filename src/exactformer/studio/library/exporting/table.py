@@ -12,25 +12,9 @@ from collections.abc import Iterable, Iterator
 
 from exactformer.studio.library.records import PaperRecord
 
-COLUMNS = (
-    "slug",
-    "title",
-    "authors",
-    "institutions",
-    "year",
-    "kind",
-    "source",
-    "open_access",
-    "doi",
-    "arxiv_id",
-    "openalex_id",
-    "url",
-    "code_url",
-    "data_url",
-    "topics",
-    "references",
-    "claims",
-    "abstract",
+COLUMNS = tuple(
+    "slug title authors institutions year kind source open_access doi arxiv_id openalex_id url "
+    "code_url data_url topics references claims abstract".split()
 )
 
 

@@ -3,11 +3,11 @@
 texts       bytes to text and data, within bounds
 bibtex, csl, arxiv, openalex, own    one file per format
 formats     which of them a file is
-proposing   preview, confirm or discard
+previews    preview, confirm or discard
 """
 
 from exactformer.studio.library.importing.formats import FORMATS, read
-from exactformer.studio.library.importing.proposing import (
+from exactformer.studio.library.importing.previews import (
     Item,
     Outcome,
     confirm,

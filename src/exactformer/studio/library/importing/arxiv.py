@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.library import naming
+from exactformer.studio.library import names
 from exactformer.studio.library.importing.texts import MOST_DEPTH, Problems, check_number, collected
 from exactformer.studio.library.records import PaperRecord, checked
 
@@ -62,10 +62,10 @@ def _parsed(text: str) -> Element:
 
 def _record(entry: Element, where: str) -> PaperRecord:
     address = _text(entry, f"{_ATOM}id")
-    identifier = naming.arxiv_id(address)
+    identifier = names.arxiv_id(address)
     if identifier is None:
         raise InvalidError(f"{where}: id: {address[:80]!r} is not an arXiv address.")
-    doi = naming.doi(_text(entry, f"{_ARXIV}doi"))
+    doi = names.doi(_text(entry, f"{_ARXIV}doi"))
     published = _text(entry, f"{_ATOM}published")[:4]
     fields: dict[str, Any] = {
         "title": _text(entry, f"{_ATOM}title"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exactformer.studio.errors import InvalidError, TooLargeError
-from exactformer.studio.library import naming
+from exactformer.studio.library import names
 from exactformer.studio.library.importing.texts import Problems, check_number, note
 from exactformer.studio.library.records import PaperRecord, checked
 
@@ -133,7 +133,7 @@ def _refusal(error: Exception, text: str, start: int, begun: int) -> InvalidErro
 
 def _record(entry: _Entry, where: str) -> PaperRecord:
     fields = entry.fields
-    doi = naming.doi(plain(fields.get("doi", "")))
+    doi = names.doi(plain(fields.get("doi", "")))
     arxiv = _arxiv(fields, doi)
     year = plain(fields.get("year", "") or fields.get("date", ""))[:4]
     source = next((plain(fields[name]) for name in _SOURCES if fields.get(name)), "")
@@ -149,7 +149,7 @@ def _record(entry: _Entry, where: str) -> PaperRecord:
         "source": source,
         "doi": doi,
         "arxiv_id": arxiv,
-        "url": naming.web_address(fields.get("url", "").replace("\\_", "_").replace("\\%", "%")),
+        "url": names.web_address(fields.get("url", "").replace("\\_", "_").replace("\\%", "%")),
         "authors": [{"name": name} for name in _names(fields.get("author", ""))],
         "topics": [word.strip() for word in keywords if word.strip()],
     }
@@ -212,16 +212,16 @@ def _names(authors: str) -> Iterator[str]:
 
 
 def _arxiv(fields: dict[str, str], doi: str | None) -> str | None:
-    if found := naming.arxiv_id_of_doi(doi):
+    if found := names.arxiv_id_of_doi(doi):
         return found
     eprint = fields.get("eprint", "")
     archive = (fields.get("archiveprefix") or fields.get("eprinttype") or "arxiv").lower()
-    if archive == "arxiv" and (found := naming.arxiv_id(eprint)):
+    if archive == "arxiv" and (found := names.arxiv_id(eprint)):
         return found
     for name in ("journal", "note", "howpublished", "volume", "number", "url"):
         value = fields.get(name, "")
         if "arxiv" in value.lower():
             words = value.replace(",", " ").replace("{", "").replace("}", "").split()
-            if found := next(filter(None, map(naming.arxiv_id, words)), None):
+            if found := next(filter(None, map(names.arxiv_id, words)), None):
                 return found
     return None

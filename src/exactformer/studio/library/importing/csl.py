@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.library import naming
+from exactformer.studio.library import names
 from exactformer.studio.library.importing.texts import (
     Problems,
     check_number,
@@ -48,7 +48,7 @@ def read(data: Any, problems: Problems = None) -> list[PaperRecord]:
 def _record(item: Any, where: str) -> PaperRecord:
     if not isinstance(item, dict):
         raise InvalidError(f"{where} is not an object.")
-    doi = naming.doi(_text(item, "DOI"))
+    doi = names.doi(_text(item, "DOI"))
     address = _text(item, "URL")
     fields: dict[str, Any] = {
         "title": without_markup(_text(item, "title")),
@@ -58,7 +58,7 @@ def _record(item: Any, where: str) -> PaperRecord:
         "source": without_markup(_text(item, "container-title") or _text(item, "publisher")),
         "doi": doi,
         "arxiv_id": _arxiv(item, doi, address),
-        "url": naming.web_address(address),
+        "url": names.web_address(address),
         "authors": [{"name": name} for name in _names(item.get("author"))],
         "topics": [word.strip() for word in _text(item, "keyword").split(",") if word.strip()],
     }
@@ -73,14 +73,14 @@ def _text(item: dict[str, Any], key: str) -> str:
 
 
 def _names(authors: Any) -> list[str]:
-    names = []
+    written = []
     for author in authors if isinstance(authors, list) else []:
         if not isinstance(author, dict):
             continue
         parts = [_text(author, key) for key in ("given", "non-dropping-particle", "family")]
         parts.append(_text(author, "suffix"))
-        names.append(_text(author, "literal") or " ".join(part for part in parts if part))
-    return [name for name in names if name]
+        written.append(_text(author, "literal") or " ".join(part for part in parts if part))
+    return [name for name in written if name]
 
 
 def _year(issued: Any) -> int | None:
@@ -95,12 +95,12 @@ def _year(issued: Any) -> int | None:
 
 
 def _arxiv(item: dict[str, Any], doi: str | None, address: str) -> str | None:
-    if found := naming.arxiv_id_of_doi(doi):
+    if found := names.arxiv_id_of_doi(doi):
         return found
     for key in ("archive_location", "number", "note", "container-title", "id"):
         value = _text(item, key)
         if "arxiv" in value.lower() or _text(item, "archive").lower() == "arxiv":
             words = value.replace(",", " ").split()
-            if found := next(filter(None, map(naming.arxiv_id, words)), None):
+            if found := next(filter(None, map(names.arxiv_id, words)), None):
                 return found
-    return naming.arxiv_id(address) if "arxiv.org/" in address.lower() else None
+    return names.arxiv_id(address) if "arxiv.org/" in address.lower() else None

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from exactformer.studio.errors import InvalidError, TooLargeError
-from exactformer.studio.library import naming
+from exactformer.studio.library import names
 from exactformer.studio.library.importing.texts import (
     Problems,
     check_number,
@@ -35,7 +35,7 @@ def recognises(data: Any) -> bool:
     """Whether this is OpenAlex: works with an identifier of it."""
     works = _works(data)
     first = works[0] if isinstance(works, list) and works else None
-    return isinstance(first, dict) and naming.openalex_id(str(first.get("id", ""))) is not None
+    return isinstance(first, dict) and names.openalex_id(str(first.get("id", ""))) is not None
 
 
 def read(data: Any, problems: Problems = None) -> list[PaperRecord]:
@@ -56,7 +56,7 @@ def _works(data: Any) -> Any:
 def _record(work: Any, where: str) -> PaperRecord:
     if not isinstance(work, dict):
         raise InvalidError(f"{where} is not an object.")
-    doi = naming.doi(_text(work, "doi"))
+    doi = names.doi(_text(work, "doi"))
     place = _inner(work, "primary_location")
     address = _text(place, "landing_page_url")
     open_access = _inner(work, "open_access").get("is_oa")
@@ -68,16 +68,16 @@ def _record(work: Any, where: str) -> PaperRecord:
         "source": _text(_inner(place, "source"), "display_name"),
         "open_access": open_access if isinstance(open_access, bool) else None,
         "doi": doi,
-        "arxiv_id": naming.arxiv_id_of_doi(doi)
-        or (naming.arxiv_id(address) if "arxiv.org/" in address.lower() else None),
-        "openalex_id": naming.openalex_id(_text(work, "id")),
-        "url": naming.web_address(address),
+        "arxiv_id": names.arxiv_id_of_doi(doi)
+        or (names.arxiv_id(address) if "arxiv.org/" in address.lower() else None),
+        "openalex_id": names.openalex_id(_text(work, "id")),
+        "url": names.web_address(address),
         "authors": [_author(one) for one in _list(work, "authorships") if _name(one)],
         "topics": list(dict.fromkeys(_topics(work))),
         "references": [
             f"openalex:{id}"
             for cited in _list(work, "referenced_works")
-            if isinstance(cited, str) and (id := naming.openalex_id(cited))
+            if isinstance(cited, str) and (id := names.openalex_id(cited))
         ],
     }
     return checked(fields, where)
@@ -101,7 +101,7 @@ def _author(authorship: dict[str, Any]) -> dict[str, Any]:
     houses = [_text(house, "display_name") for house in _list(authorship, "institutions")]
     return {
         "name": _name(authorship),
-        "orcid": naming.orcid(_text(_inner(authorship, "author"), "orcid")),
+        "orcid": names.orcid(_text(_inner(authorship, "author"), "orcid")),
         "institutions": [house for house in houses if house],
     }
 
@@ -112,9 +112,9 @@ def _name(authorship: Any) -> str:
 
 def _topics(work: dict[str, Any]) -> list[str]:
     for key in ("topics", "keywords", "concepts"):
-        names = [_text(one, "display_name") for one in islice(_list(work, key), _TOPICS)]
-        if any(names):
-            return [name for name in names if name]
+        topics = [_text(one, "display_name") for one in islice(_list(work, key), _TOPICS)]
+        if any(topics):
+            return [topic for topic in topics if topic]
     return []
 
 

@@ -7,19 +7,19 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import ConflictError
-from exactformer.studio.library import naming, papers, writing
-from exactformer.studio.library.describing import record
-from exactformer.studio.library.matching import resolve
+from exactformer.studio.library import catalogue, names, papers
+from exactformer.studio.library.matches import resolve
+from exactformer.studio.library.paper_records import record
 from exactformer.studio.library.records import PaperRecord, checked, to_dict
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 
-EDITABLE = ("title", "kind", *writing.PLAIN_FIELDS, "authors", "topics")
+EDITABLE = ("title", "kind", *catalogue.PLAIN_FIELDS, "authors", "topics")
 _IDENTIFIERS = {
-    "doi": naming.doi,
-    "arxiv_id": naming.arxiv_id,
-    "openalex_id": naming.openalex_id,
+    "doi": names.doi,
+    "arxiv_id": names.arxiv_id,
+    "openalex_id": names.openalex_id,
 }
 _SHOWN = 300
 
@@ -40,7 +40,7 @@ def edit(
     after = checked({**to_dict(before), **with_identifiers(changes)}, "the change")
     changed = [name for name in EDITABLE if getattr(before, name) != getattr(after, name)]
     _refuse_taken(db, paper, after, changed)
-    writing.overwrite(db, paper, after, changed)
+    catalogue.overwrite(db, paper, after, changed)
     if changed:
         old, new = to_dict(before), to_dict(after)
         detail = {name: [_shown(old.get(name)), _shown(new.get(name))] for name in changed}

@@ -14,15 +14,15 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import ConflictError, NotFoundError
-from exactformer.studio.library import writing
-from exactformer.studio.library.describing import whole
-from exactformer.studio.library.matching import matches, resolve
+from exactformer.studio.library import catalogue
+from exactformer.studio.library.matches import matches, resolve
+from exactformer.studio.library.paper_records import whole
 from exactformer.studio.library.records import PaperRecord, checked, keys, to_dict
 from exactformer.studio.library.tables import Paper, PendingImport
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
 from exactformer.studio.storage.base import now
-from exactformer.studio.storage.chunks import chunks
+from exactformer.studio.storage.slices import chunks
 
 KEPT = timedelta(days=7)
 MOST_WAITING = 20
@@ -90,7 +90,7 @@ def preview(db: Session, records: Sequence[PaperRecord]) -> list[Item]:
                 record=record,
                 paper=there,
                 by=BY[match.by] if match else "",
-                gains=tuple(writing.gains(there, record, known)) if there else (),
+                gains=tuple(catalogue.gains(there, record, known)) if there else (),
                 repeats=repeats,
                 citations=sum(key in known or key in inside for key in set(record.references)),
             )
@@ -102,7 +102,7 @@ def store(db: Session, records: Sequence[PaperRecord]) -> Outcome:
     """Write new papers, fill gaps of those that are there, and tie citations."""
     items = preview(db, records)
     new = [item for item in items if item.is_new]
-    added = writing.add(db, [item.record for item in new])
+    added = catalogue.add(db, [item.record for item in new])
     paper_of = {item.number: paper for item, paper in zip(new, added, strict=True)}
     paper_of |= {item.number: item.paper for item in items if item.paper is not None}
     filled: dict[int, Paper] = {}
@@ -110,10 +110,10 @@ def store(db: Session, records: Sequence[PaperRecord]) -> Outcome:
     for item in items:
         paper = paper_of[item.number] if item.number in paper_of else paper_of[item.repeats or 0]
         may_gain = item.gains or item.repeats is not None
-        if may_gain and writing.fill(db, paper, item.record):
+        if may_gain and catalogue.fill(db, paper, item.record):
             filled[paper.id] = paper
         references.setdefault(paper.id, set()).update(item.record.references)
-    ties = writing.cite(db, references)
+    ties = catalogue.cite(db, references)
     fresh = {paper.id for paper in added}
     completed = tuple(paper for id, paper in filled.items() if id not in fresh)
     unchanged = len(items) - len(added) - len(completed)

@@ -1,4 +1,10 @@
-"""Put the works into the library, once; at later starts add only what a newer version brings."""
+"""What a library begins with: the works this project stands on, and what they cite.
+
+``works/NAME.json`` is a record with its claims, ``works/NAME.references.json`` its reference list
+in CSL-JSON, as the work prints it. Fang, Yun, Jiang and Li are three of the four bodies of work; the
+fourth, a page about Fang on a scholarly site, is no work to cite: it is what these pages are made
+after. In its place stands the talk through which this project reads Yun.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +17,10 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from exactformer.studio.library import papers, writing
+from exactformer.studio.library import catalogue, papers
 from exactformer.studio.library.importing import csl, own
-from exactformer.studio.library.importing.proposing import store
-from exactformer.studio.library.matching import matches
+from exactformer.studio.library.importing.previews import store
+from exactformer.studio.library.matches import matches
 from exactformer.studio.library.records import PaperRecord, keys
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.security.actor import Actor
@@ -40,14 +46,14 @@ def seed(db: Session) -> list[str]:
     for name in new:
         cited = references(name)
         store(db, cited)
-        writing.cite(db, {there[name].id: [keys(record)[0] for record in cited]})
+        catalogue.cite(db, {there[name].id: [keys(record)[0] for record in cited]})
     for name in NAMES:
-        writing.add_claims(there[name], work(name).claims)
+        catalogue.add_claims(there[name], work(name).claims)
     db.flush()
     return new
 
 
-def featured(db: Session) -> list[Paper]:
+def featured(db: Session) -> tuple[Paper, ...]:
     """Return the works the library began with, in their order."""
     there = seeded(db)
     return papers.by_ids(db, [there[name].id for name in NAMES if name in there])
@@ -81,9 +87,9 @@ def _add(db: Session, name: str) -> Paper:
     record = work(name)
     match = matches(db, [record])[0]
     if match is None:
-        return writing.add(db, [record])[0]
+        return catalogue.add(db, [record])[0]
     paper = db.get_one(Paper, match.paper_id)
-    writing.fill(db, paper, record)
+    catalogue.fill(db, paper, record)
     return paper
 
 

@@ -9,9 +9,9 @@ from typing import Literal
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from exactformer.studio.library.describing import records, whole
 from exactformer.studio.library.exporting import bibtex, table
 from exactformer.studio.library.exporting.own import written
+from exactformer.studio.library.paper_records import records, whole
 from exactformer.studio.library.records import PaperRecord
 from exactformer.studio.library.tables import Paper
 

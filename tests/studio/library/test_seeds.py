@@ -11,16 +11,16 @@ from sqlalchemy.orm import Session
 from exactformer.experiments.engine.result import load
 from exactformer.experiments.registry import find, names
 from exactformer.studio.evidence import claims, evidence
-from exactformer.studio.library import papers, seeding
+from exactformer.studio.library import papers, seeds
 from exactformer.studio.library.importing import store
 from exactformer.studio.library.records import checked
-from exactformer.studio.library.seeding.seeding import references, work
+from exactformer.studio.library.seeds import references, work
 from exactformer.studio.library.tables import Citation, Claim, Paper, Person
 from exactformer.studio.web import markup
 
 RESULTS = Path(__file__).parents[3] / "results"
 STORED = sorted(path.stem for path in RESULTS.glob("*.json"))
-CLAIMED = [claim for name in seeding.NAMES for claim in work(name).claims]
+CLAIMED = [claim for name in seeds.NAMES for claim in work(name).claims]
 
 
 def number(db: Session, table: type[Paper] | type[Citation] | type[Person]) -> int:
@@ -28,8 +28,8 @@ def number(db: Session, table: type[Paper] | type[Citation] | type[Person]) -> i
 
 
 def test_the_four_works_come_with_what_they_cite(library: Session) -> None:
-    assert seeding.seed(library) == list(seeding.NAMES)
-    fang, yun, jiang, talk = seeding.featured(library)
+    assert seeds.seed(library) == list(seeds.NAMES)
+    fang, yun, jiang, talk = seeds.featured(library)
     counted = papers.counts(library, [fang.id, yun.id, jiang.id, talk.id])
     assert [counted[paper.id].references for paper in (fang, yun, jiang, talk)] == [17, 0, 31, 1]
     assert counted[yun.id].citations == 3
@@ -40,27 +40,27 @@ def test_the_four_works_come_with_what_they_cite(library: Session) -> None:
 
 
 def test_two_works_of_one_title_stay_two(library: Session) -> None:
-    seeding.seed(library)
+    seeds.seed(library)
     titles = select(Paper.year).where(Paper.title == "Deep learning").order_by(Paper.year)
     assert library.scalars(titles).all() == [2015, 2016]
 
 
 def test_later_starts_change_nothing(library: Session) -> None:
-    seeding.seed(library)
+    seeds.seed(library)
     before = [number(library, table) for table in (Paper, Citation, Person)]
-    fang = seeding.featured(library)[0]
+    fang = seeds.featured(library)[0]
     fang.title, fang.arxiv_id = "Renamed", None
-    assert seeding.seed(library) == []
+    assert seeds.seed(library) == []
     assert [number(library, table) for table in (Paper, Citation, Person)] == before
-    assert seeding.featured(library)[0].title == "Renamed"
+    assert seeds.featured(library)[0].title == "Renamed"
 
 
 def test_claims_of_a_newer_version_are_added_in_their_turn(library: Session) -> None:
-    seeding.seed(library)
-    fang = papers.get(library, seeding.featured(library)[0].slug)
+    seeds.seed(library)
+    fang = papers.get(library, seeds.featured(library)[0].slug)
     last = fang.claims.pop()
     library.flush()
-    seeding.seed(library)
+    seeds.seed(library)
     library.expire_all()
     again = papers.get(library, fang.slug).claims
     assert (again[-1].anchor, len(again)) == (last.anchor, len(work("fang-2022").claims))
@@ -68,8 +68,8 @@ def test_claims_of_a_newer_version_are_added_in_their_turn(library: Session) -> 
 
 def test_a_work_that_was_imported_before_is_adopted(library: Session) -> None:
     store(library, [checked({"title": "Zero error", "arxiv_id": "2202.12166"}, "made")])
-    seeding.seed(library)
-    fang = papers.get(library, seeding.featured(library)[0].slug)
+    seeds.seed(library)
+    fang = papers.get(library, seeds.featured(library)[0].slug)
     assert (fang.title, len(fang.claims)) == ("Zero error", len(work("fang-2022").claims))
 
 
@@ -88,7 +88,7 @@ def test_the_status_on_the_page_is_the_engines_verdict(experiment: str) -> None:
     assert shown.shown.command == result.provenance.command
 
 
-@pytest.mark.parametrize("name", seeding.NAMES)
+@pytest.mark.parametrize("name", seeds.NAMES)
 def test_claims_are_whole(name: str) -> None:
     record = work(name)
     anchors = [claim.anchor for claim in record.claims]
@@ -119,8 +119,8 @@ def test_reference_lists_have_authors_titles_and_years() -> None:
 
 
 def test_pages_count_what_came_of_the_claims(library: Session) -> None:
-    seeding.seed(library)
-    for paper in seeding.featured(library):
+    seeds.seed(library)
+    for paper in seeds.featured(library):
         views = claims.views(papers.get(library, paper.slug), RESULTS)
         assert sum(many for _, _, many in claims.tally(views)) == len(views)
 

@@ -17,18 +17,19 @@ from exactformer.studio.storage.base import Base
 
 def add(db: Session, model: type[Base], key: Mapping[str, Any], **values: Any) -> bool:
     """Insert a row with ``key`` and ``values``; return whether there was none with this key."""
-    statement = _insert(db, model).values(**key, **values)
+    statement = insert(db, model).values(**key, **values)
     nothing = statement.on_conflict_do_nothing(index_elements=list(key))
     return db.execute(nothing.returning(*model.__table__.primary_key)).first() is not None
 
 
 def put(db: Session, model: type[Base], key: Mapping[str, Any], **values: Any) -> None:
     """Make sure that the row with ``key`` has ``values``."""
-    statement = _insert(db, model).values(**key, **values)
+    statement = insert(db, model).values(**key, **values)
     db.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
 
 
-def _insert(db: Session, model: type[Base]) -> postgresql.Insert | sqlite.Insert:
+def insert(db: Session, model: type[Base]) -> postgresql.Insert | sqlite.Insert:
+    """Begin an insertion that can say what happens where the key is there, in this database."""
     table = model.__table__
     assert isinstance(table, Table)
     if db.get_bind().dialect.name == "postgresql":

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from exactformer.studio.app import create_app
 from exactformer.studio.evidence import claims
-from exactformer.studio.library import seeding
-from exactformer.studio.library.home_pages import EXAMPLES
+from exactformer.studio.evidence.about_pages import EXAMPLES
+from exactformer.studio.library import seeds
 from tests.studio.support.people import People
 
 
@@ -29,7 +29,7 @@ def test_a_polynomial_leads_to_the_playground(client: Any) -> None:
 def test_the_works_are_there_with_the_verdicts_of_stored_runs(client: Any, app: Any) -> None:
     page = client.get("/").text
     with app.state.database.session() as db:
-        works = seeding.featured(db)
+        works = seeds.featured(db)
         assert len(works) == 4
         for paper in works:
             assert f'href="/papers/{paper.slug}"' in page

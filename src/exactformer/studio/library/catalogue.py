@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from exactformer.studio.library.matching import resolve
-from exactformer.studio.library.naming import family_name, normalised, slugified
+from exactformer.studio.library.matches import resolve
+from exactformer.studio.library.names import family_name, normalised, slugified
 from exactformer.studio.library.records import AuthorRecord, ClaimRecord, PaperRecord, keys
 from exactformer.studio.library.search_index import index
 from exactformer.studio.library.tables import (
@@ -25,26 +25,16 @@ from exactformer.studio.library.tables import (
     Topic,
 )
 from exactformer.studio.storage.base import now
-from exactformer.studio.storage.chunks import chunks
+from exactformer.studio.storage.slices import chunks
 
-PLAIN_FIELDS = (
-    "abstract",
-    "year",
-    "source",
-    "open_access",
-    "doi",
-    "arxiv_id",
-    "openalex_id",
-    "url",
-    "code_url",
-    "code_note",
-    "data_url",
-    "data_note",
+PLAIN_FIELDS = tuple(
+    "abstract year source open_access doi arxiv_id openalex_id url "
+    "code_url code_note data_url data_note".split()
 )
 
 
 def add(db: Session, records: Sequence[PaperRecord]) -> list[Paper]:
-    """Write new papers. Which records are new is the caller's to find out (``recognising``)."""
+    """Write new papers. Which records are new is the caller's to find out (``matches``)."""
     shelf = _Shelf(db, records)
     papers = [_paper(shelf, record) for record in records]
     db.add_all(papers)
@@ -84,7 +74,7 @@ def overwrite(db: Session, paper: Paper, record: PaperRecord, names: Sequence[st
 def gains(paper: Paper, record: PaperRecord, known: dict[str, int]) -> list[str]:
     """Return the names of fields that are empty in ``paper`` and given by ``record``.
 
-    An identifier that ``known`` (of :func:`recognising.resolve`) gives to another paper stays there.
+    An identifier that ``known`` (of :func:`matches.resolve`) gives to another paper stays there.
     """
     names = [
         name

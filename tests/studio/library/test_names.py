@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exactformer.studio.library import naming
+from exactformer.studio.library import names
 from exactformer.studio.library.records import TitleKey, checked, keys, to_dict
 from tests.studio.support.made_records import records
 
 
 @given(st.text(max_size=80))
 def test_normalising_twice_is_normalising_once(text: str) -> None:
-    once = naming.normalised(text)
-    assert naming.normalised(once) == once
+    once = names.normalised(text)
+    assert names.normalised(once) == once
 
 
 @given(st.text(max_size=200))
 def test_slugs_fit_an_address(text: str) -> None:
-    slug = naming.slugified(text)
+    slug = names.slugified(text)
     assert len(slug) <= 100
     assert slug == "" or all(part.isascii() and part.isalnum() for part in slug.split("-"))
 
@@ -38,7 +38,7 @@ def test_slugs_fit_an_address(text: str) -> None:
     ],
 )
 def test_spellings_of_one_title_agree(spellings: list[str]) -> None:
-    assert len(set(map(naming.normalised, spellings))) == 1
+    assert len(set(map(names.normalised, spellings))) == 1
 
 
 @pytest.mark.parametrize(
@@ -53,21 +53,21 @@ def test_spellings_of_one_title_agree(spellings: list[str]) -> None:
     ],
 )
 def test_an_arxiv_id_is_known_in_every_dress(text: str) -> None:
-    assert naming.arxiv_id(text) == "2202.12166"
+    assert names.arxiv_id(text) == "2202.12166"
 
 
 @pytest.mark.parametrize(
     "text", ["", "12345", "2202.121", "https://x.org/2202.12166/more", "vol/12"]
 )
 def test_what_is_no_arxiv_id_is_none(text: str) -> None:
-    assert naming.arxiv_id(text) is None
+    assert names.arxiv_id(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["10.1000/ABC", "doi:10.1000/abc", "https://doi.org/10.1000/Abc", "DOI 10.1000/abc."]
 )
 def test_a_doi_is_known_in_every_dress(text: str) -> None:
-    assert naming.doi(text) == "10.1000/abc"
+    assert names.doi(text) == "10.1000/abc"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_doi_is_known_in_every_dress(text: str) -> None:
     ["javascript:alert(1)", "data:text/html,x", "//x.org", "ftp://x", "https://a b", "x" * 9],
 )
 def test_only_addresses_of_the_web_are_followed(text: str) -> None:
-    assert naming.web_address(text) == ""
+    assert names.web_address(text) == ""
 
 
 @given(records())

@@ -8,10 +8,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 from sqlalchemy.orm.interfaces import ORMOption
 
+from exactformer.studio.library.catalogue import PLAIN_FIELDS
 from exactformer.studio.library.records import AuthorRecord, ClaimRecord, PaperRecord, keys
 from exactformer.studio.library.tables import Authorship, Citation, Paper
-from exactformer.studio.library.writing import PLAIN_FIELDS
-from exactformer.studio.storage.chunks import chunks
+from exactformer.studio.storage.slices import chunks
 
 
 def whole() -> list[ORMOption]:

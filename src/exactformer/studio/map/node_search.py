@@ -9,7 +9,7 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.library.naming import normalised
+from exactformer.studio.library.names import normalised
 from exactformer.studio.library.tables import Claim, Institution, Paper, Person, Topic
 from exactformer.studio.map.nodes import Node, describe
 from exactformer.studio.map.relations import KINDS, Key

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from exactformer.studio.library.records import PaperRecord, TitleKey, keys
 from exactformer.studio.library.tables import Authorship, Paper, Person
-from exactformer.studio.storage.chunks import chunks
+from exactformer.studio.storage.slices import chunks
 
 _COLUMNS = {"doi": Paper.doi, "arxiv": Paper.arxiv_id, "openalex": Paper.openalex_id}
 
