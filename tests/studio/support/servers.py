@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.studio.support.clusters import free_port
+from tests.studio.support.clusters import own_port
 from tests.studio.support.people import People
 from tests.waiting import PATIENCE, wait_until
 
@@ -54,7 +55,7 @@ class Server:
     database: str
     log: Path
     settings: dict[str, Any] = field(default_factory=dict)
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=own_port)
     process: subprocess.Popen[bytes] = field(init=False, repr=False)
 
     @property
@@ -108,10 +109,12 @@ class Server:
 
     @contextmanager
     def people(self) -> Iterator[People]:
-        """People of this server, who enter through its database."""
-        from exactformer.studio.storage.engine import Database
+        """People of this server, who enter through its database, however long it is busy."""
+        from exactformer.studio.storage import engine
 
-        database = Database(self.database)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine, "BUSY_SECONDS", PATIENCE)
+            database = engine.Database(self.database)
         people = People(self.client, database, settings_of(database=self.database))
         try:
             yield people
