@@ -29,12 +29,13 @@ GENEROUS = (100_000, 1)
 
 
 def settings_of(*, generous: bool = True, **asked: Any) -> Any:
-    """Settings as asked, with one worker, rates and times that stop nobody unless told otherwise."""
+    """Settings as asked, with one worker of each kind; rates and times stop nobody unless told to."""
     from exactformer.studio.settings import Rate, Settings
 
     limited = [each.name for each in fields(Settings) if each.name.endswith("_rate")]
-    usual = dict.fromkeys(limited, Rate(*GENEROUS)) | {"compile_seconds": PATIENCE, "workers": 1}
-    return Settings(**(usual if generous else {}) | asked)
+    usual = dict.fromkeys(limited, Rate(*GENEROUS)) | {"compile_seconds": PATIENCE}
+    alone = {"workers": 1, "playground_workers": 1}
+    return Settings(**alone | (usual if generous else {}) | asked)
 
 
 def hash_at_little_cost(patch: Callable[[Any, str, Any], None] = setattr) -> None:
@@ -66,7 +67,6 @@ class Server:
     def start(self) -> Server:
         """Start, or start again; returns when pages are answered."""
         settings = {"database": self.database, "host": "127.0.0.1", "port": self.port}
-        settings["playground_workers"] = 1
         settings |= self.settings
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
