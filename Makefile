@@ -3,8 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # A module is compiled when it is first imported, as most never are.
-INSTALL := pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
-PIP    := $(BIN)/$(INSTALL)
+INSTALL := install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+PIP    := $(BIN)/pip $(INSTALL)
+# The same pip for an environment that has nothing, not even pip.
+EMPTY  := $(BIN)/pip --python .wheel/empty/bin/python $(INSTALL)
+
+# Container images often forbid Python to keep compiled modules. Then every process would compile torch again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What `make serve` passes on, such as OPTIONS="--single-user --port 9000".
 OPTIONS ?=
@@ -39,18 +44,18 @@ docs: $(VENV)/.dev
 
 # The package as a stranger gets it: built, installed into an empty environment, its demo run there, and
 # the demo's law written for Coq with the library's sources.
-wheel:
+wheel: | $(BIN)/pip
 	rm -rf .wheel
-	$(PYTHON) -m venv .wheel/empty
-	.wheel/empty/bin/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
-	.wheel/empty/bin/$(INSTALL) .wheel/*.whl
+	$(PYTHON) -m venv --without-pip .wheel/empty
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
+	$(EMPTY) .wheel/*.whl
 	cd .wheel && empty/bin/exactformer demo --points 20000
 	cd .wheel && empty/bin/exactformer prove demo/law.safetensors --library coq-library
 
 # Whether each extra can be installed by itself.
 extras: wheel
-	for extra in fast cluster interpretability onnx models studio postgres parquet reproduce; do .wheel/empty/bin/pip install --quiet --dry-run \
-		--disable-pip-version-check --constraint constraints.txt "$$(echo .wheel/*.whl)[$$extra]" || exit 1; done
+	for extra in fast cluster interpretability onnx models studio postgres parquet reproduce; do \
+		$(EMPTY) --dry-run "$$(echo .wheel/*.whl)[$$extra]" || exit 1; done
 
 # Pictures of every page of the studio, for its guide; NAMES="home map" takes some of them.
 screenshots: $(VENV)/.dev $(VENV)/.machine

@@ -6,6 +6,7 @@ is an exit code.
 """
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -15,13 +16,16 @@ import traceback
 from importlib import import_module
 from types import ModuleType
 
-NEEDED = "torch scipy.optimize scipy.stats sympy flint pandas sklearn.base matplotlib.figure typer"
+NEEDED = """torch scipy.optimize scipy.stats sympy flint pandas sklearn.base matplotlib.figure
+typer.rich_utils rich.markdown exactformer.cli.app exactformer.learning.laws.regressor
+exactformer.polynomials.compile exactformer.sequences.compile exactformer.couplings.compile"""
 
 
 def main() -> None:
     """Fork for every job."""
     for name in NEEDED.split():
         import_module(name)
+    gc.freeze()  # a fork that looks for garbage among these would copy their memory
     for line in sys.stdin:
         child = os.fork()
         if not child:

@@ -1,11 +1,13 @@
 """Settings of all tests."""
 
+import fcntl
 import functools
 import gc
 import math
 import os
 import re
 import signal
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -64,6 +66,16 @@ class _ByFile(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return _group(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
+    """Let workers collect one after another: the later ones read what the first compiles."""
+    if not hasattr(session.config, "workerinput"):
+        return (yield)
+    with open(__file__) as mine:
+        fcntl.flock(mine, fcntl.LOCK_EX)
+        return (yield)
 
 
 def pytest_collection_finish() -> None:

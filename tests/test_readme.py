@@ -27,7 +27,14 @@ COMMANDS = [
 ]
 
 
-def test_the_code_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "trained", [pytest.param("fully", marks=pytest.mark.slow), pytest.param("hardly")]
+)
+def test_the_code_prints_what_the_readme_shows(
+    trained: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if trained == "hardly":
+        request.getfixturevalue("hardly_trained")
     code = "".join(block for language, block in BLOCKS if language == "python")
     shown = "".join(block for language, block in BLOCKS if language == "text")
     exec(code, {})

@@ -31,7 +31,8 @@ def read_until(stream, pattern):
 
 def test_it_creates_its_database_says_where_it_is_and_ends_by_ctrl_c(tmp_path):
     file = tmp_path / "data" / "studio.db"
-    with serving("--port", 0, "--database", f"sqlite:///{file}") as server:
+    options = ("--port", 0, "--database", f"sqlite:///{file}", "--playground-workers", 1)
+    with serving(*options) as server:
         address = read_until(server.stdout, r"http://127\.0\.0\.1:\d+")[0]
         read_until(server.stdout, "first to register becomes admin")
         with urllib.request.urlopen(f"{address}/", timeout=PATIENCE) as answer:

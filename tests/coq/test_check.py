@@ -33,7 +33,7 @@ def test_the_running_example_is_proved_in_every_construction(coq, construction, 
     assert type(law.certificate).from_dict(law.certificate.to_dict()).checks == (claim,)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("target", "options"),
     [
@@ -56,7 +56,7 @@ def test_boxes_balls_vectors_and_names(coq, target, options):
     check_law(law_of(ef.compile(target, **options)).text)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -83,7 +83,7 @@ def test_what_is_wrong_would_be_noticed(visit: Visit) -> None:
     assert len(violations(page.content())) >= 3
 
 
-@pytest.mark.spread(10)
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("place", PLACES, ids=str)
 def test_page(pages: Any, live_world: World, place: Place) -> None:
     page = open_page(pages, live_world, place, "light", DESK)

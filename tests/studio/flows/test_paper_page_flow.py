@@ -69,6 +69,7 @@ def test_a_command_is_copied_by_its_button(page: Any) -> None:
     assert copied.startswith("exactformer reproduce fang-table-1")
 
 
+@pytest.mark.spread(1)
 @pytest.mark.parametrize(("size", "reach"), [(DESK, 3000), (PHONE, 4500)], ids=["desk", "phone"])
 def test_claims_are_folded_and_what_readers_say_is_within_reach(
     visit: Visit, size: dict[str, int], reach: int

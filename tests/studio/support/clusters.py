@@ -1,10 +1,11 @@
-"""A PostgreSQL server of one's own: Debian's package on a temporary directory and a free port.
+"""A PostgreSQL server of one's own: Debian's package on a temporary directory and a port of its own.
 
 PostgreSQL refuses to run as root; then the programs are started as the user its package made.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from tests.waiting import PATIENCE, wait_until
 
 USER = "postgres"
+_held: list[socket.socket] = []
 
 
 def programs() -> Path | None:
@@ -30,12 +32,24 @@ def programs() -> Path | None:
     return Path(found).resolve().parent if found else None
 
 
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def own_port() -> int:
+    """A port of the loopback interface that no other process is given while this one lives.
+
+    A server may take seconds to start, and the system gives a port that is merely free to the next
+    connection. It keeps a bound one, on which servers may listen, as they allow for reuse.
+    """
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    _held.append(probe)
+    port: int = probe.getsockname()[1]
+    return port
+
+
+@atexit.register
+def _release() -> None:
+    for probe in _held:
+        probe.close()
 
 
 @dataclass
@@ -49,7 +63,7 @@ class Cluster:
     databases: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self.port = free_port()
+        self.port = own_port()
         self.directory = Path(tempfile.mkdtemp(prefix="exactformer-postgres-"))
         if os.getuid() == 0:
             shutil.chown(self.directory, USER)

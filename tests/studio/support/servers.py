@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.studio.support.clusters import free_port
+from tests.studio.support.clusters import own_port
 from tests.studio.support.people import People
 from tests.waiting import PATIENCE, wait_until
 
@@ -28,12 +29,13 @@ GENEROUS = (100_000, 1)
 
 
 def settings_of(*, generous: bool = True, **asked: Any) -> Any:
-    """Settings as asked, with one worker, rates and times that stop nobody unless told otherwise."""
+    """Settings as asked, with one worker of each kind; rates and times stop nobody unless told to."""
     from exactformer.studio.settings import Rate, Settings
 
     limited = [each.name for each in fields(Settings) if each.name.endswith("_rate")]
-    usual = dict.fromkeys(limited, Rate(*GENEROUS)) | {"compile_seconds": PATIENCE, "workers": 1}
-    return Settings(**(usual if generous else {}) | asked)
+    usual = dict.fromkeys(limited, Rate(*GENEROUS)) | {"compile_seconds": PATIENCE}
+    alone = {"workers": 1, "playground_workers": 1}
+    return Settings(**alone | (usual if generous else {}) | asked)
 
 
 def hash_at_little_cost(patch: Callable[[Any, str, Any], None] = setattr) -> None:
@@ -54,7 +56,7 @@ class Server:
     database: str
     log: Path
     settings: dict[str, Any] = field(default_factory=dict)
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=own_port)
     process: subprocess.Popen[bytes] = field(init=False, repr=False)
 
     @property
@@ -65,7 +67,6 @@ class Server:
     def start(self) -> Server:
         """Start, or start again; returns when pages are answered."""
         settings = {"database": self.database, "host": "127.0.0.1", "port": self.port}
-        settings["playground_workers"] = 1
         settings |= self.settings
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -108,10 +109,12 @@ class Server:
 
     @contextmanager
     def people(self) -> Iterator[People]:
-        """People of this server, who enter through its database."""
-        from exactformer.studio.storage.engine import Database
+        """People of this server, who enter through its database, however long it is busy."""
+        from exactformer.studio.storage import engine
 
-        database = Database(self.database)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine, "BUSY_SECONDS", PATIENCE)
+            database = engine.Database(self.database)
         people = People(self.client, database, settings_of(database=self.database))
         try:
             yield people
