@@ -188,12 +188,19 @@ def compare(rounds: int, seconds: int) -> list[Row]:
 
 
 def main() -> None:
-    """Serve: the process that ``serving`` starts."""
+    """Serve: the process that ``serving`` starts, the studio as ``exactformer serve`` does."""
     import uvicorn
 
     kind, argument, port = sys.argv[1:]
-    app = {"bare": bare, "studio": studio}[kind](argument)
-    uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
+    if kind == "bare":
+        config = uvicorn.Config(bare(argument), log_level="warning")
+    else:
+        from exactformer.studio.serving import configuration
+
+        app = studio(argument)
+        config = configuration(app, app.state.settings)
+    config.port = int(port)
+    uvicorn.Server(config).run()
 
 
 if __name__ == "__main__":

@@ -164,9 +164,14 @@ def _end_with_the_first_process() -> None:
 
 
 def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """Return how the server runs: it believes a proxy's headers only where there is a proxy."""
+    """Return how the server runs: it believes a proxy's headers only where there is a proxy.
+
+    By asyncio's own loop: under uvloop some of many connections wait for seconds while others are
+    answered again and again (``benchmarks/studio.md``).
+    """
     return uvicorn.Config(
         app,
+        loop="asyncio",
         http=Punctual,
         log_level="warning",
         server_header=False,
