@@ -74,6 +74,23 @@ def test_everybody_gets_the_page_that_would_be_rendered_for_her_alone(
     assert "To &lt;read&gt;" not in everybody["reader"].client.get(PAGE).text
 
 
+def test_a_kept_header_shows_what_waits_by_now(people: Any) -> None:
+    """The page itself has not changed: somebody was mentioned on another."""
+    anna, bert = people.new(), people.new()
+    links = re.findall('href="(/papers/[a-z0-9-]+)"', anna.client.get("/papers").text)
+    other = next(link for link in links if link != PAGE)
+    assert '<span class="count">' not in header_of(anna.client.get(PAGE).text)
+    post(bert, f"{other}/comments", body=f"@{anna.handle}, look.", kind="question")
+    assert '<span class="count">1</span>' in header_of(anna.client.get(PAGE).text)
+    assert '<span class="count">' not in header_of(bert.client.get(PAGE).text)
+    post(anna, "/notices/read", up_to=10**6)
+    assert '<span class="count">' not in header_of(anna.client.get(PAGE).text)
+
+
+def header_of(page: str) -> str:
+    return page.partition("<header")[2].partition("</header>")[0]
+
+
 def test_no_page_has_the_token_or_the_name_of_another(people: Any) -> None:
     first, second = people.new(), people.new()
     pages = [person.client.get(PAGE).text for person in (first, second, first)]

@@ -181,7 +181,11 @@ async def render_shared(
     page = pages.kept(key, version)
     if page is None:
         page = await run_in_threadpool(pages.get, key, version, make)
-    return with_cookie(request, HTMLResponse(page.fill(known, states)))
+    # The header shows nothing but the actor: who it is, and how much waits for her.
+    actor: Actor = known["actor"]
+    shown = (actor, actor.unread, actor.reports, actor.proposals)
+    own = {"macros/header.html": (shown, lambda _: {}), **states}
+    return with_cookie(request, HTMLResponse(page.fill(known, own)))
 
 
 def _known(request: Request, begins: bool) -> dict[str, Any]:
