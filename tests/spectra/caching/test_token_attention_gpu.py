@@ -106,9 +106,13 @@ def test_however_the_context_is_cut(programs: int) -> None:
 
 
 def test_a_map_that_is_too_large_is_said_to_be() -> None:
-    assert kernel.fits(Sizes(32, 8, 128, 128, 0.1), 512, 2)
-    assert not kernel.fits(Sizes(32, 8, 128, 128, 0.1), 1024, 2)
-    assert not kernel.fits(Sizes(32, 8, 128, 128, 0.1), 512, 4)
+    large, small = 227 * 1024, 99 * 1024  # of an H200 and of a GeForce
+    wide, narrow = Sizes(32, 8, 128, 128, 0.1), Sizes(9, 3, 64, 64, 0.125)
+    assert kernel.fits(wide, 512, 2, large)
+    assert not kernel.fits(wide, 1024, 2, large)
+    assert not kernel.fits(wide, 512, 4, large)
+    assert not kernel.fits(wide, 512, 2, small)
+    assert kernel.fits(narrow, 192, 2, small)
 
 
 def test_a_model_writes_the_same_tokens_with_and_without_the_kernel(

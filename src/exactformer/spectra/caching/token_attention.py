@@ -25,6 +25,8 @@ _BLOCK = 2048
 """Tokens whose keys a processor rebuilds at a time."""
 _FORMATS = (torch.float32, torch.float16, torch.bfloat16)
 """Of the GPU's kernel."""
+_OLDEST = (8, 0)
+"""Compute capability of the first GPUs that multiply bfloat16."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +150,12 @@ def refusal(query: Tensor, held: Held, sizes: Sizes) -> str | None:
         return "a gradient is wanted"
     if latents.stride(2) != 1 or not held.weight.is_contiguous() or not held.bias.is_contiguous():
         return "the tensors do not lie in memory as the kernel reads them"
-    from exactformer.spectra.caching.token_attention_gpu import fits
+    if torch.cuda.get_device_capability(query.device) < _OLDEST:
+        return "the GPU has no tensor cores for all formats"
+    from exactformer.spectra.caching.token_attention_gpu import fits, shared_memory
 
-    if not fits(sizes, latents.shape[1], query.itemsize):
+    device = query.device.index or 0
+    if not fits(sizes, latents.shape[1], query.itemsize, shared_memory(device)):
         return f"a map from {latents.shape[1]} numbers is too large for the kernel"
     return None
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from math import e, log2
 from typing import Any
 
@@ -24,8 +25,8 @@ from torch import Tensor
 from exactformer.spectra.caching.rotary import Sizes
 from exactformer.spectra.caching.token_attention import Held
 
-_SHARED_BYTES = 200 * 1024
-"""Memory of a program on the GPUs that this is for (8.0, 9.0 and later have 163 to 227 KiB)."""
+_BESIDE = 20 * 1024
+"""Bytes of shared memory that a program takes beside its map and its tiles, at most."""
 _SPLITS = 64
 """Stretches of a text at most."""
 _COLUMNS: tl.constexpr = tl.constexpr(64)
@@ -342,11 +343,19 @@ def chosen(rank: int, itemsize: int) -> Form:
     return Form(tile=64, stages=3 if rank <= 128 else 2 if rank < 256 else 1)
 
 
-def fits(sizes: Sizes, rank: int, itemsize: int) -> bool:
-    """Whether a layer's map and the tiles in flight fit into shared memory, three-part products too."""
-    form, copies = chosen(rank, itemsize), 2 if itemsize == 4 else 1
+def fits(sizes: Sizes, rank: int, itemsize: int, shared: int) -> bool:
+    """Whether a layer's map and the tiles in flight fit into so many bytes of shared memory."""
+    form, copies = chosen(rank, itemsize), 2 if itemsize == 4 else 1  # of three-part products
     rows = 2 * _planes(sizes) + form.stages * form.tile
-    return copies * rows * sum(parts(rank)) * itemsize <= _SHARED_BYTES
+    return copies * rows * sum(parts(rank)) * itemsize + _BESIDE <= shared
+
+
+@cache
+def shared_memory(device: int) -> int:
+    """Return the bytes of shared memory that a program may have on a GPU, as Triton counts them."""
+    from triton.runtime import driver  # type: ignore[import-not-found,unused-ignore]
+
+    return int(driver.active.utils.get_device_properties(device)["max_shared_mem"])
 
 
 def _planes(sizes: Sizes) -> int:
