@@ -39,6 +39,8 @@ ROUNDING = 1e-9
 """Relative to the numbers that were added up."""
 LEAST = 1e-290
 """Below this, the last digits of float64 are lost."""
+SMALLEST = float(np.finfo(np.float64).tiny)
+"""What may be taken for zero; the rounding of one output, which is left out here, is larger."""
 LARGE = 1e60
 """Weights from which float64 may not hold a score, or its square."""
 
@@ -118,7 +120,7 @@ def _means(
                 gaps = np.abs(target_outputs(target, _encoded(target, x)) - run(x))
             sums = part(gaps)
             mean, error = float(sums.mean()), float(sums.std()) / len(sums) ** 0.5
-            room = ROUNDING * (claim + size) + (ROUNDING * size) ** 2
+            room = ROUNDING * (claim + size) + (ROUNDING * size) ** 2 + SMALLEST
             if mean - ERRORS * error <= claim + room:
                 break
         else:

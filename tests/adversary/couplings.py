@@ -28,7 +28,7 @@ from tests.adversary.coupling_runs import (
 )
 from tests.adversary.engine import Candidate
 
-STATED_SHARE, COMPUTED_SHARE, RUN_SHARE = 0.15, 0.06, 0.4
+STATED_SHARE, COMPUTED_SHARE = 0.15, 0.06
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,9 @@ class Bounded:
 
 class Couplings:
     """Numbers of small models with one to three changes."""
+
+    run_share = 0.4
+    """Of those that are bounded directly, so many are also run as modules."""
 
     def candidate(self, seed: int) -> Candidate:
         """Return mutated numbers and the way by which they are bounded."""
@@ -74,7 +77,7 @@ class Couplings:
         rng = random.Random(f"refutation {seed}")
         if isinstance(found, Bounded):
             false = refutation(rng, found.blueprint, found.target, found.decomposition, found.bound)
-            if false is None and rng.random() < RUN_SHARE:
+            if false is None and rng.random() < self.run_share:
                 false = false_module(rng, found.blueprint)
             return false
         draft: Draft = candidate.subject[0]

@@ -33,6 +33,8 @@ FAMILIES = {
     "sequences": "tests.adversary.sequences",
     "couplings": "tests.adversary.couplings",
     "programs": "tests.adversary.programs",
+    "tiny-polynomials": "tests.adversary.tiny_polynomials",
+    "tiny-couplings": "tests.adversary.tiny_couplings",
 }
 """Modules that hold a ``FAMILY``, by its name."""
 

@@ -20,6 +20,11 @@ _ROOM = "int64 holds up to 2^63; below that, Python's own integers give the same
 _ERRORS = "sequences/proof/error.py"
 
 EQUIVALENT: dict[tuple[str, str, str], str] = {
+    (
+        "sequences/floats.py",
+        "_numbers",
+        "isinstance(part, FeedForward) → True",
+    ): "no quantiser with attention is certified",
     (_INTEGERS, "_SAFE", "1 → 0"): _ROOM,
     (_INTEGERS, "_SAFE", "62 → 61"): _ROOM,
     (_INTEGERS, "integer_type", "np.int64 if largest < _SAFE else object → object"): _ROOM,

@@ -35,7 +35,9 @@ def float_points(blueprint: Blueprint, rng: random.Random, count: int = 96) -> A
     pairs = directions[noise.integers(0, len(directions), size=(count // 2, 2))]
     pairs[noise.random(len(pairs)) < 0.3, 1] = 0.0
     levels = noise.choice(_LEVELS, size=pairs.shape[:2]) * _reaches(pairs, blueprint.domain)
-    wanted = np.linalg.pinv(pairs, rcond=1e-9) @ levels[:, :, None]
+    with np.errstate(all="ignore"):
+        wanted = np.linalg.pinv(pairs, rcond=1e-9) @ levels[:, :, None]
+    wanted[~np.isfinite(wanted)] = 0.0  # features so small that nothing gives them a level
     points = np.vstack([corners, free, corners / 2, wanted[:, :, 0]])
     return into(points, blueprint.domain)
 
@@ -101,4 +103,5 @@ def _face_point(rng: random.Random, d: int) -> list[Fraction]:
 def _reaches(rows: Array, domain: Domain) -> Array:
     """Return the largest features on the domain, rows being in its units."""
     order = 2 if isinstance(domain, Ball) else 1
-    return np.asarray(np.linalg.norm(rows, ord=order, axis=-1))
+    with np.errstate(all="ignore"):
+        return np.asarray(np.linalg.norm(rows, ord=order, axis=-1))

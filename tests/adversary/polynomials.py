@@ -34,15 +34,24 @@ class Claimed:
 class Polynomials:
     """Blueprints of small polynomial models with one to four changes."""
 
-    def candidate(self, seed: int) -> Candidate:
-        """Return a mutated blueprint with a target that it may well have."""
-        rng = random.Random(f"polynomials {seed}")
-        blueprint, target, origin = base(rng.randrange(BASES))
-        kinds = [f"base: {origin}"]
-        changes = rng.randint(1, 4) if origin != "grown" else rng.randint(3, 6)
-        for _ in range(changes):
+    name = "polynomials"
+
+    def changed(
+        self, rng: random.Random, blueprint: Blueprint, origin: str
+    ) -> tuple[Blueprint, list[str]]:
+        """Change a blueprint; return it and the kinds of changes."""
+        kinds = []
+        for _ in range(rng.randint(1, 4) if origin != "grown" else rng.randint(3, 6)):
             blueprint, kind = mutated(rng, blueprint)
             kinds.append(kind)
+        return blueprint, kinds
+
+    def candidate(self, seed: int) -> Candidate:
+        """Return a mutated blueprint with a target that it may well have."""
+        rng = random.Random(f"{self.name} {seed}")
+        blueprint, target, origin = base(rng.randrange(BASES))
+        blueprint, changes = self.changed(rng, blueprint, origin)
+        kinds = [f"base: {origin}", *changes]
         if rng.random() < _MISSHAPEN and len(blueprint.readouts) == 1:
             target = target or _any_target(blueprint)
             return Candidate(Claimed(misshapen(rng, blueprint), target), (*kinds, "misshapen"))

@@ -31,8 +31,6 @@ class Trial:
     tokens: tuple[Token, ...]
     wanted: Columns
     outside: bool
-    is_inner: bool
-    """Whether every coordinate is well inside its cell, so that no rounding takes it elsewhere."""
 
 
 def wanted_columns(table: GridTable, tokens: Sequence[Token]) -> tuple[Columns, bool]:
@@ -66,13 +64,13 @@ def trials(table: GridTable, rng: random.Random) -> list[Trial]:
         ]
         shuffled = rng.sample(list(table.values), min(len(table.values), MOST_ORDERS // 2))
         orders += [tuple(rng.sample(ids, len(ids))) for ids in shuffled]
-    inputs = [(tuple(grid.centre(k) for k in ids), True) for ids in orders]
+    inputs = [tuple(grid.centre(k) for k in ids) for ids in orders]
     for ids in rng.sample(orders, min(len(orders), 16)):
-        inputs.append((tuple(grid.corner(k) for k in ids), False))
-        inputs.append((tuple(grid.place(k, NEARLY) for k in ids), False))
-        inputs.append((tuple(_somewhere(grid, k, rng) for k in ids), True))
-    inputs += [(tokens, False) for tokens in _outside(grid, rng)]
-    return [Trial(x, *wanted_columns(table, x), inner) for x, inner in inputs]
+        inputs.append(tuple(grid.corner(k) for k in ids))
+        inputs.append(tuple(grid.place(k, NEARLY) for k in ids))
+        inputs.append(tuple(_somewhere(grid, k, rng) for k in ids))
+    inputs += _outside(grid, rng)
+    return [Trial(x, *wanted_columns(table, x)) for x in inputs]
 
 
 def _somewhere(grid: Grid, column: int, rng: random.Random) -> Token:
@@ -106,21 +104,6 @@ def inputs_of(found: Sequence[Trial]) -> Tensor:
         [[[float(v) for v in token] for token in trial.tokens] for trial in found],
         dtype=torch.float64,
     )
-
-
-def outputs_of(found: Sequence[Trial]) -> Tensor:
-    """Return what is wanted, each value rounded once."""
-    return torch.tensor(
-        [[[float(v) for v in column] for column in trial.wanted] for trial in found],
-        dtype=torch.float64,
-    )
-
-
-def is_binary(grid: Grid) -> bool:
-    """Whether floats hold the edges of all cells."""
-    low, high = grid.support
-    edges = (low, (high - low) / grid.cells)
-    return all(v.denominator & (v.denominator - 1) == 0 for v in edges)
 
 
 def false_in_layers(

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import exactformer.errors
+from exactformer.core.formats import FloatFormat
 from exactformer.couplings.model import CouplingModel
 from exactformer.couplings.proof.bound import bound_coupling
 from exactformer.couplings.proof.certificate import certify_terms
+from tests.adversary import tiny_couplings
 from tests.adversary.coupling_bases import BASES, honest_draft
 from tests.adversary.coupling_interpreter import Interpreter, target_outputs
 from tests.adversary.coupling_mutations import MUTATIONS, mutate
@@ -20,6 +22,9 @@ from tests.adversary.engine import Outcome, Tally, search
 
 FOUND = (2, 15, 24, 292, 343, 450, 602, 777, 910, 976)
 """Seeds of findings that were mended: F̂ beyond its box, overflow, underflow, zero times infinity."""
+
+FOUND_TINY = (2071, 2105, 2117)
+"""Those with tiny numbers: squares that underflow, samples of which all are one point."""
 
 
 def check(tally: Tally) -> None:
@@ -41,6 +46,17 @@ def test_no_bound_of_many_mutated_couplings_is_below_their_error() -> None:
     tally = search("couplings", [*range(100_020, 100_200), *range(1_000_000, 1_006_000)], jobs=2)
     check(tally)
     assert tally.kinds.keys() >= MUTATIONS.keys()
+
+
+def test_no_bound_of_a_model_with_tiny_numbers_is_below_its_error() -> None:
+    check(search("tiny-couplings", [*range(24), *FOUND_TINY]))
+
+
+@pytest.mark.slow
+def test_no_bound_of_many_models_with_tiny_numbers_is_below_their_error() -> None:
+    tally = search("tiny-couplings", range(24, 2000), jobs=2)
+    check(tally)
+    assert tally.kinds.keys() >= tiny_couplings.MUTATIONS.keys()
 
 
 def test_every_mutation_applies_to_some_model() -> None:
@@ -107,6 +123,11 @@ def test_the_search_notices_a_mark_that_is_wrong() -> None:
     passed_off = CouplingModel(blueprint, certify_terms(blueprint, terms))
     assert false_mark(passed_off, None) is not None
     assert false_mark(loaded(blueprint), draft.target) is not None
+
+
+def test_the_search_notices_underflow_that_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FloatFormat, "tiny", property(lambda self: 0.0))
+    assert [verdict.seed for verdict in search("tiny-couplings", [10]).findings] == [10]
 
 
 def test_the_search_notices_a_module_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,16 +10,19 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+import torch
 
 import exactformer.errors
 from exactformer.algebra import Target
 from exactformer.core.domain import Ball
+from exactformer.core.formats import FloatFormat
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.compile import local_forms
 from exactformer.polynomials.constructions import construct
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.certify import certify_blueprint
 from exactformer.polynomials.proof.literal_rounding import RoundingBound
+from tests.adversary import tiny_polynomials
 from tests.adversary.engine import Outcome, Tally, search
 from tests.adversary.interpreter import polynomial_at, run_rationally
 from tests.adversary.points import exact_points
@@ -32,11 +35,11 @@ FOUND = (664, 1000, 3176, 3435, 3453, 3496, 3804, 4423, 4899, 1_064_774, 1_097_0
 SLOW = (*range(50, 250), *range(1_000_000, 1_008_000))
 
 
-def check(tally: Tally) -> None:
+def check(tally: Tally, refused: float = 0.25) -> None:
     """Nothing is false, nothing crashes, and enough is certified for that to mean something."""
     assert not tally.findings, str(tally)
     assert tally.certified_share > 0.25
-    assert tally.outcomes[Outcome.REFUSED] > 0.25 * tally.count
+    assert tally.outcomes[Outcome.REFUSED] > refused * tally.count
     for name in tally.checks:
         kind = getattr(exactformer.errors, name.partition(":")[0])
         assert issubclass(kind, exactformer.errors.ExactformerError)
@@ -52,6 +55,26 @@ def test_no_certificate_of_many_mutated_blueprints_is_false() -> None:
     check(tally)
     certified = {kind for kind, counts in tally.kinds.items() if counts[Outcome.CERTIFIED]}
     assert certified >= tally.kinds.keys() - {"misshapen"}
+
+
+def test_no_certificate_of_a_blueprint_with_tiny_numbers_is_false() -> None:
+    check(search("tiny-polynomials", range(40)), refused=0.1)
+
+
+@pytest.mark.slow
+def test_no_certificate_of_many_blueprints_with_tiny_numbers_is_false() -> None:
+    tally = search("tiny-polynomials", range(40, 2000), jobs=2)
+    check(tally, refused=0.1)
+    assert tally.kinds.keys() >= tiny_polynomials.MUTATIONS.keys()
+
+
+def test_the_search_notices_underflow_that_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These two are run where numbers below the normal ones are taken for zero."""
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot flush")
+    torch.set_flush_denormal(False)
+    monkeypatch.setattr(FloatFormat, "tiny", property(lambda self: 0.0))
+    assert [verdict.seed for verdict in search("tiny-polynomials", [1, 84]).findings] == [1, 84]
 
 
 def model() -> tuple[Blueprint, Target, PolynomialCertificate]:

@@ -20,6 +20,9 @@ from tests.adversary.sequence_softness_truth import run_precisely
 from tests.adversary.sequence_truth import false_in_layers, trials
 from tests.adversary.sequences import FAMILY
 
+SEEDS = [40, 140, 152, 208, 268, 312, 656, 704, 904, 912, 1120, 1324, 1356, 1428, 1640, 1704]
+"""Their certificates were false once, or errors not those of the package."""
+
 
 def check(tally: Tally) -> None:
     assert not tally.findings, str(tally)
@@ -33,6 +36,12 @@ def test_no_certificate_of_a_mutated_blueprint_is_false() -> None:
 @pytest.mark.slow
 def test_no_certificate_of_many_mutated_blueprints_is_false() -> None:
     check(search("sequences", range(80, 12_000)))
+
+
+def test_numbers_that_may_be_taken_for_zero_are_certified_as_what_they_are() -> None:
+    """Values, breaks, queries, rows, cells and supports near the ends of float64."""
+    tally = search("sequences", SEEDS)
+    assert not tally.findings, str(tally)
 
 
 def test_every_mutation_applies_to_some_blueprint() -> None:

@@ -49,6 +49,8 @@ def test_sympy_floats_are_the_binary_numbers_they_are(value: float) -> None:
         sympy.Symbol("x y"),
         sympy.Poly(sympy.sin(x) ** 2, sympy.sin(x)),
         sympy.Eq(x, y),
+        sympy.Symbol("A", commutative=False) * sympy.Symbol("B", commutative=False),
+        sympy.MatrixSymbol("A", 2, 2),
     ],
 )
 def test_what_is_no_rational_polynomial_is_refused(expression: sympy.Basic) -> None:

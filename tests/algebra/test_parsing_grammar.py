@@ -145,6 +145,17 @@ def test_a_letter_e_after_a_number_is_a_variable_unless_digits_follow() -> None:
     assert Polynomial.parse("2e5").terms() == {(): 200_000}
 
 
+def test_zero_times_a_variable_is_read_where_it_is_no_number_in_another_base() -> None:
+    assert Polynomial.parse("0x^2 + 0 x10 + 10x2").terms() == {(0, 1, 0): 10}
+    assert Polynomial.parse("0x10 + 1", ["x10"]).terms() == {(0,): 1}
+
+
+def test_a_factor_behind_a_divisor_is_read_where_it_can_be_in_one_place_only() -> None:
+    half = {(1, 1): Fraction(1, 2)}
+    for text in ("1/2x y", "x/2 y", "x/2*y", "1/2(x)y"):
+        assert Polynomial.parse(text).terms() == half
+
+
 @pytest.mark.parametrize(
     ("text", "column"),
     [
@@ -174,6 +185,10 @@ def test_a_letter_e_after_a_number_is_a_variable_unless_digits_follow() -> None:
         ("[x]", 1),
         ("x = y", 3),
         ("x ∧ y", 3),
+        ("2 + 0x10", 5),
+        ("0b1", 1),
+        ("x/2y", 4),
+        ("x + (x - y)/2(x + y)", 14),
     ],
 )
 def test_errors_point_at_the_column(text: str, column: int) -> None:

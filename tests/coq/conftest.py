@@ -11,6 +11,8 @@ def built_once(request, monkeypatch, tmp_path_factory):
     cache = getattr(request.config, "cache", None)
     folder = cache.mkdir("coq") if cache else tmp_path_factory.getbasetemp().parent / "coq"
     monkeypatch.setenv("EXACTFORMER_CACHE", str(folder))
+    # Coq looks for garbage while it loads its real numbers, where there is none.
+    monkeypatch.setenv("OCAMLRUNPARAM", "s=8M,o=400")
 
 
 @pytest.fixture

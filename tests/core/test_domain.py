@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,7 +92,8 @@ def test_a_box_survives_a_file(tmp_path) -> None:
         ([(0, 1)], "1 intervals for 2 variables"),
         ([(0, 1), (1, 0)], "interval of y is empty"),
         ([(0, 1), (2**40, 2**40 + 1)], "too far from 0"),
-        ([(0, float("inf")), (0, 1)], "not a finite number|intervals"),
+        ([(0, float("inf")), (0, 1)], "inf is not a finite number"),
+        ([(0, "1e99999999"), (0, 1)], "reasonable size"),
         ("ab", "list of intervals"),
     ],
 )
@@ -172,3 +174,30 @@ def test_numpy_integers_are_read_exactly() -> None:
         ef.compile("x^9", domain=sides).certificate
         == ef.compile("x^9", domain=[(0, 1000003)]).certificate
     )
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        np.array([[0, 1], [-0.1, 2]]),
+        np.array([[0, 1], [-0.1, 2]], dtype=np.float32),
+        torch.tensor([[0, 1], [-0.1, 2]]),
+        [(np.float32(0), torch.tensor(1)), (np.float32(-0.1), np.float16(2))],
+    ],
+    ids=["float64", "float32", "torch", "mixed"],
+)
+def test_the_range_of_an_array_or_tensor_is_a_domain(sides: Any) -> None:
+    domain = [tuple(float(end) for end in side) for side in sides]
+    expected = ef.compile("x y", domain=domain).certificate
+    assert ef.compile("x y", domain=sides).certificate == expected
+
+
+@pytest.mark.parametrize("radius", [np.float32(0.1), np.longdouble(0.5), torch.tensor(0.1)])
+def test_a_radius_of_another_format_is_the_number_it_is(radius: Any) -> None:
+    assert ef.compile("x", radius).certificate == ef.compile("x", float(radius)).certificate
+
+
+@pytest.mark.parametrize("radius", [np.bool_(True), torch.tensor([1.0, 2.0]), np.float32("nan")])
+def test_what_is_no_number_is_no_radius(radius: Any) -> None:
+    with pytest.raises(InputError, match="positive finite number"):
+        ef.compile("x", radius)

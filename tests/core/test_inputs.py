@@ -176,6 +176,8 @@ def test_of_one_variable_exact_and_trace_take_a_number():
     for number in (Fraction(1, 3), 0.25, 1, Decimal("0.1"), np.float32(0.1), np.array(0.5)):
         assert model.exact(number) == model.exact([getattr(number, "item", lambda n=number: n)()])
     assert torch.equal(model.trace(0.5)["output"], model.trace([0.5])["output"])
+    for point in (torch.tensor([0.1]), np.array([0.1], dtype=np.float32), torch.tensor(0.1)):
+        assert model.exact(point) == model.exact(float(np.float32(0.1)))
     with pytest.raises(InputError, match="1 coordinates, not 2"):
         model.exact([0.5, 0.25])
 
@@ -191,3 +193,23 @@ def test_of_two_variables_a_number_or_another_row_is_refused():
     for points in (0.5, [0.5], [0.1, 0.2, 0.3]):
         with pytest.raises(InputError, match=r"2 coordinates \(x, y\)"):
             model(points)
+
+
+@pytest.mark.parametrize("number", [10**400, Fraction(10) ** 400])
+def test_numbers_that_no_float_holds_are_refused_in_words(law, sort, number):
+    with pytest.raises(InputError, match="points must be numbers"):
+        law([number, 0])
+    with pytest.raises(InputError, match="sequences must be numbers"):
+        sort([[number], [0]])
+
+
+def test_numbers_of_numpy_are_numbers_in_every_option():
+    sort = ef.compile_sequence(
+        np.sort, tokens=np.int64(2), dim=np.int8(1), delta=np.float32(0.5), positional=True
+    )
+    plain = ef.compile_sequence(np.sort, tokens=2, dim=1, delta="1/2", positional=True)
+    assert sort.certificate == plain.certificate
+    count = ef.compile_program(ef.rasp.length, vocabulary="ab", max_length=np.int64(3))
+    assert count.decode("ab") == [2, 2]
+    with pytest.raises(InputError, match="must be numbers"):
+        ef.compile_sequence(np.sort, tokens=2, dim=1, delta="1e-99999999", positional=True)

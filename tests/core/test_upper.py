@@ -129,12 +129,12 @@ def test_a_rational_lies_between_its_bounds(value: Fraction, exponent: int) -> N
 LARGEST = float(np.finfo(np.float64).max)
 
 
-@given(st.floats(-LARGEST, LARGEST))
+@given(st.floats(-LARGEST, LARGEST, allow_subnormal=False))
 def test_a_float_is_its_own_float_above(value: float) -> None:
     """And it is that of every rational down to the float before it."""
     exact, before = Fraction(value), nextafter(value, -inf)
     assert float_above(exact) == value
-    if before > -inf:
+    if before > -inf and abs(before) >= SMALLEST:
         for share in (Fraction(1, 10**9), Fraction(1, 2), 1 - Fraction(1, 10**9)):
             assert float_above(exact - share * (exact - Fraction(before))) == value
 
@@ -142,7 +142,18 @@ def test_a_float_is_its_own_float_above(value: float) -> None:
 def test_the_float_above_what_no_float_reaches_is_infinite() -> None:
     assert float_above(Fraction(LARGEST) + 1) == float_above(Fraction(2) ** 1024) == inf
     assert float_above(-Fraction(LARGEST) - 1) == float_above(-(Fraction(2) ** 1024)) == -LARGEST
-    assert float_above(Fraction(1, 2**2000)) == nextafter(0.0, 1.0)
+    assert float_above(Fraction(1, 2**2000)) == SMALLEST
+
+
+def test_no_float_above_may_be_taken_for_zero() -> None:
+    for size in (
+        Fraction(1, 2**1074),
+        3 * Fraction(1, 2**1030),
+        Fraction(1, 2**1022) * (1 - Fraction(1, 2**60)),
+    ):
+        assert float_above(size) == SMALLEST
+        assert str(float_above(-size)) == "0.0"
+    assert float_above(Fraction(1, 2**1022)) == -float_above(-Fraction(1, 2**1022)) == SMALLEST
 
 
 @given(st.fractions(-700, 700))
@@ -204,6 +215,13 @@ def test_products_that_are_flushed_are_bounded(flushing: None) -> None:
     assert Fraction(float((half @ half.transposed)[0, 0])) >= 8 * exact
     least = Upper(np.full((1, 8), 2.0**-511))
     assert Fraction(float((least * 0.75 @ least.transposed)[0, 0])) >= 6 * Fraction(2) ** -1022
+
+
+def test_what_is_flushed_is_not_above_itself(flushing: None) -> None:
+    """A bound of 2⁻¹⁰³⁰ came out as zero, or as the float after it."""
+    for bits in (1023, 1030, 1074, 1100):
+        assert Fraction(float_above(Fraction(1, 2**bits))) >= Fraction(1, 2**bits)
+        assert Fraction(above(Fraction(1, 2**bits))) >= Fraction(1, 2**bits)
 
 
 def test_the_larger_and_the_smaller_of_two() -> None:

@@ -5,6 +5,7 @@ from itertools import pairwise, permutations, product
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -126,6 +127,30 @@ def test_an_interval_that_floats_do_not_see_is_refused():
         Knots((thin,), 2)
     with pytest.raises(InputError, match="float64"):
         KuhnInterpolant((thin, (Fraction(0), Fraction(1))), 1, np.zeros((4, 1)))
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_an_interval_whose_points_may_be_taken_for_zero_is_refused(flush):
+    """Where steps are flushed, all points of [−2⁻¹⁰²², 2⁻¹⁰²²] were one, and f had no range."""
+    if not torch.set_flush_denormal(flush) and flush:
+        pytest.skip("this processor cannot flush")
+    try:
+        for end in (Fraction(1, 2**961), Fraction(1, 2**1022), Fraction(1, 2**1074)):
+            short = end != Fraction(1, 2**961)
+            sides = ((-end, end), (Fraction(0), Fraction(1)))
+            for make in (
+                lambda sides=sides: Knots(sides[:1], 2**20),
+                lambda sides=sides: KuhnInterpolant(sides, 1, np.zeros((4, 1))),
+            ):
+                if short:
+                    with pytest.raises(InputError, match="too short: points of it may be taken"):
+                        make()
+                else:
+                    made = make()
+                    if isinstance(made, Knots):
+                        assert (np.diff(made.points) > 0).all()
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def test_kuhn_interpolation_reproduces_affine_functions():

@@ -1,5 +1,6 @@
 """What ``compile`` chooses and refuses, by certified error."""
 
+import re
 from fractions import Fraction
 from math import inf
 
@@ -228,3 +229,12 @@ def test_the_scale_is_a_value_of_the_polynomial_on_the_domain(domain):
 def test_half_formats_are_held_to_their_own_roundoff():
     model = ef.compile("x^3 + x y", dtype=torch.bfloat16)
     assert model.certificate.bound() > RELATIVE * model.certificate.scale
+
+
+@pytest.mark.parametrize("radius", [14, 24, 48, 57])
+def test_the_tolerance_that_a_refusal_proposes_is_accepted(radius: int) -> None:
+    with pytest.raises(RoundingError) as refused:
+        ef.compile("x^2 + x", radius=radius, dtype=torch.float32, tolerance=1e-12)
+    proposed = re.search(r"tolerance=([\d.e+-]+) or more", str(refused.value))
+    assert proposed
+    ef.compile("x^2 + x", radius=radius, dtype=torch.float32, tolerance=float(proposed[1]))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,10 +108,18 @@ def test_a_failed_save_keeps_the_old_file(
     save_blueprint(blueprint, path)
     before = path.read_bytes()
 
-    def full_disk(self: Path, data: bytes) -> int:
+    opened = Path.open
+
+    def no_space(data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    def on_a_full_disk(self: Path, mode: str = "r", **options: Any) -> Any:
+        file = opened(self, mode, **options)
+        if "w" in mode:
+            file.write = no_space
+        return file
+
+    monkeypatch.setattr(Path, "open", on_a_full_disk)
     with pytest.raises(FileFormatError, match="No space left"):
         save_blueprint(replace(blueprint, degree=9), path)
     assert path.read_bytes() == before

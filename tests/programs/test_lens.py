@@ -9,8 +9,6 @@ import exactformer as ef
 from exactformer.errors import ExecutionError, OutsideDomainError
 from exactformer.programs import library
 
-pytest.importorskip("transformer_lens", reason="pip install exactformer[interpretability]")
-
 PROGRAMS = {
     "reverse": (library.make_reverse, False),
     "hist": (library.make_hist, False),
@@ -18,6 +16,12 @@ PROGRAMS = {
     "induction": (library.make_induction, True),
     "copy": (library.make_copy, False),
 }
+
+
+@pytest.fixture(autouse=True)
+def _lens_is_installed():
+    """Not where tests are collected: the import takes seconds, and one worker needs it."""
+    pytest.importorskip("transformer_lens", reason="pip install exactformer[interpretability]")
 
 
 @pytest.mark.spread(4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,13 +14,14 @@ import pytest
 import torch
 
 import exactformer as ef
+from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError, InputError, SizeError
 from exactformer.sequences import compile as sequences
 from exactformer.sequences import floats
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions.softening import soften
 from exactformer.sequences.files import save_sequence
-from exactformer.sequences.grid import Grid
+from exactformer.sequences.grid import Grid, GridTable
 from exactformer.sequences.proof.layer_rounding import literal_rounding_of
 from exactformer.sequences.proof.lookups import every_class
 from exactformer.sequences.run.literal import LiteralSequence
@@ -202,7 +205,8 @@ def test_layers_need_their_quantiser_even_where_they_are_exact_beyond_it(
 
 def test_a_model_without_floats_is_not_compared_in_floats(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy(monkeypatch)
-    floats.check_floats(SimpleNamespace(sweeps=None))  # type: ignore[arg-type]
+    table = SimpleNamespace(grid=grid((1, 2, 4), "compact"))
+    floats.check_floats(SimpleNamespace(sweeps=None, table=table))  # type: ignore[arg-type]
     assert spy.tolerances == []
 
 
@@ -314,3 +318,154 @@ def test_an_argument_that_never_was_is_pythons_own_error() -> None:
         ef.compile_sequence(table={}, tokens=2, dim=1, delta="1/2")
     with pytest.raises(InputError, match="executor='quick'; choose"):
         compiled().softened(executor="quick")
+
+
+@contextmanager
+def flushed(flush: bool) -> Iterator[None]:
+    """Let numbers below the normal ones be taken for zero."""
+    if not torch.set_flush_denormal(flush) and flush:
+        pytest.skip("this processor cannot flush")
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+POWERS = (-1100, -1074, -1023, -1022, -1021, -600, -290, 290, 600, 1021, 1022, 1023)
+
+
+@pytest.mark.parametrize("executor", ["fused", "literal", "exact"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scaled", ["values", "support"])
+@pytest.mark.parametrize("proven", [False, True])
+def test_models_are_what_they_are_certified_to_be_where_numbers_are_flushed(
+    scaled: str, form: str, executor: str, proven: bool
+) -> None:
+    """Values, or the side of the support, are powers of two; two cells, whose edges are too."""
+    handed_out = set()
+    for power in POWERS:
+        size = Fraction(2) ** power
+        value, side = (size, Fraction(1)) if scaled == "values" else (Fraction(1), size)
+        support = (Fraction(0), side)
+        where = Grid(2, 1, 2, False, repeats=form == "four-layer", support=support)
+        values = {ids: [[value * (k % 2)] for k in ids] for ids in where.classes()}
+        table = GridTable.of(where, values)
+        x = [[float(side / 4)], [float(side * 3 / 4)]]
+        try:
+            with flushed(proven):
+                model = sequences.prove_sequence(SEQUENCE_FORMS[form](table), table, executor)
+        except (CertificationError, SizeError):
+            continue
+        handed_out.add(power)
+        allowed = Fraction(model.certificate.rounding[executor])
+        for run in (False, True):
+            with flushed(run):
+                found = model(x).flatten().tolist()
+            for got, wanted in zip(found, (0, value), strict=True):
+                assert abs(Fraction(got) - wanted) <= allowed
+    fits = {power for power in POWERS if scaled == "values" or power >= -1021}
+    if form == "paper" and scaled == "values":
+        fits = {power for power in fits if power < 0}  # keys are larger than values
+    if executor != "literal":
+        assert handed_out >= fits
+    else:
+        assert handed_out >= fits & {-290, 290}
+
+
+@pytest.mark.parametrize("low", [Fraction(1, 2**1023), -Fraction(1, 2**1074), Fraction(1, 2**1100)])
+@pytest.mark.parametrize("executor", ["fused", "exact"])
+def test_an_edge_that_may_be_read_as_zero_is_refused(low: Fraction, executor: str) -> None:
+    options = {"tokens": 1, "dim": 1, "delta": "1/2", "executor": executor}
+    with pytest.raises(CertificationError, match="an edge of a cell is below the normal numbers"):
+        ef.compile_sequence(lambda X: 0 * X, support=(low, 1), **options)
+    for good in (Fraction(0), Fraction(1, 2**1022), -Fraction(1, 2**1022)):
+        ef.compile_sequence(lambda X: 0 * X, support=(good, 1), **options)
+
+
+@pytest.mark.parametrize("name", ["w1", "b1", "w2", "breaks", "features", "constant", "positions"])
+@pytest.mark.parametrize("bits", [300, 301, 1000])
+def test_numbers_of_a_quantiser_that_may_underflow_are_refused(name: str, bits: int) -> None:
+    model = compiled("four-layer", delta="1/4", executor="literal")
+    blueprint, small = model.blueprint, Fraction(1, 2**bits)
+    layer = blueprint.stages[0].parts[0]
+    if name == "breaks":
+        activation = replace(layer.activation, breaks=(-small,))
+        layer = replace(layer, activation=activation)
+    elif name in ("w1", "b1", "w2"):
+        matrix = getattr(layer, name)
+        changed = Matrix.of(*matrix.shape, {**matrix.entries, (matrix.rows - 1, 0): small})
+        layer = replace(layer, **{name: changed})
+    else:
+        matrix = getattr(blueprint.embedding, name)
+        row = 0 if name == "features" else matrix.rows - 1
+        changed = Matrix.of(*matrix.shape, {**matrix.entries, (row, 0): small})
+        embedding = replace(blueprint.embedding, **{name: changed})
+        blueprint = replace(blueprint, embedding=embedding)
+    first = replace(blueprint.stages[0], parts=(layer,))
+    altered: Any = SimpleNamespace(
+        blueprint=replace(blueprint, stages=(first, *blueprint.stages[1:])), table=model.table
+    )
+    if bits == 300 and name != "features":  # a coordinate times this is smaller
+        floats._check_sizes(altered)
+    else:
+        with pytest.raises(CertificationError, match=r"numbers of the quantiser below 2.-300"):
+            floats._check_sizes(altered)
+
+
+def test_centres_that_may_underflow_are_refused() -> None:
+    model = compiled("four-layer", delta="1/4", executor="literal")
+    for end, good in ((Fraction(1, 2**297), True), (Fraction(1, 2**298), False)):
+        where = replace(model.table.grid, support=(Fraction(0), end))
+        altered: Any = SimpleNamespace(
+            blueprint=model.blueprint, table=SimpleNamespace(grid=where, values={})
+        )
+        if good:  # the first centre is an eighth of the support
+            floats._check_sizes(altered)
+        else:
+            with pytest.raises(CertificationError, match=r"numbers of the quantiser below 2.-300"):
+                floats._check_sizes(altered)
+
+
+def test_what_a_unit_reads_halfway_through_a_cell_may_not_underflow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """3·(1 + 2)/2 − 9/2 is 0 and may be, but nothing that is nearly so."""
+    model = compiled("four-layer", delta="1/4", executor="literal")
+    for rest, good in ((0, True), (Fraction(1, 2**300), True), (Fraction(1, 2**301), False)):
+        line = Fraction(3), rest - Fraction(9, 2)
+        visit = SimpleNamespace(line=line, low=Fraction(1), high=Fraction(2))
+        monkeypatch.setattr(floats, "visits", lambda _, visit=visit: [visit])
+        if good:
+            floats._check_sizes(model)
+        else:
+            with pytest.raises(CertificationError, match=r"numbers of the quantiser below 2.-300"):
+                floats._check_sizes(model)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_layers_on_a_support_that_may_underflow_are_refused(form: str) -> None:
+    """Each centre would come out as its number, as long as nothing is taken for zero."""
+    options: Any = {"tokens": 2, "dim": 1, "delta": "1/2", "form": form, "executor": "literal"}
+    ef.compile_sequence({}, support=(0, Fraction(1, 2**290)), **options)
+    with pytest.raises(CertificationError, match=r"numbers of the quantiser below 2.-300"):
+        ef.compile_sequence({}, support=(0, Fraction(1, 2**310)), **options)
+
+
+def test_numbers_beyond_floats_are_errors_of_the_package() -> None:
+    far = Fraction(10) ** 400
+    options: Any = {"tokens": 1, "dim": 1, "delta": "1/2"}
+    for executor in ("fused", "literal", "exact"):
+        with pytest.raises(CertificationError, match="beyond float64"):
+            ef.compile_sequence({(0,): [[far]]}, executor=executor, **options)
+    for support in ((0, far), (-far, 0)):
+        with pytest.raises(InputError, match="support must lie between numbers of float64"):
+            ef.compile_sequence(lambda X: X, support=support, **options)
+    model = compiled("four-layer")
+    layer = model.blueprint.stages[0].parts[0]
+    for activation in (
+        replace(layer.activation, breaks=(far,)),
+        replace(layer.activation, pieces=((Fraction(0), Fraction(0)), (far, Fraction(0)))),
+    ):
+        first = replace(model.blueprint.stages[0], parts=(replace(layer, activation=activation),))
+        with pytest.raises(CertificationError, match=r"quantise: .* is beyond float64"):
+            LiteralSequence(replace(model.blueprint, stages=(first, *model.blueprint.stages[1:])))

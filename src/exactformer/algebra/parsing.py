@@ -274,6 +274,11 @@ class _Parser:
         self.multiply(divisor, depth)
         divisor.coefficient *= sign
         self.divide_by(product, divisor, token)
+        glued = self.here.kind in ("name", "(") and self.text[self.here.column - 2].isdigit()
+        if glued and (product.powers or product.expanded is not None):
+            self.fail(
+                "this factor may be in the divisor or behind it; write x*y/2 or x/2*y for x/2y"
+            )
 
     def divide_by(self, product: _Product, divisor: _Product, token: Token) -> None:
         if divisor.powers or divisor.expanded is not None:

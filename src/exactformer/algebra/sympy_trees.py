@@ -47,6 +47,8 @@ def unwrapped(expression: object) -> tuple[Any, list[Any]]:
     else:  # sympify would run text as code
         kind = type(expression).__name__
         raise InputError(f"from_sympy takes a SymPy expression, not {kind}; text is for parse")
+    if plain.is_commutative is False or getattr(plain, "is_Matrix", False):
+        raise InputError(f"{expression} is not made of numbers: its products depend on their order")
     others = set(plain.free_symbols) - set(symbols)
     return plain, symbols + sorted(others, key=lambda s: natural_order(str(s)))
 

@@ -22,6 +22,7 @@ _COMMON = re.compile(
     r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z_0-9]*(?![A-Za-z_0-9{]|[^\x00-\x7f]))|(?P<sign>\*\*|[-+*/^()]))"
 )
+_BASED = re.compile(r"0(?:[xX][0-9]+|[oO][0-7]+|[bB][01]+)(?![A-Za-z_0-9])")
 _SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _OPERATORS = {"+": "+", "-": "-", "−": "-", "*": "*", "·": "*", "×": "*", "/": "/", "^": "^"}
 _SIGNS = {**_OPERATORS, "**": "^", "(": "(", ")": ")"}
@@ -56,6 +57,13 @@ def tokens(text: str, known: Collection[str] | None = None) -> Iterator[Token]:
                     "digits are not grouped by underscores here; write 1000 for 1_000",
                     text,
                     position + 1,
+                )
+            if piece == "0" and known is None and (based := _BASED.match(text, position - 1)):
+                raise ParseError(
+                    f"{based[0]} is a number in another base, or zero times {based[0][1:]}; write the "
+                    f"decimals, or 0*{based[0][1:]}",
+                    text,
+                    position,
                 )
             token = Token(
                 _SIGNS[piece] if kind == "sign" else kind, piece, position - len(piece) + 1

@@ -14,6 +14,7 @@ from exactformer.coq.law import law, theorem_of
 from exactformer.core.certificate import Certificate, Claim
 from exactformer.core.loading import certify, family_of
 from exactformer.core.model import CertifiedModel
+from exactformer.core.whole_files import write_bytes
 from exactformer.errors import AlteredFileError, CertificationError, InputError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.files import digest, load_blueprint
@@ -67,7 +68,7 @@ def prove(source: Any, path: str | Path, check: bool = False, rounding: str | No
     """
     found = law_of(source, rounding)
     path = Path(path)
-    path.write_bytes(found.text.encode())
+    write_bytes(found.text.encode(), path)
     return checked(found, path, source) if check else found
 
 

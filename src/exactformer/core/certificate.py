@@ -10,6 +10,7 @@ from math import isnan
 from types import MappingProxyType
 from typing import Any, Self
 
+from exactformer.core.words import at_most, raised
 from exactformer.errors import CertificationError
 
 
@@ -88,10 +89,14 @@ class Bound(float):
             "kind": str(self.kind),
         }
 
+    def __format__(self, form: str) -> str:
+        """Return the number in a form, rounded up: what is printed is a bound, too."""
+        return raised(float(self), form) if form else str(self)
+
     def __str__(self) -> str:
         """Return a line for the whole and one for each part."""
-        parts = [f"  {value:10.4g}  {name}" for name, value in self.parts.items()]
-        return "\n".join([f"{self.norm} ≤ {self.total:.4g} ({self.kind})", *parts])
+        parts = [f"  {at_most(value, 4):>10}  {name}" for name, value in self.parts.items()]
+        return "\n".join([f"{self.norm} ≤ {at_most(self.total, 4)} ({self.kind})", *parts])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from exactformer.core import header
 from exactformer.core.codec import Schema
 from exactformer.core.idleness import check_idleness
 from exactformer.core.pool import Reader, Tensors, Writer, digest_of
+from exactformer.core.whole_files import write_bytes
 from exactformer.errors import ExactformerError, FileFormatError
 
 Stored = TypeVar("Stored")
@@ -108,20 +109,6 @@ def kind_of(path: str | Path) -> str | None:
     except (SafetensorError, OSError, ValueError):
         return None
     return metadata.get("kind") if metadata.get("format") == FORMAT else None
-
-
-def write_bytes(contents: bytes, path: str | Path) -> None:
-    """Write a file; an existing one is replaced only once all is written."""
-    target = Path(path)
-    if target.exists() and not target.is_file():
-        raise FileFormatError(f"cannot write {target}: it is not a plain file")
-    partial = target.with_name(target.name + ".partial")
-    try:
-        partial.write_bytes(contents)
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise FileFormatError(f"cannot write {target}: {error.strerror or error}") from None
 
 
 def _read(path: str | Path, kind: str) -> tuple[Tensors, dict[str, str]]:

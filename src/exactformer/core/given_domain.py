@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from exactformer.algebra.rational import to_fmpq, to_fraction
 from exactformer.algebra.ring import default_names
 from exactformer.core.domain import Ball, Box, Domain
 from exactformer.errors import InputError
@@ -34,9 +35,10 @@ def exact_domain(radius: Any, domain: Any, variables: Sequence[str]) -> Domain:
         return domain
     try:
         sides = [(exact_number(low), exact_number(high)) for low, high in domain]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        why = f": {error}" if isinstance(error, InputError) else ""
         raise InputError(
-            f"domain= is a list of intervals (lower, upper), one a variable, not {domain!r}"
+            f"domain= is a list of intervals (lower, upper), one per variable, not {domain!r}{why}"
         ) from None
     if len(sides) != len(variables):
         raise InputError(
@@ -78,15 +80,15 @@ def function_domain(
 
 
 def exact_number(value: Any) -> Fraction:
-    """Return a number exactly; text such as ``"1/3"`` or ``"0.1"`` included."""
-    if isinstance(value, bool) or _is_astronomic(value):
-        raise InputError(f"{value!r} is not a number of reasonable size")
+    """Return a number exactly: text such as ``"1/3"`` or ``"0.1"``, numbers of NumPy and of torch."""
     try:
-        exact = Fraction(value)
-    except (TypeError, ValueError, ArithmeticError):
+        number = value.item() if hasattr(value, "item") else value
+        usual = not (isinstance(number, bool) or _is_astronomic(number))
+        if usual:
+            return Fraction(number) if isinstance(number, str) else to_fraction(to_fmpq(number))
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
         raise InputError(f"{value!r} is not a finite number") from None
-    # NumPy's integers stay what they are inside a Fraction, and overflow.
-    return Fraction(int(exact.numerator), int(exact.denominator))
+    raise InputError(f"{value!r} is not a number of reasonable size")
 
 
 def exact_radius(radius: Any) -> Fraction:

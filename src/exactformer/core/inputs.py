@@ -83,7 +83,7 @@ def with_coordinates(points: Tensor, variables: Sequence[str]) -> Tensor:
 def coordinates(point: Any) -> Iterable[Any]:
     """Return the coordinates of one point; a number is a point of one."""
     if getattr(point, "ndim", int(isinstance(point, Iterable))):
-        return list(point)
+        return point.tolist() if hasattr(point, "tolist") else list(point)
     return [point.item() if hasattr(point, "item") else point]
 
 
@@ -128,7 +128,7 @@ def _read(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Tensor
         if any(stride < 0 for stride in array.strides) or not array.flags.writeable:
             array = array.copy()
         return torch.as_tensor(array, device=device)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise InputError(f"{name} must be numbers: {error}") from None
 
 

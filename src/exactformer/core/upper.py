@@ -186,7 +186,13 @@ def next_above(nearest: float) -> float:
 
 
 def float_above(value: Fraction) -> float:
-    """Return the smallest float64 that is not below a rational; its own value where it is one."""
+    """Return the smallest float64 that is not below a rational; its own value where it is one.
+
+    It is zero or a normal number, which no processor takes for another: below the smallest one float64
+    itself cannot be trusted to tell what is above.
+    """
+    if abs(value) < _SMALLEST:
+        return _SMALLEST if value > 0 else 0.0
     nearest = to_float(value)
     return nearest if nearest >= value else nextafter(nearest, inf)
 

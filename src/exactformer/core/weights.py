@@ -10,6 +10,7 @@ from torch import Tensor
 
 from exactformer.core.formats import float_format
 from exactformer.core.matrix import Matrix
+from exactformer.core.words import at_least
 from exactformer.errors import RoundingError
 
 Place = Callable[[int, int], str]
@@ -31,7 +32,7 @@ def dense(
             if nearest is None:
                 raise RoundingError(
                     f"{place(i, j)}: the weight is beyond {target.name}, whose largest number is "
-                    f"{float(target.largest):.2g}"
+                    f"{at_least(float(target.largest))}"
                 )
             rounded[value] = float(nearest)
         return rounded[value]

@@ -31,13 +31,20 @@ from exactformer.errors import InputError, SizeError
 Floats = NDArray[np.float64]
 Interval = tuple[Fraction, Fraction]
 
+SHORTEST = 2.0**-960
+"""The shortest interval: its 2⁶⁰th part is still a normal number, which is never taken for zero."""
 MOST_ENTRIES = 4_000_000
 """Entries of a layer's matrix as exact rationals, at about 200 bytes each."""
 
 
 def check_visible(intervals: Iterable[Interval]) -> None:
-    """Raise unless float64 tells the ends of every interval apart."""
+    """Raise unless float64 tells the ends of every interval apart, and many points between."""
     for low, high in intervals:
+        if high - low < SHORTEST:
+            raise InputError(
+                f"an interval of length {float(high - low):.3g} is too short: points of it may be "
+                f"taken for zero. Use one of {SHORTEST:.3g} at least"
+            )
         if not float(low) < float(high):
             raise InputError(
                 f"an interval of length {float(high - low):.3g} at {float(low):.6g} is a single number "

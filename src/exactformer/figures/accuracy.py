@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.core.domain import points_in_ball
-from exactformer.core.words import plural
+from exactformer.core.words import at_least, at_most, plural
 from exactformer.figures.architecture import dense
 from exactformer.figures.style import BLUE, GREEN, GREY, ORANGE, diverging, exactformer_style
 
@@ -54,7 +54,7 @@ def _subtitle(model: PolynomialModel) -> str:
     return (
         f"{plural(blueprint.tokens, 'token')}, {plural(blueprint.depth, 'attention block')}, "
         f"{plural(counts.free, 'free parameter')}; in exact arithmetic the error is zero on "
-        f"the whole ball ‖x‖ ≤ {float(blueprint.radius):g}"
+        f"the whole ball ‖x‖ ≤ {at_least(float(blueprint.radius), 6)}"
     )
 
 
@@ -120,7 +120,7 @@ def _distribution(axes: Axes, model: PolynomialModel, errors: Mapping[str, NDArr
         )  # fmt: skip
         axes.axvline(
             bounds[name], color=_COLOURS[name], linewidth=2,
-            label=f"certified bound {scientific(bounds[name])}, never passed",
+            label=f"certified bound {scientific(float(at_most(bounds[name])))}, never passed",
         )  # fmt: skip
     axes.set_xscale("log")
     axes.set_xlim(low, highest * 2)

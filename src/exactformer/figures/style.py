@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exactformer.core.whole_files import write_bytes
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     kind = target.suffix.lower().removeprefix(".")
     if kind not in _METADATA:
         raise InputError(f"{target}: figures are written as .png, .svg or .pdf")
-    target.write_bytes(figure_bytes(figure, kind))
+    write_bytes(figure_bytes(figure, kind), target)
 
 
 def figure_bytes(figure: Figure, kind: str) -> bytes:

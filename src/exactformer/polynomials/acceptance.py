@@ -16,6 +16,7 @@ import torch
 from exactformer.algebra import Target
 from exactformer.core.domain import Domain
 from exactformer.core.formats import FORMATS, FloatFormat, float_format
+from exactformer.core.words import at_most
 from exactformer.errors import RoundingError
 from exactformer.polynomials.construction_choice import DEFAULTS, Candidate
 from exactformer.polynomials.constructions import APPROXIMATIONS
@@ -72,7 +73,7 @@ def _in_words(certificate: PolynomialCertificate, looked_at: Sequence[Candidate]
     if certificate.by_terms is not None:
         by_tokens = certificate.fused[certificate.dtype].executed
         if by_tokens is not None and certificate.scale:
-            others.insert(0, f"by tokens ({by_tokens / certificate.scale:.1e} of max|Q|)")
+            others.insert(0, f"by tokens ({at_most(by_tokens / certificate.scale, 2)} of max|Q|)")
     return f"{text}; rejected: {'; '.join(others)}" if others else text
 
 
@@ -88,15 +89,15 @@ def _refusal(
     error: float,
     limit: float,
 ) -> str:
-    part = f", {error / certificate.scale:.2g} of max|Q|" if certificate.scale else ""
-    text = f"the certified error of this model in {certificate.dtype} is {error:.3g}{part}"
+    part = f", {at_most(error / certificate.scale, 2)} of max|Q|" if certificate.scale else ""
+    text = f"the certified error of this model in {certificate.dtype} is {at_most(error)}{part}"
     if task.tolerance is None:
         text += f"; more than {limit / certificate.scale:.2g} of it is not handed over unasked"
     else:
         text = f"tolerance={limit:g} is not met: {text}"
     ways = list(_ways_out(task, looked_at, limit))
     advice = f". By estimate, {' or '.join(ways)} would meet it" if ways else ""
-    return f"{text}{advice}. To accept the error, give tolerance={error * 1.01:.2g} or more"
+    return f"{text}{advice}. To accept the error, give tolerance={at_most(error, 2)} or more"
 
 
 def _ways_out(task: Task, looked_at: Sequence[Candidate], limit: float) -> Iterator[str]:

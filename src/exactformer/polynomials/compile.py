@@ -88,7 +88,9 @@ def compile(
     >>> float(model([1.0, 1.0]))
     2.0
     """
-    polynomials, names = given_target(target, variables, None not in (domain, tolerance))
+    polynomials, names = given_target(
+        target, variables, domain is not None and tolerance is not None
+    )
     dtype = as_dtype(dtype)
     _check_options(construction, executor, outside, tolerance, callable(polynomials))
     if callable(polynomials):

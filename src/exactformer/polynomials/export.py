@@ -17,6 +17,7 @@ import torch
 
 from exactformer.core.formats import float_format
 from exactformer.core.onnx_graph import LARGEST_ONNX, check_onnx
+from exactformer.core.words import at_most
 from exactformer.errors import SizeError
 from exactformer.polynomials.acceptance import RELATIVE
 from exactformer.polynomials.model import BOUNDARY_SLACK, PolynomialModel
@@ -44,9 +45,10 @@ def about(model: PolynomialModel, executor: str) -> dict[str, str]:
     bound = certificate.bound(model.dtype, executor, any_order=True)
     if certificate.bound() <= RELATIVE * scale < bound:
         warnings.warn(
-            f"the certified error of this export is {bound:.3g}, {bound / scale:.2g} of max|Q|, that "
-            f"of the model {certificate.bound():.3g}: it sums over tokens, the model over terms. A "
-            "wider dtype helps",
+            f"the certified error of this export is {at_most(bound)}, "
+            f"{at_most(bound / scale, 2)} of max|Q|, that of the model "
+            f"{at_most(certificate.bound())}: it sums over tokens, the model over terms. A wider "
+            "dtype helps",
             stacklevel=3,
         )
     return {

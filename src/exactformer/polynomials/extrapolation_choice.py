@@ -20,6 +20,7 @@ from exactformer.algebra import Target
 from exactformer.algebra.ridge import RidgeForm
 from exactformer.core.domain import Domain
 from exactformer.core.formats import FloatFormat
+from exactformer.core.words import at_most
 from exactformer.errors import RoundingError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions import construct
@@ -50,7 +51,7 @@ def best_softmax_blueprint(
         return blueprint
     least = _certified_error(blueprint, target)
     if least is None or least > tolerance:
-        shown = "no bound at all" if least is None else f"{least:.3g}"
+        shown = "no bound at all" if least is None else at_most(least)
         raise RoundingError(
             f"tolerance={tolerance:g} is out of reach in {target.name}: the least certified error of "
             f"a softmax model here is {shown}, with {best.heads} heads per product. Raise the "

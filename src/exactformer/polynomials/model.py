@@ -19,7 +19,6 @@ from exactformer.algebra.printing import name_list
 from exactformer.algebra.rational import to_float, to_fmpq, to_fraction
 from exactformer.core.certificate import Measured
 from exactformer.core.domain import Ball, Domain
-from exactformer.core.files import write_bytes
 from exactformer.core.formats import float_format
 from exactformer.core.inputs import (
     as_tensor,
@@ -35,6 +34,7 @@ from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.onnx_graph import check_onnx_name
 from exactformer.core.precision import check_products, full_precision
+from exactformer.core.whole_files import write_bytes
 from exactformer.core.words import plural
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError
 from exactformer.polynomials.blueprint import Blueprint, named_as, table_names

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from exactformer.core.words import at_most
 from exactformer.errors import InputError
 from exactformer.probing.asking import SequenceMap, exact_values, has_exact, values
 
@@ -55,8 +56,8 @@ class Equivariance:
         else:
             share = self.deviation / self.size if self.size else 0.0
             found = (
-                f"differ by at most {self.deviation:.3g}, {share:.2g} of the largest value "
-                f"({share / self.epsilon:.0f} times the format's epsilon)"
+                f"differ by at most {at_most(self.deviation)}, {at_most(share, 2)} of the largest "
+                f"value ({share / self.epsilon:.0f} times the format's epsilon)"
             )
         if self.holds:
             return f"no violation of equivariance: {tried}; f(XP) and f(X)P {found}"

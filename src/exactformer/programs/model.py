@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from exactformer.core.certificate import Measured
-from exactformer.core.files import write_bytes
 from exactformer.core.inputs import as_tensor, is_recording
 from exactformer.core.integrity import remember
 from exactformer.core.layers import Rule
@@ -22,6 +21,7 @@ from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.onnx_graph import check_onnx_name
 from exactformer.core.options import choose
 from exactformer.core.precision import check_products, full_precision
+from exactformer.core.whole_files import write_bytes
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError, needs
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.circuit import Circuit, circuit_of

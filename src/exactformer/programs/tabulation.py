@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from exactformer.core.matrix import Matrix
+from exactformer.core.options import positive_integer
 from exactformer.errors import InputError, SizeError
 from exactformer.programs import language as rasp
 from exactformer.programs.analysis import Analysis
@@ -67,9 +68,8 @@ def tabulated(
         kind = "a selector" if isinstance(expression, rasp.Selector) else type(expression).__name__
         raise InputError(f"a program is a sequence expression of exactformer.rasp, not {kind}")
     tokens = checked_vocabulary(vocabulary)
-    if not isinstance(max_length, int) or isinstance(max_length, bool):
-        raise InputError(f"max_length must be an integer, not {max_length!r}")
-    if not 1 <= max_length <= LONGEST:
+    max_length = positive_integer(max_length, "max_length")
+    if max_length > LONGEST:
         raise InputError(f"max_length={max_length} must lie between 1 and {LONGEST}")
     try:
         tabulation = _Tabulation(tokens, max_length, causal)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from math import isinf
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 
-from exactformer.core.options import MEMORY_LIMIT, choose
+from exactformer.algebra.rational import to_float
+from exactformer.core.given_domain import exact_number
+from exactformer.core.options import MEMORY_LIMIT, choose, positive_integer
 from exactformer.errors import InputError
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.constructions import SEQUENCE_FORMS
@@ -163,13 +166,11 @@ def sequence_grid(
     support: tuple[Any, Any],
 ) -> Grid:
     """Return the grid that the arguments of a sequence model describe."""
-    for name, value in (("tokens", tokens), ("dim", dim)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"{name} must be a positive integer, not {value!r}")
+    tokens, dim = positive_integer(tokens, "tokens"), positive_integer(dim, "dim")
     try:
-        side = Fraction(delta)
-        low, high = (Fraction(end) for end in support)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        side = exact_number(delta)
+        low, high = (exact_number(end) for end in support)
+    except (TypeError, ValueError):
         raise InputError(f"delta={delta!r} and support={support!r} must be numbers") from None
     if side <= 0 or (1 / side).denominator != 1:
         raise InputError(
@@ -178,6 +179,8 @@ def sequence_grid(
         )
     if low >= high:
         raise InputError(f"support must be an interval (low, high), not {support!r}")
+    if isinf(to_float(low)) or isinf(to_float(high)):
+        raise InputError("support must lie between numbers of float64, which are below 2^1024")
     grid = Grid(tokens, dim, int(1 / side), bool(positional), form == "four-layer", (low, high))
     if grid.size == 0:
         raise InputError(

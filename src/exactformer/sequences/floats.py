@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -10,14 +10,18 @@ import torch
 from torch import Tensor
 
 from exactformer.algebra.rational import to_float
+from exactformer.core.formats import FORMATS
+from exactformer.core.layers import FeedForward, Layer
+from exactformer.core.words import at_most
 from exactformer.errors import CertificationError, SizeError
 from exactformer.sequences.model import SequenceModel
-from exactformer.sequences.proof.cells import quantised
+from exactformer.sequences.proof.cells import cell_edges, quantised, visits
 from exactformer.sequences.proof.integers import Integers
 from exactformer.sequences.proof.layer_rounding import literal_rounding_of
 from exactformer.sequences.proof.lookups import cell_unit, every_class, quantised_streams
 from exactformer.sequences.run.literal import LiteralSequence
 
+SMALLEST = Fraction(1, 2**300)
 MOST_RUNS = 2**27
 """Layers times classes that are run to compare a module with its table."""
 
@@ -29,6 +33,7 @@ def check_floats(model: SequenceModel) -> None:
     their roundings add up to is bounded (:mod:`exactformer.sequences.proof.layer_rounding`), and every
     class is run and held to the bound.
     """
+    _check_edges(model)
     if model.sweeps is None:
         return
     grid = model.table.grid
@@ -50,6 +55,16 @@ def check_floats(model: SequenceModel) -> None:
     _compare(model, classes, model, tolerance)
 
 
+def _check_edges(model: SequenceModel) -> None:
+    """Raise where an edge of a cell may be read as zero, and is not zero."""
+    tiny = FORMATS["float64"].tiny
+    if any(edge and abs(to_float(edge)) < tiny for edge in cell_edges(model.table.grid)):
+        raise CertificationError(
+            "an edge of a cell is below the normal numbers of float64, 2^-1022, but not 0: some "
+            "processors take it for zero. Use another support"
+        )
+
+
 def _compare(
     model: SequenceModel, classes: Integers, run: Callable[[Tensor], Tensor], tolerance: float
 ) -> None:
@@ -67,7 +82,7 @@ def _compare(
     if len(wrong):
         first = int(wrong[0])
         cause = (
-            f"all roundings of its layers add up to {tolerance:.3g}. Use executor='fused'"
+            f"all roundings of its layers add up to {at_most(tolerance)}. Use executor='fused'"
             if tolerance
             else "the support is too narrow, or too far from 0, for its cells, or numbers are too large"
         )
@@ -88,6 +103,7 @@ def _check_quantiser(model: SequenceModel) -> None:
     literal = LiteralSequence(blueprint)
     centres = [[[to_float(v) for v in grid.centre(k)] for k in ids] for ids in columns.tolist()]
     literal(torch.tensor(centres, dtype=torch.float64), streams.__setitem__)
+    _check_sizes(model)
     first = blueprint.stages[0]
     found = streams[f"{first.name} {len(first)}"].tolist()
     used = [row for row in range(blueprint.width) if row not in after.free]
@@ -98,3 +114,30 @@ def _check_quantiser(model: SequenceModel) -> None:
                     "in float64 the layers of the quantiser do not take the centre of every cell to "
                     "its number: the support is too narrow, or too far from 0; use executor='fused'"
                 )
+
+
+def _check_sizes(model: SequenceModel) -> None:
+    """Raise unless no number that decides in the quantiser can underflow, at the centre of any cell.
+
+    With weights w and what units read, t, at SMALLEST or more, products w·t are far above 2^(−1022).
+    What a coordinate that underflows adds to a larger bias is lost in any case.
+    """
+    blueprint = model.blueprint
+    numbers = [v for part in blueprint.stages[0].parts for v in _numbers(part)]
+    numbers += (v for matrix in vars(blueprint.embedding).values() for _, _, v in matrix)
+    numbers += (v for k in range(model.table.grid.points) for v in model.table.grid.centre(k))
+    for visit in visits(blueprint):
+        a, b = visit.line
+        numbers.append(a * (visit.low + visit.high) / 2 + b)
+    if any(0 < abs(v) < SMALLEST for v in numbers):
+        raise CertificationError(
+            "executor='literal': numbers of the quantiser below 2^-300 may underflow in float64; use "
+            "executor='fused' or 'exact', or another support"
+        )
+
+
+def _numbers(part: Layer) -> Iterator[Fraction]:
+    if isinstance(part, FeedForward):
+        yield from (v for matrix in (part.w1, part.b1, part.w2, part.b2) for _, _, v in matrix)
+        yield from part.activation.breaks
+        yield from (v for piece in part.activation.pieces for v in piece)

@@ -77,9 +77,9 @@ def sequence_map(name: str, weights: tuple[Any, Any, Any] | None = None) -> Name
     """Return a map by its name; ``weights`` are the query, key and value of softmax-attention."""
     if name not in SEQUENCE_MAPS:
         close = difflib.get_close_matches(name.lower(), SEQUENCE_MAPS, n=2, cutoff=0.5)
-        hint = f"did you mean {' or '.join(close)}? " if close else ""
+        hint = f"; did you mean {' or '.join(close)}?" if close else "."
         raise InputError(
-            f"there is no sequence map {name!r}; {hint}Known are {', '.join(SEQUENCE_MAPS)}"
+            f"there is no sequence map {name!r}{hint} Known are {', '.join(SEQUENCE_MAPS)}"
         )
     found = SEQUENCE_MAPS[name]
     if weights is None:

@@ -65,6 +65,9 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
     Sequences with a coordinate outside the support raise; ``outside="nan"`` marks them, and
     ``outside="zero"`` sends them to 0, the theorem's value.
 
+    Where a processor is set to take numbers below 2^(−1022) for zero (``torch.set_flush_denormal``), it
+    takes such a coordinate for 0 before it is given a cell.
+
     The stages are modules of their own: :attr:`quantiser`, :attr:`contextual_mapping` and
     :attr:`value_map`, which the fused model is the composition of.
     """

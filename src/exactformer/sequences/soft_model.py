@@ -22,6 +22,7 @@ from exactformer.core.integrity import remember
 from exactformer.core.layers import FeedForward
 from exactformer.core.options import choose
 from exactformer.core.upper import float_above
+from exactformer.core.words import at_most
 from exactformer.errors import CertificationError, ExecutionError, InputError, SizeError
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.constructions.softening import cell, soften
@@ -272,7 +273,7 @@ def _literally(
     if found > allowed:
         raise SizeError(
             f"ReLUs as large as a key of {soft.key_bits} bits cancel in every value layer: in float64 "
-            f"the output may be off by {found:.2g}, and {allowed:.2g} is allowed; use "
+            f"the output may be off by {at_most(found, 2)}, and {allowed:.2g} is allowed; use "
             "executor='fused', which evaluates the same function without them"
         )
     error = stated_error(soft, table, rounded)
@@ -293,7 +294,7 @@ def _rounded(soft: SequenceBlueprint, limit: SequenceBlueprint, softness: Softne
     if lost + Fraction(softness.code_error or 0) > allowed:
         raise SizeError(
             f"ReLUs of the quantiser cancel: in float64 the number of a cell may be off by "
-            f"{float(lost):.2g}, and {allowed:.2g} is allowed; use a smaller ramp, or "
+            f"{at_most(float(lost), 2)}, and {allowed:.2g} is allowed; use a smaller ramp, or "
             "executor='fused', which evaluates the same function without them"
         )
     if not in_turn:

@@ -35,6 +35,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.core.words import at_most
 from exactformer.errors import InputError
 from exactformer.theory.complexity import Complexity, Target, complexity, decompose
 from exactformer.theory.decomposition import Decomposition
@@ -116,7 +117,8 @@ class RateBound:
         weight, passed = steep * self.radius_f, self.largest_weight**0.5
         lines = [
             f"Theorem 4.1 for m_h = {self.head_dim}, m_FF = {self.ff_width}, τ = {tau}",
-            f"corrected: E Σ|H − Ĥ| ≤ {self.total:.4g}, mean squared error ≤ {self.mean_squared:.4g}",
+            f"corrected: E Σ|H − Ĥ| ≤ {at_most(self.total, 4)}, "
+            f"mean squared error ≤ {at_most(self.mean_squared, 4)}",
             f"  K_F = {steep:.4g}, R_f = {self.radius_f:.4g}, σ to {self.digits} digits",
             f"  tail       {weight * passed * sum(self.truncation):.3e}   T = {self.tail:.4g}, "
             f"diagonal D = {self.diagonal:.4g}, B = {max(self.truncation):.4g}, √P = {passed:.4g}",

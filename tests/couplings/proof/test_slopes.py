@@ -5,6 +5,7 @@ from itertools import pairwise, permutations, product
 
 import numpy as np
 import pytest
+import torch
 
 from exactformer.couplings.interpolant import Interpolant, Knots
 from exactformer.couplings.kuhn import KuhnInterpolant
@@ -40,6 +41,34 @@ def test_steps_that_float64_rounds_are_rounded_up():
     for found, divisor in ((largest_steps(function), 1), (largest_slopes(function), 3)):
         barely_above(found.values, [(1 + F(1, 2**60)) / divisor, 0])
     barely_above(lipschitz(function), [(1 + F(1, 2**60)) / 3])
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_values_that_differ_have_a_step_even_where_it_is_taken_for_zero(flush):
+    """Steps of 2⁻¹⁰⁷² between normal numbers, and between numbers that are not."""
+    values = np.array(
+        [[2.0**-1020, 2.0**-1070, 1.0], [2.0**-1020 * (1 + 2.0**-52), -(2.0**-1070), 1.0]]
+    )
+    one = Interpolant(Knots(((F(0), F(1, 2**900)),), 1), values)
+    two = KuhnInterpolant(((F(0), F(1)), (F(0), F(1, 2**900))), 1, np.vstack([values, values]))
+    if not torch.set_flush_denormal(flush) and flush:
+        pytest.skip("this processor cannot flush")
+    try:
+        found = [largest_steps(one).values, largest_steps(two).values, largest_slopes(one).values]
+        steepest = [lipschitz(one), lipschitz(two)]
+    finally:
+        torch.set_flush_denormal(False)
+    for steps in found[:2]:
+        assert steps.tolist() == [2.0**-1022, 2.0**-1022, 0.0]
+    for slope in (*found[2][:2], *steepest):
+        assert 2.0**-122 <= slope <= 2.0**-121 * (1 + 2.0**-50)
+
+
+def test_the_sign_of_zero_is_no_step():
+    function = Interpolant(Knots(((F(0), F(1)),), 2), np.array([[0.0], [-0.0], [0.0]]))
+    assert largest_steps(function).values.tolist() == [0.0]
+    opposite = Interpolant(Knots(((F(0), F(1)),), 1), np.array([[1.0], [-1.0]]))
+    barely_above(largest_steps(opposite).values, [2])
 
 
 def test_between_intervals_there_is_no_step_but_a_slope():

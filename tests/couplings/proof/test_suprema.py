@@ -20,6 +20,7 @@ from exactformer.couplings.proof.bound import (
     _coupling_error,
     _ends,
     _hull,
+    _largest,
     _midpoints,
     _outer_error,
     _parts,
@@ -152,6 +153,30 @@ def test_a_turn_that_is_not_orthogonal_costs_what_it_changes(
     )
     monkeypatch.setattr(coupling_bound, "_rotation", lambda rows, wanted: np.array([[stretch]]))
     assert _coupling_error(blueprint, kept, turned=True) == abs(stretch**2 - 1) * 6
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_small_queries_count_as_much_as_their_keys_are_large(turned: bool) -> None:
+    """Scores are 2⁻³⁰ where they should be 0; the squares of queries are below all float64."""
+    blueprint = draw_coupling(
+        lambda u: np.full((len(u), 1), 2.0**-540),
+        lambda v: np.full((len(v), 1), 2.0**510),
+        np.sin,
+        np.tanh,
+        tau=3,
+        head_dim=1,
+        ff_width=4,
+    )
+    nothing = decomposed(lambda u: np.zeros((len(u), 1)), lambda v: np.zeros((len(v), 1)))
+    assert _coupling_error(blueprint, nothing, turned) == 2.0**-30
+
+
+@pytest.mark.parametrize("size", [1.0, 2.0**-540, 2.0**-1000, 2.0**520, 2.0**1000])
+def test_norms_of_rows_of_any_size(size: float) -> None:
+    assert _largest(np.array([[3 * size, -4 * size], [0.0, size]])) == 5 * size
+    assert _largest(0 * np.array([[3 * size, -4 * size]])) == 0
+    assert _largest(np.array([[size, -inf]])) == inf
+    assert np.isnan(_largest(np.array([[size, np.nan]])))
 
 
 def test_functions_that_overflow_are_not_turned() -> None:

@@ -67,7 +67,10 @@ def test_bad_questions_are_refused() -> None:
     for degrees, domain in (
         ([], [(0, 1)]),
         ([-1], [(0, 1)]),
+        ([2.7], [(0, 1)]),
+        (["3"], [(0, 1)]),
         ([3], [(1, 0)]),
+        ([3], (0, 1, 2, 3)),
         ([3], [(0, np.inf)]),
     ):
         with pytest.raises(InputError):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -296,27 +293,6 @@ def test_a_compiler_that_cannot_be_loaded_is_no_obstacle(monkeypatch: pytest.Mon
     monkeypatch.setattr(compiled_run, "kernels", lambda: None)
     assert torch.equal(model(x), values)
     assert torch.equal(model(x.clone().requires_grad_()).detach(), values)
-
-
-def test_switching_numba_off_switches_the_kernels_off() -> None:
-    code = (
-        "import exactformer as ef; m = ef.compile('x^2 y + 1'); print(float(m([0.5, 0.5])));"
-        "from exactformer.polynomials.run import compiled_run; print(compiled_run.kernels())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-    )
-    assert done.stdout.split() == ["1.125", "None"]
-
-
-def test_compiling_a_polynomial_loads_no_numba() -> None:
-    code = "import sys, exactformer as ef; ef.compile('x^2 y + 1'); print('numba' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 def test_every_shape_and_type_of_points_has_the_same_values(ball: ef.PolynomialModel) -> None:

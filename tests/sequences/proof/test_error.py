@@ -29,7 +29,6 @@ from exactformer.sequences.proof.error import (
     norm,
     power,
     reach,
-    rounded_up,
     soft_parts,
     span,
     state,
@@ -184,17 +183,6 @@ def test_a_cell_has_a_side_and_a_modulus_a_value() -> None:
     for wrong in (-1, inf, nan, lambda h: -h):
         with pytest.raises(InputError, match="0 or more"):
             modulus_at(wrong, 0.5)
-
-
-def test_four_digits_are_rounded_up_and_no_farther() -> None:
-    assert rounded_up(0.0) == 0
-    rng = random.Random(0)
-    for _ in range(500):
-        digits, power = rng.randint(1000, 9999), rng.randint(-12, 6)
-        exact, above = (float(Fraction(digits + k) * Fraction(10) ** power) for k in (0, 1))
-        assert rounded_up(exact) == exact
-        between = exact + (above - exact) * rng.choice([1e-6, 0.3, 0.5, 0.8])
-        assert rounded_up(between) == above
 
 
 def test_parts_that_are_nothing_are_left_out() -> None:

@@ -18,6 +18,7 @@ from exactformer.errors import CertificationError
 from exactformer.sequences.proof.certify import certify_sequence
 from exactformer.sequences.proof.integers import (
     FLOAT_INTEGERS,
+    SmallHead,
     Streams,
     attended,
     integer_type,
@@ -232,3 +233,15 @@ def test_a_third_is_no_float() -> None:
         assert certify_sequence(forged, table).plain_floats is plain
     scores = [float(Fraction(1, 3)) * float(FLOAT_INTEGERS - k) for k in (20, 19)]
     assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("bits", [0, 1, 199, 200, 201, 1060, 1100])
+def test_queries_are_binary_while_no_score_of_theirs_underflows(bits: int) -> None:
+    """The smallest score, 1/scale of a cell times a cell of 2^(-400), is a normal number."""
+    small, cell = Fraction(1, 2**bits), Fraction(1, 2**400)
+    query, bias = Matrix.of(1, 1, {(0, 0): 3 * small}), Matrix.of(1, 1, {(0, 0): small * cell})
+    one = Matrix.of(1, 1, {(0, 0): 1})
+    head = SmallHead.of(BiasedHead(query, one, one, bias), cell)
+    assert (head.query, head.bias, head.scale) == ({0: 3}, 1, 2**bits)
+    assert head.is_binary == (bits <= 200)
+    assert not head.is_binary or float(small * cell * cell) >= 2.0**-1022

@@ -11,7 +11,7 @@ import pytest
 
 from exactformer.core.layers import Attention, FeedForward, Head, PiecewiseLinear, Rule, Selection
 from exactformer.core.matrix import Matrix
-from exactformer.errors import CertificationError
+from exactformer.errors import CertificationError, RoundingError
 from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.constructions.softening import soften
@@ -22,6 +22,7 @@ from exactformer.sequences.proof.certify import certify_sequence, certify_soften
 from exactformer.sequences.proof.lookups import (
     cell_unit,
     check_by_keys,
+    check_weights,
     every_class,
     quantised_streams,
     read_lookup,
@@ -514,3 +515,58 @@ def test_only_a_softened_model_that_selects_without_error_reproduces_its_table()
         worse = replace(softness, **changes)  # type: ignore[arg-type]
         assert not replace(soft, softness=worse).zero_error
     assert replace(soft, softness=replace(softness, code_error=softness.clearance)).zero_error
+
+
+LARGEST = Fraction(2) ** 1024 - Fraction(2) ** 971
+
+
+@pytest.mark.parametrize(
+    "place", ["w1", "b1", "w2", "b2", "break", "slope", "intercept", "embedding"]
+)
+@pytest.mark.parametrize(
+    ("size", "good"),
+    [
+        (Fraction(1, 2**1022), True),
+        (Fraction(1, 2**1022) - Fraction(1, 2**1075), True),  # it is rounded up
+        (Fraction(1, 2**1022) - Fraction(1, 2**1074), False),
+        (Fraction(1, 2**1074), False),
+        (Fraction(1, 2**1100), False),
+        (LARGEST, True),
+        (Fraction(2) ** 1024, False),
+    ],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_weights_are_normal_numbers(place: str, size: Fraction, good: bool, sign: int) -> None:
+    blueprint, _ = made("compact")
+    number = sign * size
+    layer = units_of(blueprint, "values")
+    if place in ("w1", "b1", "w2", "b2"):
+        matrix = getattr(layer, place)
+        layer = replace(layer, **{place: Matrix.of(*matrix.shape, {(0, 0): number})})
+    elif place == "break":
+        layer = replace(layer, activation=PiecewiseLinear.of((number,), ((0, 0), (0, 1))))
+    elif place != "embedding":
+        piece = (number, 0) if place == "slope" else (0, number)
+        layer = replace(layer, activation=PiecewiseLinear.of((0,), ((0, 0), piece)))
+    else:
+        constant = Matrix.of(blueprint.width, 1, {(0, 0): number})
+        blueprint = replace(blueprint, embedding=replace(blueprint.embedding, constant=constant))
+    blueprint = with_parts(blueprint, "values", lambda parts: [layer])
+    if good:
+        check_weights(blueprint)
+    else:
+        about = size.numerator.bit_length() - size.denominator.bit_length()
+        with pytest.raises(RoundingError, match=rf"of about 2\^{about} is not a normal number"):
+            check_weights(blueprint)
+
+
+@pytest.mark.parametrize(("exponent", "good"), [(1022, True), (1023, False), (1100, False)])
+def test_layers_whose_values_may_be_taken_for_zero_are_not_exact(exponent: int, good: bool) -> None:
+    where = grid((1, 2, 2), "compact")
+    values = {ids: [[Fraction(1, 2**exponent)]] * 2 for ids in random_table(where).values}
+    table = GridTable.of(where, values)
+    certificate = certify_sequence(SEQUENCE_FORMS["compact"](table), table)
+    assert certificate.plain_floats is good
+    assert ("literal" in certificate.rounding) is good
+    # All of a value may be lost, and a bound must not be taken for zero.
+    assert set(certificate.rounding.values()) == {0.0 if good else 2.0**-1022}

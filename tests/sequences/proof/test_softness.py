@@ -1,5 +1,6 @@
 """Softened blueprints are proven against their limit: codes stay near, tampering is found."""
 
+import random
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -10,13 +11,15 @@ import torch
 import exactformer as ef
 from exactformer.core.layers import Attention, PiecewiseLinear, Rule, Selection
 from exactformer.core.matrix import Matrix
-from exactformer.errors import CertificationError
+from exactformer.errors import CertificationError, RoundingError
 from exactformer.sequences.blueprint import Stage
 from exactformer.sequences.constructions import softening as softening
 from exactformer.sequences.constructions.softening import cell, soften
 from exactformer.sequences.proof.certify import certify_softened
 from exactformer.sequences.proof.leakage import Leakage
 from exactformer.sequences.proof.softness import check_softened
+from tests.adversary.sequence_drafts import Draft
+from tests.adversary.sequence_mutations.tiny import scale_cells
 from tests.cases.sequences import softened
 
 
@@ -248,3 +251,43 @@ def test_nothing_is_reproduced_where_ramps_take_every_input():
     assert certificate.zero_error
     covered = replace(certificate.softness, ramp_mass=1.0)
     assert not replace(certificate, softness=covered).zero_error
+
+
+@pytest.mark.parametrize("power", [-1100, -201, 201, 1023, 1100])
+def test_a_sharpness_whose_scores_may_overflow_or_underflow_is_refused(power):
+    model = compiled("compact", cells=2)
+    with pytest.raises(CertificationError, match=r"the sharpness is not between 2.-200 and 2.200"):
+        model.softened(sharpness=Fraction(2) ** power)
+    for good in (-200, 200):
+        soft = model.softened(sharpness=Fraction(2) ** good)
+        assert soft([[0.75], [0.25]]).isfinite().all()
+        assert soft.certificate.softness.sharpness == 2.0**good
+
+
+@pytest.mark.parametrize(
+    ("power", "good"), [(-201, False), (-200, True), (200, True), (201, False)]
+)
+def test_a_cell_whose_scores_may_overflow_or_underflow_is_refused(power, good):
+    model = compiled("compact", cells=2)
+    draft = Draft(random.Random(0), model.blueprint, model.table)
+    scale_cells(draft, Fraction(2) ** power)
+    assert cell(draft.blueprint) == Fraction(2) ** power
+    soft = soften(draft.blueprint, draft.table, Fraction(2) ** 200, 4)
+    if good:
+        assert check_softened(soft, draft.blueprint, draft.table).sharpness == 2.0**200
+    else:
+        with pytest.raises(CertificationError, match=r"a cell is not between 2.-200 and 2.200"):
+            check_softened(soft, draft.blueprint, draft.table)
+
+
+@pytest.mark.parametrize(("power", "good"), [(-1022, True), (-1030, False), (-1100, False)])
+def test_softened_layers_whose_weights_may_be_taken_for_zero_are_refused(power, good):
+    """The limit has no layers in float64, and is certified all the same."""
+    value = Fraction(2) ** power
+    limit = ef.compile_sequence({(0,): [[value]]}, tokens=1, dim=1, delta=Fraction(1, 2))
+    soft = soften(limit.blueprint, limit.table, Fraction(1000), 4)
+    if good:
+        check_softened(soft, limit.blueprint, limit.table)
+    else:
+        with pytest.raises(RoundingError, match="is not a normal number in float64"):
+            check_softened(soft, limit.blueprint, limit.table)

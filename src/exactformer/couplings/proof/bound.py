@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -310,4 +310,8 @@ def _parts(knots: int) -> int:
 
 
 def _largest(rows: Floats) -> float:
-    return float(np.linalg.norm(rows, axis=-1).max())
+    """Return the largest norm of a row, taken in units of the largest entry: squares may underflow."""
+    size = float(np.abs(rows).max())
+    if not 0 < size < inf:
+        return size
+    return size * float(np.linalg.norm(rows / size, axis=-1).max())

@@ -8,6 +8,7 @@ from typing import Any
 
 from exactformer.core.certificate import Bound, Certificate, Claim, Kind
 from exactformer.core.options import choose
+from exactformer.core.words import at_most
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.files import coupling_digest
 from exactformer.couplings.proof.bound import COMPUTED, ErrorTerms
@@ -41,17 +42,19 @@ class CouplingCertificate(Certificate):
         return (
             Claim(
                 "truncation",
-                f"ρ is cut after {self.blueprint.head_dim} terms: T = {terms.tail:.4g}, on the "
-                f"diagonal D = {terms.diagonal:.4g}, no weight above w = {terms.concentration:.4g}{by}",
+                f"ρ is cut after {self.blueprint.head_dim} terms: T = {at_most(terms.tail, 4)}, on the "
+                f"diagonal D = {at_most(terms.diagonal, 4)}, no weight above "
+                f"w = {at_most(terms.concentration, 4)}{by}",
                 source,
             ),
             Claim(
                 "networks",
-                f"ρ within {terms.coupling_error:.4g}, f within {terms.value_error:.4g}, F within "
-                f"{terms.outer_error:.4g} of their interpolants{by}",
+                f"ρ within {at_most(terms.coupling_error, 4)}, "
+                f"f within {at_most(terms.value_error, 4)}, "
+                f"F within {at_most(terms.outer_error, 4)} of their interpolants{by}",
                 source,
             ),
-            Claim("slope", f"F̂ has the Lipschitz constant K = {terms.lipschitz:.4g}"),
+            Claim("slope", f"F̂ has the Lipschitz constant K = {at_most(terms.lipschitz, 4)}"),
         )
 
     def bound(self, dtype: object = None, executor: str | None = None) -> Bound:
@@ -74,8 +77,9 @@ class CouplingCertificate(Certificate):
         terms = self.terms
         return (
             f"{self.bound()}\n"
-            f"with K = {terms.lipschitz:.4g}, R = {terms.radius:.4g}, tail T = {terms.tail:.4g}, "
-            f"diagonal D = {terms.diagonal:.4g}, w = {terms.concentration:.4g}, {terms.source}"
+            f"with K = {at_most(terms.lipschitz, 4)}, R = {at_most(terms.radius, 4)}, "
+            f"tail T = {at_most(terms.tail, 4)}, diagonal D = {at_most(terms.diagonal, 4)}, "
+            f"w = {at_most(terms.concentration, 4)}, {terms.source}"
         )
 
     @property

@@ -76,6 +76,7 @@ ROOM = 4
 
 
 @lru_cache(maxsize=8)
+@np.errstate(over="ignore")
 def rounding_bound(blueprint: CouplingBlueprint, dtype: object, executor: str) -> float:
     """Return the bound for a format and a way of running.
 

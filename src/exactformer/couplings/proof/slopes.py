@@ -56,5 +56,11 @@ def _grid(function: KuhnInterpolant) -> Floats:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _steps(values: Floats, axis: int) -> Upper:
-    """Return bounds of |differences| along an axis; the product rounds the nearest float64 up."""
-    return Upper(np.abs(np.diff(values, axis=axis))) * 1.0
+    """Return bounds of |differences| along an axis, zero for equal values only.
+
+    These are told apart by their bits: a difference, or the values, may be taken for zero.
+    """
+    bits = np.ascontiguousarray(values).view(np.int64)
+    differ = np.diff(np.where(bits == np.iinfo(np.int64).min, 0, bits), axis=axis) != 0  # −0 is 0
+    apart = Upper(np.abs(np.diff(values, axis=axis))) * 1.0
+    return apart.or_above(np.finfo(np.float64).tiny).where(differ)

@@ -19,6 +19,7 @@ import torch
 
 from exactformer.algebra import Target
 from exactformer.core.domain import Box
+from exactformer.core.words import at_most
 from exactformer.errors import InputError, SizeError, ToleranceError
 from exactformer.polynomials.blueprint import Blueprint
 from exactformer.polynomials.constructions import construct
@@ -72,8 +73,8 @@ def approximate(
     )
     if not error <= tolerance:
         raise ToleranceError(
-            f"{report}; the polynomial alone is within {found.error:.2g}, the rest is rounding in "
-            f"{dtype}. Allow a larger tolerance, or compile in torch.float64",
+            f"{report}; the polynomial alone is within {at_most(found.error, 2)}, the rest is "
+            f"rounding in {dtype}. Allow a larger tolerance, or compile in torch.float64",
             error=error,
             degree=found.degree,
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from exactformer.algebra.sympy_trees import is_sympy
+from exactformer.core.given_domain import function_domain
 from exactformer.errors import InputError, SizeError
 from exactformer.polynomials.functions.chebyshev_expansion import expand
 from exactformer.polynomials.functions.sampled import BoxFunction
@@ -40,12 +42,12 @@ def universality_curve(
     """
     import pandas as pd
 
-    wanted = sorted({int(q) for q in degrees})
-    if not wanted or wanted[0] < 0:
-        raise InputError("degrees= needs whole numbers of at least 0")
-    low, high = np.array(domain, dtype=float).reshape(-1, 2).T
-    if not (np.isfinite([low, high]).all() and (low < high).all()):
-        raise InputError(f"domain= is a list of intervals (lower, upper), not {domain!r}")
+    asked = list(degrees)
+    if not asked or any(not isinstance(q, Integral) or q < 0 for q in asked):
+        raise InputError(f"degrees= needs whole numbers of at least 0, not {asked!r}")
+    wanted = sorted({int(q) for q in asked})
+    box, _ = function_domain(None, domain, None)
+    low, high = np.array(box.intervals, dtype=float).T
     function = BoxFunction(
         SympyFunction(f) if is_sympy(f) else f, (low + high) / 2, (high - low) / 2
     )

@@ -10,7 +10,7 @@ from typing import Any
 from exactformer.algebra.printing import name_list
 from exactformer.core.certificate import Bound, Certificate, Claim
 from exactformer.core.formats import float_format
-from exactformer.core.words import plural
+from exactformer.core.words import at_least, at_most, plural
 from exactformer.errors import InputError, RoundingError
 from exactformer.polynomials.proof.literal_rounding import RoundingBound
 
@@ -146,7 +146,9 @@ class PolynomialCertificate(Certificate):
     @property
     def claims(self) -> tuple[Claim, ...]:
         """Selection and identity, and the checks of other programs."""
-        margin = "no token has a rival" if self.margin is None else f"margin ≥ {self.margin:.3g}"
+        margin = (
+            "no token has a rival" if self.margin is None else f"margin ≥ {at_least(self.margin)}"
+        )
         return (
             Claim("selection", f"every token selects itself everywhere ({margin})"),
             Claim("identity", f"{self._agreement()} exactly, error zero"),
@@ -158,14 +160,14 @@ class PolynomialCertificate(Certificate):
         fused, literal = self.fused[name].executed, self.rounding[name].executed
         if fused is None:
             return f"no guarantee: {self.fused[name].reason}"
-        other = "no bound" if literal is None else f"≤ {literal:.3g}"
+        other = "no bound" if literal is None else f"≤ {at_most(literal)}"
         if self.by_terms is not None and name == self.dtype:
-            other = f"{_OTHERWISE} ≤ {fused:.3g}; literal {other}"
+            other = f"{_OTHERWISE} ≤ {at_most(fused)}; literal {other}"
             fused = self.by_terms
         else:
             other = f"literal {other}"
-        relative = f" ({fused / self.scale:.1e} of max|Q|)" if self.scale else ""
-        return f"|computed − exact| ≤ {fused:.3g}{relative}; {other}"
+        relative = f" ({at_most(fused / self.scale, 2)} of max|Q|)" if self.scale else ""
+        return f"|computed − exact| ≤ {at_most(fused)}{relative}; {other}"
 
     def _agreement(self) -> str:
         if self.terms > 1:

@@ -29,6 +29,7 @@ from exactformer.core.formats import FloatFormat
 from exactformer.core.layers import RELU, FeedForward, Readout
 from exactformer.core.matrix import Matrix
 from exactformer.core.upper import Mask, Upper, above, below, gamma
+from exactformer.core.words import at_least
 from exactformer.polynomials.proof.folded_tables import Columns, FoldedMatrix
 from exactformer.polynomials.proof.magnitudes import CoordinateSizes, alike
 from exactformer.polynomials.proof.shared_polynomials import Token
@@ -230,7 +231,7 @@ class Analysis:
             if not np.all(own + other < margin):
                 raise OverflowsError(
                     f"block {b + 1}: in {self.format.name} rounding could change which token is "
-                    f"selected (margin {float(margin.min()):.2g})"
+                    f"selected (margin {at_least(margin.min(), 2)})"
                 )
             score = self.run.sizes.column(run.weights)
             slip = own[:, None]

@@ -31,6 +31,7 @@ from exactformer.algebra.rational import to_float
 from exactformer.core.arrays import Array
 from exactformer.core.domain import Ball
 from exactformer.core.upper import Mask, Upper, above, below
+from exactformer.core.words import at_least
 from exactformer.errors import SelectionError
 from exactformer.polynomials.proof.magnitudes import Sizes
 from exactformer.polynomials.proof.shared_polynomials import Sharing, Token
@@ -64,7 +65,7 @@ def prove_selection(run: SymbolicRun) -> SelectionProof:
                 raise SelectionError(
                     f"block {b}{f', head {h}' if len(heads) > 1 else ''}: token {token + 1} is not "
                     f"shown to select itself on {run.blueprint.domain} "
-                    f"(its margin is only known to be above {margin[token]:.3g})"
+                    f"(its margin is only known to be above {at_least(margin[token])})"
                 )
         margins.append(tuple(heads))
     return SelectionProof(tuple(margins))

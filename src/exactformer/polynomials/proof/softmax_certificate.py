@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from exactformer.core.certificate import Claim
+from exactformer.core.words import at_most
 from exactformer.errors import InputError
 from exactformer.polynomials.proof.certificate import PolynomialCertificate
 from exactformer.polynomials.proof.softmax_error import ErrorBound
@@ -68,11 +69,10 @@ class SoftmaxCertificate(PolynomialCertificate):
         bound = self.errors[name]
         if bound.total is None:
             return f"no guarantee: {bound.reason}"
-        relative = f" ({bound.total / self.scale:.1e} of max|Q|)" if self.scale else ""
-        return (
-            f"|computed − exact| ≤ {bound.total:.3g}{relative}: truncation {bound.truncation:.1e}, "
-            f"leakage {bound.leakage:.1e}, rounding {bound.rounding:.1e}"
-        )
+        relative = f" ({at_most(bound.total / self.scale, 2)} of max|Q|)" if self.scale else ""
+        parts = self._parts(name, bound.total).items()
+        listed = ", ".join(f"{part} {at_most(value, 2)}" for part, value in parts)
+        return f"|computed − exact| ≤ {at_most(bound.total)}{relative}: {listed}"
 
     def _parts(self, name: str, total: float) -> Mapping[str, float]:
         """Return truncation, leakage and the rest, which is rounding."""

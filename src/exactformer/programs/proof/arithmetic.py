@@ -33,8 +33,12 @@ UNKNOWN = -(1 << 20)
 """That of a number of which only an interval around zero is known."""
 _UP = 1 + 2.0**-20
 _UNIT = 2.0**-53
+_NORMAL, _SMALL = 2.0**-1022, 2.0**-900
+"""The smallest number that is never taken for zero, and one of which the last digits are larger."""
 LARGEST = 2.0**500
 """No weight or code of a proof is larger: products of two stay finite."""
+SMALLEST = 2.0**-500
+"""No weight of exact arithmetic is smaller: what rounding takes of it is never taken for zero."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +116,8 @@ class Arithmetic:
     def _weight(self, value: Fraction) -> tuple[float, float]:
         if self.format is None:
             nearest = to_float(value)
-            if not nearest:
-                raise RoundingError("a weight is below all float64, and not zero")
+            if abs(nearest) < SMALLEST:
+                raise RoundingError(f"a weight is below {SMALLEST:.3g}, and not zero")
         else:
             rounded = self.format.round(value)
             if rounded is None:
@@ -127,7 +131,7 @@ class Arithmetic:
         if abs(nearest) > LARGEST:
             raise RoundingError(f"a weight of size {abs(nearest):.3g} is beyond {LARGEST:.3g}")
         exact = self.format is not None or Fraction(nearest) == value
-        return nearest, 0.0 if exact else abs(nearest) * _UNIT + 5e-324
+        return nearest, 0.0 if exact else abs(nearest) * _UNIT
 
 
 def up(bound: Any) -> Array:
@@ -169,22 +173,26 @@ def times(a: Array, b: Array) -> tuple[Array, Array]:
 def plus(a: Array | float, b: Array | float) -> tuple[Array, Array]:
     """Return a sum, and how far it is from the true one, exactly: 0 where nothing is rounded.
 
+    A sum of numbers so small that what is lost may be taken for zero counts as rounded.
+
     >>> [part.tolist() for part in plus(2.0**53, 1.0)]
     [9007199254740992.0, 1.0]
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     found = a + b
     second = found - a
-    return found, np.abs((a - (found - second)) + (b - second))
+    lost = np.abs((a - (found - second)) + (b - second))
+    small = (np.maximum(np.abs(a), np.abs(b)) < _SMALL) & (a != 0) & (b != 0)
+    return found, np.where(small, np.maximum(lost, _NORMAL), lost)
 
 
 def sum_below(a: Array | float, b: Array | float) -> Array:
     """Return a sum that is not above the true one."""
     found, lost = plus(a, b)
-    return np.where(lost > 0, np.nextafter(found, -np.inf), found)
+    return np.where(lost > 0, np.minimum(np.nextafter(found, -np.inf), found - _NORMAL), found)
 
 
 def sum_above(a: Array | float, b: Array | float) -> Array:
     """Return a sum that is not below the true one."""
     found, lost = plus(a, b)
-    return np.where(lost > 0, np.nextafter(found, np.inf), found)
+    return np.where(lost > 0, np.maximum(np.nextafter(found, np.inf), found + _NORMAL), found)

@@ -9,6 +9,7 @@ from exactformer.core.certificate import Bound, Certificate, Claim
 from exactformer.core.formats import float_format
 from exactformer.core.layers import Rule
 from exactformer.core.options import choose
+from exactformer.core.words import at_least, at_most
 from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint
 from exactformer.programs.files import program_digest
@@ -68,14 +69,14 @@ class ProgramCertificate(Certificate):
             Claim(
                 "selection",
                 f"hard maxima select exactly the selected positions; outputs are within "
-                f"{exact.error:.3g} of the ideal ones in exact arithmetic"
+                f"{at_most(exact.error)} of the ideal ones in exact arithmetic"
                 if self.zero_error
-                else f"softmax leaves outputs within {exact.error:.3g} of the ideal ones",
+                else f"softmax leaves outputs within {at_most(exact.error)} of the ideal ones",
             ),
             Claim(
                 "rounding",
-                f"in {self.dtype} outputs are within {rounded.error:.3g} of the ideal ones, and right "
-                f"as long as they are within {rounded.limit:.3g}",
+                f"in {self.dtype} outputs are within {at_most(rounded.error)} of the ideal ones, "
+                f"and right as long as they are within {at_least(rounded.limit)}",
             ),
             *self.checks,
         )

@@ -17,6 +17,7 @@ import numpy as np
 from exactformer.algebra.rational import to_float
 from exactformer.core.formats import FloatFormat
 from exactformer.core.matrix import Matrix
+from exactformer.core.words import at_least, at_most
 from exactformer.errors import CertificationError
 from exactformer.programs.analysis import Analysis
 from exactformer.programs.blueprint import ProgramBlueprint
@@ -196,7 +197,7 @@ def _prove_output(state: State, program: Program) -> tuple[float, float]:
     error = float(up((np.abs(value - wanted) + away).max(initial=0.0)))
     if not error < limit:
         raise CertificationError(
-            f"{state.name_of(program.output)}: outputs can be {error:.3g} from the program's in "
-            f"{state.arithmetic.name}, and must be within {limit:.3g} to be decoded"
+            f"{state.name_of(program.output)}: outputs can be {at_most(error)} from the program's in "
+            f"{state.arithmetic.name}, and must be within {at_least(limit)} to be decoded"
         )
     return error, limit

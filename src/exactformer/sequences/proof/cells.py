@@ -17,6 +17,7 @@ from itertools import pairwise
 from exactformer.core.layers import RELU, Attention, FeedForward, Layer, PiecewiseLinear
 from exactformer.errors import CertificationError
 from exactformer.sequences.blueprint import SequenceBlueprint
+from exactformer.sequences.grid import Grid
 
 Row = list[int]
 Affine = tuple[Fraction, Fraction]
@@ -131,10 +132,10 @@ def visits(blueprint: SequenceBlueprint) -> Iterator[Visit]:
                     yield Visit(i, r, part, line, low, high)
 
 
-def cell_edges(blueprint: SequenceBlueprint) -> list[Fraction]:
+def cell_edges(grid: SequenceBlueprint | Grid) -> list[Fraction]:
     """Return the N + 1 edges of the cells along a side of the support."""
-    low, high = blueprint.support
-    N = blueprint.cells
+    low, high = grid.support
+    N = grid.cells
     return [low + (high - low) * Fraction(k, N) for k in range(N + 1)]
 
 

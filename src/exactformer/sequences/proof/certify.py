@@ -27,11 +27,12 @@ from exactformer.core.formats import FORMATS, float_format
 from exactformer.core.layers import Attention
 from exactformer.core.options import choose
 from exactformer.core.upper import Upper, float_above
+from exactformer.core.words import at_most
 from exactformer.errors import CertificationError, IdentityError
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.files import sequence_digest
 from exactformer.sequences.grid import Class, GridTable
-from exactformer.sequences.proof.error import SequenceErrorBound, rounded_up, stated_error
+from exactformer.sequences.proof.error import SequenceErrorBound, stated_error
 from exactformer.sequences.proof.layer_rounding import literal_rounding_of
 from exactformer.sequences.proof.lookups import check_by_keys, every_class
 from exactformer.sequences.proof.softness import Softness, check_softened
@@ -155,8 +156,8 @@ class SequenceCertificate(Certificate):
 
     def _distance(self, error: SequenceErrorBound) -> Claim:
         bound = self._bound(error)
-        parts = ", ".join(f"{name} {rounded_up(value):g}" for name, value in bound.parts.items())
-        total = f"{rounded_up(bound.total):g}" + (f" ({parts})" if len(bound.parts) > 1 else "")
+        parts = ", ".join(f"{name} {at_most(value, 4)}" for name, value in bound.parts.items())
+        total = at_most(bound.total, 4) + (f" ({parts})" if len(bound.parts) > 1 else "")
         text = f"{bound.norm} ≤ {total}, for the modulus of continuity that is given"
         if error.estimated:
             text = f"{bound.norm} about {total}; the modulus was estimated, so this is no bound"
@@ -268,7 +269,12 @@ def _rounding(
 
 
 def _rounded_once(values: Iterable[Fraction]) -> Fraction:
-    return max((abs(v - Fraction(to_float(v))) for v in values), default=Fraction(0))
+    """Return what float64 loses of values; those below its normal numbers may be taken for zero."""
+    tiny = Fraction(FORMATS["float64"].tiny)
+    nearest = {v: Fraction(to_float(v)) for v in values}
+    return max(
+        (abs(v - x if abs(x) >= tiny else v) for v, x in nearest.items()), default=Fraction(0)
+    )
 
 
 def _units(blueprint: SequenceBlueprint) -> int:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Context, Decimal
 from fractions import Fraction
 from math import ceil, comb, factorial, frexp, inf, isfinite, ldexp
 from typing import TypeAlias
@@ -192,17 +191,6 @@ def sample_of(blueprint: SequenceBlueprint) -> str:
     if sample not in OFFSETS:
         raise FileFormatError(f"sample={sample[:40]!r} is not one of {', '.join(OFFSETS)}")
     return sample
-
-
-def rounded_up(value: float) -> float:
-    """Return the next larger number of four significant digits.
-
-    >>> rounded_up(0.0512301)
-    0.05124
-    """
-    digits = Context(prec=4)
-    nearest = digits.create_decimal(Decimal(value))
-    return float(nearest if float(nearest) >= value else nearest.next_plus(digits))
 
 
 def bound_sequence_error(

@@ -98,8 +98,11 @@ class SmallHead:
 
     @property
     def is_binary(self) -> bool:
-        """Whether float64 holds bias and query as they were before they were scaled."""
-        return self.scale & (self.scale - 1) == 0
+        """Whether float64 holds bias and query as they were before they were scaled, and scores.
+
+        A cell is 2^(−400) or more, so that no score underflows: it is 0 or 2^(−800)/scale at least.
+        """
+        return self.scale & (self.scale - 1) == 0 and self.scale <= 1 << 200
 
     @classmethod
     def of(cls, head: Head, unit: Fraction) -> SmallHead:

@@ -24,6 +24,10 @@ the values. Elsewhere a cell is δ, weights are integers, and errors e follow th
 All this holds while every layer decides as it does on exact numbers: signs of queries, the largest key,
 and the units that fire. Each of these is shown, or the layers are refused.
 
+Nothing underflows. Weights are normal numbers, or the layers are refused; a cell is 2^(−400) or more,
+and what is left where such numbers cancel is 0 or has a bit of them. A value in a row of its own is not
+computed but read.
+
 A number x̂ is rounded by u|x̂|, not u|x|, so that each rounding enlarges the error that x̂ has by a factor
 of 1 + u. All errors add up; so after m roundings they are at most (1 + u)^m times as large as these
 rules state, and as much again for the arithmetic of errors in floats. A blueprint that fits into memory
@@ -64,6 +68,7 @@ from exactformer.sequences.proof.lookups import (
     PLAIN_UNITS,
     Lookup,
     cell_unit,
+    check_weights,
     quantised_streams,
     read_lookup,
     reads_values_only,
@@ -82,6 +87,7 @@ def literal_rounding_of(blueprint: SequenceBlueprint, table: GridTable) -> float
     Raises:
         CertificationError: where rounding could change what a layer decides.
     """
+    check_weights(blueprint)
     unit = cell_unit(blueprint)
     if unit not in PLAIN_UNITS and unit != blueprint.delta:
         raise CertificationError(f"nothing is known of rounding where a cell measures {unit}")

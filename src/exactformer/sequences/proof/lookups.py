@@ -10,14 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
+from math import inf
 
 import numpy as np
 
 from exactformer.algebra.rational import to_float
+from exactformer.core.formats import FORMATS
 from exactformer.core.layers import Attention, FeedForward, Layer
 from exactformer.core.matrix import Matrix
 from exactformer.core.run_exact import apply_layer, to_column, to_token
-from exactformer.errors import CertificationError, IdentityError
+from exactformer.errors import CertificationError, IdentityError, RoundingError
 from exactformer.sequences.blueprint import SequenceBlueprint
 from exactformer.sequences.grid import Class, Columns, Grid, GridTable
 from exactformer.sequences.proof.cells import Quantised, quantised
@@ -148,6 +150,30 @@ def reads_values_only(blueprint: SequenceBlueprint) -> bool:
     return all(len(row) == 1 and row[0][1] == 1 for row in outputs)
 
 
+def check_weights(blueprint: SequenceBlueprint) -> None:
+    """Raise unless layers in float64 have these weights, whatever is done with small numbers.
+
+    A number below the normal ones is read as zero where a processor is set to.
+    """
+    numbers = [v for matrix in blueprint.matrices() for _, _, v in matrix]
+    for stage in blueprint.stages:
+        for part in stage.parts:
+            if isinstance(part, FeedForward):
+                numbers += part.activation.breaks
+                numbers += (v for piece in part.activation.pieces for v in piece)
+    for size in {abs(v) for v in numbers if v}:
+        if not FORMATS["float64"].tiny <= to_float(size) < inf:
+            raise RoundingError(
+                f"a weight of about 2^{_exponent(size)} is not a normal number in float64, from "
+                "2^-1022 to 2^1024: layers cannot have it, or some processors take it for zero. Use "
+                "a hard model with executor='fused' or 'exact'"
+            )
+
+
+def _exponent(size: Fraction) -> int:
+    return size.numerator.bit_length() - size.denominator.bit_length()
+
+
 def _check_grid(blueprint: SequenceBlueprint, table: GridTable) -> None:
     grid = table.grid
     own = (blueprint.tokens, blueprint.dim, blueprint.delta, blueprint.positional)
@@ -230,6 +256,10 @@ def _is_at_zero(low: Fraction | float, high: Fraction | float, unit: Fraction) -
 
 def _is_plain(blueprint: SequenceBlueprint, unit: Fraction) -> bool:
     """Whether float64 holds small multiples of a cell, and outputs round values and nothing else."""
+    try:
+        check_weights(blueprint)
+    except RoundingError:
+        return False
     return unit in PLAIN_UNITS and starts_at_zero(blueprint) and reads_values_only(blueprint)
 
 

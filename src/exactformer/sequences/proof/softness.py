@@ -31,18 +31,20 @@ from exactformer.core.layers import (
 )
 from exactformer.core.matrix import Matrix
 from exactformer.core.upper import float_above
+from exactformer.core.words import at_most
 from exactformer.errors import CertificationError, IdentityError
 from exactformer.sequences.blueprint import SequenceBlueprint, Stage
 from exactformer.sequences.grid import GridTable
 from exactformer.sequences.proof.cells import quantised, visits
 from exactformer.sequences.proof.leakage import PRECISION, Leakage
-from exactformer.sequences.proof.lookups import cell_unit, read_lookup
+from exactformer.sequences.proof.lookups import cell_unit, check_weights, read_lookup
 from exactformer.sequences.proof.outside import reject_band, selective_shifts, starts_at_zero
 from exactformer.sequences.shapes import check_sequence_shapes
 
 Interval = tuple[Fraction, Fraction]
 Relu = tuple[Fraction, Fraction, Fraction]
 """(σ, o, c): c·relu(σt + o)."""
+_SMALL = Fraction(1, 2**200)
 ALLOWED = 0.25
 """How far codes may be off, in cells, for λ to count as past the threshold."""
 
@@ -84,7 +86,7 @@ class Softness:
             return {"softmax": softmax, "ramps": self._ramps()}
         past = "past" if self.selects else "below"
         codes = (
-            f"codes off by at most {self.code_error:.2g} of a cell"
+            f"codes off by at most {at_most(self.code_error, 2)} of a cell"
             if self.code_error is not None
             else "no bound on the codes"
         )
@@ -94,7 +96,9 @@ class Softness:
         }
 
     def _ramps(self) -> str:
-        return f"{self.ramp_mass:.3g} of the inputs lie on ramps; all others are proven"
+        return (
+            f"at most {at_most(self.ramp_mass)} of the inputs lie on ramps; all others are proven"
+        )
 
 
 def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: GridTable) -> Softness:
@@ -103,6 +107,7 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
     The limit has to be certified by itself. Where it comes from does not matter.
     """
     check_sequence_shapes(soft)
+    check_weights(soft)
     same = ("tokens", "dim", "delta", "positional", "support", "dimensions", "embedding")
     for name in (*same, "readout", "code", "largest_key"):
         if getattr(soft, name) != getattr(limit, name):
@@ -127,6 +132,12 @@ def check_softened(soft: SequenceBlueprint, limit: SequenceBlueprint, table: Gri
     sharpness = 1 / temperature(soft, limit)
     # Ramps of one coordinate may overlap, and then add up to more than all of it.
     kept = prod((max(Fraction(0), 1 - mass) for mass in masses.values()), start=Fraction(1))
+    for name, number in (("a cell", unit), ("the sharpness", sharpness)):
+        if not _SMALL <= number <= 1 / _SMALL:
+            raise CertificationError(
+                f"{name} is not between 2^-200 and 2^200: nothing is known of scores in float64, which "
+                "may overflow or underflow"
+            )
     leakage, cell = Leakage.of(limit), float(unit)
     error = leakage.code_error(sharpness * unit**2)
     # A value is added to a column as large as its key: four roundings of that size.

@@ -18,9 +18,10 @@ from fractions import Fraction
 import torch
 from torch import Tensor, nn
 
+from exactformer.algebra.rational import to_float
 from exactformer.core.layers import RELU, Attention, FeedForward
 from exactformer.core.upper import float_above
-from exactformer.errors import ExecutionError
+from exactformer.errors import ExecutionError, RoundingError
 from exactformer.sequences.blueprint import SequenceBlueprint
 
 
@@ -182,6 +183,16 @@ def _whole(value: Fraction) -> int:
     return value.numerator
 
 
+def _float(value: Fraction) -> float:
+    nearest = to_float(value)
+    if math.isinf(nearest):
+        raise RoundingError(
+            f"a number of {abs(value).__floor__().bit_length()} bits is beyond float64, whose largest "
+            "is below 2^1024"
+        )
+    return nearest
+
+
 class Quantiser(nn.Module):
     """Coordinates ``(..., n, d)`` to the numbers of their cells, 0 … N − 1; the rest far away."""
 
@@ -191,7 +202,7 @@ class Quantiser(nn.Module):
         super().__init__()
         edges = [float_above(edge) for edge in sweeps.edges]
         self.register_buffer("edges", torch.tensor(edges, dtype=torch.float64))
-        self.outside = float(sweeps.outside)
+        self.outside = _float(Fraction(sweeps.outside))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the cells."""
@@ -269,7 +280,7 @@ class ValueMap(nn.Module):
         super().__init__()
         # A last entry that no code can equal keeps the table from being empty.
         keys = [*map(float, sweeps.keys), math.inf]
-        values = [*([float(v) for v in column] for column in sweeps.values), [0.0] * dim]
+        values = [*([_float(v) for v in column] for column in sweeps.values), [0.0] * dim]
         self.register_buffer("keys", torch.tensor(keys, dtype=torch.float64))
         self.register_buffer("values", torch.tensor(values, dtype=torch.float64))
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isinf
 
 import torch
 from torch import Tensor, nn
 
+from exactformer.algebra.rational import to_float
+from exactformer.core.layers import FeedForward, PiecewiseLinear
 from exactformer.core.matrix import Matrix
 from exactformer.core.precision import full_precision
 from exactformer.core.run_literal import Record, literal_layer
 from exactformer.core.weights import dense
+from exactformer.errors import RoundingError
 from exactformer.sequences.blueprint import SequenceBlueprint
 
 
@@ -35,6 +39,10 @@ class LiteralSequence(nn.Module):
             self.register_buffer(name, tensor(getattr(embedding, name), f"embedding {name}"))
         self.register_buffer("readout", tensor(blueprint.readout, "readout"))
         self.register_buffer("code", tensor(blueprint.code, "code"))
+        for stage in blueprint.stages:
+            for part in stage.parts:
+                if isinstance(part, FeedForward):
+                    _check_range(part.activation, stage.name)
         self.names = tuple(stage.name for stage in blueprint.stages for _ in stage.parts)
         self.parts = nn.ModuleList(
             literal_layer(part, lambda m, name, s=stage.name: tensor(m, f"{s}, {name}"))  # type: ignore[misc]
@@ -52,6 +60,16 @@ class LiteralSequence(nn.Module):
             for stage, part in zip(self.names, self.parts, strict=True):
                 stream = part(stream, record and _counted(record, stage, number))
             return stream @ self.readout.T
+
+
+def _check_range(function: PiecewiseLinear, stage: str) -> None:
+    """Raise where a number of an activation is beyond float64; those of matrices are checked too."""
+    numbers = (*function.breaks, *(v for piece in function.pieces for v in piece))
+    if any(isinf(to_float(v)) for v in numbers):
+        raise RoundingError(
+            f"{stage}: a number of a piecewise-linear function is beyond float64, whose largest number "
+            "is below 2^1024"
+        )
 
 
 def _counted(record: Record, stage: str, number: dict[str, int]) -> Record:
