@@ -144,7 +144,7 @@ def test_a_still_state_has_no_law():
         (np.arange(30.0), np.full((30, 1), np.nan), {}, "must be finite"),
         (np.arange(30.0), np.ones((30, 2)), {"degree": 8}, "Lower degree="),
         (np.arange(30.0), np.ones((30, 9)), {"degree": 5}, "the limit is 500"),
-        (np.arange(30.0), np.ones((30, 1)), {"degree": 0}, "degree=0"),
+        (np.arange(30.0), np.ones((30, 1)), {"degree": 0}, "degree must be a positive integer"),
         (np.arange(30.0), np.ones((30, 1)), {"method": "magic"}, "choose one of weak, smoothing"),
         (np.arange(30.0), np.ones((30, 1)), {"significance": 0}, "between 0 and 1"),
         ("t", np.ones((30, 1)), {}, "names a column"),

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -423,12 +421,3 @@ def test_data_that_do_not_fit_the_models_are_refused(arguments, options, message
 def test_protocols_that_make_no_sense_are_refused(option):
     with pytest.raises(InputError, match=next(iter(option))):
         EnsembleProtocol(**option)
-
-
-def test_ensembles_import_without_flint():
-    program = (
-        "import sys; sys.modules['flint'] = None; import exactformer.learning.ensembles; "
-        "print({'sklearn', 'sympy', 'rich'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.strip() == "set()", done.stderr

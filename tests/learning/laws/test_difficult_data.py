@@ -70,6 +70,16 @@ def test_a_column_that_is_a_sum_of_others_is_left_out_with_the_relation():
     assert set(fitted.unused_) == {"x3"}
 
 
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_the_offset_of_a_relation_is_not_rounding(scale):
+    X, y = table()
+    X = np.column_stack([scale * X[:, :2], -scale * X[:, 0] / 3, scale * (X[:, 1] + 1)])
+    with pytest.warns(DependentColumnsWarning):
+        fitted = PolynomialAttentionRegressor(2).fit(X, y)
+    assert fitted.unused_["x3"] == "equal to -0.333333 x1"
+    assert fitted.unused_["x4"] == f"equal to x2 + {scale:g}"
+
+
 def test_a_column_that_is_almost_a_copy_is_used():
     X, _ = table()
     y = X[:, 0] + X[:, 1]
@@ -210,7 +220,7 @@ def test_a_type_that_is_not_of_numpy_is_no_date():
         dtype = object()  # as other libraries have them, without NumPy's kind
 
     X, y = table(50, 2)
-    check_inputs(X.view(Column), y)
+    check_inputs(X.view(Column), y=y)
 
 
 def test_dates_in_a_dask_frame_are_refused_by_name():
@@ -258,3 +268,82 @@ def test_equal_rows_have_equal_numbers_and_others_do_not():
     groups = pd.DataFrame(rows).groupby([0, 1, 2]).ngroup().to_numpy()
     assert len(set(zip(groups, equal_rows(rows), strict=True))) == len(set(groups))
     assert len(np.unique(equal_rows(generator.normal(size=(10**5, 3))))) == 10**5
+
+
+LARGE = np.arange(50)[:, None] + 2**60
+MOMENTS = np.array([[float(i), np.datetime64(i, "s")] for i in range(50)], dtype=object)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, object])
+def test_integers_that_floats_cannot_hold_are_refused(kind):
+    y = np.arange(50.0)
+    with pytest.raises(InputError, match=r"integers up to 1152921504606847025.*2\^53"):
+        PolynomialAttentionRegressor(1).fit(LARGE.astype(kind), y)
+    with pytest.raises(InputError, match=r"column 'a' of X has integers"):
+        PolynomialAttentionRegressor(1).fit(pd.DataFrame(LARGE.astype(kind), columns=["a"]), y)
+    with pytest.raises(InputError, match=r"y has integers"):
+        PolynomialAttentionRegressor(1).fit(y[:, None], LARGE[:, 0].astype(kind))
+    with pytest.raises(InputError, match="X has integers"):
+        PolynomialAttentionRegressor(1).fit(LARGE.tolist(), y)
+    PolynomialAttentionRegressor(1).fit((LARGE - 2**60).astype(kind), y)
+    PolynomialAttentionRegressor(1).fit((LARGE - 2**60 << 40).astype(kind), y)  # floats hold these
+    PolynomialAttentionRegressor(1).fit(LARGE.astype(float), y + LARGE[:, 0] % 7)
+
+
+def test_dask_collections_of_integers_and_dates_that_hide_are_refused():
+    arrays = pytest.importorskip("dask.array")
+    y = arrays.arange(50.0, chunks=20)
+    with pytest.raises(InputError, match=r"rows of X from 1 on.*2\^53"):
+        PolynomialAttentionRegressor(1).fit(arrays.from_array(LARGE, chunks=(20, 1)), y)
+    dates = arrays.from_array(np.arange(50.0)[:, None]).map_blocks(
+        lambda block: block.astype("datetime64[s]"), dtype=float
+    )
+    with pytest.raises(InputError, match="they are dates"):
+        PolynomialAttentionRegressor(1).fit(dates, y)
+    with pytest.raises(InputError, match="no columns"):
+        PolynomialAttentionRegressor(1).fit(arrays.zeros((50, 0)), y)
+
+
+def test_dates_among_objects_are_refused():
+    y = np.arange(50.0)
+    with pytest.raises(InputError, match="X has dates among its objects"):
+        PolynomialAttentionRegressor(1).fit(MOMENTS, y)
+    with pytest.raises(InputError, match="X has dates among its objects"):
+        PolynomialAttentionRegressor(1).fit(MOMENTS - [0, np.datetime64(0, "s")], y)
+
+
+def test_rows_with_a_mask_of_their_own_are_refused():
+    X, y = table(50, 2)
+    with pytest.raises(InputError, match=r"X has \d+ masked value"):
+        PolynomialAttentionRegressor(1).fit([np.ma.masked_greater(row, 0) for row in X], y)
+
+
+def test_predictions_are_of_data_that_a_fit_would_take():
+    X, y = table(50, 2)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    law = PolynomialAttentionRegressor(2).fit(frame, y)
+    with pytest.raises(InputError, match="X has 50 masked value"):
+        law.predict(np.ma.masked_array(X, mask=[[True, False]] * 50))
+    with pytest.raises(InputError, match="column 'b' of X is categorical"):
+        law.predict(frame.assign(b=pd.Categorical([1, 2] * 25)))
+    with pytest.raises(InputError, match="column 'b' of X has the type datetime64"):
+        law.predict(frame.assign(b=pd.date_range("2020", periods=50)))
+
+
+def test_columns_with_numbers_for_names_keep_their_order():
+    X, y = table(50, 2)
+    frame = pd.DataFrame(X, columns=[7, 3])
+    law = PolynomialAttentionRegressor(2).fit(frame, y)
+    with pytest.raises(InputError, match=r"columns 3, 7.*those of the fit are 7, 3"):
+        law.predict(frame[[3, 7]])
+    np.testing.assert_array_equal(law.predict(frame), law.predict(X))
+    np.testing.assert_array_equal(law.fit(X, y).predict(frame[[3, 7]]), law.predict(X[:, ::-1]))
+
+
+def test_weights_have_no_mask_and_their_labels_are_looked_at():
+    X, y = table(50, 2)
+    with pytest.raises(InputError, match="sample_weight has 50 masked value"):
+        PolynomialAttentionRegressor(2).fit(X, y, np.ma.masked_less(np.ones(50), 2))
+    frame, weight = pd.DataFrame(X, columns=["a", "b"]), pd.Series(np.arange(50.0) + 1)
+    with pytest.warns(LawWarning, match=r"X and sample_weight have the same row labels"):
+        PolynomialAttentionRegressor(2).fit(frame, y, weight[::-1])

@@ -8,7 +8,7 @@ import pytest
 from exactformer.learning.recommending import samples
 from exactformer.learning.recommending.gru import fit_gated
 from exactformer.learning.recommending.heads import fit_head
-from exactformer.learning.recommending.samples import Part, Parts
+from exactformer.learning.recommending.samples import Parts, Samples
 from exactformer.learning.recommending.token_basis import TokenBasis, place_basis
 from exactformer.targets import sine_family
 
@@ -96,7 +96,7 @@ def test_a_gated_network_learns_a_state_and_does_not_read_ahead():
         state = np.tanh(0.8 * state + x[:, t, 0])
         outputs.append(state)
     y = np.stack(outputs, axis=1)[..., None]
-    train, check, test = (Part(x[i::3], y[i::3]) for i in range(3))
+    train, check, test = (Samples(x[i::3], y[i::3]) for i in range(3))
     network = fit_gated(train, check, seed=0)
     assert unexplained(test, network.predict(test.inputs)) < 0.05
     later = test.inputs.copy()

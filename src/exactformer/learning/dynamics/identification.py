@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from exactformer.core.arrays import Array
-from exactformer.core.options import choose
+from exactformer.core.options import choose, positive_integer
 from exactformer.errors import InputError
 from exactformer.learning.dynamics.equations import Equations
 from exactformer.learning.dynamics.operators import smoothing, weak_form
@@ -73,8 +73,7 @@ def fit_dynamics(
     x2' = x1
     """
     choose("method", method, tuple(METHODS))
-    if not isinstance(degree, int) or isinstance(degree, bool) or degree < 1:
-        raise InputError(f"degree={degree!r}: give a whole number from 1")
+    degree = positive_integer(degree, "degree")
     if not 0 < significance < 1 or not 0 <= relevance < 1:
         raise InputError("significance must lie between 0 and 1, relevance in [0, 1)")
     given = given_trajectories(t, X)

@@ -22,7 +22,7 @@ from exactformer.learning.laws.dense.least_squares import normal_equations
 from exactformer.learning.laws.dense.solvers import dictionary
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.terms import count_terms
-from exactformer.learning.laws.sample import Sample, all_differ, equal_rows, weighted_median
+from exactformer.learning.laws.sample import Sample, all_differ, equal_rows, median, weighted_median
 
 # Rows looked at, and terms of the least squares that a law is compared with.
 _ROWS = 3000
@@ -146,7 +146,7 @@ def copies(sample: Sample, output: int) -> list[Finding]:
 def missed(sample: Sample, output: int, residual: Array, law: Discovered) -> list[Finding]:
     """Report what least squares explains beyond a law, and always where a law has no terms."""
     y = sample.Y[:, output]
-    whole = _size(y - np.median(y), sample.weight)
+    whole = _size(y - median(y), sample.weight)
     if not (whole > 0 and np.ptp(y) > 0):
         return []
     share = max(0.0, 1 - _size(residual, sample.weight) / whole)
@@ -195,7 +195,7 @@ def _least_squares(sample: Sample, output: int, degree: int) -> _LeastSquares | 
     terms = dictionary(part, tried[-1])
     left_out = leave_one_out(terms, part, *normal_equations(terms, part))[..., 0]
     counts = np.cumsum(np.bincount(terms.total, minlength=terms.degree + 1)).tolist()
-    whole = _size(y - np.median(y), weight)
+    whole = _size(y - median(y), weight)
     found = [
         _LeastSquares(q, counts[q], 1 - _size(left_out[q], weight) / whole)
         for q in tried

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy.linalg import solve_triangular
 from exactformer.learning.laws.dense.least_squares import Coefficients
 from exactformer.learning.laws.dictionary.change_of_basis import (
     contract,
+    enough_digits,
     expand,
     shorten,
     to_powers_sparse,
@@ -101,7 +103,9 @@ class SparseLaw(Law):
         """Round the coefficients of a selection to those that are written down."""
         found = dict(zip(selection.exponents, selection.coefficients, strict=True))
         written = data_range.written(found)
-        inner = contract(written, columns)
+        with enough_digits(found, columns):
+            exact = {a: Decimal(c.numerator) / Decimal(c.denominator) for a, c in written.items()}
+            inner = contract(exact, columns, Decimal)
         coordinates = np.array([float(c) for c in inner.values()])
         fit = data_range, selection.freedom, selection.variance
         highest = max((max(alpha, default=0) for alpha in inner), default=0)

@@ -18,7 +18,7 @@ from exactformer.learning.laws.dense.directions import checked_directions, unit_
 from exactformer.learning.laws.dense.solvers import Solved, solve_least_squares, solve_sparse
 from exactformer.learning.laws.diagnosis import Finding, far_rows
 from exactformer.learning.laws.functions import Dictionary, build_dictionary
-from exactformer.learning.laws.inputs import check_inputs
+from exactformer.learning.laws.inputs import check_inputs, check_labels
 from exactformer.learning.laws.notices import (
     about_the_search,
     warn_of_dependence,
@@ -178,13 +178,15 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         where they are, by the current Dask client if there is one. The law is the same.
         """
         check_parameters(self)
-        check_inputs(X, y)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        check_inputs(X, y=y, **weights)
         outputs = _output_names(y)
         if is_dask(X) or is_dask(y):
             if sample_weight is not None:
                 raise InputError("sample_weight is for data in memory, not for Dask collections")
             blocks, single = DaskBlocks(X, y, self.verbose), getattr(y, "ndim", 1) == 1
             return self.fit_blocks(blocks, _column_names(X), single, outputs)
+        self._labels = list(X.columns) if hasattr(X, "columns") else None
         rows, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
@@ -224,7 +226,7 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
 
         check_parameters(self)
         check_streamed(self)
-        self.n_features_in_ = blocks.columns
+        self.n_features_in_, self._labels = blocks.columns, None
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -249,6 +251,10 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the law's value at every row; beyond ``box_`` it is extrapolation."""
         check_is_fitted(self)
+        check_inputs(X)
+        labels = getattr(self, "_labels", None)
+        if labels is not None and not hasattr(self, "feature_names_in_"):
+            check_labels(labels, X)
         rows = self._dictionary.extend(validate_data(self, X, dtype=np.float64, reset=False))
         values = [law.values(rows) for law in self._laws]
         return values[0] if self._single else np.column_stack(values)
@@ -340,9 +346,8 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         """Set what the data say about the laws; return the fitted values (N, outputs)."""
         table = self._dictionary.extend(X)
         fitted = np.column_stack([law.values(table) for law in self._laws])
-        square = np.average((sample.Y - fitted) ** 2, axis=0, weights=sample.weight)
-        centred = sample.Y - np.average(sample.Y, axis=0, weights=sample.weight)
-        spread = np.average(centred**2, axis=0, weights=sample.weight)
+        square = sample.mean((sample.Y - fitted) ** 2)
+        spread = sample.mean((sample.Y - sample.mean(sample.Y)) ** 2)
         self._state(square, spread, solved, sample.unused)
         self.box_ = np.column_stack([X.min(axis=0), X.max(axis=0)])
         return fitted

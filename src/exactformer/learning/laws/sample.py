@@ -14,7 +14,7 @@ from exactformer.errors import InputError
 from exactformer.learning.laws.dictionary.columns import Array
 
 # A column whose part outside the others' span is below this share of its spread adds nothing.
-_DEPENDENT = 1e-9
+DEPENDENT = 1e-9
 # Such a share of its variance outside the others' span makes a column worth a look.
 _SUSPECT = 1e-8
 _SHOWN = 5
@@ -121,9 +121,9 @@ def _dependent(X: Array, columns: list[int], names: list[str]) -> dict[int, str]
         nonlocal distinct
         left = X[:, j] - mean[j] - (X[:, others] - mean[others]) @ slopes
         away = float(np.abs(left).max() / np.abs(X[:, j] - mean[j]).max())
-        if away <= _DEPENDENT and distinct < 0:
+        if away <= DEPENDENT and distinct < 0:
             distinct = len(np.unique(X, axis=0))
-        return None if away <= _DEPENDENT and len(others) + 2 >= distinct else away
+        return None if away <= DEPENDENT and len(others) + 2 >= distinct else away
 
     correlation = np.corrcoef(X[:, columns], rowvar=False).reshape(len(columns), len(columns))
     return dependent_columns(correlation, mean, X.std(axis=0), columns, names, departure)
@@ -164,11 +164,12 @@ def dependent_columns(
             slopes = slopes * spread[j] / spread[others]
             if (away := departure(j, others, slopes)) is None:
                 break
-            if away <= _DEPENDENT:
+            if away <= DEPENDENT:
                 offset = mean[j] - mean[others] @ slopes
-                found[j] = _relation(
-                    slopes, offset, spread[others] / spread[j], [names[k] for k in others]
-                )
+                # What is below the precision of the relation itself is no offset.
+                offset = 0.0 if abs(offset) <= DEPENDENT * spread[j] else offset
+                share = spread[others] / spread[j]
+                found[j] = _relation(slopes, offset, share, [names[k] for k in others])
                 continue
         factor[n, :n], factor[n, n] = row, np.sqrt(max(rest, 1e-16))
         kept.append(i)
@@ -181,20 +182,24 @@ def _relation(slopes: Array, offset: float, share: Array, names: list[str]) -> s
         for c, s, name in zip(slopes, share, names, strict=True)
         if abs(c) * s > 1e-7
     ]
-    size = np.abs(slopes).sum() or 1.0
-    if len(parts) == 1 and parts[0] in names and abs(offset) <= 1e-9 * size:
+    if len(parts) == 1 and parts[0] in names and not offset:
         return f"identical to {parts[0]}"
     if len(parts) > _SHOWN:
         return f"equal to a sum of {len(parts)} others"
-    shown = [] if abs(offset) <= 1e-9 * size else [f"{offset:.6g}"]
+    shown = [f"{offset:.6g}"] if offset else []
     return "equal to " + " + ".join(parts + shown).replace("+ -", "- ")
+
+
+def median(values: Array) -> float:
+    """Return the median, without the checks that take NumPy's longer than the work."""
+    middle = (len(values) - 1) // 2, len(values) // 2
+    return float(np.partition(values, middle)[[*middle]].sum()) / 2
 
 
 def weighted_median(values: Array, weight: Array) -> float:
     """Return the median, each value repeated as often as its weight says."""
     if (weight == 1).all():
-        middle = (len(values) - 1) // 2, len(values) // 2
-        return float(np.partition(values, middle)[[*middle]].sum()) / 2
+        return median(values)
     order = np.argsort(values)
     sums = np.cumsum(weight[order])
     lower, upper = (np.searchsorted(sums, sums[-1] / 2, side=side) for side in ("left", "right"))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from exactformer.core.options import choose
 from exactformer.core.words import readable
 from exactformer.errors import FileFormatError, InputError, SizeError
+from exactformer.learning.laws.streamed.blocks import beyond_floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,7 @@ MOST_COLUMNS = 100_000
 PARQUET = {".parquet", ".pq"}
 MISSING = ("raise", "drop")
 _LONGEST_HEADER = 2**24
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 _PARQUET_MAGIC = b"PAR1"
 # What pandas and pyarrow call a column of row labels that has no name of its own.
 _UNNAMED = re.compile(r"|Unnamed: [0-9]+|__index_level_[0-9]+__")
@@ -191,7 +193,12 @@ def first_line(source: Any, name: str) -> str:
     stream = source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue())
     with stream as file:
         content = file.readline(4 * _LONGEST_HEADER + 1)
-    line = content.decode("utf-8-sig", errors="replace")
+    if content.startswith(_COMPRESSED):
+        raise FileFormatError(
+            f"{name} is compressed, or a workbook; unpack it or save it as CSV, or pipe what zcat "
+            "prints to exactformer fit -"
+        )
+    line = content.decode("utf-8-sig", errors="replace").partition("\r")[0]
     if len(line) > _LONGEST_HEADER:
         raise SizeError(
             f"{name}: the header has more than {_LONGEST_HEADER:,} characters; write fewer columns"
@@ -244,6 +251,11 @@ def numeric(
         raise InputError(
             f"{table}: column {name!r} is not numeric; row {start + row + 1} has "
             f"{column.iloc[row]!r}. Leave the column out with --columns, or encode it as numbers"
+        )
+    if (largest := beyond_floats(numbers.to_numpy())) is not None:
+        raise InputError(
+            f"{table}: column {name!r} has integers up to {largest}, and beyond 2^53 floats do not "
+            "hold every integer. Leave the column out with --columns, or subtract an origin"
         )
     values = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
     kinds = [(np.isinf(values), "infinite", "")]

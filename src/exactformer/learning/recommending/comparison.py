@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from exactformer.learning.recommending.gru import fit_gated
 from exactformer.learning.recommending.heads import Head, HeadKind, fit_head
 from exactformer.learning.recommending.linear import fit_classes, ridge
-from exactformer.learning.recommending.samples import FOLDS, Array, Part, Parts, Samples, draws
+from exactformer.learning.recommending.samples import FOLDS, Array, Parts, Samples, draws, squares
 from exactformer.learning.recommending.token_basis import TokenBasis
 from exactformer.learning.threads import one_torch_thread
 
@@ -110,22 +110,21 @@ def compare(samples: Samples, folds: NDArray[np.int64], seed: int, begin: _Begin
     wanted = np.concatenate([turn.wanted for turn in turns])
     models = turns[0].predicted
     predicted = {name: np.concatenate([turn.predicted[name] for turn in turns]) for name in models}
-    errors = {name: _square(values - wanted) for name, values in predicted.items()}
+    errors = {name: squares(values - wanted) for name, values in predicted.items()}
     for family, members in FAMILIES.items():
         together = _combined([predicted[name] for name in members], wanted)
-        choices = [_square(together - wanted), *(errors[m] for m in members if m in SHARED)]
+        choices = [squares(together - wanted), *(errors[m] for m in members if m in SHARED)]
         errors[family] = min(choices, key=np.sum)
     groups = np.concatenate([samples.groups()[parts.test] for parts in every])
-    cut = {m: np.concatenate([_square(t.cut[m] - t.wanted) for t in turns]) for m in _SIZES}
-    return Comparison(errors, _square(wanted), draws(groups, seed), turns[0].head, cut)
+    cut = {m: np.concatenate([squares(t.cut[m] - t.wanted) for t in turns]) for m in _SIZES}
+    return Comparison(errors, squares(wanted), draws(groups, seed), turns[0].head, cut)
 
 
 def _turn(samples: Samples, parts: Parts, seed: int, begin: _Begin) -> _Turn:
     train, check, test = parts.pick(samples)
     begin("linear maps")
     found: dict[str, Array] = {
-        f"linear, {name}": fit.predict(test.inputs)
-        for name, fit in fit_classes(samples, parts.train).items()
+        f"linear, {name}": fit.predict(test.inputs) for name, fit in fit_classes(train).items()
     }
     basis = TokenBasis.of(train.inputs, seed)
     found[_CURVED] = _own_token(basis, train, test)
@@ -136,7 +135,7 @@ def _turn(samples: Samples, parts: Parts, seed: int, begin: _Begin) -> _Turn:
         found[name] = heads[name].predict(test.inputs)
     begin(_GATED)
     found[_GATED] = fit_gated(train, check, seed).predict(test.inputs)
-    head = heads[min(heads, key=lambda name: float(_square(found[name] - test.outputs).sum()))]
+    head = heads[min(heads, key=lambda name: float(squares(found[name] - test.outputs).sum()))]
     cut = {m: head.predict(test.inputs, m) for m in _SIZES}
     low, high = train.outputs.min(axis=(0, 1)), train.outputs.max(axis=(0, 1))
 
@@ -152,7 +151,7 @@ def _turn(samples: Samples, parts: Parts, seed: int, begin: _Begin) -> _Turn:
     )
 
 
-def _own_token(basis: TokenBasis, train: Part, test: Part) -> Array:
+def _own_token(basis: TokenBasis, train: Samples, test: Samples) -> Array:
     """Predict by a function of the token itself, the same at every place."""
     outputs = train.outputs.shape[1]
     b = basis(train.inputs[:, -outputs:]).reshape(-1, basis.size)
@@ -174,7 +173,3 @@ def _combined(members: list[Array], wanted: Array) -> Array:
         weights, _ = nnls(columns, wanted[others].ravel())
         combined[~others] = stacked[~others] @ weights
     return combined
-
-
-def _square(values: Array) -> Array:
-    return np.asarray(np.square(values).sum(axis=(1, 2)))

@@ -21,7 +21,7 @@ from exactformer.learning.recommending.comparison import (
 from exactformer.learning.recommending.decision import clearly_better
 from exactformer.learning.recommending.linear import LinearEvidence
 from exactformer.learning.recommending.memory import Memory
-from exactformer.learning.recommending.samples import Array, Samples, draws
+from exactformer.learning.recommending.samples import Array, Samples, draws, squares
 
 _ENERGY = 0.99
 """The share of a score's energy by which its rank is counted."""
@@ -89,12 +89,8 @@ def _future(samples: Samples, linear: LinearEvidence, comparison: Comparison) ->
 def _linear_gain(samples: Samples, linear: LinearEvidence) -> tuple[float, Array]:
     """Return the gain of any linear map over causal ones on all folds, and on draws of sequences."""
     y = samples.outputs
-
-    def square(values: Array) -> Array:
-        return np.asarray(np.square(values).sum(axis=(1, 2)))
-
-    gain = square(linear.predictions["causal"] - y) - square(linear.predictions["any"] - y)
-    total = square(y - y.mean(axis=0))
+    gain = squares(linear.predictions["causal"] - y) - squares(linear.predictions["any"] - y)
+    total = squares(y - samples.offset)
     often = draws(samples.groups(), 0)
     return float(gain.sum() / total.sum()), np.asarray(often @ gain / (often @ total))
 
@@ -126,14 +122,21 @@ def _spectrum(comparison: Comparison) -> Iterator[Evidence]:
     from exactformer.theory import fit_decay
 
     values = comparison.head.singular_values()
-    energy = np.cumsum(np.square(values))
-    rank = int(np.searchsorted(energy, _ENERGY * energy[-1]) + 1) if energy[-1] else 0
-    yield exactly("score rank", rank, "singular values of the score with 99 % of its energy")
-    line = fit_decay(values).power if energy[-1] else None
+    yield exactly(
+        "score rank", energy_rank(values), "singular values of the score with 99 % of its energy"
+    )
+    line = fit_decay(values).power if values.any() else None
     if line is not None:
         meaning = "exponent α of the score's singular values, σ_k ≈ c·k^(−α)"
         yield Evidence("score decay", line.rate, *line.interval, meaning)
     yield exactly("head size", _head_size(comparison), "size of a head as good as the full score")
+
+
+def energy_rank(singular_values: Array) -> int:
+    """Return how many singular values hold 99 % of the energy; 0 where there is none."""
+    energy = np.cumsum(np.square(singular_values))
+    found = len(energy) and energy[-1]
+    return int(np.searchsorted(energy, _ENERGY * energy[-1]) + 1) if found else 0
 
 
 def _head_size(comparison: Comparison) -> int:

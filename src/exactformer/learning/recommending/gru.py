@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from exactformer.learning.recommending.samples import Array, Part
+from exactformer.learning.recommending.samples import Array, Samples
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -47,7 +47,7 @@ class GatedFit:
         return np.asarray(self.offset + self.spread * outputs.double().numpy())
 
 
-def fit_gated(train: Part, check: Part, seed: int) -> GatedFit:
+def fit_gated(train: Samples, check: Samples, seed: int) -> GatedFit:
     """Train on ``train``, keeping the best on ``check``."""
     import torch
     from torch import nn

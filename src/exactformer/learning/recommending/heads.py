@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from exactformer.learning.recommending.samples import Array, Part
+from exactformer.learning.recommending.samples import Array, Samples
 from exactformer.learning.recommending.token_basis import TokenBasis, place_basis
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Head:
         return torch.as_tensor(_functions(self.basis, self.kind, inputs))
 
 
-def fit_head(kind: HeadKind, basis: TokenBasis, train: Part, check: Part) -> Head:
+def fit_head(kind: HeadKind, basis: TokenBasis, train: Samples, check: Samples) -> Head:
     """Fit M and D to ``train`` by L-BFGS, keeping the best on ``check``."""
     import torch
 
@@ -79,7 +79,7 @@ def fit_head(kind: HeadKind, basis: TokenBasis, train: Part, check: Part) -> Hea
     last = train.outputs.shape[1] == 1
     offset, spread = train.offset, train.spread
 
-    def tensors(part: Part) -> tuple[Tensor, Tensor]:
+    def tensors(part: Samples) -> tuple[Tensor, Tensor]:
         values = _functions(basis, kind, part.inputs[:most]).astype(np.float32)
         wanted = ((part.outputs[:most] - offset) / spread).astype(np.float32)
         return torch.as_tensor(values), torch.as_tensor(wanted)

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from exactformer.couplings.target import Coupling
-from exactformer.learning.recommending.evidence import Evidence, exactly
+from exactformer.learning.recommending.evidence import Evidence, energy_rank, exactly
 from exactformer.learning.recommending.samples import Array
 from exactformer.targets.linear import LinearTarget
-
-_ENERGY = 0.99
 
 
 def known(relationship: Any) -> tuple[tuple[Evidence, ...], Array | None]:
@@ -44,7 +42,5 @@ def _coupling(target: Coupling) -> tuple[tuple[Evidence, ...], Array]:
     from exactformer.theory import pod
 
     values = pod(target.rho, target.intervals, measure="probability").singular_values
-    energy = np.cumsum(np.square(values))
-    rank = int(np.searchsorted(energy, _ENERGY * energy[-1]) + 1) if len(values) else 0
     meaning = "singular values of the coupling itself with 99 % of its energy"
-    return (exactly("exact score rank", rank, meaning),), values
+    return (exactly("exact score rank", energy_rank(values), meaning),), values

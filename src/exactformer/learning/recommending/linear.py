@@ -72,19 +72,18 @@ def cross_validate(samples: Samples, folds: NDArray[np.int64]) -> LinearEvidence
     fold_fits = []
     for fold in range(FOLDS):
         held_out = folds == fold
-        fits = fit_classes(samples, samples.training(held_out))
+        fits = fit_classes(samples.pick(samples.training(held_out)))
         for name, fit in fits.items():
             predictions[name][held_out] = fit.predict(samples.inputs[held_out])
         fold_fits.append(fits["time-invariant"])
-    whole = fit_classes(samples, np.ones(samples.count, dtype=bool))
+    whole = fit_classes(samples.pick(np.ones(samples.count, dtype=bool)))
     return LinearEvidence(predictions, whole, tuple(fold_fits))
 
 
-def fit_classes(samples: Samples, rows: NDArray[np.bool_]) -> dict[LinearClass, LinearFit]:
-    """Fit all classes to the sequences ``rows``."""
-    x, y = samples.inputs[rows], samples.outputs[rows]
-    centre, offset = x.mean(axis=0), y.mean(axis=0)
-    moments = _Moments.of(x - centre, y - offset, samples.last_only)
+def fit_classes(samples: Samples) -> dict[LinearClass, LinearFit]:
+    """Fit all classes to sequences."""
+    centre, offset = samples.inputs.mean(axis=0), samples.offset
+    moments = _Moments.of(samples.inputs - centre, samples.outputs - offset, samples.last_only)
     operators = {name: getattr(moments, name.replace("-", "_"))() for name in _CLASSES}
     return {name: LinearFit(operator, centre, offset) for name, operator in operators.items()}
 

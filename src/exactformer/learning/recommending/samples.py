@@ -77,13 +77,9 @@ class Samples:
         """Return the groups that are drawn together: windows of a series in runs of ``reach + 1``."""
         return np.arange(self.count) // (self.reach + 1)
 
-
-@dataclass(frozen=True)
-class Part:
-    """Inputs (n, τ, d) and outputs (n, P, k) of some sequences."""
-
-    inputs: Array
-    outputs: Array
+    def pick(self, rows: NDArray[np.bool_]) -> Samples:
+        """Return some of the sequences."""
+        return Samples(self.inputs[rows], self.outputs[rows], self.reach)
 
     @property
     def offset(self) -> Array:
@@ -113,13 +109,9 @@ class Parts:
         check = (folds == (turn + 1) % count) & samples.training(test)
         return cls(samples.training(test | check), check, test)
 
-    def pick(self, samples: Samples) -> tuple[Part, Part, Part]:
+    def pick(self, samples: Samples) -> tuple[Samples, Samples, Samples]:
         """Return the three parts."""
-        train, check, test = (
-            Part(samples.inputs[rows], samples.outputs[rows])
-            for rows in (self.train, self.check, self.test)
-        )
-        return train, check, test
+        return samples.pick(self.train), samples.pick(self.check), samples.pick(self.test)
 
 
 def samples(inputs: ArrayLike, outputs: ArrayLike, reach: int = 0) -> Samples:
@@ -199,6 +191,11 @@ def draws(groups: NDArray[np.int64], seed: int) -> Array:
     rng = np.random.default_rng(seed)
     often = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=_DRAWS)
     return often[:, member].astype(np.float64)
+
+
+def squares(values: Array) -> Array:
+    """Return the sum of squares (n,) of each sequence of (n, P, k)."""
+    return np.asarray(np.square(values).sum(axis=(1, 2)))
 
 
 def _numbers(values: Any, name: str) -> Array:

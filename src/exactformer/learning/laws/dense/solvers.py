@@ -35,7 +35,7 @@ from exactformer.learning.threads import one_blas_thread
 
 Degree = int | Literal["auto"]
 
-_HIGHEST = 8
+HIGHEST = 8
 _MOST_TERMS = 4000
 # "auto" of the sparse solver goes on from there in steps, while they pay and the law stays readable.
 _STEP = 4
@@ -196,7 +196,10 @@ def find_laws(source: Source, degree: Degree, rules: Rules, limit: int) -> Solve
             break
         better = source.select(wider, rules)
         pairs = zip(found, better, strict=True)
-        if not any(b.variance < (1 - _ROUNDING) * a.variance for a, b in pairs):
+        if not any(
+            b.exponents != a.exponents and b.variance < (1 - _ROUNDING) * a.variance
+            for a, b in pairs
+        ):
             stopped = f"degrees {highest + 1} to {following} explain no more"
             break
         terms, found, highest = wider, better, following
@@ -204,7 +207,7 @@ def find_laws(source: Source, degree: Degree, rules: Rules, limit: int) -> Solve
     if degree == "auto":
         laws, found = _lower(laws, found, source, rules)
     lists = [
-        [[r.embed(a) for a in part] for part in (s.aliases, s.disputed, s.irrelevant)]
+        [[r.embed(a) for a in part] for part in (s.aliases(), s.disputed, s.irrelevant)]
         for r, s in zip(ranges, found, strict=True)
     ]
     aliases, disputed, irrelevant = map(list, zip(*lists, strict=True))
@@ -341,5 +344,5 @@ def dictionary(sample: Sample, degree: int) -> Terms:
 def _highest(columns: int, size: float) -> int:
     """Return the largest degree with no more terms than observations, within reason."""
     most = min(_MOST_TERMS, size)
-    able = [q for q in range(_HIGHEST + 1) if count_terms(columns, q) <= most]
+    able = [q for q in range(HIGHEST + 1) if count_terms(columns, q) <= most]
     return max(able, default=0)

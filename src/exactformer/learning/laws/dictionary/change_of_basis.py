@@ -9,9 +9,11 @@ the other is a product of one small triangular matrix per column:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from decimal import localcontext
 from fractions import Fraction
 from itertools import product
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,9 @@ from scipy.sparse import csr_array
 
 from exactformer.learning.laws.dictionary.columns import Array, Columns
 from exactformer.learning.laws.dictionary.terms import Exponents
+
+# The fewest digits of Decimals, and those left when all that can cancel has cancelled.
+_DIGITS, _LEFT = 80, 40
 
 
 def to_powers(closed: list[Exponents], columns: Columns, number: type[Any] = float) -> NDArray[Any]:
@@ -42,6 +47,17 @@ def to_powers_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
 def to_products_sparse(closed: list[Exponents], columns: Columns) -> csr_array:
     """Return M likewise."""
     return _sparse(closed, _tables(closed, columns.expansions, float))
+
+
+def enough_digits(exponents: Iterable[Exponents], columns: Columns) -> AbstractContextManager[Any]:
+    """Return a context in which Decimals of powers of x may cancel and still leave what floats hold.
+
+    With centre c and scale s, both changes of basis have numbers of the size (|c|/s)^k. A covariance
+    of powers, brought back to products, is made of six of them.
+    """
+    lengths = np.log10(2 + np.abs(columns.center) / columns.scale)
+    longest = max((float(np.dot(alpha, lengths)) for alpha in exponents), default=0.0)
+    return localcontext(prec=max(_DIGITS, _LEFT + ceil(6 * longest)))
 
 
 def expand(

@@ -53,6 +53,12 @@ class Columns:
         kept = self.a[:degree], self.s[: degree + 1], self.g[: degree + 1]
         return Columns(self.center, self.scale, top, *kept)
 
+    def some(self, places: NDArray[np.int64], degree: int) -> Columns:
+        """Return the recurrences of some columns up to a lower degree."""
+        low = self.up_to(degree)
+        own = low.center[places], low.scale[places], low.degree[places]
+        return Columns(*own, low.a[:, places], low.s[:, places], low.g[:, places])
+
     def evaluate(self, X: Array) -> Array:
         """Return p_k(x_ij) as an array (q + 1, d, N); zero beyond a column's own degree."""
         u = np.ascontiguousarray(((X - self.center) / self.scale).T)
@@ -143,8 +149,8 @@ def orthonormal_columns(
 ) -> Columns:
     """Find the recurrences from sums over rows that are not at hand.
 
-    ``sums(columns, k)`` gets the recurrences up to degree k, and returns the means of f p_k and of
-    f² for f = u p_k − s_k p_{k−1}. Then a_k is the first, and s_{k+1}² the second without a_k².
+    ``sums(columns, k)`` gets the recurrences up to degree k, and returns a_k and s_{k+1}: the mean of
+    u p_k², and the root of the mean of ((u − a_k) p_k − s_k p_{k−1})².
     Recurrences ``known`` up to a lower degree are continued.
     """
     center, scale = _centre_and_scale(mean, spread)
@@ -156,9 +162,7 @@ def orthonormal_columns(
         a[:start], s[: start + 1], g[: start + 1] = known.a, known.s, known.g
         top[known.degree < start] = known.degree[known.degree < start]
     for k in range(start, degree):
-        own, square = sums(Columns(center, scale, top, a, s, g), k)
-        a[k] = own
-        norm = np.sqrt(np.maximum(square - own**2, 0.0))
+        a[k], norm = sums(Columns(center, scale, top, a, s, g), k)
         alive = (norm > _VANISHES) & (k + 1 < distinct) & (top == degree)
         top[~alive & (top == degree)] = k
         s[k + 1] = np.where(alive, norm, 0.0)

@@ -68,9 +68,9 @@ class Terms:
         factors = self.column[stays], self.power[stays], self.total[stays]
         return Terms(self.columns.up_to(degree), degree, parent, *factors, groups)
 
-    def features(self, values: Array) -> Array:
+    def features(self, values: Array, out: Array | None = None) -> Array:
         """Return φ (p, N) from the columns' values (q + 1, d, N)."""
-        out = np.empty((len(self), values.shape[2]))
+        out = np.empty((len(self), values.shape[2])) if out is None else out
         out[0] = 1.0
         for column, power, start, stop in self.groups:
             np.multiply(out[self.parent[start:stop]], values[power, column], out=out[start:stop])
@@ -126,7 +126,11 @@ def build_terms(columns: Columns, degree: int, apart: tuple[tuple[int, int], ...
 
 def products(exponents: list[Exponents], columns: Columns, X: Array) -> Array:
     """Return φ_α(x) for a handful of α as an array (N, k)."""
-    return np.ascontiguousarray(multiply_values(exponents, columns.evaluate(X)).T)
+    table = np.array(exponents).reshape(len(exponents), columns.count)
+    there = np.flatnonzero(table.any(axis=0))
+    values = columns.some(there, int(table.max(initial=0))).evaluate(X[:, there])
+    few: list[Exponents] = [tuple(alpha) for alpha in table[:, there].tolist()]
+    return np.ascontiguousarray(multiply_values(few, values).T)
 
 
 def multiply_values(exponents: list[Exponents], values: Array) -> Array:

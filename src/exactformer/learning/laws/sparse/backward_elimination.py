@@ -9,7 +9,7 @@ What the rows see of the model changes likewise: its values, leverages and influ
 products φ that the powers of x are made of, in which nothing cancels.
 
 Far from the origin powers of x are all but parallel and these differences cancel; the same lines
-then run in decimal arithmetic of eighty digits.
+then run in decimal arithmetic of as many digits as that costs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ReducedFit:
     def gains(self) -> NDArray[np.float64]:
         """The root of how much ‖r‖² would grow with each coefficient's removal."""
         gained = self.values * self.values / self.inverse.diagonal()
-        return np.asarray(np.sqrt(gained.astype(np.float64)))
+        return np.asarray(np.sqrt(np.maximum(gained.astype(np.float64), 0.0)))
 
     def without(self, j: int) -> ReducedFit:
         """Remove the coefficient at place ``j`` of those that remain."""

@@ -11,12 +11,14 @@ that entered last. Features are made block by block and never stored.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, lapack
+from scipy.linalg import LinAlgError, lapack, solve_triangular
 
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.design import Design
@@ -29,32 +31,43 @@ _MOST_TERMS = 1000
 _TOGETHER = 0.5
 # A term with less than this share of its square norm outside the model is an alias of the model.
 ALIAS = 1e-10
+# Terms with less than this share of their square norm outside the others' span lose digits in products.
+DISTINCT = 1e-3
 # How many terms that overlap with the model are looked at as possible aliases, and on which rows.
 _CANDIDATES, _LIKELY, _HEAD = 20, 0.05, 1000
 _FEW = 4
 # Dependent terms are fitted with this share of their square norms added.
 _SHADE = 1e-11
 _EPS = float(np.finfo(float).eps)
+# A difference of squares below this share of them is rounding.
+_UNKNOWN = 1e-14
+# Statistics that differ by less than this share are equal up to rounding.
+_TIED = 1e-6
 # Less than this share of ‖y‖ may be rounding of y and of the features.
 _ROUNDING = 1e3 * _EPS
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Places of the terms found, and the terms that these data cannot distinguish from them."""
+    """Places of the terms found; ``aliases`` finds those that the data cannot tell from a law's."""
 
     active: list[int]
-    aliases: list[Exponents]
+    aliases: Callable[[list[Exponents]], list[Exponents]]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Weighted least squares on a few terms, without shrinkage."""
+    """Weighted least squares on a few terms, without shrinkage.
+
+    Where terms are nearly dependent, ``triangle`` (k, k + 1) is R of the QR decomposition [φ y] = QR
+    without its last line: products φᵀφ have lost the digits that decide between such terms.
+    """
 
     coefficients: Array
     inverse: Array
     residual: Array
     square: float
+    triangle: Array | None = None
 
 
 @dataclass
@@ -83,8 +96,8 @@ class Search(ABC):
         """Return those of ``entering`` that are not combinations of the model and of each other."""
 
     @abstractmethod
-    def _is_alias(self, alpha: Exponents, others: list[Exponents]) -> bool:
-        """Whether the rows have φ_α in the span of ``others``."""
+    def _dependent(self, lists: list[list[Exponents]]) -> list[bool]:
+        """Whether the rows have the last of some terms in the span of the others, for each list."""
 
     @property
     def floor(self) -> float:
@@ -99,11 +112,13 @@ class Search(ABC):
             active, fit = self._settled(active)
             inner, outside = self._against(active, fit.residual)
             chosen = self._affordable(active, self._entering(inner, outside, fit, len(active)))
+            if len(chosen) > 1 or any(outside[j] < DISTINCT * self.norms[j] for j in chosen):
+                chosen = self._independent(active, chosen)
             active = active + chosen
             if not chosen or frozenset(active) in seen:
                 break
             seen.add(frozenset(active))
-        return SearchResult(active, self._aliases(active, outside))
+        return SearchResult(active, partial(self._aliases, active, outside))
 
     def _settled(self, active: list[int]) -> tuple[list[int], Fit]:
         """Fit, and remove terms that later ones have made insignificant; the constant stays."""
@@ -121,7 +136,7 @@ class Search(ABC):
         inner = self._products(active, new, residual)
         self.known.update({j: inner[:, i + 1].copy() for i, j in enumerate(new)})
         against = np.array([self.known[j] for j in active])
-        inside = solve_lower(np.linalg.cholesky(against[:, active]), against)
+        inside = solve_lower(factored(against[:, active]), against)
         return inner[:, 0], self.norms - np.square(inside).sum(axis=0)
 
     def _entering(self, inner: Array, outside: Array, fit: Fit, size: int) -> list[int]:
@@ -132,12 +147,13 @@ class Search(ABC):
         able = outside > ALIAS * self.norms
         gain = np.zeros_like(inner)
         gain[able] = np.abs(inner[able]) / np.sqrt(outside[able])
-        left = np.maximum(fit.square - gain**2, self.floor)
+        # Where a term explains all, the difference is rounding, and so would be the order of terms.
+        left = np.maximum(fit.square - gain**2, max(self.floor, _UNKNOWN * fit.square))
         scale = np.sqrt(np.maximum(left, np.finfo(float).tiny) / freedom)
         statistic = np.where(gain > self.threshold.rounding, gain / scale, 0.0)
         least = max(self.threshold.critical_value(freedom), _TOGETHER * float(statistic.max()))
         found = np.flatnonzero(statistic >= least)
-        return [int(j) for j in found[np.argsort(-statistic[found], kind="stable")]]
+        return [int(found[i]) for i in strongest_first(statistic[found])]
 
     def _affordable(self, active: list[int], entering: list[int]) -> list[int]:
         """Return those of ``entering`` with which the lower closure stays small enough to fit."""
@@ -150,24 +166,24 @@ class Search(ABC):
             if len(wider) <= largest:
                 closed = wider
                 chosen.append(j)
-        return chosen if len(chosen) < 2 else self._independent(active, chosen)
+        return chosen
 
-    def _aliases(self, active: list[int], outside: Array) -> list[Exponents]:
-        """Return terms x^α that the model and lower powers of the same variables add up to."""
-        model = [self.terms.exponents(j) for j in active]
+    def _aliases(self, active: list[int], outside: Array, law: list[Exponents]) -> list[Exponents]:
+        """Return terms x^α that the model, a law in it and lower powers of x^α add up to."""
+        model = [*(self.terms.exponents(j) for j in active), *law]
         share = np.divide(
             self.norms - outside, self.norms, out=np.zeros_like(outside), where=self.norms > 0
         )
         likely = np.argsort(-share, kind="stable")[: _CANDIDATES + len(active)].tolist()
         known = {beta for alpha in model for beta in below(alpha)}
-        found = []
-        for alpha in (self.terms.exponents(j) for j in likely if share[j] > _LIKELY):
-            if alpha in known:
-                continue
-            others = sorted({*model, *below(alpha)} - {alpha})
-            if self._is_alias(alpha, others):
-                found.append(alpha)
-        return found
+        candidates = [self.terms.exponents(j) for j in likely if share[j] > _LIKELY]
+        lists = [
+            [*sorted({*model, *below(alpha)} - {alpha}), alpha]
+            for alpha in candidates
+            if alpha not in known
+        ]
+        pairs = zip(lists, self._dependent(lists), strict=True)
+        return [terms[-1] for terms, dependent in pairs if dependent]
 
 
 @dataclass
@@ -185,18 +201,16 @@ class SampleSearch(Search):
 
     def _independent(self, active: list[int], entering: list[int]) -> list[int]:
         columns = self.design.at([*active, *entering]) * np.sqrt(self.design.sample.weight)
-        triangle = np.asarray(np.linalg.qr(columns.T, mode="r"))
-        outside = np.abs(triangle.diagonal()[len(active) :])
-        sizes = np.sqrt(np.square(columns).sum(axis=1))[len(active) :]
-        able = np.zeros(len(entering), dtype=bool)
-        able[: len(outside)] = outside > np.sqrt(ALIAS) * sizes[: len(outside)]
-        return [j for j, independent in zip(entering, able, strict=True) if independent]
+        return independent(triangle_of(columns), entering)
+
+    def _dependent(self, lists: list[list[Exponents]]) -> list[bool]:
+        return [self._is_alias(alpha, others) for *others, alpha in lists]
 
     def _is_alias(self, alpha: Exponents, others: list[Exponents]) -> bool:
         """Whether the rows have φ_α in the span of ``others``; a few of them are asked first."""
-        head = min(len(self.y), _HEAD)
-        if head < 2 * len(others) + 2:  # no rows to spare
+        if not rows_to_spare(len(self.y), len(others)):
             return False
+        head = min(len(self.y), _HEAD)
         size = float(np.linalg.norm(self.design.few([alpha], slice(head))))
         # What a few rows have outside the span is the least that all of them have.
         few = slice(min(head, _FEW * len(others) + _FEW))
@@ -209,9 +223,29 @@ class SampleSearch(Search):
         return True
 
 
+def strongest_first(statistics: Array) -> list[int]:
+    """Return the places in falling order; those that differ by rounding alone, in their own order.
+
+    Terms that the model makes dependent on each other would enter with the same statistic. Which is
+    the first must not depend on the order of the rows.
+    """
+    order = np.argsort(-statistics, kind="stable")
+    falls = statistics[order][1:] < (1 - _TIED) * statistics[order][:-1]
+    return (
+        [int(j) for j in order[np.lexsort((order, np.cumsum([False, *falls])))]]
+        if len(order)
+        else []
+    )
+
+
+def rows_to_spare(rows: float, others: int) -> bool:
+    """Whether so many rows could have contradicted that a term is a combination of others."""
+    return min(rows, _HEAD) >= 2 * others + 2
+
+
 def _outside(columns: Array) -> float:
     """Return how much of the last of some columns (k, rows) is outside the span of the others."""
-    return float(abs(np.asarray(np.linalg.qr(columns.T, mode="r"))[-1, -1]))
+    return float(abs(triangle_of(columns)[-1, -1]))
 
 
 def largest_closure(size: float) -> int:
@@ -227,13 +261,68 @@ def threshold_of(level: float, size: float, square: float) -> Threshold:
 def fit_few(phi: Array, weight: Array, y: Array) -> Fit:
     """Fit a few terms, given by their features (k, N)."""
     weighted = phi * weight
-    factor = factored(phi @ weighted.T)
+    gram = phi @ weighted.T
+    factor = factored(gram)
+    inverse = solve_factored(factor, np.eye(len(phi)))
+    if not are_distinct(gram, inverse):
+        fit = fit_triangle(triangle_of(np.vstack([phi, y]) * np.sqrt(weight)))
+        return replace(fit, residual=y - fit.coefficients @ phi)
     coefficients, residual = np.zeros(len(phi)), y
     for _ in range(3):  # the later rounds remove the rounding of the first
         coefficients = coefficients + solve_factored(factor, weighted @ residual)
         residual = y - coefficients @ phi
-    inverse = solve_factored(factor, np.eye(len(phi)))
     return Fit(coefficients, inverse, residual, float(weight @ residual**2))
+
+
+def triangle_of(columns: Array) -> Array:
+    """Return R of the QR decomposition of some columns (k, rows)."""
+    return np.asarray(np.linalg.qr(columns.T, mode="r"))
+
+
+def fit_triangle(triangle: Array) -> Fit:
+    """Fit terms, given R of the QR decomposition [φ y] = QR; rows are not at hand for a residual."""
+    k = triangle.shape[1] - 1
+    padded = np.zeros((k + 1, k + 1))
+    padded[: len(triangle)] = triangle
+    own = padded[:k, :k]
+    # What is below the rounding of a term is not zero but unknown.
+    least = _EPS * np.linalg.norm(own, axis=0)
+    places = np.arange(k)
+    own[places, places] = np.where(np.abs(own.diagonal()) < least, least, own.diagonal())
+    root = solve_triangular(own, np.eye(k))
+    coefficients = solve_triangular(own, padded[:k, k])
+    square = float(padded[k, k] ** 2)
+    return Fit(coefficients, root @ root.T, coefficients, square, padded[:k])
+
+
+def independent(triangle: Array, entering: list[int]) -> list[int]:
+    """Return those of ``entering``, the last columns of R, that the columns before do not add up to."""
+    kept = triangle.shape[1] - len(entering)
+    shares = shares_outside(triangle, kept)[kept:]
+    return [j for j, share in zip(entering, shares.tolist(), strict=True) if share > ALIAS]
+
+
+def shares_outside(columns: Array, kept: int = 0) -> Array:
+    """Return what share of each column's square norm is outside the span of those before it.
+
+    Columns that are combinations of others do not add to the span, unless among the first ``kept``.
+    """
+    basis, shares = np.zeros((columns.shape[1], len(columns))), np.zeros(columns.shape[1])
+    n = 0
+    for i, column in enumerate(columns.T):
+        left = column / np.linalg.norm(column)
+        for _ in range(2):  # the second removes the rounding of the first
+            left = left - basis[:n].T @ (basis[:n] @ left)
+        shares[i] = left @ left
+        if i < kept or shares[i] > ALIAS:
+            basis[n] = left / np.sqrt(shares[i])
+            n += 1
+    return shares
+
+
+def are_distinct(gram: Array, inverse: Array) -> bool:
+    """Whether each term has enough outside the span of all others for its products to tell."""
+    return float((gram.diagonal() * inverse.diagonal()).max()) < 1 / DISTINCT
 
 
 # The wrappers around these routines take longer than the routines on a few terms.

@@ -24,8 +24,9 @@ less than ``relevance`` times the spread of y is removed, unless the law is exac
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Any, Protocol
@@ -33,7 +34,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.learning.laws.dictionary.change_of_basis import to_powers, to_products
+from exactformer.learning.laws.dictionary.change_of_basis import (
+    enough_digits,
+    to_powers,
+    to_products,
+)
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure
@@ -45,16 +50,22 @@ from exactformer.learning.laws.sparse.backward_elimination import (
     eliminate,
 )
 from exactformer.learning.laws.sparse.forward_search import (
+    ALIAS,
     Fit,
     SampleSearch,
     fit_few,
+    shares_outside,
     threshold_of,
 )
 from exactformer.learning.laws.sparse.standard_errors import RobustErrors
 
 # Up to this condition number of the coefficients' correlations, float64 keeps enough digits.
 _CONDITION = 1e8
-DIGITS = 80
+# A term with less than this share of another's size has no part in it.
+_NOTICED = 1e-6
+
+Relations = dict[int, set[int]]
+"""Places of terms that are combinations of others, and the places of these."""
 
 
 # Residuals below this share of y are rounding: the law is exact and every term counts.
@@ -78,7 +89,9 @@ class Selection:
     """The terms that are there, as powers of x, with standard errors and the noise they imply.
 
     ``disputed`` are terms that most rows support although their HC3 errors are large, ``irrelevant``
-    those that were significant but too small to matter; ``path`` makes models from few to many terms.
+    those that were significant but too small to matter; ``path`` makes models from few to many terms,
+    ``aliases`` finds the terms that the data cannot tell from these. Both take long, and are asked for
+    of the law alone.
     """
 
     exponents: list[Exponents]
@@ -86,7 +99,7 @@ class Selection:
     errors: Array
     variance: float
     freedom: float
-    aliases: list[Exponents]
+    aliases: Callable[[], list[Exponents]]
     disputed: list[Exponents] = field(default_factory=list)
     irrelevant: list[Exponents] = field(default_factory=list)
     path: Callable[[], list[Step]] = list
@@ -103,23 +116,36 @@ def select(design: Design, output: int, rules: Rules, known: dict[int, Array]) -
     phi = design.few(closure)
     fit = fit_few(phi, sample.weight, y)
     spread = float(np.sqrt(sample.weight @ (y - sample.mean(y)) ** 2))
-    target = Target(closure, bound, spread, square, found.aliases)
-    with localcontext(prec=DIGITS):
-        whole, back = among_powers(closure, terms, fit)
+    with enough_digits(closure, terms.columns):
+        whole, back, relations = among_powers(closure, terms, fit)
+        target = Target(closure, bound, spread, square, found.aliases, relations)
         robust = RobustErrors(sample, y, np.ascontiguousarray(phi.T))
         selection, left = reduce(whole, back, target, robust, rules)
-    return replace(selection, path=partial(_path, whole, left, closure, robust))
+    digits = partial(enough_digits, closure, terms.columns)
+    return replace(selection, path=partial(_path, whole, left, closure, robust, digits))
 
 
 @dataclass(frozen=True)
 class Target:
-    """What powers are tested for: the closure they are from, the threshold, ‖y − ȳ‖ and ‖y‖²."""
+    """What powers are tested for: the closure they are from, the threshold, ‖y − ȳ‖ and ‖y‖².
+
+    ``relations`` has, for each place of the closure that is left out because the rows have it as a
+    combination of lower ones, the places of these.
+    """
 
     closure: list[Exponents]
     bound: Threshold
     spread: float
     square: float
-    aliases: list[Exponents]
+    aliases: Callable[[list[Exponents]], list[Exponents]]
+    relations: Relations
+
+    def all_aliases(self, law: list[int]) -> list[Exponents]:
+        """Return the terms that the data cannot tell from combinations with those of a law."""
+        here = [j for j, others in self.relations.items() if not others.isdisjoint(law)]
+        hidden = [self.closure[j] for j in here]
+        others = self.aliases([self.closure[j] for j in law])
+        return [*hidden, *(alpha for alpha in others if alpha not in hidden)]
 
 
 class Judge(Protocol):
@@ -155,7 +181,7 @@ def reduce(
         errors,
         left.square / freedom if freedom > 0 else float("nan"),
         freedom,
-        target.aliases,
+        partial(target.all_aliases, left.kept),
         [closure[left.kept[i]] for i in np.flatnonzero(weak)],
         [closure[i] for i in settled.kept if i not in left.kept],
     )
@@ -164,22 +190,56 @@ def reduce(
 
 def among_powers(
     closure: list[Exponents], terms: Terms, fit: Fit
-) -> tuple[ReducedFit, NDArray[Any]]:
-    """Return the fit of the whole closure in powers of x, and the φ-coefficients of these.
+) -> tuple[ReducedFit, NDArray[Any], Relations]:
+    """Return the fit of the closure in powers of x, the φ-coefficients of these, and relations.
 
-    Both have as many digits as the elimination needs.
+    All have as many digits as the elimination needs. A power that the rows have as a combination of
+    lower ones is left out: which of them would go first is otherwise a matter of rounding.
     """
     number: type[Any] = float
     powers: NDArray[Any] = to_powers(closure, terms.columns)
     values: NDArray[Any] = fit.coefficients
     inverse: NDArray[Any] = fit.inverse
-    if not _condition(powers @ inverse @ powers.T) < _CONDITION:
+    dependent = _dependent(fit)
+    if dependent or not _condition(powers @ inverse @ powers.T) < _CONDITION:
         powers, number = to_powers(closure, terms.columns, Decimal), Decimal
-        values, inverse = _decimals(fit.coefficients), _decimals(fit.inverse)
-    influence = inverse @ powers.T  # B H for B, the inverse of P
-    whole = ReducedFit.all(powers @ values, powers @ influence, fit.square)
-    model = InProducts(fit.coefficients, influence, fit.inverse)
-    return replace(whole, in_products=model), to_products(closure, terms.columns, number)
+        if fit.triangle is None:
+            values, inverse = _decimals(fit.coefficients), _decimals(fit.inverse)
+        else:
+            root = _inverse(_decimals(fit.triangle[:, :-1]))
+            values, inverse = root @ _decimals(fit.triangle[:, -1]), root @ root.T
+    influence = _product(powers, inverse).T  # B H for B, the inverse of P; H is symmetric
+    whole = ReducedFit.all(powers @ values, _product(powers, influence), fit.square)
+    back = to_products(closure, terms.columns, number)
+    if not dependent:
+        model = InProducts(fit.coefficients, influence, fit.inverse)
+        return replace(whole, in_products=model), back, {}
+    assert fit.triangle is not None
+    sizes = np.linalg.norm(fit.triangle[:, :-1] @ back.astype(np.float64), axis=0)
+    relations: Relations = {}
+    for j in reversed(dependent):
+        step = (whole.inverse[:, j] / whole.inverse[j, j]).astype(np.float64)
+        there = np.abs(step) * sizes[whole.kept] > _NOTICED * sizes[j]
+        relations[j] = {whole.kept[i] for i in np.flatnonzero(there)} - {j}
+        whole = whole.without(j)
+    return whole.placed(back), back, relations
+
+
+def _dependent(fit: Fit) -> list[int]:
+    """Return the places of terms that are combinations of those before them."""
+    if fit.triangle is None:
+        return []
+    return np.flatnonzero(shares_outside(fit.triangle[:, :-1]) <= ALIAS).tolist()
+
+
+def _inverse(triangle: NDArray[Any]) -> NDArray[Any]:
+    """Return the inverse of an upper triangle of Decimals."""
+    k = len(triangle)
+    found = np.full((k, k), Decimal(0), dtype=object)
+    for i in reversed(range(k)):
+        found[i, i] = 1 / triangle[i, i]
+        found[i, i + 1 :] = -(triangle[i, i + 1 :] @ found[i + 1 :, i + 1 :]) * found[i, i]
+    return found
 
 
 def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:
@@ -217,7 +277,11 @@ def _relevant(left: ReducedFit, target: Target, relevance: float) -> ReducedFit:
 
 
 def _path(
-    whole: ReducedFit, law: ReducedFit, closure: list[Exponents], robust: RobustErrors
+    whole: ReducedFit,
+    law: ReducedFit,
+    closure: list[Exponents],
+    robust: RobustErrors,
+    digits: Callable[[], AbstractContextManager[Any]],
 ) -> list[Step]:
     """Return models from none to some more terms than the law, each without the least of the next.
 
@@ -230,7 +294,7 @@ def _path(
     spread_here = float(share @ (y[rows] - share @ y[rows]) ** 2)
     if not (spread > 0 and spread_here > 0):
         return []
-    with localcontext(prec=DIGITS):
+    with digits():
         return [
             Step(
                 [closure[i] for i in model.kept],
@@ -257,6 +321,14 @@ def _models(whole: ReducedFit, law: ReducedFit) -> list[ReducedFit]:
         if len(above.kept) <= beyond:
             models.append(above)
     return models
+
+
+def _product(powers: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """Return their product; most of P is zero, which matters where numbers are Decimals."""
+    if powers.dtype != object:
+        return np.asarray(powers @ right)
+    there = (np.flatnonzero(row) for row in powers)
+    return np.array([row[j] @ right[j] for row, j in zip(powers, there, strict=True)])
 
 
 def _condition(covariance: Array) -> float:

@@ -2,7 +2,8 @@
 
 Row i belongs to block ⌊i / ROWS⌋ whatever files or partitions it came from, a pass computes something
 small of each block, and results are used in the order of the blocks. So no sum depends on the number
-of workers, on which was first, or on how the data were cut.
+of workers, on which was first, or on how the data were cut. Each pass reads the rows anew and takes
+fingerprints of the blocks: sums of passes over different rows would make a law of neither.
 """
 
 from __future__ import annotations
@@ -13,19 +14,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from exactformer.errors import InputError, needs
 from exactformer.learning.laws.dictionary.columns import Array
+from exactformer.learning.laws.streamed.memory import kept_memory
+from exactformer.learning.laws.streamed.recipes import Recipe, recipes
 from exactformer.learning.threads import one_blas_thread
 from exactformer.progress import progress
 
 ROWS = 2**18
 _RETRIES = 3
+# Numbers whose bits are added up for a fingerprint: an odd count, so that signs do not cancel.
+_RUN = 511
 
 Result = TypeVar("Result")
 
@@ -37,6 +45,14 @@ class Block:
     start: int
     X: Array
     Y: Array
+
+    def fingerprint(self) -> bytes:
+        """Return a digest of the bits of all numbers: exact sums over short runs of them, in order."""
+        digest = blake2b(digest_size=8)
+        for part in (self.X, self.Y):
+            bits = np.ravel(part, order="K").view(np.uint64)
+            digest.update(np.add.reduceat(bits, np.arange(0, len(bits), _RUN)).tobytes())
+        return digest.digest()
 
 
 class Blocks(ABC):
@@ -52,12 +68,27 @@ class Blocks(ABC):
         """The number of blocks."""
         return -(-self.rows // ROWS)
 
+    @cached_property
+    def _fingerprints(self) -> dict[int, bytes]:
+        """Those of the first pass, by the place of the block."""
+        return {}
+
     def map(self, what: str, function: Callable[..., Result], *arguments: Any) -> Iterator[Result]:
-        """Yield function(block, *arguments) of every block, in order; ``what`` names the pass."""
+        """Yield function(block, *arguments) of every block, in order; ``what`` names the pass.
+
+        Rows that are not those of an earlier pass raise an error.
+        """
         begin = monotonic()
+        results = self._results(_fingerprinted, (function, *arguments))
         with progress(what, self.rows, self.verbose, unit="rows", lines=True) as update:
-            for place, result in enumerate(self._results(function, arguments), start=1):
-                done = min(self.rows, place * ROWS)
+            for place, (fingerprint, result) in enumerate(results):
+                done = min(self.rows, (place + 1) * ROWS)
+                if self._fingerprints.setdefault(place, fingerprint) != fingerprint:
+                    raise InputError(
+                        f"rows {place * ROWS + 1} to {done} are not those of an earlier pass, and a "
+                        "law takes several: the data change while they are read, or are random "
+                        "without a fixed seed. Store them first, or persist the collection"
+                    )
                 rate = done / max(monotonic() - begin, 1e-9)
                 update(done, f"{rate:,.0f} rows/s")
                 yield result
@@ -76,6 +107,12 @@ class Blocks(ABC):
         self, function: Callable[..., Result], arguments: tuple[Any, ...]
     ) -> Iterator[Result]:
         """Yield the results in the order of the blocks."""
+
+
+def _fingerprinted(
+    block: Block, function: Callable[..., Result], *arguments: Any
+) -> tuple[bytes, Result]:
+    return block.fingerprint(), function(block, *arguments)
 
 
 class LocalBlocks(Blocks):
@@ -110,7 +147,8 @@ class ArrayBlocks(LocalBlocks):
 
     def _block(self, place: int) -> Block:
         here = slice(place * ROWS, (place + 1) * ROWS)
-        return Block(place * ROWS, np.array(self._X[here]), np.array(self._Y[here]))
+        X, Y = (np.array(part[here], dtype=np.float64) for part in (self._X, self._Y))
+        return Block(place * ROWS, X, Y)
 
 
 class StoredBlocks(LocalBlocks):
@@ -122,8 +160,9 @@ class StoredBlocks(LocalBlocks):
 
     def _block(self, place: int) -> Block:
         numbers = np.load(self._folder / f"{place}.npy", allow_pickle=False)
-        X, Y = numbers[:, : self.columns], numbers[:, self.columns :]
-        return Block(place * ROWS, np.ascontiguousarray(X), np.ascontiguousarray(Y))
+        width = self.columns + self.outputs
+        X, Y = np.split(numbers, [len(numbers) // width * self.columns])
+        return Block(place * ROWS, X.reshape(-1, self.columns), Y.reshape(-1, self.outputs))
 
 
 class BlockWriter:
@@ -152,15 +191,19 @@ class BlockWriter:
         return StoredBlocks(self._folder, self.rows, self._columns, self._outputs, verbose)
 
     def _store(self) -> None:
-        path = self._folder / f"{self._stored}.npy"
-        np.save(path, np.concatenate(self._pieces), allow_pickle=False)
+        # X before Y: each is read as one piece.
+        parts = np.split(np.concatenate(self._pieces), [self._columns], axis=1)
+        numbers = np.concatenate([part.ravel() for part in parts])
+        np.save(self._folder / f"{self._stored}.npy", numbers, allow_pickle=False)
         self._pieces, self._held, self._stored = [], 0, self._stored + 1
 
 
-class DaskBlocks(Blocks):
+class DaskBlocks(LocalBlocks):
     """Blocks of Dask arrays or data frames, on the current Dask client or else on threads here.
 
-    A block whose worker is lost is computed again; so is one that fails, a few times.
+    One task reads a block, computes what Dask has to compute of these rows alone, and does a pass's
+    work: rows do not travel between workers. A block whose worker is lost is computed again; so is
+    one that fails, a few times.
     """
 
     def __init__(self, X: Any, y: Any, verbose: bool = False) -> None:
@@ -169,24 +212,27 @@ class DaskBlocks(Blocks):
             y = y[:, None]
         if X.ndim != 2 or y.ndim != 2 or len(X) != len(y):
             raise InputError(f"X has the shape {X.shape}, y {y.shape}; give one target per row")
+        if len(X) < 2:
+            raise InputError(f"a law needs at least two rows; there are {len(X)}")
+        if not X.shape[1]:
+            raise InputError("X has no columns to learn from")
         self.rows, self.columns, self.outputs = len(X), X.shape[1], y.shape[1]
         self.verbose = verbose
-        self._X = X.rechunk((ROWS, X.shape[1])).to_delayed().ravel()
-        self._Y = y.rechunk((ROWS, y.shape[1])).to_delayed().ravel()
+        self._recipes = recipes([part.rechunk((ROWS, part.shape[1])) for part in (X, y)])
 
     def _results(
         self, function: Callable[..., Result], arguments: tuple[Any, ...]
     ) -> Iterator[Result]:
+        if (client := _client()) is None:
+            yield from super()._results(function, arguments)
+            return
         from dask.delayed import delayed
 
-        work = delayed(_apply, pure=False)
+        apply = delayed(_apply, pure=False)
         tasks = [
-            work(_Pass(function, arguments), place * ROWS, X, Y)
-            for place, (X, Y) in enumerate(zip(self._X, self._Y, strict=True))
+            apply(_Pass(function, arguments, recipe), *self._place(place), *recipe.shared)
+            for place, recipe in enumerate(self._recipes)
         ]
-        if (client := _client()) is None:
-            yield from (task.compute(scheduler="threads") for task in tasks)
-            return
         futures = client.compute(tasks, retries=_RETRIES)
         try:
             for place, future in enumerate(futures):
@@ -195,6 +241,18 @@ class DaskBlocks(Blocks):
         finally:
             client.cancel([future for future in futures if future is not None])
 
+    def _block(self, place: int) -> Block:
+        from dask import compute
+
+        recipe = self._recipes[place]
+        shared = compute(*recipe.shared, scheduler="sync")
+        return _block_of(*self._place(place), recipe.rows(shared))
+
+    def _place(self, place: int) -> tuple[int, int]:
+        """Return the first row of a block, and how many it has."""
+        start = place * ROWS
+        return start, min(ROWS, self.rows - start)
+
 
 def is_dask(collection: Any) -> bool:
     """Return whether something is a Dask array, data frame or series."""
@@ -202,16 +260,62 @@ def is_dask(collection: Any) -> bool:
 
 
 class _Pass:
-    """What to compute of each block; Dask does not look inside for things of its own."""
+    """What to compute of a block; Dask does not look inside for things of its own."""
 
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self.function, self.arguments = function, arguments
+    def __init__(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], recipe: Recipe
+    ) -> None:
+        self.function, self.arguments, self.recipe = function, arguments, recipe.alone()
 
 
-def _apply(work: _Pass, start: int, X: Any, Y: Any) -> Any:
-    block = Block(start, *(np.ascontiguousarray(part, dtype=np.float64) for part in (X, Y)))
-    with one_blas_thread():
-        return work.function(block, *work.arguments)
+def _apply(work: _Pass, start: int, rows: int, *shared: Any) -> Any:
+    with one_blas_thread(), kept_memory():
+        return work.function(_block_of(start, rows, work.recipe.rows(shared)), *work.arguments)
+
+
+def _block_of(start: int, rows: int, parts: list[Any]) -> Block:
+    X, Y = (_numbers(part, start, name) for part, name in zip(parts, ("X", "y"), strict=True))
+    if not len(X) == len(Y) == rows:
+        raise InputError(
+            f"from row {start + 1} on, X has {len(X)} rows and y {len(Y)}, but Dask's chunks promise "
+            f"{rows}. A function of chunks must keep their lengths, or say that they are unknown"
+        )
+    return Block(start, X, Y)
+
+
+def _numbers(part: Any, start: int, name: str) -> Array:
+    """Return part of a Dask array as floats; masked numbers are not numbers."""
+    if isinstance(part, np.ma.MaskedArray):
+        part = np.ma.filled(part.astype(np.float64), np.nan)
+    try:
+        if np.iscomplexobj(part):
+            raise TypeError("they are complex")
+        part = np.asarray(part)
+        if part.dtype.kind in "mM":
+            raise TypeError("they are dates")
+        if (largest := beyond_floats(part)) is not None:
+            raise TypeError(f"beyond 2^53 floats do not hold every integer, such as {largest}")
+        return np.asarray(part, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the rows of {name} from {start + 1} on are not all numbers: {error}. Leave rows with "
+            "missing values out (dropna), and give numbers for the rest"
+        ) from error
+
+
+def beyond_floats(values: NDArray[Any]) -> int | None:
+    """Return the largest of some integers if not all of them are floats."""
+    kind = values.dtype.kind
+    if not values.size or not (
+        kind in "iu" or (kind == "O" and {*map(type, values.ravel())} == {int})
+    ):
+        return None
+    ends = int(values.min()), int(values.max())
+    if max(map(abs, ends)) <= 2**53:
+        return None
+    exact = values.astype(object).ravel()
+    as_floats = all(int(one) == two for one, two in zip(map(float, exact), exact, strict=True))
+    return None if as_floats else max(ends, key=abs)
 
 
 def _client() -> Any:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.errors import InputError
-from exactformer.learning.laws.dictionary.columns import Array, Columns, orthonormal_columns
+from exactformer.learning.laws.dictionary.columns import Array, Columns
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, products
 from exactformer.learning.laws.law import Law
 from exactformer.learning.laws.sparse.standard_errors import left_out_residuals
 from exactformer.learning.laws.streamed.blocks import Block, Blocks
+from exactformer.learning.laws.streamed.quadrature import Quadrature
 
 Places = NDArray[np.int64]
 
 # Rows of a block that are worked on at once: features of them stay in a processor's cache.
 _ROWS = 4096
+_BYTES = 2 * 2**20
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Range, mean and co-moments of the columns [X | Y], and their few distinct values.
+    """Range, mean and co-moments of the columns [X | Y], and what the columns of X are made of.
 
-    ``distinct`` has the values of each column of X, as far as they are fewer than asked for.
+    ``distinct`` has the values of each column of X, as far as they are fewer than asked for, and
+    ``quadrature`` the sums of its powers.
     """
 
     count: int
@@ -34,8 +38,9 @@ class Moments:
     mean: Array
     comoments: Array
     distinct: list[Array]
+    quadrature: Quadrature
 
-    def joined(self, other: Moments, most: int) -> Moments:
+    def joined(self, other: Moments, most: int, size: int) -> Moments:
         """Return the moments of both sets of rows together."""
         count = self.count + other.count
         step = other.mean - self.mean
@@ -51,70 +56,93 @@ class Moments:
                 one if len(one) >= most else np.union1d(one, two)[:most]
                 for one, two in zip(self.distinct, other.distinct, strict=True)
             ],
+            self.quadrature.joined(other.quadrature, size),
         )
 
 
-def moments(blocks: Blocks, most: int) -> Moments:
-    """Return the moments of all rows, and up to ``most`` distinct values of each column."""
+def moments(blocks: Blocks, most: int, degree: int) -> Moments:
+    """Return the moments of all rows, up to ``most`` distinct values, sums for a ``degree``."""
     total: Moments | None = None
     # Squares that overflow are refused by name, once the range of each column is known.
     with np.errstate(over="ignore", invalid="ignore"):
-        for one in blocks.map("ranges and moments", _moments, most):
-            total = one if total is None else total.joined(one, most)
+        for one in blocks.map("ranges and moments", _moments, most, degree + 1):
+            total = one if total is None else total.joined(one, most, degree + 1)
     if total is None or total.count < 2:
         raise InputError("a law needs at least two rows")
     return total
 
 
-def _moments(block: Block, most: int) -> Moments:
-    Z = np.column_stack([block.X, block.Y])
-    if not np.isfinite(Z).all():
-        row, column = (int(k) for k in np.argwhere(~np.isfinite(Z))[0])
-        d = block.X.shape[1]
-        which = f"column {column + 1} of X" if column < d else f"target {column - d + 1}"
-        raise InputError(
-            f"row {block.start + row + 1}, {which} is {Z[row, column]}: leave such rows out "
-            "(dropna) or fill them in"
-        )
+def _moments(block: Block, most: int, size: int) -> Moments:
     distinct = [_distinct(column, most) for column in block.X.T]
+    total: Moments | None = None
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = Z.mean(axis=0)
-        comoments = (Z - mean).T @ (Z - mean)
-    return Moments(len(Z), Z.min(axis=0), Z.max(axis=0), mean, comoments, distinct)
+        for start in range(0, len(block.X), _ROWS):
+            rows = slice(start, start + _ROWS)
+            z = np.column_stack([block.X[rows], block.Y[rows]])
+            _check_finite(z, block.X.shape[1], block.start + start)
+            mean = z.mean(axis=0)
+            away = z - mean
+            ends = z.min(axis=0), z.max(axis=0)
+            rule = Quadrature.of(block.X[rows], size)
+            one = Moments(len(z), *ends, mean, away.T @ away, distinct, rule)
+            # The distinct values of the whole block are known already: none are to be joined.
+            total = one if total is None else total.joined(one, 0, size)
+    assert total is not None  # a block has rows
+    return total
 
 
-def _distinct(column: Array, most: int) -> Array:
-    head = np.unique(column[: 4 * most])
-    return (head if len(head) >= most else np.unique(column))[:most]
+def _check_finite(Z: Array, columns: int, start: int) -> None:
+    """Refuse what is not a number, by row and column."""
+    if np.isfinite(Z).all():
+        return
+    row, column = (int(k) for k in np.argwhere(~np.isfinite(Z))[0])
+    which = f"column {column + 1} of X" if column < columns else f"target {column - columns + 1}"
+    raise InputError(
+        f"row {start + row + 1}, {which} is {Z[row, column]}: leave such rows out "
+        "(dropna) or fill them in"
+    )
 
 
-def column_recurrences(
-    blocks: Blocks, found: Moments, degree: int, used: Places, known: Columns | None
-) -> Columns:
-    """Return the recurrences of the used columns, one pass per degree beyond those known."""
-    counts = np.array([len(found.distinct[j]) for j in used.tolist()])
-    mean = found.mean[used]
-    spread = np.sqrt(found.comoments.diagonal()[used] / found.count)
-
-    def sums(columns: Columns, k: int) -> tuple[Array, Array]:
-        total = blocks.sum(f"column polynomials of degree {k + 1}", _recurrence, columns, used, k)
-        # Σ p² is the number of rows up to rounding; what is measured is more exact than what is not.
-        return total[0] / found.count, total[1] / found.count
-
-    return orthonormal_columns(mean, spread, counts, degree, sums, known)
+def _distinct(values: Array, most: int) -> Array:
+    """Return up to ``most`` values of a column, or rows of a table, that differ."""
+    head = np.unique(values[: 4 * most], axis=0)
+    return (head if len(head) >= most else np.unique(values, axis=0))[:most]
 
 
-def _recurrence(block: Block, columns: Columns, used: Places, k: int) -> tuple[Array, Array]:
-    """Return Σ u p_k² and Σ (u p_k − s_k p_{k−1})², with u about the place where a_k is guessed."""
-    first, second = np.zeros(len(used)), np.zeros(len(used))
-    for start in range(0, len(block.X), _ROWS):
-        X = block.X[start : start + _ROWS][:, used]
-        u = ((X - columns.center) / columns.scale).T
-        values = columns.evaluate(X)[: k + 1]
-        following = u * values[k] - (columns.s[k][:, None] * values[k - 1] if k else 0.0)
-        first += np.einsum("dn,dn->d", following, values[k])
-        second += np.einsum("dn,dn->d", following, following)
-    return first, second
+def distinct_rows(blocks: Blocks, most: int) -> int:
+    """Return how many rows of X differ, counting no further than ``most``."""
+    found = blocks.map("rows that differ", _distinct_rows, most)
+    return len(reduce(lambda one, two: _distinct(np.concatenate([one, two]), most), found))
+
+
+def _distinct_rows(block: Block, most: int) -> Array:
+    return _distinct(block.X, most)
+
+
+def quadratures(blocks: Blocks, degree: int) -> Quadrature:
+    """Return sums of the columns' powers for a higher degree."""
+    rules = blocks.map(f"column polynomials up to degree {degree}", _quadrature, degree + 1)
+    return reduce(lambda one, two: one.joined(two, degree + 1), rules)
+
+
+def _quadrature(block: Block, size: int) -> Quadrature:
+    rules = (
+        Quadrature.of(block.X[start : start + _ROWS], size)
+        for start in range(0, len(block.X), _ROWS)
+    )
+    return reduce(lambda one, two: one.joined(two, size), rules)
+
+
+def products_with_each_other(block: Block, terms: Terms, used: Places) -> tuple[Array]:
+    """Return the products of all terms and outputs with each other, (p + outputs, p + outputs)."""
+    p = len(terms)
+    total = np.zeros((p + block.Y.shape[1],) * 2)
+    for rows, X in _pieces(block, used, 8 * len(total)):
+        both = np.empty((len(total), len(X)))
+        terms.features(terms.columns.evaluate(X), out=both[:p])
+        both[p:] = block.Y[rows].T
+        total += both @ both.T
+    return (total,)
 
 
 def square_norms(block: Block, terms: Terms, used: Places) -> tuple[Array]:
@@ -150,12 +178,53 @@ def grams(
     """Return the products of new terms with old and new ones, (old + new, new), and with Y."""
     gram = np.zeros((len(old) + len(new), len(new)))
     right = np.zeros((len(new), block.Y.shape[1]))
-    for start in range(0, len(block.X), _ROWS):
-        rows = slice(start, start + _ROWS)
-        phi = products([*old, *new], columns, block.X[rows][:, used])
+    for rows, X in _pieces(block, used):
+        phi = products([*old, *new], columns, X)
         gram += phi.T @ phi[:, len(old) :]
         right += phi[:, len(old) :].T @ block.Y[rows]
     return gram, right
+
+
+def triangles(
+    blocks: Blocks, columns: Columns, used: Places, lists: list[list[Exponents]]
+) -> list[Array]:
+    """Return R of the QR decomposition of each of some lists of terms; sums lose half its digits."""
+    found = blocks.map("dependent terms", _triangles, columns, used, lists)
+    return reduce(lambda one, two: [*map(_stacked, one, two)], found)
+
+
+def _triangles(
+    block: Block, columns: Columns, used: Places, lists: list[list[Exponents]]
+) -> list[Array]:
+    found = [np.zeros((0, len(terms))) for terms in lists]
+    for _, X in _pieces(block, used):
+        found = [
+            _stacked(own, products(terms, columns, X))
+            for own, terms in zip(found, lists, strict=True)
+        ]
+    return found
+
+
+def fit_triangle(
+    blocks: Blocks, columns: Columns, used: Places, exponents: list[Exponents], output: int
+) -> Array:
+    """Return R of the QR decomposition of [φ y] for some terms and an output."""
+    found = blocks.map("nearly dependent terms", _fit_triangle, columns, used, exponents, output)
+    return reduce(_stacked, found)
+
+
+def _fit_triangle(
+    block: Block, columns: Columns, used: Places, exponents: list[Exponents], output: int
+) -> Array:
+    found = np.zeros((0, len(exponents) + 1))
+    for rows, X in _pieces(block, used):
+        phi = products(exponents, columns, X)
+        found = _stacked(found, np.column_stack([phi, block.Y[rows, output]]))
+    return found
+
+
+def _stacked(one: Array, two: Array) -> Array:
+    return np.asarray(np.linalg.qr(np.concatenate([one, two]), mode="r"))
 
 
 def residual_products(
@@ -168,9 +237,8 @@ def residual_products(
 ) -> tuple[Array, float]:
     """Return ⟨φ_j, r⟩ for the terms of a fit, and ‖r‖²."""
     inner, square = np.zeros(len(active)), 0.0
-    for start in range(0, len(block.X), _ROWS):
-        rows = slice(start, start + _ROWS)
-        phi = products(active, columns, block.X[rows][:, used])
+    for rows, X in _pieces(block, used):
+        phi = products(active, columns, X)
         residual = block.Y[rows, output] - phi @ coefficients
         inner += phi.T @ residual
         square += float(residual @ residual)
@@ -192,9 +260,8 @@ def left_out_squares(
     ``projection`` (k, k) gives leverages φᵀ P φ, ``influence`` (k, m) the u of m coefficients.
     """
     total = np.zeros(influence.shape[1])
-    for start in range(0, len(block.X), _ROWS):
-        rows = slice(start, start + _ROWS)
-        phi = products(closure, columns, block.X[rows][:, used])
+    for rows, X in _pieces(block, used):
+        phi = products(closure, columns, X)
         left_out = left_out_residuals(phi, block.Y[rows, output], coefficients, projection)
         total += left_out**2 @ (phi @ influence) ** 2
     return (total,)
@@ -214,9 +281,8 @@ def _sizes_left_out(
 ) -> Array:
     """Return |e_i| of each model, (models, n)."""
     found = np.empty((len(models), len(block.X)))
-    for start in range(0, len(block.X), _ROWS):
-        rows = slice(start, start + _ROWS)
-        phi = products(closure, columns, block.X[rows][:, used])
+    for rows, X in _pieces(block, used):
+        phi = products(closure, columns, X)
         for own, model in zip(found, models, strict=True):
             own[rows] = np.abs(left_out_residuals(phi, block.Y[rows, output], *model))
     return found
@@ -295,6 +361,15 @@ def largest_departure(
     away = block.X - centre
     left = away[:, column] - away[:, others] @ slopes
     return np.array([np.abs(left).max()]), np.array([np.abs(away[:, column]).max()])
+
+
+def _pieces(block: Block, used: Places, row_bytes: int = 0) -> Iterator[tuple[slice, Array]]:
+    """Yield (rows, used columns of X), few enough rows that what is made of them stays in a cache."""
+    step = min(_ROWS, max(16, _BYTES // row_bytes)) if row_bytes else _ROWS
+    whole = len(used) == block.X.shape[1]
+    for start in range(0, len(block.X), step):
+        rows = slice(start, start + step)
+        yield rows, block.X[rows] if whole else block.X[rows][:, used]
 
 
 def _fitted(X: Array, columns: Columns, active: list[Exponents], coefficients: Array) -> Array:

@@ -7,35 +7,40 @@ for the terms, ``reduce`` for the powers. Here are the sums that they need, one 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from decimal import localcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.learning.laws.dense.solvers import (
+    HIGHEST,
     HIGHEST_TRIED,
     Degree,
     Residuals,
     Solved,
     find_laws,
 )
+from exactformer.learning.laws.dictionary.change_of_basis import enough_digits
 from exactformer.learning.laws.dictionary.columns import Array, Columns
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, build_terms, lower_closure
 from exactformer.learning.laws.law import DataRange, SparseLaw
-from exactformer.learning.laws.sample import check_sizes, dependent_columns
+from exactformer.learning.laws.sample import DEPENDENT, check_sizes, dependent_columns
 from exactformer.learning.laws.sparse.backward_elimination import ReducedFit
 from exactformer.learning.laws.sparse.forward_search import (
     ALIAS,
+    DISTINCT,
     Fit,
     Search,
+    are_distinct,
     factored,
+    fit_triangle,
+    independent,
+    rows_to_spare,
     solve_factored,
     solve_lower,
     threshold_of,
 )
 from exactformer.learning.laws.sparse.selection import (
-    DIGITS,
     Rules,
     Selection,
     Target,
@@ -49,6 +54,9 @@ from exactformer.learning.laws.streamed.passes import Model, Moments
 
 # Below this share of ‖y‖² a residual is not taken from sums, which cancel, but from a pass.
 _CANCELS = 1e-6
+# Up to so many terms all products with each other are found in one pass. For more, the squares of
+# their number cost more than a pass for each round of the search.
+_FEW_TERMS = 300
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,8 @@ def solve_streamed(
 ) -> Streamed:
     """Find the few terms that are there, output by output."""
     d = blocks.columns
-    found = passes.moments(blocks, (HIGHEST_TRIED if degree == "auto" else degree) + 1)
+    most, served = (HIGHEST_TRIED, HIGHEST) if degree == "auto" else (degree, degree)
+    found = passes.moments(blocks, most + 1, served)
     check_sizes(
         found.low, found.high, [*(f"the column {n}" for n in names), *["y"] * blocks.outputs]
     )
@@ -77,7 +86,7 @@ def solve_streamed(
     reach[used] = np.maximum(np.abs(found.low[:d]), np.abs(found.high[:d]))[used]
     sizes = np.maximum(np.abs(found.low[d:]), np.abs(found.high[d:]))
     ranges = [DataRange(d, used, reach, size) for size in sizes.tolist()]
-    solved = find_laws(InBlocks(blocks, found, used, ranges), degree, rules, limit)
+    solved = find_laws(InBlocks(blocks, found, used, ranges, served), degree, rules, limit)
     (squares,) = blocks.sum("residuals", passes.squares_of, solved.laws)
     return Streamed(solved, found, unused, squares)
 
@@ -94,12 +103,18 @@ def _unused(blocks: Blocks, found: Moments, names: list[str]) -> dict[int, str]:
     scale = np.where(spread > 0, spread, 1.0)
     correlation = (found.comoments[:d, :d] / found.count / np.outer(scale, scale))[here]
 
+    distinct = -1
+
     def departure(j: int, others: list[int], slopes: Array) -> float | None:
+        nonlocal distinct
         away, reach = 0.0, 0.0
         arguments = (j, others, slopes, found.mean[:d])
         for left, own in blocks.map("relations", passes.largest_departure, *arguments):
             away, reach = max(away, float(left[0])), max(reach, float(own[0]))
-        return away / reach if len(others) + 2 < found.count else None
+        if away <= DEPENDENT * reach and distinct < 0:
+            distinct = passes.distinct_rows(blocks, d + 2)
+        too_few = away <= DEPENDENT * reach and len(others) + 2 >= distinct
+        return None if too_few else away / reach
 
     mean = found.mean[:d]
     return dict(
@@ -115,10 +130,16 @@ class InBlocks:
     """Blocks of rows as a source."""
 
     def __init__(
-        self, blocks: Blocks, found: Moments, used: NDArray[np.int64], ranges: list[DataRange]
+        self,
+        blocks: Blocks,
+        found: Moments,
+        used: NDArray[np.int64],
+        ranges: list[DataRange],
+        served: int,
     ) -> None:
         self._blocks, self._used, self.ranges = blocks, used, ranges
         self._found = found
+        self._rule, self._served = found.quadrature, served
         self._recurrences: Columns | None = None
         self._table: GramTable | None = None
         d = blocks.columns
@@ -137,11 +158,19 @@ class InBlocks:
 
     def dictionary(self, degree: int) -> Terms:
         """Return the dictionary of a degree; recurrences are kept for later ones."""
+        if degree > self._served:
+            self._rule, self._served = passes.quadratures(self._blocks, degree), degree
         known = self._recurrences
         if known is None or len(known.a) < degree:
-            known = passes.column_recurrences(self._blocks, self._found, degree, self._used, known)
-            self._recurrences = known
+            self._recurrences = known = self._continued(degree, known)
         return build_terms(known.up_to(degree), degree)
+
+    def _continued(self, degree: int, known: Columns | None) -> Columns:
+        """Return the recurrences of the used columns, those known as they are."""
+        found, used = self._found, self._used
+        distinct = np.array([len(found.distinct[j]) for j in used.tolist()])
+        spread = np.sqrt(found.comoments.diagonal()[used] / found.count)
+        return self._rule.at(used).recurrences(found.mean[used], spread, distinct, degree, known)
 
     def select(self, terms: Terms, rules: Rules) -> list[Selection]:
         """Find the terms of each output."""
@@ -149,8 +178,7 @@ class InBlocks:
         if self._table is None:
             self._table = GramTable(self._blocks, self._recurrences, self._used)
         self._table.columns = self._recurrences
-        (norms,) = self._blocks.sum("sizes of all terms", passes.square_norms, terms, self._used)
-        known: dict[int, Array] = {}
+        norms, known = self._table.norms(terms), dict[int, Array]()
         return [
             self._select(self._table, terms, norms, known, output, rules)
             for output in range(self._blocks.outputs)
@@ -170,11 +198,11 @@ class InBlocks:
         where = self._blocks, table, output, total
         result = StreamedSearch(terms, norms, bound, *where, known=known).run()
         closure = lower_closure([terms.exponents(j) for j in result.active])
-        fit = table.fit(closure, output, total, exact=True)
+        fit = table.fit(closure, output, total)
         spread = float(self._spreads[output])
-        target = Target(closure, bound, spread, total, result.aliases)
-        with localcontext(prec=DIGITS):
-            whole, back = among_powers(closure, terms, fit)
+        with enough_digits(closure, terms.columns):
+            whole, back, relations = among_powers(closure, terms, fit)
+            target = Target(closure, bound, spread, total, result.aliases, relations)
             judge = StreamedJudge(self._blocks, terms.columns, used, output, closure)
             return reduce(whole, back, target, judge, rules)[0]
 
@@ -202,6 +230,26 @@ class GramTable:
         self._gram = np.zeros((0, 0))
         self._right = np.zeros((0, blocks.outputs))
 
+    def norms(self, terms: Terms) -> Array:
+        """Return the square norm of every term; few terms are also multiplied with each other."""
+        if len(terms) > _FEW_TERMS:
+            what = "sizes of all terms"
+            (norms,) = self._blocks.sum(what, passes.square_norms, terms, self.used)
+            return np.asarray(norms)
+        exponents = terms.all_exponents()
+        if not self.holds(exponents):
+            what, p = f"products of {len(terms)} terms", len(terms)
+            (found,) = self._blocks.sum(what, passes.products_with_each_other, terms, self.used)
+            found = (found + found.T) / 2
+            self._gram, self._right = found[:p, :p], found[:p, p:]
+            self._place = {alpha: k for k, alpha in enumerate(exponents)}
+        here = [self._place[alpha] for alpha in exponents]
+        return np.asarray(self._gram.diagonal()[here])
+
+    def holds(self, exponents: list[Exponents]) -> bool:
+        """Whether the products of some terms are known."""
+        return all(alpha in self._place for alpha in exponents)
+
     def of(self, exponents: list[Exponents], output: int) -> tuple[Array, Array]:
         """Return ΦᵀΦ and Φᵀy."""
         new = [alpha for alpha in exponents if alpha not in self._place]
@@ -220,19 +268,22 @@ class GramTable:
         self._right = np.concatenate([self._right, right])
         self._place |= {alpha: len(old) + k for k, alpha in enumerate(new)}
 
-    def fit(
-        self, exponents: list[Exponents], output: int, total: float, exact: bool = False
-    ) -> Fit:
+    def fit(self, exponents: list[Exponents], output: int, total: float) -> Fit:
         """Fit some terms without shrinkage; ``total`` is ‖y‖².
 
-        The residual's square comes from a pass if ``exact``, or where sums would cancel. The fit's
-        ``residual`` holds the coefficients: rows are not kept.
+        Where sums would cancel, residuals by passes remove their rounding; where terms are nearly
+        dependent, a pass decomposes them. The fit's ``residual`` holds the coefficients: rows are not
+        kept.
         """
         gram, right = self.of(exponents, output)
         factor = factored(gram)
+        inverse = solve_factored(factor, np.eye(len(exponents)))
+        if not are_distinct(gram, inverse):
+            where = self._blocks, self.columns, self.used, exponents, output
+            return fit_triangle(passes.fit_triangle(*where))
         coefficients = solve_factored(factor, right)
         square = total - float(coefficients @ right)
-        if exact or square < _CANCELS * total:
+        if square < _CANCELS * total:
             for _ in range(2):  # the second removes the rounding of the first
                 inner, square = self._blocks.sum(
                     "residual",
@@ -244,7 +295,6 @@ class GramTable:
                     coefficients,
                 )
                 coefficients = coefficients + solve_factored(factor, inner)
-        inverse = solve_factored(factor, np.eye(len(exponents)))
         return Fit(coefficients, inverse, coefficients, square)
 
 
@@ -261,6 +311,11 @@ class StreamedSearch(Search):
         return self.table.fit([self.terms.exponents(j) for j in active], self.output, self.total)
 
     def _products(self, active: list[int], new: list[int], residual: Array) -> Array:
+        everything = self.terms.all_exponents()
+        if self.table.holds(everything):
+            gram, right = self.table.of(everything, self.output)
+            if self.total - float(residual @ right[active]) >= _CANCELS * self.total:
+                return np.column_stack([right - gram[:, active] @ residual, gram[:, new]])
         inner: Array
         inner, _ = self.blocks.sum(
             f"{len(self.terms):,} terms against the residual",
@@ -275,25 +330,47 @@ class StreamedSearch(Search):
         return inner
 
     def _independent(self, active: list[int], entering: list[int]) -> list[int]:
-        places = [*active, *entering]
-        gram, _ = self.table.of([self.terms.exponents(j) for j in places], self.output)
-        factor = np.zeros((len(places), len(places)))
-        basis: list[int] = []
-        for i in range(len(places)):
-            n = len(basis)
-            row = solve_lower(factor[:n, :n], gram[basis, i]) if n else factor[0, :0]
-            outside = gram[i, i] - row @ row
-            if i < len(active) or outside > ALIAS * gram[i, i]:
-                factor[n, :n], factor[n, n] = row, np.sqrt(max(outside, ALIAS * gram[i, i]))
-                basis.append(i)
-        return [places[i] for i in basis[len(active) :]]
+        places = [self.terms.exponents(j) for j in [*active, *entering]]
+        if _shares_outside(self.table.of(places, self.output)[0], len(active)).min() > DISTINCT:
+            return entering
+        (triangle,) = passes.triangles(self.blocks, self.terms.columns, self.table.used, [places])
+        return independent(triangle, entering)
 
-    def _is_alias(self, alpha: Exponents, others: list[Exponents]) -> bool:
-        if self.threshold.size < 2 * len(others) + 2:
-            return False
-        gram, _ = self.table.of([*others, alpha], self.output)
-        inside = solve_lower(np.linalg.cholesky(gram[:-1, :-1]), gram[:-1, -1])
-        return bool(gram[-1, -1] - inside @ inside < ALIAS * gram[-1, -1])
+    def _dependent(self, lists: list[list[Exponents]]) -> list[bool]:
+        """Sums say which terms may be combinations of others, and one pass for all which are."""
+        size = self.threshold.size
+        able = [k for k, terms in enumerate(lists) if rows_to_spare(size, len(terms) - 1)]
+        needed = {alpha for k in able for alpha in lists[k]}
+        self.table.of(sorted(needed), self.output)  # one pass for all that are not known yet
+        suspects = [k for k in able if self._suspicious(lists[k])]
+        found = [False] * len(lists)
+        if suspects:
+            where = self.terms.columns, self.table.used, [lists[k] for k in suspects]
+            for k, triangle in zip(suspects, passes.triangles(self.blocks, *where), strict=True):
+                last = triangle[:, -1]
+                found[k] = bool(abs(last[-1]) < np.sqrt(ALIAS) * np.linalg.norm(last))
+        return found
+
+    def _suspicious(self, terms: list[Exponents]) -> bool:
+        *others, own = _shares_outside(self.table.of(terms, self.output)[0]).tolist()
+        return bool(own < DISTINCT or min(others) <= ALIAS)
+
+
+def _shares_outside(gram: Array, kept: int = 0) -> Array:
+    """Return what share of each term's square norm is outside the span of those before it.
+
+    Terms that are combinations of others do not add to the span, unless among the first ``kept``.
+    """
+    size = gram.diagonal()
+    factor, basis, shares = np.zeros_like(gram), list[int](), np.zeros(len(gram))
+    for i in range(len(gram)):
+        n = len(basis)
+        row = solve_lower(factor[:n, :n], gram[basis, i]) if n else factor[0, :0]
+        shares[i] = (size[i] - row @ row) / size[i]
+        if i < kept or shares[i] > ALIAS:
+            factor[n, :n], factor[n, n] = row, np.sqrt(max(shares[i], ALIAS) * size[i])
+            basis.append(i)
+    return shares
 
 
 @dataclass(frozen=True)
