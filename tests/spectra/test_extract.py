@@ -268,7 +268,7 @@ def test_layers_are_forgotten_as_they_pass() -> None:
     model, batch = build(families.torch_encoder)
     passed: list[weakref.ref[Tensor]] = []
 
-    def each(scores: Scores, attention: Attention) -> None:
+    def each(scores: Scores) -> None:
         assert all(earlier() is None for earlier in passed)
         passed.append(weakref.ref(scores.queries))
 

@@ -18,11 +18,11 @@ from exactformer.spectra.batches import Batch, batches, count
 from exactformer.spectra.control import Control, control_model
 from exactformer.spectra.extraction import watching
 from exactformer.spectra.omissions import LeftOut
-from exactformer.spectra.preparation import float_dtype, model_and_inputs, prepared
-from exactformer.spectra.primitives import Attention
+from exactformer.spectra.preparation import loaded, prepared
 from exactformer.spectra.result import Spectrum
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.statistics import LayerStatistics
+from exactformer.spectra.texts import tokenized
 from exactformer.spectra.verification import verify
 
 CHECKED = 2**26
@@ -66,7 +66,8 @@ def spectrum(
     """
     if batch_size < 1 or samples < 1:
         raise InputError("batch_size and samples must be at least 1")
-    model, inputs = model_and_inputs(model, inputs, tokenizer, batch_size)
+    model, tokenizer = loaded(model, tokenizer, inputs)
+    inputs = tokenized(inputs, tokenizer, model, batch_size)
     ready = prepared(model, device)
     analyses = [_Analysis(ready, samples, seed, centred)]
     if control is not None:
@@ -91,12 +92,10 @@ class _Analysis:
 
     def add(self, batch: Batch, number: int) -> None:
         """Run the model on a batch and factorise what its modules attend with."""
-        some = next(self._model.parameters(), torch.empty(0))
-        batch = batch.to(some.device).as_floats(float_dtype(self._model))
-
+        batch = batch.as_taken_by(self._model)
         size, largest = 1, 1
 
-        def gather(scores: Scores, attention: Attention) -> None:
+        def gather(scores: Scores) -> None:
             nonlocal size, largest
             scores.check_finite(f", on batch {number}")
             size = len(scores.queries)

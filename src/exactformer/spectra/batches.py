@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.errors import InputError
+from exactformer.spectra.preparation import float_dtype
 
 _KINDS = (
     "give a tensor, a dictionary of tensors such as a tokenizer returns, a tuple of tensors, or a "
@@ -24,13 +25,11 @@ class Batch:
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
-    def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device; only what is on the CPU travels."""
-        return self._each(lambda value: _moved(value, device))
-
-    def as_floats(self, dtype: torch.dtype) -> Batch:
-        """Return the batch with its floating-point tensors in the model's format."""
-        return self._each(lambda value: value.to(dtype) if _is_float(value) else value)
+    def as_taken_by(self, model: nn.Module) -> Batch:
+        """Return the batch on the device and in the format of a model; what is on the CPU travels."""
+        device = next(model.parameters(), torch.empty(0)).device
+        dtype = float_dtype(model)
+        return self._each(lambda value: _moved(value, device, dtype))
 
     def _each(self, change: Callable[[Any], Any]) -> Batch:
         """Change every argument; one that is given twice stays one."""
@@ -137,11 +136,12 @@ def _is_float(value: Any) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point()
 
 
-def _moved(value: Any, device: torch.device) -> Any:
-    if not isinstance(value, Tensor) or value.device == device:
+def _moved(value: Any, device: torch.device, dtype: torch.dtype) -> Any:
+    if not isinstance(value, Tensor):
         return value
-    if value.device.type == "cpu":
-        return value.to(device)
-    raise InputError(
-        f"an input is on {value.device} and the model on {device}: give inputs there, or on the CPU"
-    )
+    if value.device not in (device, torch.device("cpu")):
+        raise InputError(
+            f"an input is on {value.device} and the model on {device}: give inputs there, or on the "
+            "CPU"
+        )
+    return value.to(device, dtype if _is_float(value) else value.dtype)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +37,7 @@ from exactformer.spectra.rotation import NORMS, angles_of, rotation_of
 from exactformer.spectra.scores import Projection, Scores, seen_keys
 from exactformer.spectra.switches import fused
 
-_Each = Callable[[Scores, Attention], None]
+_Each = Callable[[Scores], None]
 _NORMS = {name for names in NORMS.values() for name in names}
 
 
@@ -64,7 +64,7 @@ class Watch:
         self._calls: dict[str, int] = {}
         self._lengths: dict[tuple[int, int], Tensor] = {}
         self._batch = Batch()
-        self._each: _Each = lambda scores, attention: None
+        self._each: _Each = lambda scores: None
         self._flow = DataFlow(model, self._place)
         self.left_out: tuple[LeftOut, ...] = ()
         self._names = {module: name for name, module in model.named_modules()}
@@ -72,7 +72,7 @@ class Watch:
     def run(self, batch: Batch, each: _Each | None = None) -> list[Scores]:
         """Run the model once; hand what each module attends with to ``each``, or return it all."""
         kept: list[Scores] = []
-        self._each = each or (lambda scores, attention: kept.append(scores))
+        self._each = each or kept.append
         self._batch, self._calls, self._lengths = batch, {}, {}
         self._stack.clear()
         self._angles.clear()
@@ -156,9 +156,7 @@ class Watch:
             )
         self._flow.lengths |= {attention.queries.shape[2], attention.keys.shape[2]}
         turn = self._calls[running.name] = self._calls.get(running.name, 0) + 1
-        self._each(
-            self._scores(running, attention, layers, "" if turn == 1 else f"#{turn}"), attention
-        )
+        self._each(self._scores(running, attention, layers, "" if turn == 1 else f"#{turn}"))
 
     def _scores(
         self, running: _Running, attention: Attention, layers: dict[str, Passed], turn: str
@@ -203,6 +201,7 @@ class Watch:
             value_projection=value,
             values=attention.values,
             mixed=attention.mixed,
+            own_probabilities=attention.probabilities,
             rotation=rotation,
             positions=positions,
         )
@@ -238,7 +237,8 @@ def watching(model: nn.Module, whole: bool = False, rotary: bool = False) -> Ite
     ``whole`` asks ``torch.nn.MultiheadAttention`` for its probabilities too, ``rotary`` for queries and
     keys before rotation.
     """
-    with fused(model), hooks(model, Watch(model, whole, rotary)) as watch:
+    watch = Watch(model, whole, rotary)
+    with fused(model), hooks(model, watch.enter, watch.leave):
         yield watch
 
 
@@ -248,29 +248,18 @@ def _uncompiled() -> AbstractContextManager[Any]:
     return nullcontext() if stance is None else stance("force_eager")
 
 
-class _Hooked(Protocol):
-    """What is told when modules begin and end."""
-
-    def enter(self, module: nn.Module, args: Any) -> None:
-        """Note that a module begins to run."""
-
-    def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        """Note that a module has run."""
-
-
-W = TypeVar("W", bound=_Hooked)
-
-
 @contextmanager
-def hooks(model: nn.Module, watch: W) -> Iterator[W]:
-    """Tell ``watch`` about every module of a model that runs."""
+def hooks(
+    model: nn.Module,
+    enter: Callable[[nn.Module, Any], None],
+    leave: Callable[[nn.Module, Any, Any, Any], None],
+) -> Iterator[None]:
+    """Report every module of a model that begins to run, and that has run."""
     with ExitStack() as stack:
         for module in model.modules():
-            before = module.register_forward_pre_hook(watch.enter)
-            after = module.register_forward_hook(watch.leave, with_kwargs=True)
-            stack.callback(before.remove)
-            stack.callback(after.remove)
-        yield watch
+            stack.enter_context(module.register_forward_pre_hook(enter))
+            stack.enter_context(module.register_forward_hook(leave, with_kwargs=True))
+        yield
 
 
 def _key_heads(module: nn.Module, attention: Attention, found: Found | None) -> int:

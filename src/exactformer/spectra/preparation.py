@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from exactformer.errors import InputError, needs
-from exactformer.spectra.texts import TokenizedTexts, are_texts, tokenizer_at
+from exactformer.spectra.texts import are_texts, tokenizer_at
 
 
 def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
@@ -44,34 +44,33 @@ def prepared(model: Any, device: torch.device | str | None = None) -> nn.Module:
     return copy.float() if half else copy
 
 
-def model_and_inputs(model: Any, inputs: Any, tokenizer: Any, batch_size: int) -> tuple[Any, Any]:
-    """Load a model that is given by its folder, and tokenize inputs that are texts."""
+def loaded(model: Any, tokenizer: Any, *inputs: Any) -> tuple[Any, Any]:
+    """Load a model that is given by its folder, and the tokenizer there if inputs are texts."""
     if isinstance(model, str | Path):
         folder, model = model, load(model)
-        if tokenizer is None and are_texts(inputs):
+        if tokenizer is None and any(are_texts(given) for given in inputs):
             tokenizer = tokenizer_at(folder)
-    if are_texts(inputs):
-        inputs = TokenizedTexts(inputs, tokenizer, model, batch_size)
-    return model, inputs
+    return model, tokenizer
 
 
-def load(path: str | Path) -> nn.Module:
+def load(path: str | Path, kind: str = "AutoModel") -> nn.Module:
     """Load a Hugging Face model, with smaller heads or as it was, from a folder; nothing is fetched."""
     folder = Path(path)
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: no config.json there, so no saved Hugging Face model")
     with needs("models", "loading a model by its path"):
-        from transformers import AutoModel
+        import transformers
     from exactformer.spectra.shrinking.storage import HEADS, load_shrunk
 
-    if (folder / HEADS).is_file():
+    if kind == "AutoModel" and (folder / HEADS).is_file():
         return load_shrunk(folder)
     try:
         with quietly():
-            model: nn.Module = AutoModel.from_pretrained(folder, local_files_only=True)
+            model: Any = getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: {error}") from error
-    return model.eval()
+    ready: nn.Module = model.eval()
+    return ready
 
 
 @contextmanager

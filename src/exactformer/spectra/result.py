@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from exactformer.core.words import plural
+from exactformer.core.words import at_most, plural
 from exactformer.errors import InputError
 from exactformer.spectra.layers import LayerSpectrum
 from exactformer.spectra.omissions import LeftOut
@@ -41,10 +41,7 @@ class Spectrum:
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row for each layer and head."""
-        import pandas as pd
-
-        rows = [layer.row(head) for layer in self.layers for head in range(layer.heads)]
-        return pd.DataFrame(rows)
+        return self._rows(lambda layer, head: [layer.row(head)])
 
     @cached_property
     def singular_values(self) -> pd.DataFrame:
@@ -72,18 +69,18 @@ class Spectrum:
     @cached_property
     def planes(self) -> pd.DataFrame:
         """One row for each layer, head and plane of rotary heads; empty for a model that has none."""
-        import pandas as pd
-
-        layers = [(layer, head) for layer in self.layers for head in range(layer.heads)]
-        return pd.DataFrame([row for layer, head in layers for row in layer.by_plane(head)])
+        return self._rows(LayerSpectrum.by_plane)
 
     @cached_property
     def distances(self) -> pd.DataFrame:
         """One row for each layer, rotary head and range of distances: its scores and its attention."""
+        return self._rows(LayerSpectrum.by_distance)
+
+    def _rows(self, rows: Callable[[LayerSpectrum, int], list[dict[str, Any]]]) -> pd.DataFrame:
         import pandas as pd
 
-        layers = [(layer, head) for layer in self.layers for head in range(layer.heads)]
-        return pd.DataFrame([row for layer, head in layers for row in layer.by_distance(head)])
+        heads = [(layer, head) for layer in self.layers for head in range(layer.heads)]
+        return pd.DataFrame([row for layer, head in heads for row in rows(layer, head)])
 
     @property
     def key_cache(self) -> dict[str, float] | None:
@@ -207,7 +204,7 @@ class Spectrum:
     def __str__(self) -> str:
         """Return a summary by layer."""
         size = max((len(layer.name) for layer in self.layers), default=0)
-        lines = [f"{self.headline}; attention rebuilt within {self.agreement:.1e}"]
+        lines = [f"{self.headline}; attention rebuilt within {at_most(self.agreement, 2)}"]
         for layer in self.layers:
             heads = range(layer.heads)
             kept = [layer.shared(head, 0.999) for head in heads]

@@ -41,17 +41,32 @@ class Projection:
     bias_start: int = 0
     """Where the bias of row 0 stands: not at 0 where weights are kept apart and biases together."""
 
+    def whole_weight(self, model: nn.Module) -> Tensor:
+        """Return all of the weight as (out, in), a view, whichever way a model keeps it."""
+        weight: Tensor = getattr(model.get_submodule(self.module), self.weight).data
+        return weight.mT if self.transposed else weight
+
+    def whole_bias(self, model: nn.Module) -> Tensor | None:
+        """Return all of the bias, if there is one."""
+        if self.bias is None:
+            return None
+        bias: Tensor = getattr(model.get_submodule(self.module), self.bias).data
+        return bias
+
     def matrix(self, model: nn.Module) -> Tensor:
         """Return W (heads, m, in)."""
-        weight: Tensor = getattr(model.get_submodule(self.module), self.weight).detach()
-        return (weight.mT if self.transposed else weight)[self.rows.to(weight.device)]
+        weight = self.whole_weight(model)
+        return weight[self.rows.to(weight.device)]
 
     def offset(self, model: nn.Module) -> Tensor | None:
         """Return the bias (heads, m), if there is one."""
-        if self.bias is None:
-            return None
-        bias: Tensor = getattr(model.get_submodule(self.module), self.bias).detach()
-        return bias[self.bias_start + self.rows.to(bias.device)]
+        bias = self.whole_bias(model)
+        return None if bias is None else bias[self.bias_start + self.rows.to(bias.device)]
+
+    def with_offset(self, model: nn.Module) -> Tensor:
+        """Return [W b] (heads, m, in + 1), or W where there is no bias, in float64."""
+        weight, bias = self.matrix(model).double(), self.offset(model)
+        return weight if bias is None else torch.cat([weight, bias.double()[..., None]], dim=-1)
 
 
 @dataclass(frozen=True)
@@ -81,6 +96,8 @@ class Scores:
     """(B, key heads or heads, τ_k, m_v), where they were seen."""
     mixed: Tensor | None = None
     """(B, heads, τ_q, m_v): attention times values, where the model formed it by a primitive."""
+    own_probabilities: Tensor | None = None
+    """The model's own attention, where it forms it."""
     rotation: Rotation | None = None
     """Queries and keys before rotation, where that was asked for and found."""
     positions: str = ""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from exactformer.core.whole_files import write_bytes
 from exactformer.errors import FileFormatError
 from exactformer.spectra.layers import LayerSpectrum
 from exactformer.spectra.omissions import LeftOut
@@ -21,7 +22,7 @@ def save(spectrum: Spectrum, path: str | Path) -> None:
 
     arrays: dict[str, Any] = {}
     facts = _facts(spectrum, "", arrays)
-    Path(path).write_bytes(as_bytes(arrays, metadata={_KEY: json.dumps(facts)}))
+    write_bytes(as_bytes(arrays, metadata={_KEY: json.dumps(facts)}), path)
 
 
 def load(path: str | Path) -> Spectrum:

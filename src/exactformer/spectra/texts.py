@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from exactformer.errors import InputError, needs
+
+
+class CutTextWarning(UserWarning):
+    """Texts are longer than the model reads."""
 
 
 def are_texts(inputs: Any) -> bool:
@@ -22,6 +27,11 @@ def tokenizer_at(path: str | Path) -> Any:
         return AutoTokenizer.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: no tokenizer there ({error}); give tokenizer=") from error
+
+
+def tokenized(inputs: Any, tokenizer: Any, model: Any, batch_size: int) -> Any:
+    """Return texts as batches of tokens, and other inputs as they are."""
+    return TokenizedTexts(inputs, tokenizer, model, batch_size) if are_texts(inputs) else inputs
 
 
 class TokenizedTexts:
@@ -50,10 +60,22 @@ class TokenizedTexts:
                 texts, return_tensors="pt", padding=True, truncation=True, max_length=self._longest
             )
         )
+        if batch["input_ids"].shape[1] == self._longest:
+            self._warn_if_cut(texts)
         if self._decodes:
             batch["decoder_input_ids"] = batch["input_ids"]
             batch["decoder_attention_mask"] = batch["attention_mask"]
         return batch
+
+    def _warn_if_cut(self, texts: Sequence[str]) -> None:
+        whole = self._tokenizer(texts, verbose=False)["input_ids"]
+        if max(map(len, whole)) > self._longest:
+            warnings.warn(
+                f"a text of {max(map(len, whole)):,} tokens is cut to the {self._longest:,} that the "
+                "model or its tokenizer takes; split long texts to have all of them read",
+                CutTextWarning,
+                stacklevel=2,
+            )
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self._batch(place) for place in range(len(self)))

@@ -14,7 +14,6 @@ their own, 8 ε |q||k|, and where that is more it is allowed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.errors import ExtractionError
 from exactformer.spectra.extraction import hooks, watching
-from exactformer.spectra.primitives import Attention, Primitives
+from exactformer.spectra.primitives import Primitives
 from exactformer.spectra.rotation import Rotation
 from exactformer.spectra.scores import Scores
 from exactformer.spectra.switches import can_be_written_out, written_out
@@ -35,14 +34,14 @@ def verify(model: nn.Module, batch: Batch) -> float:
     seen: dict[str, Scores] = {}
     checked: dict[str, float] = {}
 
-    def check(scores: Scores, attention: Attention) -> None:
+    def check(scores: Scores) -> None:
         seen[scores.name] = scores
         if scores.rotation is not None:
             _compare_rotated(scores, scores.rotation)
-        if attention.probabilities is not None:
-            checked[scores.name] = compare(scores, attention.probabilities)
-        elif attention.mixed is not None and attention.values is not None:
-            checked[scores.name] = _compare_mixed(scores, attention.values, attention.mixed)
+        if scores.own_probabilities is not None:
+            checked[scores.name] = compare(scores, scores.own_probabilities)
+        elif scores.mixed is not None and scores.values is not None:
+            checked[scores.name] = _compare_mixed(scores, scores.values, scores.mixed)
 
     with watching(model, whole=True, rotary=True) as watch:
         watch.run(batch, check)
@@ -57,40 +56,35 @@ def verify(model: nn.Module, batch: Batch) -> float:
             f"module {min(unchecked)!r}: its adapter shows no probabilities to check against"
         )
     if can_be_written_out(model):
-        with written_out(model), hooks(model, _WrittenOut(seen, checked)) as watch_softmax:
-            watch_softmax.run(model, batch)
+        _verify_written_out(model, batch, seen, checked)
     return max(checked.values())
 
 
-class _WrittenOut:
-    """Compares each softmax that runs in a module known to attend."""
+def _verify_written_out(
+    model: nn.Module, batch: Batch, seen: dict[str, Scores], checked: dict[str, float]
+) -> None:
+    """Compare each softmax that runs in a module known to attend."""
+    running: list[nn.Module] = []
+    names: dict[nn.Module, list[str]] = {}
+    for name, scores in seen.items():
+        names.setdefault(scores.module, []).append(name)
 
-    def __init__(self, seen: dict[str, Scores], checked: dict[str, float]) -> None:
-        self._seen, self._checked = seen, checked
-        self._running: list[nn.Module] = []
-        self._names: dict[nn.Module, list[str]] = {}
-        for name, scores in seen.items():
-            self._names.setdefault(scores.module, []).append(name)
+    def leave(*_: object) -> None:
+        running.pop()
 
-    def enter(self, module: nn.Module, args: Any) -> None:
-        """Note that a module begins to run."""
-        self._running.append(module)
+    def compare_softmax(probabilities: Tensor) -> None:
+        left = names.get(running[-1], [])
+        if left and probabilities.ndim == 4:
+            name = left.pop(0)
+            checked[name] = max(checked[name], compare(seen[name], probabilities))
 
-    def leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        """Note that a module has run."""
-        self._running.pop()
-
-    def run(self, model: nn.Module, batch: Batch) -> None:
-        """Run the model and compare."""
-        with torch.no_grad(), Primitives(lambda attention: None, self._compare):
-            batch.call(model)
-
-    def _compare(self, probabilities: Tensor) -> None:
-        names = self._names.get(self._running[-1], [])
-        if names and probabilities.ndim == 4:
-            name = names.pop(0)
-            difference = compare(self._seen[name], probabilities)
-            self._checked[name] = max(self._checked[name], difference)
+    with (
+        torch.no_grad(),
+        written_out(model),
+        hooks(model, lambda module, _: running.append(module), leave),
+        Primitives(lambda attention: None, compare_softmax),
+    ):
+        batch.call(model)
 
 
 def compare(scores: Scores, own: Tensor) -> float:

@@ -8,7 +8,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("gguf", reason="gguf, which reads SmolLM2's weights, is not installed")
 
 from exactformer.errors import InputError
-from exactformer.experiments import Scale, language_data
+from exactformer.experiments import Scale, real_data
 from exactformer.experiments.own.spectra_smollm2 import SIZES, run
 
 pytestmark = pytest.mark.slow
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.slow
 
 def test_half_of_the_cache_costs_two_percent_at_most_and_other_text_strains_it() -> None:
     try:
-        language_data.smollm2_file()
-        language_data.handbook()
+        real_data.smollm2_file()
+        real_data.handbook()
     except InputError as missing:
         pytest.skip(str(missing))
     cell = {"what": "shrink", "text": "handbook", "cache": 0.5, "seed": 0, "made_up": False}

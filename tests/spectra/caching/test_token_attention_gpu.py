@@ -27,6 +27,7 @@ pytestmark = [
         "ignore:Conversion of an array with ndim > 0:DeprecationWarning"
     ),
 ]
+SHARED = kernel.gpu(0)[0] if DEVICE == "cuda" else 227 * 1024
 SIZES = {
     "three queries share a key": Sizes(9, 3, 64, 64, 0.125),
     "planes are no power of two": Sizes(4, 2, 80, 80, 0.1),
@@ -90,29 +91,53 @@ def test_the_kernel_gives_what_torch_gives(
 ) -> None:
     sizes = SIZES[name]
     made = example(sizes, rank, length, dtype, uneven)
+    if kernel.chosen(sizes, rank, dtype.itemsize, SHARED) is None:
+        with pytest.raises(ValueError, match="too large"):
+            kernel.attend(*made, sizes)
+        return
     for seen in (made[2], None):
         truth = exact(*made[:2], seen, *made[3:], sizes)
         ours = kernel.attend(*made[:2], seen, *made[3:], sizes)
         assert (ours.double() - truth).abs().max() <= ROUNDING[dtype] * truth.abs().max()
 
 
+@pytest.mark.parametrize(
+    "form", [kernel.Form(3, 64, 2), kernel.Form(1, 128, 2, warps=8), kernel.Form(1, 32, 2)], ids=str
+)
 @pytest.mark.parametrize("programs", [1, 3, 1056])
-def test_however_the_context_is_cut(programs: int) -> None:
+def test_however_the_work_is_cut(form: kernel.Form, programs: int) -> None:
     sizes = SIZES["three queries share a key"]
-    made = example(sizes, 40, 300, torch.float32, uneven=True)
+    made = example(sizes, 40, 300, torch.float16, uneven=True)
     truth = exact(*made, sizes)
-    ours = kernel.attend(*made, sizes, kernel.Form(tile=32, stages=1, programs=programs))
-    assert (ours.double() - truth).abs().max() <= ROUNDING[torch.float32] * truth.abs().max()
+    ours = kernel.attend(*made, sizes, form, programs)
+    assert (ours.double() - truth).abs().max() <= ROUNDING[torch.float16] * truth.abs().max()
 
 
-def test_a_map_that_is_too_large_is_said_to_be() -> None:
+@pytest.mark.parametrize("rank", [160, 256, 512])
+def test_large_maps(rank: int) -> None:
+    sizes = SIZES["three queries share a key"]
+    made = example(sizes, rank, 100, torch.float16, uneven=False)
+    truth = exact(*made, sizes)
+    ours = kernel.attend(*made, sizes)
+    assert (ours.double() - truth).abs().max() <= ROUNDING[torch.float16] * truth.abs().max()
+
+
+def test_the_work_is_cut_by_what_fits() -> None:
     large, small = 227 * 1024, 99 * 1024  # of an H200 and of a GeForce
     wide, narrow = Sizes(32, 8, 128, 128, 0.1), Sizes(9, 3, 64, 64, 0.125)
-    assert kernel.fits(wide, 512, 2, large)
-    assert not kernel.fits(wide, 1024, 2, large)
-    assert not kernel.fits(wide, 512, 4, large)
-    assert not kernel.fits(wide, 512, 2, small)
-    assert kernel.fits(narrow, 192, 2, small)
+    assert kernel.chosen(narrow, 96, 2, large) == kernel.Form(3, 64, 3)
+    assert kernel.chosen(narrow, 192, 2, large) == kernel.Form(3, 128, 2, warps=8)
+    assert kernel.chosen(wide, 128, 2, large) == kernel.Form(2, 128, 2, warps=8)
+    assert kernel.chosen(wide, 512, 2, large) == kernel.Form(1, 32, 2)
+    for sizes, rank, itemsize, shared in (
+        (wide, 1024, 2, large),
+        (wide, 512, 4, large),
+        (wide, 512, 2, small),
+    ):
+        assert kernel.chosen(sizes, rank, itemsize, shared) is None
+    form = kernel.chosen(narrow, 192, 2, small)
+    assert form is not None
+    assert form.memory(narrow, 192, 2) <= small
 
 
 def test_a_model_writes_the_same_tokens_with_and_without_the_kernel(

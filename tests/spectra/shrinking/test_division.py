@@ -78,7 +78,9 @@ def test_seven_inputs_are_too_few_and_that_is_said() -> None:
     ):
         ef.shrink_heads(encoder(), x, max_loss=0.1)
     copies = x.repeat(2, 1, 1)  # fourteen, of which seven are different
-    assert ef.shrink_heads(encoder(), copies, head_dim=4).report.held_out is None
+    report = ef.shrink_heads(encoder(), copies, head_dim=4).report
+    assert report.held_out is None
+    assert "give at least 8 different ones" in str(report)
 
 
 def test_a_metric_of_ones_own_needs_no_inputs_kept_back() -> None:
@@ -124,7 +126,7 @@ def test_texts_are_divided_before_they_are_padded(monkeypatch: Any) -> None:
         asked.append(texts)
         return [families.tokens()]
 
-    monkeypatch.setattr(division, "TokenizedTexts", tokenized)
+    monkeypatch.setattr(division, "tokenized", tokenized)
     model, _ = families.build(families.bert)
     texts = [f"text {i % 9}" for i in range(18)]
     divided(model, texts, None, None, 16)

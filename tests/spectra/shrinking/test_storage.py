@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 import exactformer as ef
 from exactformer import load_shrunk
 from exactformer.errors import InputError
+from exactformer.spectra.shrinking.forms import expanded
 from tests.spectra import families
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -142,3 +144,24 @@ def test_what_is_no_shrunk_model_is_refused(tmp_path: Path) -> None:
     shrunk = ef.shrink_heads(model, batch.args[0], head_dim=4)
     with pytest.raises(InputError, match="no Hugging Face model"):
         shrunk.save(tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"energy": 0.9}, {"head_dim": 4, "values": True}])
+def test_zeros_are_put_back_on_the_device_of_the_model(options: dict[str, Any]) -> None:
+    model, inputs = _bert()
+    shapes = {name: x.shape for name, x in model.state_dict().items()}
+    small, report = (shrunk := ef.shrink_heads(model, inputs, progress=False, **options))
+    whole = expanded(small.to("meta"), shrunk.plans, report.form)
+    assert {x.device.type for x in whole.parameters()} == {"meta"}
+    assert {name: x.shape for name, x in whole.state_dict().items()} == shapes
+
+
+def test_a_full_disk_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise SafetensorError("I/O error: No space left on device")
+
+    model, batch = families.build(families.bert)
+    shrunk = ef.shrink_heads(model, batch.kwargs, head_dim=2)
+    monkeypatch.setattr(transformers.PreTrainedModel, "save_pretrained", full)
+    with pytest.raises(InputError, match=r"cannot write to .*No space left"):
+        shrunk.save(tmp_path / "small")

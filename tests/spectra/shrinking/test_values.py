@@ -130,7 +130,7 @@ def test_a_single_head_loses_exactly_the_discarded_singular_values() -> None:
         return torch.tensor([8]), torch.tensor([3])
 
     _, (fitted,) = calibrate(model, [layer], [batch], choose, "data", lambda done: None)
-    moments = value_moments(model, model, layer, [batch]).centred()
+    moments = value_moments(model, model, layer, [batch])
     values, vectors = torch.linalg.eigh(moments.old)
     root = vectors * values.clamp(min=0).sqrt()
     discarded = torch.linalg.svdvals(output_weight(model, layer) @ root)[3:].square().sum()

@@ -8,6 +8,7 @@ are kept, too: four bytes a token for all layers together.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,7 +18,26 @@ from transformers.cache_utils import Cache, DynamicLayer
 from exactformer.spectra.caching.identity import Filler
 
 
-class LatentLayer(DynamicLayer):  # type: ignore[misc]
+class _Texts:
+    """Tensors whose first axis counts texts, and what ``generate`` does with texts."""
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> None:
+        raise NotImplementedError
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        """Reorder texts, for beam search."""
+        self._each(lambda x: x.index_select(0, beam_idx.to(x.device)))
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Repeat every text."""
+        self._each(lambda x: x.repeat_interleave(repeats, dim=0))
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep some texts."""
+        self._each(lambda x: x[indices])
+
+
+class LatentLayer(_Texts, DynamicLayer):  # type: ignore[misc]
     """Latents of one layer, and the first token's state (batch, state).
 
     Latents lie in memory by number, (batch, rank, tokens), with room for a sixteenth more tokens, so
@@ -97,28 +117,16 @@ class LatentLayer(DynamicLayer):  # type: ignore[misc]
         """Remove the last tokens; the number of them is negative, as in transformers."""
         self._tokens = _cropped(self._tokens, tokens_to_remove)
 
-    def _each(self, change: Any) -> None:
+    def _each(self, change: Callable[[Tensor], Tensor]) -> None:
         self._room = None if self._room is None else change(self._room)
         self.first = None if self.first is None else change(self.first)
-
-    def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Reorder texts, for beam search."""
-        self._each(lambda x: x.index_select(0, beam_idx.to(x.device)))
-
-    def batch_repeat_interleave(self, repeats: int) -> None:
-        """Repeat every text."""
-        self._each(lambda x: x.repeat_interleave(repeats, dim=0))
-
-    def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep some texts."""
-        self._each(lambda x: x[indices])
 
     def offload(self) -> None:
         """Move to the CPU."""
         self._each(lambda x: x.to("cpu", non_blocking=True))
 
 
-class LatentCache(Cache):  # type: ignore[misc]
+class LatentCache(_Texts, Cache):  # type: ignore[misc]
     """The cache of a model that ``ef.shrink_cache`` made; ``generate`` creates it by itself."""
 
     def __init__(self, layers: int) -> None:
@@ -212,7 +220,9 @@ class LatentCache(Cache):  # type: ignore[misc]
         chosen = state[torch.arange(batch, device=state.device), place.clamp(0, tokens - 1)]
         layer.first = torch.where(now[:, None], chosen, layer.first)
 
-    def _each(self, change: Any) -> None:
+    def _each(self, change: Callable[[Tensor], Tensor]) -> None:
+        for layer in self.layers:
+            layer._each(change)
         self.positions = None if self.positions is None else change(self.positions)
         self.places = None if self.places is None else change(self.places)
         self._rotation = None
@@ -237,21 +247,6 @@ class LatentCache(Cache):  # type: ignore[misc]
         self.positions, self._rotation = self.positions[:, :tokens], None
         self.places = torch.where(self.places < tokens, self.places, -1)
         self._open = bool((self.places < 0).any())
-
-    def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Reorder texts, for beam search."""
-        super().reorder_cache(beam_idx)
-        self._each(lambda x: x.index_select(0, beam_idx.to(x.device)))
-
-    def batch_repeat_interleave(self, repeats: int) -> None:
-        """Repeat every text."""
-        super().batch_repeat_interleave(repeats)
-        self._each(lambda x: x.repeat_interleave(repeats, dim=0))
-
-    def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep some texts."""
-        super().batch_select_indices(indices)
-        self._each(lambda x: x[indices])
 
 
 def _capacity(tokens: int) -> int:

@@ -11,6 +11,7 @@ layer at a time, so that the memory needed is that of one layer. In each layer
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -54,64 +55,42 @@ def calibrate(
     With a checkpoint every fitted layer is saved, and the fit goes on behind the last of them.
     """
     small = outline(original, plans, lookback, method)
-    entries = [_entry(original, rows) for rows in torch.split(windows, _ROWS)]
-    before = [hidden for hidden, _ in entries]
-    after = [hidden.clone() for hidden in before]
-    settings = [settings for _, settings in entries]
-    latents: list[list[Tensor]] = []
-    """By layer and rows: (rows, length, rank)."""
     fitted: list[FittedLayer] = []
     blocks = [_block_of(small, layer) for layer in layers]
+    streams = [_entry(original, rows) for rows in torch.split(windows, _ROWS)]
     if checkpoint is not None:
-        fitted, stream = restore(checkpoint, [block.self_attn for block in blocks], plans)
-        if stream is not None:
-            before, after, latents = stream.before, stream.after, stream.latents
+        fitted = restore(checkpoint, [block.self_attn for block in blocks], plans, streams)
     each = list(zip(layers, blocks, moments, plans, strict=True))
     for layer, block, seen, plan in each[len(fitted) :]:
-        below = latents[max(0, layer.index - lookback) :]
         attention: Any = block.self_attn
-        entering = [
-            _before(block.self_attn, block, x, s) for x, s in zip(after, settings, strict=True)
+        below = range(max(0, layer.index - lookback), layer.index)
+        entering = [_entering(attention, block, s.after, **s.settings)[0] for s in streams]
+        known = [
+            torch.cat([attention.state(x), *(s.latents[i] for i in below)], dim=-1)
+            for x, s in zip(entering, streams, strict=True)
         ]
-        states = [attention.state(x) for x in entering]
-        found = fit(method, layer, seen, *_spread(states, below), plan)
+        found = fit(method, layer, seen, *_spread(known), plan)
         _fill(attention, found, seen)
-        latents.append(
-            [
-                attention.encode(torch.cat([u, *(lower[i] for lower in below)], dim=-1))
-                for i, u in enumerate(states)
-            ]
-        )
-        if len(latents) > lookback + 1:
-            latents[-lookback - 2] = []
-        target = [
-            _through(layer.block, x, s, layer.attention)
-            for x, s in zip(before, settings, strict=True)
-        ]
-        caches = [
-            _cache(latents[max(0, layer.index - lookback) : -1], layer.index, i, s, x)
-            for i, (s, x) in enumerate(zip(settings, after, strict=True))
-        ]
+        mixed, wanted = [], []
+        for x, u, s in zip(entering, known, streams, strict=True):
+            s.latents[layer.index] = attention.encode(u)
+            output, behind = _through(layer.block, s.before, s.settings, layer.attention)
+            if refit:
+                mixed.append(_mixed(attention, x, _with_cache(s, below)))
+                wanted.append(s.before + output - s.after)
+            s.before = behind
         if refit:
-            mixed = [
-                _mixed(attention, x, s, deepcopy(c))
-                for x, s, c in zip(entering, settings, caches, strict=True)
-            ]
-            wanted = [x + y - new for x, (y, _), new in zip(before, target, after, strict=True)]
             _refit(attention.o_proj, mixed, wanted)
-        after = [
-            _run(block, x, {**s, "past_key_values": c})
-            for x, s, c in zip(after, settings, caches, strict=True)
-        ]
-        before = [out for _, out in target]
+        for s in streams:
+            s.after = _run(block, s.after, _with_cache(s, below))
+            s.latents.pop(layer.index - lookback - 1, None)
         asked = _second([attention.queries(x) for x in entering])
         keys = found.residual[: layer.sizes.keys, : layer.sizes.keys]
-        change = predicted_change(asked, keys, settings[0]["position_embeddings"], layer.sizes)
-        fitted.append(_account(layer, plan, seen, found, change, before, after))
+        turn = streams[0].settings["position_embeddings"]
+        change = predicted_change(asked, keys, turn, layer.sizes)
+        fitted.append(_account(layer, plan, seen, found, change, streams))
         if checkpoint is not None:
-            last = layer is layers[-1]
-            stream = None if last else Stream(before, after, latents)
-            save(checkpoint, attention, fitted[-1], stream)
+            save(checkpoint, attention, fitted[-1], [] if layer is layers[-1] else streams)
         tell(layer.index + 1)
     small.config.expected_strain = sum(one.strain for one in fitted)
     return small, fitted
@@ -143,42 +122,27 @@ class _Stop(Exception):  # noqa: N818
     """Ends a forward pass where enough was seen."""
 
 
-def _entry(model: Any, rows: Tensor) -> tuple[Tensor, dict[str, Any]]:
-    """Return what enters the first layer: hidden states, and the settings of all layers."""
-    seen: list[tuple[Tensor, dict[str, Any]]] = []
+def _entry(model: Any, rows: Tensor) -> Stream:
+    """Return some windows as they enter the first layer, with the settings of all layers."""
     first = getattr(model, model.base_model_prefix).layers[0]
+    hidden, settings = _entering(first, model, input_ids=rows, use_cache=False)
+    settings = {**settings, "use_cache": False, "past_key_values": None}
+    return Stream(settings, hidden, hidden.clone())
+
+
+def _entering(
+    module: nn.Module, whole: nn.Module, *args: Any, **kwargs: Any
+) -> tuple[Tensor, dict[str, Any]]:
+    """Return the hidden states that enter a module inside another, and what comes with them."""
+    seen: dict[str, Any] = {}
 
     def stop(_module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-        hidden = kwargs.pop("hidden_states") if "hidden_states" in kwargs else args[0]
-        seen.append((hidden.detach(), {**kwargs, "use_cache": False, "past_key_values": None}))
+        seen.update(kwargs if "hidden_states" in kwargs else {**kwargs, "hidden_states": args[0]})
         raise _Stop
 
-    handle = first.register_forward_pre_hook(stop, with_kwargs=True)
-    try:
-        model(input_ids=rows, use_cache=False)
-    except _Stop:
-        pass
-    finally:
-        handle.remove()
-    return seen[0]
-
-
-def _before(module: nn.Module, block: nn.Module, x: Tensor, settings: dict[str, Any]) -> Tensor:
-    """Return what enters a module inside a block."""
-    seen: list[Tensor] = []
-
-    def stop(_module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-        seen.append(kwargs["hidden_states"] if "hidden_states" in kwargs else args[0])
-        raise _Stop
-
-    handle = module.register_forward_pre_hook(stop, with_kwargs=True)
-    try:
-        block(x, **settings)
-    except _Stop:
-        pass
-    finally:
-        handle.remove()
-    return seen[0]
+    with module.register_forward_pre_hook(stop, with_kwargs=True), suppress(_Stop):
+        whole(*args, **kwargs)
+    return seen.pop("hidden_states"), seen
 
 
 def _through(
@@ -186,11 +150,8 @@ def _through(
 ) -> tuple[Tensor, Tensor]:
     """Return the output of attention and of the whole block, in the original."""
     seen: list[Tensor] = []
-    handle = attention.register_forward_hook(lambda _m, _a, output: seen.append(output[0]))
-    try:
+    with attention.register_forward_hook(lambda _m, _a, output: seen.append(output[0])):
         out = _run(block, x, settings)
-    finally:
-        handle.remove()
     return seen[0], out
 
 
@@ -200,37 +161,33 @@ def _run(block: nn.Module, x: Tensor, settings: dict[str, Any]) -> Tensor:
     return result
 
 
-def _cache(
-    below: Sequence[Sequence[Tensor]], index: int, row: int, settings: dict[str, Any], x: Tensor
-) -> LatentCache:
-    """Return a cache in which the layers below one have written their latents of some windows."""
-    cache = LatentCache(index + 1)
-    if index:  # the lowest layer begins its cache itself
-        cache.begin(settings["position_ids"], len(x), settings.get("attention_mask"))
-    for place, latents in enumerate(below, start=index - len(below)):
+def _with_cache(stream: Stream, below: range) -> dict[str, Any]:
+    """Return the settings of a layer, with a cache that the layers below it have written to."""
+    cache = LatentCache(below.stop + 1)
+    if below.stop:  # the lowest layer begins its cache itself
+        mask = stream.settings.get("attention_mask")
+        cache.begin(stream.settings["position_ids"], len(stream.after), mask)
+    for place in below:
         layer: Any = cache.layers[place]
-        layer.append(latents[row])
-    return cache
+        layer.append(stream.latents[place])
+    return {**stream.settings, "past_key_values": cache}
 
 
-def _mixed(
-    attention: LatentAttention, x: Tensor, settings: dict[str, Any], cache: LatentCache
-) -> Tensor:
+def _mixed(attention: LatentAttention, x: Tensor, settings: dict[str, Any]) -> Tensor:
     """Return what the output projection reads."""
     output, attention.o_proj = attention.o_proj, nn.Identity()
     try:
-        mixed, _ = attention(x, **{**settings, "past_key_values": cache})
+        mixed, _ = attention(x, **settings)
     finally:
         attention.o_proj = output
     result: Tensor = mixed
     return result
 
 
-def _spread(states: Sequence[Tensor], below: Sequence[Sequence[Tensor]]) -> tuple[Tensor, Tensor]:
+def _spread(known: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return mean and covariance of states with the latents below them, but for first tokens."""
     sums = Covariance()
-    for i, state in enumerate(states):
-        rows = torch.cat([state, *(lower[i] for lower in below)], dim=-1)
+    for rows in known:
         sums.add(rows[:, 1:].flatten(0, 1))
     return sums.result()
 
@@ -279,11 +236,10 @@ def _account(
     moments: LayerMoments,
     found: Latent,
     scores: float,
-    before: Sequence[Tensor],
-    after: Sequence[Tensor],
+    streams: Sequence[Stream],
 ) -> FittedLayer:
-    off = sum(float((a - b).square().sum()) for a, b in zip(after, before, strict=True))
-    size = sum(float(b.square().sum()) for b in before)
+    off = sum(float((s.after - s.before).square().sum()) for s in streams)
+    size = sum(float(s.before.square().sum()) for s in streams)
     spread = float(moments.covariance.diagonal().sum())
     lost = float(found.residual.diagonal().sum())
     return FittedLayer(

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exactformer.core.files import write_bytes
+from exactformer.core.whole_files import write_bytes
 from exactformer.errors import AlteredFileError, FileFormatError, InputError
 from exactformer.spectra.caching.identity import digest_of
 
@@ -169,7 +169,7 @@ def _check_run(place: Path, run: Mapping[str, Any]) -> None:
     """Note a new fit in an empty folder, or compare with the one that was noted."""
     path = place / _RUN
     if not path.exists():
-        if {file.name for file in place.iterdir()} - {_LOCK, f"{_RUN}.partial"}:
+        if any(file.name != _LOCK and file.suffix != ".partial" for file in place.iterdir()):
             raise InputError(
                 f"checkpoint {place} has files in it but no {_RUN}: give an empty or a new folder"
             )

@@ -7,7 +7,8 @@ last layer. So a fit goes on where its states are, and a layer without them is f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -45,16 +46,18 @@ class FittedLayer:
     """‖x' − x‖ / ‖x‖ of hidden states behind the layer, on the calibration text."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Stream:
-    """What enters the next layer, by rows of windows: (rows, length, width)."""
+    """Some windows on their way through both models: what enters the next layer."""
 
-    before: list[Tensor]
-    """In the original."""
-    after: list[Tensor]
+    settings: dict[str, Any]
+    """What all layers are told: positions, angles, a mask."""
+    before: Tensor
+    """(rows, length, width), in the original."""
+    after: Tensor
     """In the smaller model."""
-    latents: list[list[Tensor]]
-    """By layer and rows; empty where no layer above reads them."""
+    latents: dict[int, Tensor] = field(default_factory=dict)
+    """By layer, those that a layer above may read: (rows, length, rank)."""
 
 
 def layers_done(checkpoint: Checkpoint) -> int:
@@ -63,33 +66,44 @@ def layers_done(checkpoint: Checkpoint) -> int:
 
 
 def save(
-    checkpoint: Checkpoint, attention: LatentAttention, found: FittedLayer, stream: Stream | None
+    checkpoint: Checkpoint,
+    attention: LatentAttention,
+    found: FittedLayer,
+    streams: Sequence[Stream],
 ) -> None:
-    """Write a layer that was just fitted, and the states behind it unless it is the last."""
+    """Write a layer that was just fitted, and the states behind it; behind the last there are none."""
     checkpoint.write(_name(attention.layer_idx), _tensors(attention), asdict(found))
-    if stream is None:
+    if not streams:
         checkpoint.remove(_STATES)
         return
-    rows = {"before": stream.before, "after": stream.after}
-    rows |= {f"latents.{i}": latents for i, latents in enumerate(stream.latents)}
-    tensors = {f"{name}.{i}": x for name, xs in rows.items() for i, x in enumerate(xs)}
-    checkpoint.write(
-        _STATES, tensors, {"done": attention.layer_idx + 1, "rows": len(stream.before)}
-    )
+    tensors = {f"{name}.{i}": x for i, s in enumerate(streams) for name, x in _states(s).items()}
+    checkpoint.write(_STATES, tensors, {"done": attention.layer_idx + 1, "rows": len(streams)})
 
 
 def restore(
-    checkpoint: Checkpoint, attentions: Sequence[LatentAttention], plans: Sequence[Plan]
-) -> tuple[list[FittedLayer], Stream | None]:
-    """Fill the layers that were saved; return what was found of them, and the states to go on from."""
+    checkpoint: Checkpoint,
+    attentions: Sequence[LatentAttention],
+    plans: Sequence[Plan],
+    streams: Sequence[Stream],
+) -> list[FittedLayer]:
+    """Fill the layers that were saved, and the states behind them; return what was found."""
     saved = checkpoint.read(_STATES)
-    done, stream = 0, None
+    done = 0
     if saved is not None:
-        done, stream = int(saved[1]["done"]), _stream(*saved)
+        tensors, facts = saved
+        done = int(facts["done"])
+        for i, stream in enumerate(streams):
+            own = {n.removesuffix(f".{i}"): x for n, x in tensors.items() if n.endswith(f".{i}")}
+            stream.before, stream.after = own.pop("before"), own.pop("after")
+            stream.latents = {int(name.removeprefix("latents.")): x for name, x in own.items()}
     elif checkpoint.has(_name(len(attentions) - 1)):
         done = len(attentions)
-    found = [_restored(checkpoint, *one) for one in zip(attentions[:done], plans, strict=False)]
-    return found, stream
+    return [_restored(checkpoint, *one) for one in zip(attentions[:done], plans, strict=False)]
+
+
+def _states(stream: Stream) -> dict[str, Tensor]:
+    latents = {f"latents.{layer}": x for layer, x in stream.latents.items()}
+    return {"before": stream.before, "after": stream.after, **latents}
 
 
 def _restored(checkpoint: Checkpoint, attention: LatentAttention, plan: Plan) -> FittedLayer:
@@ -104,14 +118,6 @@ def _restored(checkpoint: Checkpoint, attention: LatentAttention, plan: Plan) ->
     for key, parameter in _tensors(attention).items():
         parameter.copy_(tensors[key])
     return found
-
-
-def _stream(tensors: dict[str, Tensor], facts: dict[str, int]) -> Stream:
-    def rows(name: str) -> list[Tensor]:
-        return [tensors[key] for i in range(facts["rows"]) if (key := f"{name}.{i}") in tensors]
-
-    latents = [rows(f"latents.{i}") for i in range(facts["done"])]
-    return Stream(rows("before"), rows("after"), latents)
 
 
 def _tensors(attention: LatentAttention) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ the output projection, and everything above. The first token of a text is left o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -229,18 +229,13 @@ class _Sight:
 
 @contextmanager
 def _watched(layers: Sequence[RotaryLayer]) -> Iterator[list[_Sight]]:
-    sights, handles = [], []
-    for layer in layers:
-        sight = _Sight(layer)
-        for name, module in (
-            ("query", layer.q_norm or layer.q_proj),
-            ("key", layer.k_norm or layer.k_proj),
-            ("value", layer.v_proj),
-        ):
-            handles.append(module.register_forward_hook(sight.hook(name)))
-        sights.append(sight)
-    try:
+    sights = [_Sight(layer) for layer in layers]
+    with ExitStack() as hooks:
+        for layer, sight in zip(layers, sights, strict=True):
+            for name, module in (
+                ("query", layer.q_norm or layer.q_proj),
+                ("key", layer.k_norm or layer.k_proj),
+                ("value", layer.v_proj),
+            ):
+                hooks.enter_context(module.register_forward_hook(sight.hook(name)))
         yield sights
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -73,9 +73,21 @@ class CacheReport:
 
     def plot(self) -> Figure:
         """Draw the rank of every layer's latent, and what each layer loses."""
-        from exactformer.spectra.caching.picture import draw
+        from exactformer.figures.style import BLUE, GREY, ORANGE, PALE, exactformer_style, subplots
 
-        return draw(self)
+        places = range(len(self.layers))
+        with exactformer_style():
+            figure, (ranks, losses) = subplots(10, 3.6, 1, 2)
+            ranks.bar(places, [layer.state for layer in self.layers], color=PALE, label="before")
+            ranks.bar(places, [sum(x.ranks) for x in self.layers], color=BLUE, label="after")
+            ranks.set(xlabel="layer", ylabel="numbers in the cache for a token")
+            ranks.legend()
+            losses.plot(places, [x.predicted for x in self.layers], "o-", color=ORANGE, ms=3)
+            losses.set(xlabel="layer", ylabel="predicted loss, nats for each token")
+            losses.axhline(0, color=GREY, lw=0.8)
+            change = f"{self.perplexity.before:.2f} → {self.perplexity.after:.2f}"
+            figure.suptitle(f"{self.model}, {self.method}: perplexity {change}", fontsize=10)
+        return figure
 
     def __str__(self) -> str:
         """Return the account in lines."""

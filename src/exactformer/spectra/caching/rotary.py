@@ -13,6 +13,7 @@ heads together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,11 +87,8 @@ class RotaryLayer(Projections):
 
     def __init__(self, name: str, index: int, block: nn.Module, attention: Any) -> None:
         self.name, self.index, self.block, self.attention = name, index, block, attention
-        self.q_proj, self.k_proj, self.v_proj = (
-            attention.q_proj,
-            attention.k_proj,
-            attention.v_proj,
-        )
+        self.q_proj, self.k_proj = attention.q_proj, attention.k_proj
+        self.v_proj = attention.v_proj
         self.o_proj = next(getattr(attention, o) for o in _OUTPUTS if hasattr(attention, o))
         self.q_norm, self.k_norm = _norms(attention)
         self.sizes = _sizes(attention)
@@ -180,15 +178,11 @@ def verify(model: nn.Module, layers: Sequence[RotaryLayer], ids: Tensor) -> floa
 
         return hook
 
-    handles = [
-        layer.attention.register_forward_hook(compare(layer), with_kwargs=True) for layer in layers
-    ]
-    try:
-        with torch.no_grad():
-            model(input_ids=ids, use_cache=False)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with ExitStack() as hooks, torch.no_grad():
+        for layer in layers:
+            hook = layer.attention.register_forward_hook(compare(layer), with_kwargs=True)
+            hooks.enter_context(hook)
+        model(input_ids=ids, use_cache=False)
     return worst
 
 

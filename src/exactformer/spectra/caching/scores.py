@@ -11,6 +11,7 @@ The mean is over all pairs s ≤ t of a window but those of its first token, who
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -64,13 +65,11 @@ def measured_changes(model: nn.Module, windows: Tensor) -> list[float]:
         changes = queries @ keys[:, :, None].mT * module.sizes.scale
         squares[place] += float(changes[..., counted].double().square().sum())
 
-    handles = [layer.register_forward_hook(look, with_kwargs=True) for layer in layers]
-    try:
+    with ExitStack() as hooks:
+        for layer in layers:
+            hooks.enter_context(layer.register_forward_hook(look, with_kwargs=True))
         for window in windows:
             model(input_ids=window[None], use_cache=True)
-    finally:
-        for handle in handles:
-            handle.remove()
     pairs = len(windows) * int(counted.sum())
     return [
         (total / (pairs * layer.sizes.heads)) ** 0.5

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from exactformer.spectra.caching.report import CacheReport
 from exactformer.spectra.caching.rotary import RotaryLayer, rotary_layers, verify
 from exactformer.spectra.caching.scores import measured_changes
 from exactformer.spectra.caching.windows import LONGEST, SHORTEST, parted, windows_of
-from exactformer.spectra.preparation import float_dtype, prepared, quietly
+from exactformer.spectra.preparation import float_dtype, load, prepared
 from exactformer.spectra.shrinking.report import Saving
 from exactformer.spectra.texts import tokenizer_at
 from exactformer.version import __version__
@@ -117,7 +118,7 @@ def shrink_cache(
     """
     _check(cache, max_loss, method, lookback, window)
     if isinstance(model, str | Path):
-        folder, model = model, _load(model)
+        folder, model = model, load(model, "AutoModelForCausalLM")
         tokenizer = tokenizer or _tokenizer(folder, texts, held_out)
     ready = prepared(model, device)
     layers = rotary_layers(ready)
@@ -133,10 +134,13 @@ def shrink_cache(
             run = _run(model, ready, fit_on, measure_on) | {"cache": cache, "max_loss": max_loss}
             run |= {"method": method, "lookback": depth, "seed": seed}
             saved = stack.enter_context(opened(checkpoint, run, place))
-        search = _Search(ready, layers, fit_on, measure_on, method, depth, seed, progress, saved)
-        search.item = float_dtype(model).itemsize
+        read = 0 if saved is None else windows_read(saved)
+        with progress_bar("reading text, windows", len(fit_on), progress, done=read) as tell:
+            moments = gather(ready, layers, fit_on, seed=seed, tell=tell, checkpoint=saved)
+        options = method, depth, float_dtype(model), progress, saved
+        search = _Search(ready, layers, moments, fit_on, measure_on, *options)
         found = search.at(cache) if cache is not None else search.within(max_loss or 0.0)
-    report = search.account(found, fit_on, measure_on, float_dtype(model))
+    report = search.account(found)
     given = next(model.parameters())
     nn.Module.to(found.model, device=given.device, dtype=given.dtype)
     return ShrunkCache(found.model, report, tokenizer)
@@ -150,66 +154,60 @@ class _Found:
     strains: Tensor
 
 
+@dataclass(frozen=True)
 class _Search:
-    """Fits at one size after the other; moments are gathered once."""
+    """Fits at one size after the other, from the same moments."""
 
-    item = 4
+    model: nn.Module
+    layers: list[RotaryLayer]
+    moments: list[LayerMoments]
+    fit_on: Tensor
+    measure_on: Tensor
+    method: Method
+    lookback: int
+    dtype: torch.dtype
+    """Of the model that was given."""
+    show: bool
+    checkpoint: Checkpoint | None
 
-    def __init__(
-        self,
-        model: nn.Module,
-        layers: list[RotaryLayer],
-        fit_on: Tensor,
-        measure_on: Tensor,
-        method: Method,
-        lookback: int,
-        seed: int,
-        show: bool,
-        checkpoint: Checkpoint | None = None,
-    ) -> None:
-        self._checkpoint = checkpoint
-        self._model, self._layers, self._method, self._lookback = model, layers, method, lookback
-        self._fit_on, self._measure_on, self._show = fit_on, measure_on, show
-        read = 0 if checkpoint is None else windows_read(checkpoint)
-        with progress_bar("reading text, windows", len(fit_on), show, done=read) as tell:
-            self._moments: list[LayerMoments] = gather(
-                model, layers, fit_on, seed=seed, tell=tell, checkpoint=checkpoint
-            )
-        self.before = losses(model, measure_on)
+    @cached_property
+    def before(self) -> Tensor:
+        """Losses of the original on the text to measure on."""
+        return losses(self.model, self.measure_on)
 
     def at(self, share: float) -> _Found:
         """Fit a cache of a given share."""
-        numbers = sum(layer.sizes.state for layer in self._layers)
-        total = numbers if share == 1 else int(share * numbers - _POSITION / self.item)
-        if total < len(self._layers):
+        numbers = sum(layer.sizes.state for layer in self.layers)
+        total = numbers if share == 1 else int(share * numbers - _POSITION / self.dtype.itemsize)
+        if total < len(self.layers):
             raise InputError(
-                f"cache = {share}: {total} numbers for a token in {len(self._layers)} layers; at least "
+                f"cache = {share}: {total} numbers for a token in {len(self.layers)} layers; at least "
                 "one in each is needed"
             )
-        saved = None if self._checkpoint is None else self._checkpoint.part(f"cache-{float(share)}")
+        saved = None if self.checkpoint is None else self.checkpoint.part(f"cache-{float(share)}")
         plans = self._plans(total, saved)
         done = 0 if saved is None else layers_done(saved)
-        with progress_bar("fitting latents, layers", len(plans), self._show, done=done) as tell:
+        with progress_bar("fitting latents, layers", len(plans), self.show, done=done) as tell:
             small, fitted = calibrate(
-                self._model,
-                self._layers,
-                self._fit_on,
-                self._moments,
+                self.model,
+                self.layers,
+                self.fit_on,
+                self.moments,
                 plans,
-                method=self._method,
-                lookback=self._lookback,
+                method=self.method,
+                lookback=self.lookback,
                 refit=share < 1,
                 tell=tell,
                 checkpoint=saved,
             )
-        return _Found(small, fitted, *losses_and_strains(small, self._measure_on))
+        return _Found(small, fitted, *losses_and_strains(small, self.measure_on))
 
     def _plans(self, total: int, checkpoint: Checkpoint | None) -> list[Plan]:
         """Return the ranks of all layers, those of the checkpoint if it has them."""
         saved = None if checkpoint is None else checkpoint.read(_RANKS)
         if saved is not None:
             return [tuple(plan) for plan in saved[1]["plans"]]
-        plans = methods.plans(self._method, self._layers, self._moments, total, self._lookback)
+        plans = methods.plans(self.method, self.layers, self.moments, total, self.lookback)
         if checkpoint is not None:
             checkpoint.write(_RANKS, {}, {"plans": plans})
         return plans
@@ -227,23 +225,22 @@ class _Search:
                 low = middle
         return best if best is not None else self.at(1.0)
 
-    def account(
-        self, found: _Found, fit_on: Tensor, measure_on: Tensor, dtype: torch.dtype
-    ) -> CacheReport:
+    def account(self, found: _Found) -> CacheReport:
         """Write the report, and set the limit from which text counts as unfamiliar."""
-        changes = found.losses - self.before
+        changes, measure_on = found.losses - self.before, self.measure_on
         config = found.model.config
         config.strain_limit = strain_limit(found.strains, config.expected_strain)
         config.strain_length = measure_on.shape[1]
-        window, scale = measure_on[0], dtype.itemsize / float_dtype(self._model).itemsize
-        before, after = (cache_bytes(m, window) for m in (self._model, found.model))
+        window = measure_on[0]
+        scale = self.dtype.itemsize / float_dtype(self.model).itemsize
+        before, after = (cache_bytes(m, window) for m in (self.model, found.model))
         after = (after - _POSITION) * scale + _POSITION
-        tokens, state = fit_on.numel(), max(layer.sizes.state for layer in self._layers)
+        tokens, state = self.fit_on.numel(), max(layer.sizes.state for layer in self.layers)
         few = tokens < _ENOUGH * state
         return CacheReport(
-            model=type(self._model).__name__,
-            method=self._method,
-            lookback=self._lookback,
+            model=type(self.model).__name__,
+            method=self.method,
+            lookback=self.lookback,
             calibrated=tokens,
             measured=measure_on.shape[0] * (measure_on.shape[1] - 1),
             bytes_per_token=Saving(before * scale, after),
@@ -295,20 +292,6 @@ def _frozen(model: nn.Module) -> Iterator[None]:
     finally:
         for p in learning:
             p.requires_grad_(True)
-
-
-def _load(path: str | Path) -> Any:
-    from transformers import AutoModelForCausalLM
-
-    folder = Path(path)
-    if not (folder / "config.json").is_file():
-        raise InputError(f"{folder}: no config.json there, so no saved Hugging Face model")
-    try:
-        with quietly():
-            model: Any = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
-        return model.eval()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder}: {error}") from error
 
 
 def _tokenizer(folder: str | Path, *texts: Any) -> Any:

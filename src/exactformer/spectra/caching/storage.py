@@ -14,6 +14,8 @@ REPORT = "cache-report.json"
 
 def save(model: Any, tokenizer: Any, report: dict[str, Any], folder: str | Path) -> None:
     """Write a model as transformers does, and beside it what was measured."""
+    from safetensors import SafetensorError
+
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -22,7 +24,7 @@ def save(model: Any, tokenizer: Any, report: dict[str, Any], folder: str | Path)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
         (folder / REPORT).write_text(json.dumps(report, indent=1))
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise InputError(f"cannot write to {folder}: {error}") from error
 
 

@@ -152,10 +152,10 @@ def refusal(query: Tensor, held: Held, sizes: Sizes) -> str | None:
         return "the tensors do not lie in memory as the kernel reads them"
     if torch.cuda.get_device_capability(query.device) < _OLDEST:
         return "the GPU has no tensor cores for all formats"
-    from exactformer.spectra.caching.token_attention_gpu import fits, shared_memory
+    from exactformer.spectra.caching.token_attention_gpu import chosen, gpu
 
-    device = query.device.index or 0
-    if not fits(sizes, latents.shape[1], query.itemsize, shared_memory(device)):
+    shared, _ = gpu(query.device.index)
+    if chosen(sizes, latents.shape[1], query.itemsize, shared) is None:
         return f"a map from {latents.shape[1]} numbers is too large for the kernel"
     return None
 

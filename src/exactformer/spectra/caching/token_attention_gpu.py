@@ -1,10 +1,14 @@
 """Attention of one new token to latents on the GPU: one pass over the cache, in Triton.
 
-A program takes a stretch of one text and one key head. Of every tile of tokens it rebuilds the keys,
-turns them, scores them, and adds up Σ p c; ``_join`` adds the stretches up, lets the first token of
-the text, which is no latent, count by itself, and rebuilds the value once. The latents are read from
-memory once, by the first of the key heads, and from the GPU's cache by the others; the map to keys
-stays in shared memory. Scores are in powers of two.
+A program takes a stretch of one text and some key heads. Of every tile of tokens it rebuilds the keys
+of one head after another, turns them, scores them, and adds up Σ p c for all of its heads; ``_join``
+adds the stretches up, lets the first token of the text, which is no latent, count by itself, and
+rebuilds the value once. The map to keys stays in shared memory. Scores are in powers of two.
+
+Three things keep registers free, which the GPU runs out of first. A query meets the bias of a key in
+cos θt · (x b₁ + y b₂) + sin θt · (y b₁ − x b₂), one small product for all heads. Keys come in columns
+of eight planes' first coordinates, then of their second ones: then a thread holds both coordinates of
+its planes, and turning moves nothing. And sums of weights are taken over tokens once, at the end.
 
 The rank is cut in two parts whose sizes are powers of two, as those of Triton's tiles are.
 """
@@ -25,8 +29,14 @@ from torch import Tensor
 from exactformer.spectra.caching.rotary import Sizes
 from exactformer.spectra.caching.token_attention import Held
 
-_BESIDE = 20 * 1024
-"""Bytes of shared memory that a program takes beside its map and its tiles, at most."""
+_BESIDE = 1024
+"""Bytes of shared memory that a program takes beside its maps, queries and tiles, at most."""
+_TOGETHER = 4
+"""Key heads of a program, at most: each makes the kernel longer."""
+_LANES: tl.constexpr = tl.constexpr(8)
+"""Neighbouring columns of a product that lie in a group of threads."""
+_INTERPRETED = 227 * 1024
+"""Bytes of shared memory of an H200, which the interpreter stands for."""
 _SPLITS = 64
 """Stretches of a text at most."""
 _COLUMNS: tl.constexpr = tl.constexpr(64)
@@ -37,11 +47,26 @@ _COLUMNS: tl.constexpr = tl.constexpr(64)
 class Form:
     """How the work is cut."""
 
+    groups: int
+    """Key heads of a program."""
     tile: int
     stages: int
     warps: int = 4
-    programs: int = 1056
-    """Programs that fill the GPU."""
+
+    @property
+    def resident(self) -> int:
+        """Programs that one multiprocessor holds, by its registers."""
+        return 8 // self.warps
+
+    def memory(self, sizes: Sizes, rank: int, itemsize: int) -> int:
+        """Return the bytes of shared memory of a program, at most."""
+        planes, numbers = 2 * _planes(sizes), sum(parts(rank))
+        maps = (
+            self.groups * planes * numbers * (2 if itemsize == 4 else 1)
+        )  # of a product in three parts
+        queries = (self.groups + 1) * planes * _rows(sizes, self.groups)
+        tiles = self.stages * self.tile * (numbers + planes)
+        return (maps + queries + tiles) * itemsize + _BESIDE
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
@@ -59,9 +84,10 @@ def _map(  # type: ignore[no-untyped-def]
     AT: tl.constexpr,
     SIZE: tl.constexpr,
 ):
-    """Load rows of the map to states as columns, SIZE × PLANES."""
-    plane, number = tl.arange(0, PLANES)[None, :], AT + tl.arange(0, SIZE)[:, None]
-    spot = weight + (start + plane) * rank + number
+    """Load rows of the map to states as columns, SIZE × 2·PLANES: of eight planes, then of eight."""
+    column, number = tl.arange(0, 2 * PLANES)[None, :], AT + tl.arange(0, SIZE)[:, None]
+    plane = column // (2 * _LANES) * _LANES + column % _LANES
+    spot = weight + (start + plane + column // _LANES % 2 * HALF) * rank + number
     return tl.load(spot, mask=(number < rank) & (plane < HALF), other=0.0)
 
 
@@ -98,6 +124,7 @@ def _scan(  # type: ignore[no-untyped-def]
     factor,
     HEADS: tl.constexpr,
     KEY_HEADS: tl.constexpr,
+    GROUPS: tl.constexpr,
     HALF: tl.constexpr,
     PLANES: tl.constexpr,
     ROWS: tl.constexpr,
@@ -111,17 +138,17 @@ def _scan(  # type: ignore[no-untyped-def]
     number: tl.constexpr = weight.dtype.element_ty
     DIM: tl.constexpr = 2 * HALF
     SHARED: tl.constexpr = HEADS // KEY_HEADS
-    group, split = tl.program_id(0), tl.program_id(1)
+    chunk, split = tl.program_id(0), tl.program_id(1)
     text = tl.program_id(2).to(tl.int64)
     row, plane, along = tl.arange(0, ROWS), tl.arange(0, PLANES), tl.arange(0, TILE)
-    turning = plane < HALF
-    head = group * SHARED + row
+    turning, own = plane < HALF, row < GROUPS * SHARED
+    head = chunk * GROUPS * SHARED + row
     place = tl.load(places + text)
     here = latents + text * by_text
     cos += text * turns_by_text
     sin += text * turns_by_text
 
-    real = turning[:, None] & (row < SHARED)[None, :]
+    real = turning[:, None] & own[None, :]
     asked = query + (text * HEADS + head[None, :]) * DIM + plane[:, None]
     x = tl.load(asked, mask=real, other=0.0).to(tl.float32) * factor
     y = tl.load(asked + HALF, mask=real, other=0.0).to(tl.float32) * factor
@@ -129,18 +156,22 @@ def _scan(  # type: ignore[no-untyped-def]
     c = tl.load(cos + newest, mask=turning, other=0.0).to(tl.float32)
     s = tl.load(sin + newest, mask=turning, other=0.0).to(tl.float32)
     x, y = _turned(x, y, c[:, None], s[:, None])
-    q1, q2 = x.to(number), y.to(number)
-    start = bias + group * DIM + plane
-    b1 = tl.load(start, mask=turning, other=0.0).to(tl.float32)[None, :]
-    b2 = tl.load(start + HALF, mask=turning, other=0.0).to(tl.float32)[None, :]
-    d1 = _map(weight, rank, group * DIM, HALF, PLANES, 0, FRONT)
-    d2 = _map(weight, rank, group * DIM + HALF, HALF, PLANES, 0, FRONT)
-    if BACK > 0:
-        d3 = _map(weight, rank, group * DIM, HALF, PLANES, FRONT, BACK)
-        d4 = _map(weight, rank, group * DIM + HALF, HALF, PLANES, FRONT, BACK)
+    start = bias + (head // SHARED)[None, :] * DIM + plane[:, None]
+    b1 = tl.load(start, mask=real, other=0.0).to(tl.float32)
+    b2 = tl.load(start + HALF, mask=real, other=0.0).to(tl.float32)
+    even, odd = (x * b1 + y * b2).to(number), (y * b1 - x * b2).to(number)
+    both = tl.reshape(tl.join(x, y), (PLANES // _LANES, _LANES, ROWS, 2))
+    both = tl.reshape(tl.permute(both, (0, 3, 1, 2)), (2 * PLANES, ROWS))
+    queries, fronts, backs = (), (), ()
+    for i in tl.static_range(GROUPS):
+        first = (chunk * GROUPS + i) * DIM
+        queries += (tl.where((row // SHARED == i)[None, :], both, 0.0).to(number),)  # type: ignore[assignment]
+        fronts += (_map(weight, rank, first, HALF, PLANES, 0, FRONT),)  # type: ignore[assignment]
+        if BACK > 0:
+            backs += (_map(weight, rank, first, HALF, PLANES, FRONT, BACK),)  # type: ignore[assignment]
 
     peak = tl.full([ROWS], -1e30, tl.float32)
-    total = tl.zeros([ROWS], tl.float32)
+    total = tl.zeros([TILE, ROWS], tl.float32)
     front = tl.zeros([FRONT, ROWS], tl.float32)
     back = tl.zeros([BEHIND, ROWS], tl.float32)
     for tile in range(split * each, min((split + 1) * each, (length + TILE - 1) // TILE)):
@@ -149,38 +180,44 @@ def _scan(  # type: ignore[no-untyped-def]
         if MASKED:
             visible &= tl.load(seen + text * length + token, mask=token < length, other=0) != 0
         held = _latents(here, by_number, rank, token, readable, 0, FRONT)
-        k1 = tl.dot(tl.trans(held), d1, input_precision=PRECISION)
-        k2 = tl.dot(tl.trans(held), d2, input_precision=PRECISION)
         if BACK > 0:
             more = _latents(here, by_number, rank, token, readable, FRONT, BACK)
-            k1 = tl.dot(tl.trans(more), d3, k1, input_precision=PRECISION)
-            k2 = tl.dot(tl.trans(more), d4, k2, input_precision=PRECISION)
         turns = token[:, None] * turns_by_token + plane[None, :]
         there = (token < length)[:, None] & turning[None, :]
-        own_cos = tl.load(cos + turns, mask=there, other=0.0).to(tl.float32)
-        own_sin = tl.load(sin + turns, mask=there, other=0.0).to(tl.float32)
-        k1, k2 = _turned(k1 + b1, k2 + b2, own_cos, own_sin)
-        scores = tl.dot(k1.to(number), q1, input_precision=PRECISION)
-        scores = tl.dot(k2.to(number), q2, scores, input_precision=PRECISION)
+        cosines = tl.load(cos + turns, mask=there, other=0.0)
+        sines = tl.load(sin + turns, mask=there, other=0.0)
+        scores = tl.dot(cosines, even, input_precision=PRECISION)
+        scores = tl.dot(sines, odd, scores, input_precision=PRECISION)
+        for i in tl.static_range(GROUPS):
+            keys = tl.dot(tl.trans(held), fronts[i], input_precision=PRECISION)
+            if BACK > 0:
+                keys = tl.dot(tl.trans(more), backs[i], keys, input_precision=PRECISION)
+            keys = tl.reshape(keys, (TILE, PLANES // _LANES, 2, _LANES))
+            k1, k2 = tl.split(tl.permute(keys, (0, 1, 3, 2)))
+            k1, k2 = tl.reshape(k1, (TILE, PLANES)), tl.reshape(k2, (TILE, PLANES))
+            k1, k2 = _turned(k1, k2, cosines.to(tl.float32), sines.to(tl.float32))
+            keys = tl.join(k1.to(number), k2.to(number))
+            keys = tl.reshape(keys, (TILE, PLANES // _LANES, _LANES, 2))
+            keys = tl.reshape(tl.permute(keys, (0, 1, 3, 2)), (TILE, 2 * PLANES))
+            scores = tl.dot(keys, queries[i], scores, input_precision=PRECISION)
         scores = tl.where(visible[:, None], scores, float("-inf"))
         highest = tl.maximum(peak, tl.max(scores, axis=0))
-        fade = tl.exp2(peak - highest)
+        fade = tl.exp2(peak - highest)[None, :]
         p = tl.exp2(scores - highest[None, :])
-        total = total * fade + tl.sum(p, axis=0)
+        total = total * fade + p
         peak = highest
-        front = tl.dot(held, p.to(number), front * fade[None, :], input_precision=PRECISION)
+        front = tl.dot(held, p.to(number), front * fade, input_precision=PRECISION)
         if BACK > 0:
-            back = tl.dot(more, p.to(number), back * fade[None, :], input_precision=PRECISION)
+            back = tl.dot(more, p.to(number), back * fade, input_precision=PRECISION)
 
     out = (text * splits + split) * HEADS + head
-    tl.store(peaks + out, peak, mask=row < SHARED)
-    tl.store(totals + out, total, mask=row < SHARED)
+    tl.store(peaks + out, peak, mask=own)
+    tl.store(totals + out, tl.sum(total, axis=0), mask=own)
     down = tl.arange(0, FRONT)[:, None]
-    tl.store(sums + out[None, :] * rank + down, front, mask=(down < rank) & (row < SHARED)[None, :])
+    tl.store(sums + out[None, :] * rank + down, front, mask=(down < rank) & own[None, :])
     if BACK > 0:
         below = FRONT + tl.arange(0, BACK)[:, None]
-        some = (below < rank) & (row < SHARED)[None, :]
-        tl.store(sums + out[None, :] * rank + below, back, mask=some)
+        tl.store(sums + out[None, :] * rank + below, back, mask=(below < rank) & own[None, :])
 
 
 @triton.jit(do_not_specialize=["length", "splits"])  # type: ignore[untyped-decorator,unused-ignore]
@@ -275,6 +312,7 @@ def attend(
     sin: Tensor,
     sizes: Sizes,
     form: Form | None = None,
+    programs: int | None = None,
 ) -> Tensor:
     """Return the output (batch, heads, head dim) of the newest token's attention to the cache.
 
@@ -286,13 +324,18 @@ def attend(
         cos: Of all positions, (batch, tokens, planes or more), as ``sin``.
         sizes: Of the layer.
         form: How the work is cut.
+        programs: That fill the GPU.
     """
     (latents,), weight = held.latents, held.weight
     texts, rank, length = latents.shape
-    form = form or chosen(rank, weight.itemsize)
+    shared, processors = gpu(query.device.index) if query.is_cuda else (_INTERPRETED, 1)
+    form = form or chosen(sizes, rank, weight.itemsize, shared)
+    if form is None:
+        raise ValueError(f"a map from {rank} numbers is too large for the kernel")
+    programs = programs or form.resident * processors
     front, back = parts(rank)
-    tiles = -(-length // form.tile)
-    splits = min(tiles, _SPLITS, max(1, form.programs // (texts * sizes.key_heads)))
+    tiles, chunks = -(-length // form.tile), sizes.key_heads // form.groups
+    splits = min(tiles, _SPLITS, max(1, programs // (texts * chunks)))
     each = -(-tiles // splits)
     splits = -(-tiles // each)
     space: Any = {"dtype": torch.float32, "device": query.device}
@@ -310,11 +353,11 @@ def attend(
     written = (sums, peaks, totals)
     lengths = (cos.stride(0), cos.stride(1), sizes.scale * log2(e))
     with torch.cuda.device(query.device) if query.is_cuda else nullcontext():
-        _scan[(sizes.key_heads, splits, texts)](
+        _scan[(chunks, splits, texts)](
             *read, latents, weight, held.bias, held.places, *written, length,
             min(latents.stride(1), -(-length // 16) * 16), each, splits, rank, latents.stride(0),
-            latents.stride(1), *lengths, **known, ROWS=max(16, _power(sizes.shared)), FRONT=front,
-            BACK=back, BEHIND=back or 16, TILE=form.tile,
+            latents.stride(1), *lengths, **known, GROUPS=form.groups,
+            ROWS=_rows(sizes, form.groups), FRONT=front, BACK=back, BEHIND=back or 16, TILE=form.tile,
             PRECISION="tf32x3" if weight.dtype == torch.float32 else "ieee",
             num_warps=form.warps, num_stages=form.stages,
         )  # fmt: skip
@@ -336,26 +379,53 @@ def parts(rank: int) -> tuple[int, int]:
     return front, max(16, _power(left)) if left > 0 else 0
 
 
-def chosen(rank: int, itemsize: int) -> Form:
-    """Return how to cut the work of a layer: what was quickest on an H200."""
+def chosen(sizes: Sizes, rank: int, itemsize: int, shared: int) -> Form | None:
+    """Return how to cut the work of a layer by what was quickest on an H200, None if nothing fits.
+
+    Two small programs of a multiprocessor hide each other's waiting; where their maps do not fit side
+    by side, one larger one reads its map for more tokens.
+
+    Args:
+        sizes: Of the layer.
+        rank: Numbers of a latent.
+        itemsize: Bytes of a number.
+        shared: Bytes of shared memory that a program may have.
+    """
+
+    def fits(form: Form, share: int = 1) -> bool:
+        return form.memory(sizes, rank, itemsize) <= shared // share
+
+    narrow = Form(groups=1, tile=32, stages=2)
     if itemsize == 4:
-        return Form(tile=32, stages=1)
-    return Form(tile=64, stages=3 if rank <= 128 else 2 if rank < 256 else 1)
-
-
-def fits(sizes: Sizes, rank: int, itemsize: int, shared: int) -> bool:
-    """Whether a layer's map and the tiles in flight fit into so many bytes of shared memory."""
-    form, copies = chosen(rank, itemsize), 2 if itemsize == 4 else 1  # of three-part products
-    rows = 2 * _planes(sizes) + form.stages * form.tile
-    return copies * rows * sum(parts(rank)) * itemsize + _BESIDE <= shared
+        return narrow if fits(narrow) else None
+    for groups in range(min(_TOGETHER, max(1, 16 // sizes.shared)), 0, -1):
+        if sizes.key_heads % groups:
+            continue
+        pair = Form(groups, tile=64, stages=3)
+        if fits(pair, 2):
+            return pair
+        for stages in (3, 2):
+            single = Form(groups, tile=128, stages=stages, warps=8)
+            if fits(single):
+                return single
+    for form in (Form(groups=1, tile=64, stages=2), narrow):
+        if fits(form):
+            return form
+    return None
 
 
 @cache
-def shared_memory(device: int) -> int:
-    """Return the bytes of shared memory that a program may have on a GPU, as Triton counts them."""
+def gpu(device: int) -> tuple[int, int]:
+    """Return the bytes of shared memory that a program may have, and the multiprocessors."""
     from triton.runtime import driver  # type: ignore[import-not-found,unused-ignore]
 
-    return int(driver.active.utils.get_device_properties(device)["max_shared_mem"])
+    known = driver.active.utils.get_device_properties(device)
+    return int(known["max_shared_mem"]), int(known["multiprocessor_count"])
+
+
+def _rows(sizes: Sizes, groups: int) -> int:
+    """Return the rows of a product with the queries of so many key heads."""
+    return max(16, _power(groups * sizes.shared))
 
 
 def _planes(sizes: Sizes) -> int:

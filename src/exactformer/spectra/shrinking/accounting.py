@@ -12,7 +12,7 @@ from exactformer.spectra.shrinking.attention import SmallHeadAttention
 from exactformer.spectra.shrinking.calibration import Fitted
 from exactformer.spectra.shrinking.division import Division, size
 from exactformer.spectra.shrinking.forms import Form
-from exactformer.spectra.shrinking.layers import Layer, with_bias
+from exactformer.spectra.shrinking.layers import Layer
 from exactformer.spectra.shrinking.measurement import Change, measure, output_change
 from exactformer.spectra.shrinking.report import Errors, HeadChange, Saving, ShrinkReport
 from exactformer.spectra.shrinking.values import output_weight
@@ -136,7 +136,7 @@ def _value_rows(model: nn.Module, layer: Layer, width: float, outputs: bool) -> 
     """Return the weights and biases of values of a dimension, and of what takes them."""
     if layer.value is None:
         return 0
-    given = layer.kv_heads * width * with_bias(layer.value, model).shape[-1]
+    given = layer.kv_heads * width * layer.value.with_offset(model).shape[-1]
     return given + (layer.heads * width * len(output_weight(model, layer)) if outputs else 0)
 
 

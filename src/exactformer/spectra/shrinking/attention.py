@@ -1,8 +1,9 @@
 """Attention whose queries and keys have a smaller head than its values.
 
-Torch's fast kernels want one size for all three, and what falls back to the slow one is slower than the
-larger head was. So queries and keys are filled up with zeros where they meet, which changes no product:
-weights and cache stay small. A few queries, as in generation, are quicker without a copy of the cache.
+On a processor torch's fast kernel wants one size for all three, and the one it falls back to is slower
+than the larger head was. So queries and keys are filled up with zeros there where they meet, which
+changes no product: weights and cache stay small. A few queries, as in generation, are quicker without a
+copy of the cache, and a GPU has a fast kernel for two sizes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def _as_wide_as(value: Tensor, query: Tensor, key: Tensor) -> tuple[Tensor, Tens
     Not under a torch function mode: what watches attention is to see the head as it is.
     """
     missing = value.shape[-1] - query.shape[-1]
-    if missing <= 0 or query.shape[-2] <= _FEW or has_torch_function((query,)):
+    slow = query.device.type == "cpu" and query.shape[-2] > _FEW
+    if missing <= 0 or not slow or has_torch_function((query,)):
         return query, key
     return functional.pad(query, (0, missing)), functional.pad(key, (0, missing))
 

@@ -87,10 +87,7 @@ def _fit(
     method: Method,
 ) -> Fitted:
     moments = _moments(original, changed, layer, inputs)
-    if method == "data":
-        spectrum = truncation(moments.queries.sum(dim=0), moments.keys.sum(dim=0))
-    else:
-        spectrum = truncation(*_grams(original, layer))
+    spectrum = _whitened(moments) if method == "data" else truncation(*_grams(original, layer))
     values = None if layer.value is None else _Values(original, changed, layer, inputs, method)
     dims, value_dims = choose(layer, spectrum, None if values is None else values.spectrum)
     left, right = spectrum.keep(dims)
@@ -120,7 +117,7 @@ class _Values:
         self._models, self._layer, self._inputs = (original, changed), layer, inputs
         self._method, self._weight = method, output_weight(original, layer)
         if method == "data":
-            self.spectrum = self._whitened(self._moments())
+            self.spectrum = _whitened(by_head(layer, self._weight, self._moments()))
         else:
             self.spectrum = truncation(*weight_moments(original, layer, self._weight))
 
@@ -129,8 +126,8 @@ class _Values:
         moments, layer = self._moments(), self._layer
         left, right = self.spectrum.keep(dims)
         if self._method == "data":
-            left, right = self._whitened(moments).keep(dims)
-            left, right = refined(by_head(layer, self._weight, self._seen(moments)), left, right)
+            heads = by_head(layer, self._weight, moments)
+            left, right = refined(heads, *_whitened(heads).keep(dims))
         left, right = _strongest(left, right, dims)
         refit = self._method == "data"
         return project_values(*self._models, layer, moments, left, right, dims.tolist(), refit)
@@ -138,14 +135,9 @@ class _Values:
     def _moments(self) -> ValueMoments:
         return value_moments(*self._models, self._layer, self._inputs)
 
-    def _seen(self, moments: ValueMoments) -> ValueMoments:
-        """Return the moments about the means where a bias of the output projection holds these."""
-        assert self._layer.output is not None
-        return moments if self._layer.output.bias is None else moments.centred()
 
-    def _whitened(self, moments: ValueMoments) -> Truncation:
-        heads = by_head(self._layer, self._weight, self._seen(moments))
-        return truncation(heads.queries.sum(dim=0), heads.keys.sum(dim=0))
+def _whitened(moments: Moments) -> Truncation:
+    return truncation(moments.queries.sum(dim=0), moments.keys.sum(dim=0))
 
 
 def _strongest(left: Tensor, right: Tensor, dims: Tensor) -> tuple[Tensor, Tensor]:

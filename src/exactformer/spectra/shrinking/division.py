@@ -16,10 +16,9 @@ from torch import Tensor, nn
 
 from exactformer.core.words import plural
 from exactformer.errors import InputError
-from exactformer.spectra.batches import Batch
-from exactformer.spectra.shrinking.layers import read_inputs
+from exactformer.spectra.batches import Batch, batches
 from exactformer.spectra.shrinking.measurement import outputs
-from exactformer.spectra.texts import TokenizedTexts, are_texts
+from exactformer.spectra.texts import are_texts, tokenized
 
 _EVERY = 4
 """Of so many inputs one is kept back."""
@@ -44,9 +43,8 @@ def divided(
     """Read inputs; keep some of them back unless ``held_out`` gives others."""
 
     def read(given: Any) -> list[Batch]:
-        if are_texts(given):
-            given = TokenizedTexts(given, tokenizer, model, batch_size)
-        return read_inputs(model, given)
+        read = batches(tokenized(given, tokenizer, model, batch_size))
+        return [batch.as_taken_by(model) for batch in read]
 
     if held_out is not None:
         both = Division(read(inputs), read(held_out))
@@ -64,7 +62,8 @@ def too_few(division: Division) -> InputError:
     count = sum(size(batch) for batch in division.fitted)
     return InputError(
         f"max_loss is compared with the change on inputs that were not fitted to, and of "
-        f"{plural(count, 'input')} none can be kept back. Give at least {FEWEST}, or others as held_out"
+        f"{plural(count, 'input')} none can be kept back. Give at least {FEWEST} different "
+        "ones, or others as held_out"
     )
 
 
@@ -82,14 +81,14 @@ def _kept_back(keys: Sequence[Hashable]) -> list[bool]:
     return [key in back for key in keys]
 
 
-def _by_entries(model: nn.Module, batches: list[Batch]) -> Division:
+def _by_entries(model: nn.Module, given: list[Batch]) -> Division:
     """Keep entries of batches back, or batches where entries cannot be told apart."""
-    places = _entry_places(model, batches[0])
-    if places and all(_length(batch, places) is not None for batch in batches):
-        every = [(batch, row) for batch in batches for row in range(_length(batch, places) or 0)]
+    places = _entry_places(model, given[0])
+    if places and all(_length(batch, places) is not None for batch in given):
+        every = [(batch, row) for batch in given for row in range(_length(batch, places) or 0)]
         back = _kept_back([_key(_rows(batch, places, [row])) for batch, row in every])
         parts: dict[bool, list[Batch]] = {False: [], True: []}
-        for batch in batches:
+        for batch in given:
             rows = range(_length(batch, places) or 0)
             own, back = back[: len(rows)], back[len(rows) :]
             for kept, part in parts.items():
@@ -99,9 +98,9 @@ def _by_entries(model: nn.Module, batches: list[Batch]) -> Division:
         return _described(
             parts[False], parts[True], sum(_length(batch, places) or 0 for batch in parts[True])
         )
-    back = _kept_back([_key(batch) for batch in batches])
-    held_out = [batch for batch, own in zip(batches, back, strict=True) if own]
-    fitted = [batch for batch, own in zip(batches, back, strict=True) if not own]
+    back = _kept_back([_key(batch) for batch in given])
+    held_out = [batch for batch, own in zip(given, back, strict=True) if own]
+    fitted = [batch for batch, own in zip(given, back, strict=True) if not own]
     return _described(fitted, held_out, len(held_out))
 
 
@@ -160,7 +159,8 @@ def _described(fitted: list[Batch], held_out: list[Batch], count: int) -> Divisi
             fitted,
             [],
             f"no errors on other inputs: {inputs} are too few to keep some back, and on inputs that "
-            f"were not fitted to errors are larger; give at least {FEWEST}, or others as held_out",
+            f"were not fitted to errors are larger; give at least {FEWEST} different ones, "
+            "or others as held_out",
         )
     return Division(fitted, held_out, _few(count))
 
@@ -184,10 +184,10 @@ def _shared(inputs: Any, held_out: Any, both: Division) -> str:
     return f"{sum(again)} of {plural(len(again), 'held-out input')} are among those fitted to"
 
 
-def _keys(batches: Iterable[Batch]) -> list[bytes]:
+def _keys(given: Iterable[Batch]) -> list[bytes]:
     """Return a key of every entry, where all tensors of a batch are equally long, or of the batch."""
     keys = []
-    for batch in batches:
+    for batch in given:
         places = frozenset(
             i for i, v in enumerate(batch.values) if isinstance(v, Tensor) and v.ndim
         )

@@ -149,41 +149,47 @@ def _narrow(model: nn.Module, module: Any, plan: Plan) -> None:
     layer, r = plan.layer, plan.dims[0]
     for parts in plan.by_module():
         one = parts[0][0]
-        linear: Any = model.get_submodule(one.module)
-        kept = _kept(parts, _width(linear, one))
-        _replace(model, one.module, _narrowed(linear, kept, one.transposed))
+        weight, bias = _contents(model, one)
+        kept = _kept(parts, len(weight))
+        rows = weight[kept], None if bias is None else bias[kept]
+        _replace(model, one.module, _linear(one.transposed, *rows))
     width = r if plan.value_dims is not None else layer.head_dim
     if layer.query.module == layer.key.module:
         module.split_size = [layer.heads * r, layer.kv_heads * r, layer.kv_heads * width]
-    if layer.output is not None:
-        taking: Any = model.get_submodule(layer.output.module)
-        columns = _taken(plan)
-        _replace(model, layer.output.module, _with_inputs(taking, columns, layer.output.transposed))
+    if (output := layer.output) is not None:
+        weight, bias = _contents(model, output)
+        _replace(model, output.module, _linear(output.transposed, weight[:, _taken(plan)], bias))
     setattr(module, _size_name(module, layer.head_dim) or "", r)
 
 
 def _pad(model: nn.Module, plan: Plan) -> None:
     for parts in plan.by_module():
         one = parts[0][0]
-        linear: Any = model.get_submodule(one.module)
-        kept = _kept(parts, _width(linear, one))
-        weight = (linear.weight.mT if one.transposed else linear.weight).detach()[kept].contiguous()
-        bias = None if linear.bias is None else linear.bias.detach()[kept]
-        _replace(model, one.module, PaddedProjection(weight, bias, kept, _width(linear, one)))
+        weight, bias = _contents(model, one)
+        kept = _kept(parts, len(weight))
+        rows = weight[kept].contiguous(), None if bias is None else bias[kept]
+        _replace(model, one.module, PaddedProjection(*rows, kept, len(weight)))
 
 
 def removed(model: nn.Module, plans: Sequence[Plan]) -> Iterator[Tensor]:
     """Yield what :func:`compact` takes out of a model of full shapes: all of it should be zero."""
     for plan in plans:
         for parts in plan.by_module():
-            one = parts[0][0]
-            linear: Any = model.get_submodule(one.module)
-            weight = linear.weight.mT if one.transposed else linear.weight
+            weight, bias = _contents(model, parts[0][0])
             gone = torch.ones(len(weight), dtype=torch.bool)
             gone[_kept(parts, len(weight))] = False
-            yield weight.detach()[gone]
-            if linear.bias is not None:
-                yield linear.bias.detach()[gone]
+            yield weight[gone]
+            if bias is not None:
+                yield bias[gone]
+
+
+def _contents(model: nn.Module, projection: Projection) -> tuple[Tensor, Tensor | None]:
+    """Return the weight (out, in) and the bias of a linear layer, or of a padded one."""
+    linear: Any = model.get_submodule(projection.module)
+    transposed = projection.transposed and not isinstance(linear, PaddedProjection)
+    weight = linear.weight.detach()
+    bias = None if linear.bias is None else linear.bias.detach()
+    return weight.mT if transposed else weight, bias
 
 
 def _kept(parts: Sequence[tuple[Projection, tuple[int, ...]]], width: int) -> Tensor:
@@ -205,57 +211,29 @@ def _taken(plan: Plan) -> Tensor:
 
 def _widened(model: nn.Module, parts: Sequence[tuple[Projection, tuple[int, ...]]]) -> nn.Module:
     """Return a linear layer with rows of zeros in the places of those that are gone."""
-    one = parts[0][0]
-    linear: Any = model.get_submodule(one.module)
+    weight, bias = _contents(model, parts[0][0])
     gone = sum(
         (len(p.rows) // len(dims)) * sum(p.rows.shape[1] - r for r in dims) for p, dims in parts
     )
-    transposed = one.transposed and not isinstance(linear, PaddedProjection)
-    weight = linear.weight.detach().mT if transposed else linear.weight.detach()
-    kept = _kept(parts, len(weight) + gone)
-    rows = weight.new_zeros(len(weight) + gone, weight.shape[1])
-    rows[kept] = weight
-    new = _linear(one.transposed, rows, linear.bias is not None)
-    if linear.bias is not None:
-        new.bias.data = weight.new_zeros(len(rows)).index_copy(0, kept, linear.bias.detach())
-    return new
+    width = len(weight) + gone
+    kept = _kept(parts, width).to(weight.device)
+    rows = weight.new_zeros(width, weight.shape[1]).index_copy(0, kept, weight)
+    filled = None if bias is None else bias.new_zeros(width).index_copy(0, kept, bias)
+    return _linear(parts[0][0].transposed, rows, filled)
 
 
 def _widened_columns(model: nn.Module, plan: Plan) -> nn.Module:
     """Return the output projection with columns of zeros in the places of those that are gone."""
     output = plan.layer.output
     assert output is not None
-    linear: Any = model.get_submodule(output.module)
-    weight = linear.weight.detach().mT if output.transposed else linear.weight.detach()
+    weight, bias = _contents(model, output)
     columns = weight.new_zeros(len(weight), output.rows.numel())
-    columns[:, _taken(plan)] = weight
-    new = _linear(output.transposed, columns, linear.bias is not None)
-    if linear.bias is not None:
-        new.bias.data = linear.bias.detach().clone()
-    return new
+    return _linear(
+        output.transposed, columns.index_copy(1, _taken(plan).to(weight.device), weight), bias
+    )
 
 
-def _with_inputs(linear: Any, kept: Tensor, transposed: bool) -> nn.Module:
-    weight = (linear.weight.mT if transposed else linear.weight).detach()[:, kept]
-    new = _linear(transposed, weight, linear.bias is not None)
-    if linear.bias is not None:
-        new.bias.data = linear.bias.detach().clone()
-    return new
-
-
-def _width(linear: Any, projection: Projection) -> int:
-    return int(linear.weight.shape[1 if projection.transposed else 0])
-
-
-def _narrowed(linear: Any, kept: Tensor, transposed: bool) -> nn.Module:
-    weight = (linear.weight.mT if transposed else linear.weight).detach()[kept]
-    new = _linear(transposed, weight, linear.bias is not None)
-    if linear.bias is not None:
-        new.bias.data = linear.bias.detach()[kept].clone()
-    return new
-
-
-def _linear(transposed: bool, weight: Tensor, bias: bool) -> nn.Linear:
+def _linear(transposed: bool, weight: Tensor, bias: Tensor | None) -> nn.Linear:
     """Return a linear layer of torch's, or of GPT-2's kind, with a weight given as (out, in)."""
     out, inputs = weight.shape
     with torch.device(weight.device):
@@ -264,10 +242,12 @@ def _linear(transposed: bool, weight: Tensor, bias: bool) -> nn.Linear:
 
             new: nn.Linear = Conv1D(out, inputs)
         else:
-            new = nn.Linear(inputs, out, bias=bias, dtype=weight.dtype)
+            new = nn.Linear(inputs, out, bias=bias is not None, dtype=weight.dtype)
     new.weight.data = (weight.mT if transposed else weight).clone(
         memory_format=torch.contiguous_format
     )
+    if bias is not None:
+        new.bias.data = bias.clone()
     return new
 
 

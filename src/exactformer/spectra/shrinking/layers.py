@@ -11,12 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from exactformer.spectra.batches import Batch, batches
+from exactformer.spectra.batches import Batch
 from exactformer.spectra.errors import ExtractionError
 from exactformer.spectra.extraction import Watch, watching
 from exactformer.spectra.omissions import LeftOut
-from exactformer.spectra.preparation import float_dtype
-from exactformer.spectra.primitives import Attention
 from exactformer.spectra.projections import is_linear
 from exactformer.spectra.scores import Projection, Scores
 from exactformer.spectra.verification import verify
@@ -49,19 +47,13 @@ class Layer:
 
     def matrices(self, model: nn.Module) -> tuple[Tensor, Tensor]:
         """Return [W b] of queries (heads, m, in + 1) and of keys, in float64."""
-        return with_bias(self.query, model), with_bias(self.key, model)
+        return self.query.with_offset(model), self.key.with_offset(model)
 
     def project(self, model: nn.Module, left: Tensor, right: Tensor) -> None:
         """Write Aᵀ W_Q and Bᵀ W_K in place; rows beyond the new dimension become zero."""
         share = self.heads // self.kv_heads
         write_rows(self.query, model, left.repeat_interleave(share, dim=0))
         write_rows(self.key, model, right)
-
-
-def read_inputs(model: nn.Module, inputs: Any) -> list[Batch]:
-    """Return the batches, on the model's device and in its format; several passes need them."""
-    some = next(model.parameters(), torch.empty(0))
-    return [b.to(some.device).as_floats(float_dtype(model)) for b in batches(inputs)]
 
 
 def layers_of(
@@ -75,7 +67,7 @@ def layers_of(
     found: dict[str, Layer] = {}
     takers = Takers(model)
 
-    def look(scores: Scores, attention: Attention) -> None:
+    def look(scores: Scores) -> None:
         name = scores.name.partition("#")[0]
         if name in found:
             known = found[name]
@@ -119,7 +111,7 @@ class _Enough(Exception):  # noqa: N818 - it is no error
 def _attended(watch: Watch, batch: Batch, names: Sequence[str]) -> dict[str, Scores]:
     seen: dict[str, Scores] = {}
 
-    def note(scores: Scores, attention: Attention) -> None:
+    def note(scores: Scores) -> None:
         if scores.name in names:
             scores.check_finite()
             seen[scores.name] = scores
@@ -220,7 +212,7 @@ class Takers:
         """Have all linear layers report their inputs."""
         with ExitStack() as stack:
             for module in self._linear:
-                stack.callback(module.register_forward_pre_hook(self._look).remove)
+                stack.enter_context(module.register_forward_pre_hook(self._look))
             yield
 
     def _look(self, module: nn.Module, args: Any) -> None:
@@ -253,32 +245,13 @@ def _refuse_shared(layers: Any) -> None:
             owners[module] = layer.name
 
 
-def with_bias(projection: Projection, model: nn.Module) -> Tensor:
-    """Return [W b] (heads, m, in + 1), or W where there is no bias, in float64."""
-    weight, bias = projection.matrix(model).double(), _bias(projection, model)
-    if bias is None:
-        return weight
-    values, rows = bias
-    return torch.cat([weight, values.double()[rows][..., None]], dim=-1)
-
-
-def _bias(projection: Projection, model: nn.Module) -> tuple[Tensor, Tensor] | None:
-    """Return the bias and which of its entries belong to each coordinate (heads, m)."""
-    if projection.bias is None:
-        return None
-    bias: Tensor = getattr(model.get_submodule(projection.module), projection.bias).data
-    return bias, (projection.rows + projection.bias_start).to(bias.device)
-
-
 def write_rows(projection: Projection, model: nn.Module, factor: Tensor) -> None:
     """Replace W by Fᵀ W and b by Fᵀ b, with F (heads, m, r); the rows from r on become zero."""
-    weight: Tensor = getattr(model.get_submodule(projection.module), projection.weight).data
-    view = weight.mT if projection.transposed else weight
-    _transform(view, projection.rows.to(weight.device), factor)
-    bias = _bias(projection, model)
+    weight, bias = projection.whole_weight(model), projection.whole_bias(model)
+    rows = projection.rows.to(weight.device)
+    _transform(weight, rows, factor)
     if bias is not None:
-        values, rows = bias
-        _transform(values[:, None], rows, factor)
+        _transform(bias[:, None], rows + projection.bias_start, factor)
 
 
 def _transform(target: Tensor, rows: Tensor, factor: Tensor) -> None:

@@ -16,11 +16,12 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from exactformer.core.options import positive_integer
 from exactformer.errors import InputError
 from exactformer.progress import progress as progress_bar
 from exactformer.spectra.batches import Batch
 from exactformer.spectra.errors import ExtractionError
-from exactformer.spectra.preparation import float_dtype, load, prepared
+from exactformer.spectra.preparation import float_dtype, loaded, prepared
 from exactformer.spectra.shrinking.accounting import account
 from exactformer.spectra.shrinking.calibration import Choice, Fitted, Method, calibrate
 from exactformer.spectra.shrinking.division import Division, divided, too_few
@@ -31,7 +32,6 @@ from exactformer.spectra.shrinking.report import ShrinkReport
 from exactformer.spectra.shrinking.solution import Truncation
 from exactformer.spectra.shrinking.stock import stock_configuration
 from exactformer.spectra.shrinking.storage import save_shrunk
-from exactformer.spectra.texts import are_texts, tokenizer_at
 
 Metric = Callable[[nn.Module], float]
 _AGREE = 1e-4
@@ -105,10 +105,7 @@ def shrink_heads(
     (12, 4, (4,))
     """
     _check(head_dim, energy, max_loss, method)
-    if isinstance(model, str | Path):
-        if tokenizer is None and (are_texts(inputs) or are_texts(held_out)):
-            tokenizer = tokenizer_at(model)
-        model = load(model)
+    model, tokenizer = loaded(model, tokenizer, inputs, held_out)
     ready = prepared(model, device)
     if metric is not None:
         metric = _at_home(metric, model)
@@ -120,28 +117,22 @@ def shrink_heads(
     with progress_bar("shrinking heads, layers", None, progress) as tell:
         search = _Search(ready, layers, division, method, tell)
         if head_dim is not None:
-            found = search.at(head_dim)
+            zeroed, fitted = search.at(head_dim)
         elif energy is not None:
-            found = search.keeping(energy)
+            zeroed, fitted = search.keeping(energy)
         else:
-            found = search.within(max_loss or 0.0, metric)
-    form = _form(ready, [f.plan for f in found.fitted])
-    small, form = _compacted(found.model, found.fitted, form, given[0])
-    report = account(
-        ready, small, division, found.fitted, form, method, metric, float_dtype(model).itemsize
-    )
-    plans = tuple(f.plan for f in found.fitted)
+            zeroed, fitted = search.within(max_loss or 0.0, metric)
+    plans = tuple(f.plan for f in fitted)
+    small, form = _compacted(zeroed, plans, _form(ready, plans), given[0])
+    size = float_dtype(model).itemsize
+    report = account(ready, small, division, fitted, form, method, metric, size)
     stock = stock_configuration(small, plans, form, given[0])
     report = replace(report, left_out=left_out, stock=stock, loading=_loading(small, stock))
     return Shrunk(_as_it_was(small, model), report, plans)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A copy with smaller heads, in which zeros stand where rows are gone."""
-
-    model: nn.Module
-    fitted: list[Fitted]
+_Found = tuple[nn.Module, list[Fitted]]
+"""A copy with smaller heads, in which zeros stand where rows are gone, and what was fitted."""
 
 
 class _Search:
@@ -208,9 +199,9 @@ class _Search:
             middle = (low + high) // 2
             tried = self.at(dims[middle])
             if metric is None or before is None:
-                loss = output_change(self._model, tried.model, self._held_out)
+                loss = output_change(self._model, tried[0], self._held_out)
             else:
-                loss = before - float(metric(tried.model))
+                loss = before - float(metric(tried[0]))
             if loss <= max_loss:
                 found, high = tried, middle
             else:
@@ -221,11 +212,9 @@ class _Search:
         def tell(done: int) -> None:
             self._tell(self._done + done)
 
-        model, fitted = calibrate(
-            self._model, self._layers, self._inputs, choose, self._method, tell
-        )
+        found = calibrate(self._model, self._layers, self._inputs, choose, self._method, tell)
         self._done += len(self._layers)
-        return _Found(model, fitted)
+        return found
 
 
 def _form(model: nn.Module, plans: Sequence[Plan]) -> Form:
@@ -241,10 +230,9 @@ def _form(model: nn.Module, plans: Sequence[Plan]) -> Form:
 
 
 def _compacted(
-    model: nn.Module, fitted: Sequence[Fitted], form: Form, batch: Batch
+    model: nn.Module, plans: Sequence[Plan], form: Form, batch: Batch
 ) -> tuple[nn.Module, Form]:
     """Return the model without its zeros, and its form, after a look at what it computes."""
-    plans = [f.plan for f in fitted]
     forms: tuple[Form, ...] = ("small", "padded") if form == "small" else ("padded",)
     for trying in forms:
         small = compact(deepcopy(model), plans, trying)
@@ -286,8 +274,8 @@ def _as_it_was(small: nn.Module, given: nn.Module) -> nn.Module:
 def _check(head_dim: int | None, energy: float | None, max_loss: float | None, method: str) -> None:
     if sum(x is not None for x in (head_dim, energy, max_loss)) != 1:
         raise InputError("give one of head_dim, energy and max_loss: how small the heads become")
-    if head_dim is not None and (isinstance(head_dim, bool) or not isinstance(head_dim, int)):
-        raise InputError(f"head_dim = {head_dim!r}: give a whole number")
+    if head_dim is not None:
+        positive_integer(head_dim, "head_dim")
     if energy is not None and not 0 < energy <= 1:
         raise InputError(f"energy = {energy}: give a share above 0 and up to 1, such as 0.99")
     if max_loss is not None and not max_loss >= 0:

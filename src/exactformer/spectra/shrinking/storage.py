@@ -39,6 +39,8 @@ def save_shrunk(shrunk: Shrunk, folder: str | Path) -> None:
             f"{type(model).__name__} is no Hugging Face model: keep its state_dict(), and load it into "
             "what the same call of shrink_heads returns"
         )
+    from safetensors import SafetensorError
+
     folder, report = Path(folder), shrunk.report
     whole: Any
     if report.stock is not None:
@@ -58,7 +60,7 @@ def save_shrunk(shrunk: Shrunk, folder: str | Path) -> None:
         (folder / HEADS).write_text(json.dumps(contents, indent=1))
         for weights in folder.glob("*.safetensors"):  # safetensors lets nobody else read
             copymode(folder / HEADS, weights)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise InputError(f"cannot write to {folder}: {error}") from error
 
 

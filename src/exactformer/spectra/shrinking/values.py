@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from exactformer.spectra.batches import Batch
-from exactformer.spectra.scores import Projection, Scores
-from exactformer.spectra.shrinking.layers import Layer, paired, with_bias, write_rows
+from exactformer.spectra.scores import Scores
+from exactformer.spectra.shrinking.layers import Layer, paired, write_rows
 from exactformer.spectra.shrinking.moments import Moments
 
 _RIDGE = 0.05
@@ -33,9 +33,11 @@ _RIDGE = 0.05
 
 @dataclass(frozen=True)
 class ValueMoments:
-    """Moments of what a layer's heads mix, in both models; all heads side by side, h·m_v numbers."""
+    """Moments of what a layer's heads mix, in both models; all heads side by side, h·m_v numbers.
 
-    tokens: int
+    They are about the means where the output projection has a bias, which holds these.
+    """
+
     old: Tensor
     """Σ o oᵀ."""
     cross: Tensor
@@ -44,18 +46,6 @@ class ValueMoments:
     """Σ o'o'ᵀ."""
     old_mean: Tensor
     new_mean: Tensor
-
-    def centred(self) -> ValueMoments:
-        """Return the moments about the means."""
-        n, old, new = self.tokens, self.old_mean, self.new_mean
-        return ValueMoments(
-            n,
-            self.old - n * torch.outer(old, old),
-            self.cross - n * torch.outer(old, new),
-            self.new - n * torch.outer(new, new),
-            old,
-            new,
-        )
 
 
 @dataclass(frozen=True)
@@ -80,8 +70,12 @@ def value_moments(
             parts = (old.mT @ old, old.mT @ new, new.mT @ new, old.sum(dim=0), new.sum(dim=0))
             sums = [total.to(part) + part for total, part in zip(sums, parts, strict=True)]
             tokens += len(old)
-    count = max(tokens, 1)
-    return ValueMoments(tokens, sums[0], sums[1], sums[2], sums[3] / count, sums[4] / count)
+    (old, cross, new), means = sums[:3], [total / max(tokens, 1) for total in sums[3:]]
+    if layer.output is not None and layer.output.bias is not None:
+        old = old - tokens * torch.outer(means[0], means[0])
+        cross = cross - tokens * torch.outer(means[0], means[1])
+        new = new - tokens * torch.outer(means[1], means[1])
+    return ValueMoments(old, cross, new, *means)
 
 
 def by_head(layer: Layer, weight: Tensor, moments: ValueMoments) -> Moments:
@@ -103,14 +97,14 @@ def weight_moments(model: nn.Module, layer: Layer, weight: Tensor) -> tuple[Tens
     """Return WᵀW, summed over the heads that share values, and W_V W_Vᵀ: what weights alone say."""
     assert layer.value is not None
     shape = (layer.kv_heads, layer.heads // layer.kv_heads)
-    given = with_bias(layer.value, model)
+    given = layer.value.with_offset(model)
     return _grouped(_blocks(weight.mT @ weight, layer), shape).sum(dim=0), given @ given.mT
 
 
 def output_weight(model: nn.Module, layer: Layer) -> Tensor:
     """Return W of all heads side by side (out, h·m_v), in float64."""
     assert layer.output is not None
-    return _view(layer.output, model)[:, layer.output.rows.flatten()].double()
+    return layer.output.whole_weight(model)[:, layer.output.rows.flatten()].double()
 
 
 def project_values(
@@ -129,10 +123,9 @@ def project_values(
     share, width = layer.heads // layer.kv_heads, left.shape[-1]
     weight = output_weight(original, layer)
     factors = [_diagonal(f.repeat_interleave(share, dim=0)) for f in (left, right)]
-    bias = _bias(layer.output, changed)
-    seen = moments.centred() if bias is not None else moments
+    bias = layer.output.whole_bias(changed)
     near = weight @ factors[0]
-    wanted, given = weight @ seen.cross @ factors[1], factors[1].mT @ seen.new @ factors[1]
+    wanted, given = weight @ moments.cross @ factors[1], factors[1].mT @ moments.new @ factors[1]
     new = near
     if refit:
         used = (given.diagonal() > 0).sum().clamp(min=1)
@@ -143,10 +136,10 @@ def project_values(
     _write_columns(layer, changed, new.reshape(len(new), layer.heads, width))
     if bias is not None:
         constant = weight @ moments.old_mean - new @ (factors[1].mT @ moments.new_mean)
-        own = _bias(layer.output, original)
+        own = layer.output.whole_bias(original)
         assert own is not None
         bias.copy_((own.double() + constant).to(bias.dtype))
-    total = ((weight @ seen.old) * weight).sum()
+    total = ((weight @ moments.old) * weight).sum()
     error = total - 2 * (new * wanted).sum() + ((new @ given) * new).sum()
     return FittedValues(tuple(dims), float(error.clamp(min=0)), float(total))
 
@@ -178,23 +171,10 @@ def _grouped(heads: Tensor, shape: tuple[int, int]) -> Tensor:
     return heads.reshape(*shape, *heads.shape[1:]).transpose(0, 1)
 
 
-def _view(projection: Projection, model: nn.Module) -> Tensor:
-    """Return the weight as (out, in), whichever way a model keeps it."""
-    weight: Tensor = getattr(model.get_submodule(projection.module), projection.weight).data
-    return weight.mT if projection.transposed else weight
-
-
-def _bias(projection: Projection, model: nn.Module) -> Tensor | None:
-    if projection.bias is None:
-        return None
-    bias: Tensor = getattr(model.get_submodule(projection.module), projection.bias).data
-    return bias
-
-
 def _write_columns(layer: Layer, model: nn.Module, new: Tensor) -> None:
     """Replace the columns of each head by (out, heads, r); those from r on become zero."""
     assert layer.output is not None
-    target = _view(layer.output, model)
+    target = layer.output.whole_weight(model)
     columns = target.new_zeros(target.shape[0], layer.heads, layer.value_dim)
     columns[..., : new.shape[-1]] = new.to(target.dtype)
     target[:, layer.output.rows.flatten().to(target.device)] = columns.flatten(1)
