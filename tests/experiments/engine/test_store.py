@@ -11,6 +11,7 @@ from exactformer.experiments.engine import store as store_module
 from exactformer.experiments.engine.cell import Cell, Failure, Task, plain, restore
 from exactformer.experiments.engine.store import Store
 from tests.experiments import toy
+from tests.waiting import PATIENCE
 
 CELL = Cell({"seed": 1}, {"error": 0.1}, 0.5, "a processor")
 
@@ -146,7 +147,7 @@ def hold(root, ready, release):
     store = Store(root)
     with store.claim(task()):
         ready.set()
-        release.wait(30)
+        release.wait(PATIENCE)
         store.save(task(), CELL)
 
 
@@ -155,7 +156,7 @@ def test_a_claim_waits_for_the_process_that_has_it(store):
     ready, release = context.Event(), context.Event()
     other = context.Process(target=hold, args=(store.root, ready, release))
     other.start()
-    assert ready.wait(30)
+    assert ready.wait(PATIENCE)
     with store.claim(task({"seed": 2})):  # another cell is free
         pass
     release.set()

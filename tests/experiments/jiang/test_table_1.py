@@ -10,14 +10,18 @@ import torch
 from exactformer.errors import InputError
 from exactformer.experiments import Scale, find, real_data
 from exactformer.experiments.jiang.patches import learn_patches
-from exactformer.experiments.jiang.table_1 import MOVED, NAMERS, ORDERS, ORIGINAL, _kept
-from exactformer.experiments.jiang.table_1_sizes import (
+from exactformer.experiments.jiang.table_1 import (
     CAUSAL,
     LSTM,
+    MOVED,
+    NAMERS,
     NAMING,
+    ORDERS,
+    ORIGINAL,
     READERS,
     TRANSFORMER,
     TRANSLATORS,
+    _kept,
 )
 from exactformer.experiments.jiang.token_recall import Namer, learn_to_name, share_right
 from exactformer.experiments.jiang.translation import learn_to_translate, score, translator

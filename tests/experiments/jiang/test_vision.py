@@ -10,7 +10,7 @@ from exactformer.experiments.engine.experiment import Scale
 from exactformer.experiments.engine.summary import Summary, summarise
 from exactformer.experiments.jiang import figure_3 as jiang_figure_3
 from exactformer.experiments.jiang import vision_weights as jiang_vision_weights
-from exactformer.experiments.jiang.figure_2_spectra import texts
+from exactformer.experiments.jiang.figure_2 import texts
 from exactformer.experiments.jiang.moved_patches import moved_accuracies, moved_parameters
 from exactformer.experiments.jiang.vision import configuration, ensemble_of, full_size, recipe
 from exactformer.experiments.jiang.vision_weights import trained, weights_file

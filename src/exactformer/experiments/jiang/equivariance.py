@@ -97,10 +97,10 @@ def nearest_equivariant(T: NDArray[Any]) -> NDArray[Any]:
     return np.asarray((a - b) * np.eye(tau) + b)
 
 
-def floor(T: NDArray[Any], mean: float = MEAN, variance: float = VARIANCE) -> float:
+def floor(T: NDArray[Any]) -> float:
     """Return the least mean squared error of an equivariant map, for independent equal tokens."""
     D = T - nearest_equivariant(T)
-    return float((variance * (D**2).sum(1) + mean**2 * D.sum(1) ** 2).mean())
+    return float((VARIANCE * (D**2).sum(1) + MEAN**2 * D.sum(1) ** 2).mean())
 
 
 def run(parameters: Parameters, device: str) -> Metrics:

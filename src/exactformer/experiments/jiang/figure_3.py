@@ -34,12 +34,20 @@ from exactformer.experiments import (
     rows,
 )
 from exactformer.experiments.jiang.power_law import PowerLaw, fit_power_law
-from exactformer.experiments.jiang.vision import FULL
+from exactformer.experiments.jiang.vision import (
+    FULL,
+    configuration,
+    ensemble_of,
+    image_data,
+    recipe,
+)
 from exactformer.figures.style import BLUE, GREY, ORANGE, subplots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from exactformer.experiments.models.vision import VisionTransformer
 
 DEEP, ONE_HEAD, BARE = "deep", "one head", "attention alone"
 REGIMES = (DEEP, ONE_HEAD, BARE)
@@ -88,10 +96,57 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
 
 
 def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """Train the models of a regime and look at the last layer of each."""
-    from exactformer.experiments.jiang.figure_3_training import learn
+    """Train the models of a regime as one ensemble and look at the last layer of each.
 
-    return learn(parameters, device)
+    Every metric is a list by head size of lists by seed.
+    """
+    from exactformer.experiments.models.vision import score, train_vision
+    from exactformer.experiments.models.vision.model import normalised
+
+    sizes, seeds = parameters["sizes"], parameters["seeds"]
+    members = [
+        configuration(parameters, head_dim=m, seed=seed) for m in sizes for seed in range(seeds)
+    ]
+    data = image_data(parameters, device)
+    ensemble = ensemble_of(members, device, exact=parameters.get("exact", False))
+    history = train_vision(ensemble, data.train, data.train_labels, recipe(parameters, seed=0))
+    train = score(ensemble, data.train, data.train_labels)
+    test = score(ensemble, data.test, data.test_labels)
+    inputs = normalised(data.test[: parameters["inputs"]]).cpu()
+    looked = [last_layer(ensemble.member(k).cpu(), inputs) for k in range(ensemble.models)]
+
+    def by_size(values: list[Any]) -> list[list[Any]]:
+        return [values[k : k + seeds] for k in range(0, len(values), seeds)]
+
+    return {
+        "train loss": by_size(train.loss),
+        "train accuracy": by_size(train.accuracy),
+        "test loss": by_size(test.loss),
+        "test accuracy": by_size(test.accuracy),
+        "spectra": by_size([found["mean"] for found in looked]),
+        "effective rank": by_size([found["effective rank"] for found in looked]),
+        "all effective ranks": by_size([found["all"] for found in looked]),
+        "agreement": max(found["agreement"] for found in looked),
+        "diverged": sum(history.diverged),
+        "curve": [by_size(losses) for losses in history.losses],
+        "parameters": [configuration(parameters, head_dim=m).parameters for m in sizes],
+        "seconds": history.seconds,
+        "steps": history.steps,
+    }
+
+
+def last_layer(model: VisionTransformer, inputs: Any) -> dict[str, Any]:
+    """Return the mean spectrum of the first head of the last layer, and effective ranks of all."""
+    from exactformer.spectra import spectrum
+
+    found = spectrum(model, inputs, device="cpu", progress=False)
+    last = found.layers[-1]
+    return {
+        "mean": last.mean[0].tolist(),
+        "effective rank": float(last.effective_rank[0]),
+        "all": [float(layer.effective_rank.mean()) for layer in found.layers],
+        "agreement": found.agreement,
+    }
 
 
 Curve = dict[int, list[float]]

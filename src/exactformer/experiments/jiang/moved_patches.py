@@ -46,8 +46,7 @@ def moved_accuracies(parameters: Mapping[str, Any], device: str) -> dict[str, An
         ensemble.set_weights(k, known[k % len(known)].weights)
     at_once = score(ensemble, data.test, data.test_labels)
     tuning = recipe(before, epochs=parameters["tune_epochs"], rate=parameters["tune_rate"], seed=1)
-    fuse = device.startswith("cuda")  # compiles what lies between products
-    history = train_vision(ensemble, data.train, data.train_labels, tuning, fuse=fuse, show=False)
+    history = train_vision(ensemble, data.train, data.train_labels, tuning)
     tuned = score(ensemble, data.test, data.test_labels)
     count = len(known)
     return {

@@ -55,13 +55,13 @@ def pairs(data: str, train: int, tested: int, vocabulary: int, tokens: int) -> P
     )
 
 
-def made_up(count: int, longest: int = 3) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return ``count`` sentences of two to ``longest`` pairs, and their translations."""
+def made_up(count: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return ``count`` sentences of two or three pairs, and their translations."""
     random = np.random.default_rng(0)
     qualities, things = list(QUALITIES), list(THINGS)
     sentences, translations = [], []
     for _ in range(count):
-        chosen = random.integers(4, size=(random.integers(2, longest + 1), 2))
+        chosen = random.integers(4, size=(random.integers(2, 4), 2))
         named = [(qualities[a], things[b]) for a, b in chosen]
         sentences.append(" ".join(f"{quality} {thing}" for quality, thing in named))
         translations.append(

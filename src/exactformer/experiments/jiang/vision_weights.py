@@ -69,10 +69,7 @@ def train(
 
     data = image_data(parameters, device)
     ensemble = ensemble_of(configurations, device)
-    fuse = device.startswith("cuda")  # compiles what lies between products
-    history = train_vision(
-        ensemble, data.train, data.train_labels, recipe(parameters), fuse=fuse, show=False
-    )
+    history = train_vision(ensemble, data.train, data.train_labels, recipe(parameters))
     test = score(ensemble, data.test, data.test_labels)
     seen = score(ensemble, data.train, data.train_labels)
     return [

@@ -42,9 +42,9 @@ class ReluNetwork(nn.Module):
         return count_parameters(self)
 
 
-def nn_depth(dimension: int, degree: int, units: int | None = None) -> ReluNetwork:
+def nn_depth(dimension: int, degree: int) -> ReluNetwork:
     """Return NN_depth: q + 1 hidden layers, elsewhere with about as many parameters as ours."""
-    units = units or _DEPTH_UNITS.get((dimension, degree)) or _matching(dimension, degree)
+    units = _DEPTH_UNITS.get((dimension, degree)) or _matching(dimension, degree)
     return ReluNetwork([dimension] + [units] * (degree + 1))
 
 

@@ -145,7 +145,7 @@ def _material(
 def _real(length: int) -> tuple[Any, dict[str, Any]]:
     import torch
 
-    from exactformer.experiments.language_data import handbook, smollm2, topics
+    from exactformer.experiments.real_data import handbook, smollm2, topics
     from exactformer.spectra.caching.windows import windows_of
 
     model, tokenizer = smollm2()

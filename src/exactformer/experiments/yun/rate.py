@@ -20,6 +20,7 @@ from itertools import product
 from math import log2, sqrt
 from typing import TYPE_CHECKING, Any
 
+from exactformer.core.words import at_most
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, by_scale
 from exactformer.experiments.engine.summary import Summary, frame_of
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, legend, subplots
@@ -49,7 +50,6 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Compile a map and measure both errors, each with its standard error."""
     from exactformer.sequences.compile import compile_sequence
     from exactformer.sequences.maps import sequence_map
-    from exactformer.sequences.proof.error import rounded_up
 
     f, n, N = sequence_map(parameters["map"]), parameters["n"], parameters["cells"]
     form = parameters["form"]
@@ -73,7 +73,7 @@ def run(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
             metrics[f"d_{p} closed form"] = exact
     if f.lipschitz is not None:
         bounded = model.bounded(f.lipschitz(n), target=f)
-        metrics["bound"] = rounded_up(bounded.certificate.bound())
+        metrics["bound"] = float(at_most(bounded.certificate.bound(), 4))
     return metrics
 
 

@@ -23,7 +23,6 @@ from exactformer.learning.ensembles.training.adam import RowAdam
 from exactformer.learning.ensembles.training.capture import repeated
 from exactformer.learning.ensembles.training.packed_weights import PackedWeights
 from exactformer.learning.ensembles.training.protocol import EnsembleProtocol
-from exactformer.progress import progress
 
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
@@ -40,27 +39,12 @@ class VisionHistory:
 
 
 def train_vision(
-    ensemble: VisionEnsemble,
-    images: Tensor,
-    labels: Tensor,
-    recipe: Recipe,
-    *,
-    fuse: bool = False,
-    capture: bool = True,
-    most_steps: int | None = None,
-    show: bool = True,
+    ensemble: VisionEnsemble, images: Tensor, labels: Tensor, recipe: Recipe
 ) -> VisionHistory:
-    """Train an ensemble in place, on its device.
+    """Train M models in place, on their device, with images (N, 3, side, side), bytes, and labels (N,).
 
-    Args:
-        ensemble: M models; their weights are the start, and in the end the result.
-        images: (N, 3, side, side), bytes; ``labels`` (N,).
-        labels: the classes.
-        recipe: how to train.
-        fuse: compile what lies between matrix products, which takes seconds and saves memory traffic.
-        capture: replay steps as a CUDA graph where there is a GPU.
-        most_steps: stop early after so many.
-        show: whether to show a bar in a terminal.
+    A GPU replays steps as one graph, and what lies between matrix products is compiled for it, which
+    takes seconds and saves memory traffic.
     """
     c = ensemble.configurations[0]
     if tuple(images.shape[1:]) != (3, c.side, c.side) or len(images) != len(labels):
@@ -91,31 +75,24 @@ def train_vision(
         clock.add_(1)
 
     seen: list[Tensor] = []
-    ensemble.join = torch.compile(joined) if fuse else joined
-    began, left = time.perf_counter(), most_steps
-    with sdpa_kernel(_KERNELS), progress("images", recipe.epochs, show, unit="passes") as update:
+    ensemble.join = torch.compile(joined) if device.type == "cuda" else joined
+    with sdpa_kernel(_KERNELS):
         try:
-            advance = repeated(step, [*packed.state, *adam.state, clock, total], capture)
+            advance = repeated(step, [*packed.state, *adam.state, clock, total])
             began = time.perf_counter()
             for epoch in range(recipe.epochs):
                 if epoch:
                     plan.refill(draw_pass(recipe, len(images), c.layers, source))
-                count = steps if left is None else min(left, steps)
                 clock.zero_()
                 total.zero_()
-                advance(count)
-                seen.append(total / count)
-                left = None if left is None else left - count
-                update(epoch + 1)
-                if left == 0:
-                    break
+                advance(steps)
+                seen.append(total / steps)
             losses = torch.stack(seen).double().tolist()
             seconds = time.perf_counter() - began
         finally:
             packed.release()
             ensemble.join = joined
-    done = int(adam.clock)
-    return VisionHistory(losses, (~adam.finite).tolist(), seconds, done)
+    return VisionHistory(losses, (~adam.finite).tolist(), seconds, int(adam.clock))
 
 
 @dataclass(frozen=True)
