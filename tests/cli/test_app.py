@@ -1,10 +1,12 @@
 import os
+import resource
 import shlex
 import signal
 import subprocess
 import sys
 
 import pytest
+import typer.testing
 
 import exactformer
 from exactformer.cli.app import COMMANDS, app
@@ -51,10 +53,8 @@ def test_every_command_explains_itself_with_examples(call, command):
     ids=lambda line: line[:40],
 )
 def test_the_examples_use_options_that_exist(line):
-    import typer.main
-
     name, *arguments = shlex.split(line)
-    command = typer.main.get_command(app).commands[name]
+    command = typer.testing._get_command(app).commands[name]  # built once, see tests/conftest.py
     with command.make_context(name, arguments) as context:
         assert context.info_name == name
 
@@ -75,7 +75,7 @@ def test_an_unknown_command_is_answered_with_the_nearest(call):
 
 
 def test_a_real_process_says_what_is_wrong_and_leaves_with_2():
-    answer = python("-m", "exactformer.cli", "inspect", "missing.safetensors")
+    answer = python("-m", "exactformer", "inspect", "missing.safetensors")
     assert answer.returncode == 2
     assert answer.stdout == ""
     assert answer.stderr.startswith("error: ")
@@ -84,15 +84,66 @@ def test_a_real_process_says_what_is_wrong_and_leaves_with_2():
 
 def test_a_terminal_without_unicode_still_gets_its_answer(law):
     answer = python(
-        "-m", "exactformer.cli", "inspect", str(law),
+        "-m", "exactformer", "inspect", str(law),
         env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     assert "x^2 + 3 x y" in answer.stdout
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_an_answer_that_cannot_be_written_is_not_a_no(law, options):
+    command = [sys.executable, "-m", "exactformer", "certify", law, *options]
+    with open("/dev/full", "w") as full:
+        answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE)
+    assert answer.returncode == 2
+    assert answer.stderr.decode().strip() == "error: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("predict {law} <&-", 2),
+        ("certify missing 2>&-", 2),
+        ("certify {law} >&-", 0),
+        ("certify {law} --json <&- >&- 2>&-", 0),
+    ],
+)
+def test_closed_streams_do_not_change_the_answer(law, words, code):
+    command = f"{shlex.quote(sys.executable)} -m exactformer {words.format(law=law)}"
+    answer = subprocess.run(command, shell=True, capture_output=True, timeout=PATIENCE)
+    assert answer.returncode == code, answer.stderr
+    assert b"Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "prove {law} -o part.v",
+        "inspect {law} --plot part.svg",
+        "predict {law} many.csv -o part.csv",
+    ],
+)
+def test_a_full_disk_leaves_no_half_written_file(call, law, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "many.csv").write_text("x,y\n" + "0.1,0.2\n" * 2000)
+    # Python itself keeps modules half compiled where the disk is full, and fails to read them later.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, most))
+    try:
+        answer = call(*words.format(law=law).split())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
+    assert answer.code == 2
+    assert "part." in answer.err
+    assert "File too large" in answer.err
+    assert [path.name for path in tmp_path.iterdir()] == ["many.csv"]
+
+
 def test_a_reader_that_leaves_early_is_no_mistake(law):
-    command = f"{shlex.quote(sys.executable)} -m exactformer.cli predict {law} - | head -n 1"
+    command = f"{shlex.quote(sys.executable)} -m exactformer predict {law} - | head -n 1"
     answer = subprocess.run(
         command,
         shell=True,
@@ -108,7 +159,7 @@ def test_a_reader_that_leaves_early_is_no_mistake(law):
 
 def test_ctrl_c_leaves_with_130_and_no_half_written_file(law, tmp_path):
     out = tmp_path / "values.csv"
-    command = [sys.executable, "-m", "exactformer.cli", "predict", law, "-o", out]
+    command = [sys.executable, "-m", "exactformer", "predict", law, "-o", out]
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
     with program(command, text=True, **pipes) as process:
         process.stdin.write("1,1\n" * 100)

@@ -356,7 +356,7 @@ def test_ctrl_c_leaves_with_130(call, here, name, extra, monkeypatch):
 @pytest.mark.parametrize("name", ["serve"])
 def test_serving_prints_its_address_as_json_and_ends_by_ctrl_c(here, name):
     words = shlex.split(ROWS[name].example.replace("9000", "0"))
-    command = [sys.executable, "-m", "exactformer.cli", *words, "--json"]
+    command = [sys.executable, "-m", "exactformer", *words, "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with program(command, text=True, **pipes) as server:
         text = ""

@@ -5,7 +5,11 @@ import re
 
 import numpy as np
 import pytest
+import typer
 from safetensors.numpy import save_file
+
+from exactformer.cli.app import app
+from exactformer.cli.support.usage import as_options
 
 DENSE = "(a + b + c + d + f + g + h + i + j + k + l + m)^9"
 
@@ -88,6 +92,7 @@ COMPILE = {
         "cannot write nowhere/law.safetensors: there is no folder nowhere",
     ),
     "an output that is no file": (["compile", "x", "-o", "."], "InputError", "not a file"),
+    "standard output": (["compile", "x", "-o", "-"], "InputError", "standard output"),
 }
 
 
@@ -301,3 +306,17 @@ def test_a_wrong_constant_is_called_the_constant_term(call, law):
 
 def test_help_asks_for_the_column_to_predict(call):
     assert "the column to predict" in " ".join(call("recommend", "--help").out.split())
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("try form='four-layer'", "try --form four-layer"),
+        ("a larger tolerance= or tolerance=0.5.", "a larger --tolerance or --tolerance 0.5."),
+        ("delta=Fraction(1, 8) would do", "--delta 1/8 would do"),
+        ("radius=2 is not an option of it", "radius=2 is not an option of it"),
+    ],
+)
+def test_arguments_of_python_are_spelled_as_options_of_the_command(message, said):
+    command = typer.main.get_command(app).commands["sequence"]
+    assert as_options(message, command) == said

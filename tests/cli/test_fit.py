@@ -14,7 +14,6 @@ from exactformer.errors import (
     FileFormatError,
     InputError,
     SizeError,
-    ToleranceError,
 )
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
@@ -172,6 +171,7 @@ def test_copies_and_constants_are_reported(csv):
         (lambda f: f.assign(place="north"), "column 'place' is not numeric; row 1 has 'north'"),
         (lambda f: f.assign(x=f.x.where(f.index != 7)), "column 'x' has 1 missing value.*row 8"),
         (lambda f: f.assign(y=f.y.where(f.index != 7, np.inf)), "'y' has 1 infinite value.*row 8"),
+        (lambda f: f.assign(x=f.index + 2**60), r"column 'x' has integers up to .*2\^53"),
         (lambda f: f.drop(columns="y"), "no column 'y'; it has x, v"),
         (lambda f: f[["y"]], "no column besides the target"),
         (lambda f: f.head(1), r"1 row\(s\)"),
@@ -216,6 +216,22 @@ def test_files_that_are_no_tables(tmp_path):
     (tmp_path / "twice.csv").write_text("a,a,y\n1,2,3\n4,5,6\n")
     with pytest.raises(InputError, match="repeated: a"):
         run(tmp_path / "twice.csv", "-t", "y")
+
+
+@pytest.mark.parametrize("compression", ["gzip", "bz2", "xz", "zip"])
+def test_a_compressed_table_is_refused_with_the_way_out(tmp_path, call, compression):
+    packed = tmp_path / "packed.csv"
+    law().to_csv(packed, index=False, compression=compression)
+    for command in (["fit"], ["recommend", "--horizon", 1]):
+        answer = call(*command, packed, "--target", "y")
+        assert answer.code == 2
+        assert "unpack it" in answer.err
+
+
+def test_lines_may_end_as_on_old_machines(csv, tmp_path, call):
+    table, old = csv(law()), tmp_path / "old.csv"
+    old.write_bytes(table.read_bytes().replace(b"\n", b"\r"))
+    assert call("fit", old, "--target", "y").out == call("fit", table, "--target", "y").out
 
 
 def test_parquet_needs_its_reader_and_says_so(tmp_path, monkeypatch):
@@ -265,7 +281,7 @@ def test_a_robust_loss_finds_the_law_among_outliers(csv):
     assert any("--loss huber or --loss trimmed" in note for note in plain["notes"])
 
 
-def test_functions_besides_powers(csv, tmp_path):
+def test_functions_besides_powers(csv, call, tmp_path):
     generator = np.random.default_rng(0)
     x = generator.uniform(1, 3, size=300)
     table = pd.DataFrame({"x": x, "y": 2 * np.sin(x) + 1 / x + 1e-3 * generator.normal(size=300)})
@@ -275,8 +291,11 @@ def test_functions_besides_powers(csv, tmp_path):
     assert {t["term"] for t in contents["terms"]} == {"sin(x)", "(1/x)"}
     assert "sin(x)" in contents["exact"]
     assert "sin(x)" in run(*arguments, "--report", tmp_path / "law.html")
-    with pytest.raises(ToleranceError, match="Allow a larger --model-tolerance"):
-        run(*arguments, "-o", tmp_path / "exact.safetensors", "--model-tolerance", "1e-30")
+    exact = ("-o", tmp_path / "exact.safetensors", "--model-tolerance", "1e-30")
+    refused = call("fit", *arguments, *exact, "--json")
+    assert refused.code == 1
+    assert refused.json["error"] == "ToleranceError"
+    assert "Allow a larger --model-tolerance, or" in refused.json["message"]
     across = table.assign(x=x - 2)
     notes = json.loads(run(csv(across), *arguments[1:], "--json"))["notes"]
     assert any("functions left out: (1/x)" in note for note in notes)
@@ -295,9 +314,10 @@ def test_functions_besides_powers(csv, tmp_path):
         (("--significance", "2"), "--significance 2.0: must lie between 0 and 1"),
     ],
 )
-def test_options_that_mean_nothing_are_refused_in_their_own_words(csv, options, message):
-    with pytest.raises(InputError, match=message):
-        run(csv(law(20)), "-t", "y", *options)
+def test_options_that_mean_nothing_are_refused_in_their_own_words(csv, call, options, message):
+    answer = call("fit", csv(law(20)), "-t", "y", *options)
+    assert answer.code == 2
+    assert message in answer.err
 
 
 @pytest.mark.parametrize(

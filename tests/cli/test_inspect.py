@@ -118,3 +118,10 @@ def test_heads_are_told_apart_where_there_are_several(call, tmp_path):
     assert "2 attention 1 … 2" in out
     assert "block 2, head 2, W_Q" in out
     assert "block 1, W_Q" in out
+
+
+def test_a_point_may_have_fractions_as_a_domain_may(call, law, tmp_path):
+    plots = [tmp_path / "fractions.svg", tmp_path / "decimals.svg"]
+    for at, plot in zip(("1/2,-3/4", "0.5,-0.75"), plots, strict=True):
+        assert call("inspect", law, "--plot", plot, "--at", at).code == 0
+    assert plots[0].read_bytes() == plots[1].read_bytes()

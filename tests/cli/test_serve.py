@@ -13,7 +13,7 @@ from tests.waiting import PATIENCE, program
 
 def serving(*arguments):
     return program(
-        [sys.executable, "-m", "exactformer.cli", "serve", *map(str, arguments)],
+        [sys.executable, "-m", "exactformer", "serve", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,11 +12,11 @@ from exactformer.cli.support.options import (
     Force,
     Json,
     MemoryLimit,
+    ModelOut,
+    exact_text,
     in_bytes,
     intervals,
     names,
-    out_file,
-    radius_text,
     torch_dtype,
 )
 from exactformer.cli.support.output import console, print_json
@@ -42,9 +41,7 @@ def compile(
         str | None,
         typer.Option(help="Certify a box instead, one interval per variable: '0,1; -1/2,3'."),
     ] = None,
-    out: Annotated[
-        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
-    ] = None,
+    out: ModelOut = None,
     force: Force = False,
     variables: Annotated[
         str | None,
@@ -89,7 +86,7 @@ def compile(
     with waiting("Compile and prove", not as_json):
         model = compile_model(
             expression.strip(),
-            radius_text(radius),
+            None if radius is None else exact_text(radius, "radius"),
             domain=intervals(domain),
             variables=names(variables),
             construction=construction,

@@ -9,6 +9,7 @@ import typer
 
 from exactformer.cli.support.options import Force, Json, check_free
 from exactformer.cli.support.output import console, empty_table, print_json
+from exactformer.core.words import at_most
 from exactformer.errors import CertificationError, ExecutionError
 from exactformer.progress import waiting
 
@@ -148,7 +149,7 @@ def _show_errors(
     for executor, numbers in observed.items():
         largest, bound, ratio = (numbers[k] for k in ("largest_error", "bound", "ratio"))
         shown = "–" if ratio is None else f"{ratio:.0f}"
-        table.add_row(f"   {_WORDS[executor]}", f"{largest:.3g}", f"{bound:.3g}", shown)
+        table.add_row(f"   {_WORDS[executor]}", f"{largest:.3g}", at_most(bound or 0.0), shown)
     screen.print(table)
     screen.print(
         f"   measured against the polynomial in {digits}-digit arithmetic"

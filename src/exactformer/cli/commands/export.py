@@ -20,6 +20,7 @@ from exactformer.cli.support.options import (
     torch_dtype,
 )
 from exactformer.cli.support.output import console, print_json, shortened
+from exactformer.core.words import at_most
 from exactformer.errors import InputError
 from exactformer.progress import waiting
 
@@ -47,8 +48,8 @@ def export(
     runtime adds. It cannot raise: points outside the domain return NaN. Arrays of --format
     numpy check nothing. Programs are exported as ONNX.
     """
-    from exactformer.core.files import write_bytes
     from exactformer.core.loading import family_of
+    from exactformer.core.whole_files import write_bytes
     from exactformer.polynomials.export import FORMATS
 
     if format not in FORMATS:
@@ -83,7 +84,7 @@ def export(
         within = f"the polynomial on {facts['domain']}"
     console().print(
         f"{target}: {shortened(facts['target'], 100)}\n"
-        f"{format}, {facts['executor']}, {facts['dtype']}, {size:,} bytes; within {bound:.3g} of "
+        f"{format}, {facts['executor']}, {facts['dtype']}, {size:,} bytes; within {at_most(bound)} of "
         f"{within}."
     )
 

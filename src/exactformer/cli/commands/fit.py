@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,13 +13,16 @@ from exactformer.cli.support.options import (
     Force,
     Json,
     MemoryLimit,
+    ModelOut,
     Plot,
     in_bytes,
     names,
     out_file,
 )
 from exactformer.cli.support.output import console, empty_table, print_json, print_saved
-from exactformer.errors import ExactformerError, InputError
+from exactformer.cli.support.usage import as_options
+from exactformer.core.whole_files import write_bytes
+from exactformer.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -31,14 +31,10 @@ if TYPE_CHECKING:
     from exactformer.learning.laws.tables import Table
 
 _MOST_ROWS = 40
-# Parameters of the regressor as its messages write them, name='value', and options of this command.
-_PARAMETER = re.compile(
-    r"\b(purpose|loss|features|degree|solver|significance|relevance|model_tolerance)="
-    r"(?:'([^']*)'|(-?[0-9](?:[\w.]*\w)?))?"
-)
 
 
 def fit(
+    ctx: typer.Context,
     data: Annotated[
         Path,
         typer.Argument(
@@ -101,9 +97,7 @@ def fit(
     seed: Annotated[
         int, typer.Option(help="For sgd, and for the folds of --purpose prediction: the seed.")
     ] = 0,
-    out: Annotated[
-        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
-    ] = None,
+    out: ModelOut = None,
     plot: Plot = None,
     report: Annotated[
         Path | None,
@@ -143,7 +137,7 @@ def fit(
         verbose=not as_json,
     )
     single = len(wanted.targets) == 1
-    with _words_of_options(), warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_parameters(regressor)
         if is_large(data, limit):
@@ -165,7 +159,7 @@ def fit(
             regressor.model_.save(out)
     told = [str(w.message) for w in caught]
     told += [note for note in regressor.notes_ if note not in told]
-    notes = [*table.notes, *map(_in_options, told)]
+    notes = [*table.notes, *(as_options(note, ctx.command) for note in told)]
     law = _Law(regressor, table, rows, notes)
     if plot is not None:
         from exactformer.figures import save_figure
@@ -177,7 +171,7 @@ def fit(
 
         certificate = "" if out is None else str(regressor.model_.certificate)
         page = law_page(regressor, table, rows, notes, certificate)
-        report.write_text(page, encoding="utf-8")
+        write_bytes(page.encode(), report)
     if as_json:
         print_json(law.contents(), out, plot, report)
     else:
@@ -192,30 +186,6 @@ def _degree(text: str) -> int | Literal["auto"]:
         return int(text)
     except ValueError:
         raise InputError(f"--degree {text}: give a whole number from 1, or auto") from None
-
-
-def _in_options(text: str) -> str:
-    """Return a message of the regressor with options in place of its parameters.
-
-    >>> _in_options("try loss='huber', a larger significance= or relevance=0.")
-    'try --loss huber, a larger --significance or --relevance 0.'
-    """
-
-    def option(found: re.Match[str]) -> str:
-        value = found[2] or found[3]
-        return f"--{found[1].replace('_', '-')}" + (f" {value}" if value else "")
-
-    return _PARAMETER.sub(option, text)
-
-
-@contextmanager
-def _words_of_options() -> Iterator[None]:
-    """Raise errors of the regressor in the words of the command line."""
-    try:
-        yield
-    except ExactformerError as error:
-        error.args = (_in_options(str(error)), *error.args[1:])
-        raise
 
 
 class _Law:

@@ -17,8 +17,8 @@ from exactformer.cli.support.output import (
     print_json,
     print_saved,
     shortened,
-    whole_file,
 )
+from exactformer.core.whole_files import whole_file
 from exactformer.errors import InputError, needs
 from exactformer.progress import progress
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.text import Text
     from sqlalchemy.orm import Session
 
-    from exactformer.studio.library.importing import Item
+    from exactformer.studio.library.imports import Item
     from exactformer.studio.library.records import PaperRecord
     from exactformer.studio.storage.engine import Database
 
@@ -68,13 +68,13 @@ def import_(
     are filled, nothing is overwritten. With --json nothing is asked: only --yes writes.
     """
     with _opened(database) as library:
-        from exactformer.studio.library import importing
+        from exactformer.studio.library import imports
         from exactformer.studio.security.actor import Actor
 
         read = [(path, *_read(path)) for path in files]
         records = [record for _, _, some in read for record in some]
         with library.session() as db:
-            items = importing.preview(db, records)
+            items = imports.preview(db, records)
             papers = [_facts(item) for item in items]
         if not as_json:
             _show(papers)
@@ -88,9 +88,7 @@ def import_(
             raise typer.Exit(int(changes and not as_json))
         formats = ", ".join(dict.fromkeys(format for _, format, _ in read))
         with library.writing() as db:
-            outcome = importing.write(
-                db, Actor(None, "", "command line", "admin"), formats, records
-            )
+            outcome = imports.write(db, Actor(None, "", "command line", "admin"), formats, records)
             counts = {
                 "added": len(outcome.added),
                 "completed": len(outcome.filled),
@@ -143,7 +141,7 @@ def export(
 
 def _pieces(db: Session, form: Form, collection: str | None, paper: str | None) -> Iterator[str]:
     from exactformer.studio.errors import NotFoundError
-    from exactformer.studio.library import exporting, papers
+    from exactformer.studio.library import exports, papers
     from exactformer.studio.opinions import collections
 
     if paper is not None:
@@ -156,9 +154,9 @@ def _pieces(db: Session, form: Form, collection: str | None, paper: str | None) 
                 "No shared collection has this token; it is the last part of the link."
             ) from None
     else:
-        yield from exporting.stream(db, form.value)
+        yield from exports.stream(db, form.value)
         return
-    yield exporting.export(db, chosen, form.value)[0]
+    yield exports.export(db, chosen, form.value)[0]
 
 
 @contextmanager
@@ -175,14 +173,14 @@ def _opened(address: str | None) -> Iterator[Database]:
 
 def _read(path: Path) -> tuple[str, list[PaperRecord]]:
     from exactformer.studio.errors import StudioError
-    from exactformer.studio.library import importing
-    from exactformer.studio.library.importing.texts import MOST_BYTES
+    from exactformer.studio.library import formats
+    from exactformer.studio.library.formats.texts import MOST_BYTES
 
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise InputError(f"{path} has {size:,} bytes; the limit is {MOST_BYTES:,}.")
     try:
-        return importing.read(path.read_bytes())
+        return formats.read(path.read_bytes())
     except StudioError as refusal:
         raise InputError(f"{path}: {refusal}") from None
 

@@ -19,6 +19,8 @@ from exactformer.cli.support.options import (
     out_file,
 )
 from exactformer.cli.support.output import console, print_json
+from exactformer.core.whole_files import write_bytes
+from exactformer.core.words import at_most
 from exactformer.errors import InputError, OutsideDomainError
 
 if TYPE_CHECKING:
@@ -36,7 +38,9 @@ def predict(
     ] = None,
     out: Annotated[
         Path | None,
-        out_file("Write here (.csv or .npy); to standard output if absent.", ".csv", ".npy"),
+        out_file(
+            "Write here (.csv or .npy); to standard output if absent.", ".csv", ".npy", dash=True
+        ),
     ] = None,
     force: Force = False,
     outside: Annotated[
@@ -110,7 +114,7 @@ def _decode(
     values = [model.decode([row])[0] for row in rows]
     lines = [",".join(map(shown, row)) for row in values]
     if out is not None:
-        out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        write_bytes("".join(f"{line}\n" for line in lines).encode(), out)
     if as_json:
         kept = {} if out is not None else {"values": [[shown(v) for v in row] for row in values]}
         print_json({"sequences": len(rows), "outside": 0, "dtype": dtype, **kept}, out)
@@ -179,7 +183,7 @@ def _show(summary: dict[str, Any], out: Path, function: RowFunction) -> None:
     is_polynomial = function.family == "polynomials"
     text = f"{summary[units]:,} {'values' if is_polynomial else 'sequences'} in {out}"
     if bound is not None and is_polynomial:
-        text += f", each within {bound:.3g} of the polynomial"
+        text += f", each within {at_most(bound)} of the polynomial"
     elif bound is not None:
         from exactformer.cli.support.panels import bound_text
 

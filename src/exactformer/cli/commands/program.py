@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.support.options import Dtype, Force, Json, Plot, out_file, torch_dtype
+from exactformer.cli.support.options import Dtype, Force, Json, ModelOut, Plot, torch_dtype
 from exactformer.cli.support.output import console, empty_table, print_json, print_saved
 from exactformer.errors import InputError
 
@@ -41,9 +41,7 @@ def program(
     at: Annotated[
         str | None, typer.Option(help="The input to show: abca, or tokens with commas.")
     ] = None,
-    out: Annotated[
-        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
-    ] = None,
+    out: ModelOut = None,
     plot: Plot = None,
     force: Force = False,
     as_list: Annotated[bool, typer.Option("--list", help="List the programs by name.")] = False,

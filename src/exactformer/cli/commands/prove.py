@@ -9,6 +9,7 @@ import typer
 
 from exactformer.cli.support.options import Force, Json, ModelFile, check_free
 from exactformer.cli.support.output import console, print_json, print_saved
+from exactformer.core.whole_files import write_bytes
 from exactformer.errors import InputError
 
 
@@ -63,7 +64,7 @@ def prove(
     is_there = check and path.is_file() and path.read_bytes() == law.text.encode()
     if not is_there:
         check_free(force, path)
-        path.write_bytes(law.text.encode())
+        write_bytes(law.text.encode(), path)
     if check:
         law = checked(law, path, file)
     saved = [*([] if is_there else [path]), *sources]

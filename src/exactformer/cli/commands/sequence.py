@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from exactformer.cli.support.options import Force, Json, Plot, exact_text, out_file, sequence_at
+from exactformer.cli.support.options import Force, Json, ModelOut, Plot, exact_text, sequence_at
 from exactformer.cli.support.output import console, empty_table, print_json, print_saved
 from exactformer.errors import InputError
 from exactformer.progress import waiting
@@ -66,9 +66,7 @@ def sequence(
     samples: Annotated[
         int, typer.Option(help="Random inputs on which the error is measured; 0 for none.", min=0)
     ] = 20_000,
-    out: Annotated[
-        Path | None, out_file("Save the model here (.safetensors).", ".safetensors")
-    ] = None,
+    out: ModelOut = None,
     plot: Plot = None,
     force: Force = False,
     as_list: Annotated[bool, typer.Option("--list", help="List the maps by name.")] = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +26,7 @@ from exactformer.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from exactformer.spectra.caching import CacheReport
     from exactformer.spectra.shrinking import ShrinkReport
 
 
@@ -87,58 +89,78 @@ def shrink(
     attention and outputs have moved on inputs that were kept back and on the others, and which loader
     reads the saved model.
     """
-    from exactformer.cli.commands.shrink_cache import has_rotary_positions, shrink_to
+    from exactformer.spectra.caching import shrink_cache
+    from exactformer.spectra.files import read_texts
     from exactformer.spectra.shrinking import shrink_heads
+    from exactformer.spectra.texts import tokenizer_at
 
     if out is not None and out.exists() and not out.is_dir():
         raise InputError(f"{out} is not a folder; choose another place")
     if out is not None and out.is_dir() and any(out.iterdir()) and not force:
         raise InputError(f"{out} exists; choose another folder, or replace its files with --force")
     searched = max_loss is not None and head_dim is None and energy is None
-    if cache is not None or (searched and has_rotary_positions(model)):
+    common: dict[str, Any] = {"max_loss": max_loss, "device": device, "progress": not as_json}
+    shrunk: Any
+    if cache is not None or (searched and _has_rotary_positions(model)):
         if values or any(option is not None for option in (head_dim, energy, images, npz)):
             raise InputError(
                 "a cache is shrunk by --texts, --held-out and --cache or --max-loss only"
             )
-        shrink_to(
-            model, texts, held_out, cache, max_loss, method, limit, out, checkpoint, device, as_json
+        if texts is None:
+            raise InputError("give text to calibrate on by --texts FILE")
+        shrunk = shrink_cache(
+            model,
+            read_texts(texts, limit),
+            cache=cache,
+            held_out=None if held_out is None else read_texts(held_out, limit),
+            method="joint" if method == "data" else method,  # type: ignore[arg-type]
+            checkpoint=checkpoint,
+            **common,
         )
-        return
-    if checkpoint is not None:
-        raise InputError("--checkpoint: only the fit of a smaller cache is saved; leave it out")
-    others = None
-    if held_out is not None:
-        text, image, arrays = (None if kind is None else held_out for kind in (texts, images, npz))
-        others = given_inputs(model, text, image, arrays, limit, batch_size)
-    shrunk = shrink_heads(
-        model,
-        given_inputs(model, texts, images, npz, limit, batch_size),
-        head_dim=head_dim,
-        energy=energy,
-        max_loss=max_loss,
-        values=values,
-        held_out=others,
-        method=method,  # type: ignore[arg-type]
-        batch_size=batch_size,
-        device=device,
-        progress=not as_json,
-    )
+        table = _cache_table(shrunk.report)
+    else:
+        if checkpoint is not None:
+            raise InputError("--checkpoint: only the fit of a smaller cache is saved; leave it out")
+        others = None
+        if held_out is not None:
+            text, image, arrays = (kind and held_out for kind in (texts, images, npz))
+            others = given_inputs(model, text, image, arrays, limit, batch_size)
+        shrunk = shrink_heads(
+            model,
+            given_inputs(model, texts, images, npz, limit, batch_size),
+            head_dim=head_dim,
+            energy=energy,
+            values=values,
+            held_out=others,
+            method=method,  # type: ignore[arg-type]
+            batch_size=batch_size,
+            **common,
+        )
+        table = _head_table(shrunk.report, heads)
     if out is not None:
         shrunk.save(out)
         if texts is not None:
-            from exactformer.spectra.texts import tokenizer_at
-
             tokenizer_at(model).save_pretrained(out)
     if as_json:
         print_json(shrunk.report.to_dict(), out)
         return
     screen = console()
     screen.print(str(shrunk.report), soft_wrap=True)
-    screen.print("", _table(shrunk.report, heads))
+    screen.print("", table)
     print_saved(out)
 
 
-def _table(report: ShrinkReport, every_head: bool) -> Table:
+def _has_rotary_positions(folder: Path) -> bool:
+    """Whether a folder holds a causal language model with rotary positions, by its configuration."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+        causal = any(str(name).endswith("ForCausalLM") for name in config["architectures"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return causal and any(name in config for name in ("rope_parameters", "rope_theta"))
+
+
+def _head_table(report: ShrinkReport, every_head: bool) -> Table:
     """Return a line for each head, or for each layer with the means of its heads."""
     by = ["layer", "head"] if every_head else ["layer"]
     rows = report.table.groupby(by, sort=False).mean(numeric_only=True).reset_index()
@@ -155,3 +177,19 @@ def _table(report: ShrinkReport, every_head: bool) -> Table:
 def _cells(row: dict[Any, Any]) -> list[str]:
     sizes = [f"{row['head_dim']:g}", f"{row['new_head_dim']:.3g}"]
     return [*sizes, *(f"{row[c]:.2%}" for c in ("energy", "score_error", "attention_change"))]
+
+
+def _cache_table(report: CacheReport) -> Table:
+    """Return a line for each layer."""
+    table = empty_table(
+        "layer", "numbers", "kept", "states off", "loss, nats", right=1, ruled=False
+    )
+    for index, layer in enumerate(report.layers):
+        table.add_row(
+            str(index),
+            f"{layer.state}",
+            f"{sum(layer.ranks)}",
+            f"{layer.residual:.2%}",
+            f"{layer.predicted:.5f}",
+        )
+    return table

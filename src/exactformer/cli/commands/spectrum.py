@@ -9,6 +9,8 @@ import typer
 
 from exactformer.cli.support.options import Force, Json, Plot, out_file
 from exactformer.cli.support.output import console, empty_table, print_json, print_saved
+from exactformer.core.whole_files import write_bytes
+from exactformer.core.words import at_most
 from exactformer.errors import InputError
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ def spectrum(
 
         save_figure(result.plot(layer, head, kind), plot)  # type: ignore[arg-type]
     if out is not None and out.suffix == ".csv":
-        result.table.to_csv(out, index=False)
+        write_bytes(result.table.to_csv(index=False).encode(), out)
     elif out is not None:
         result.save(out)
     if as_json:
@@ -136,7 +138,7 @@ def _show(result: Spectrum, every_head: bool, planes: bool) -> None:
     first = result.layers[0]
     screen.print(
         f"{result.headline} of {first.tokens:.0f} tokens on average; attention rebuilt within "
-        f"{result.agreement:.1e} of the model's own."
+        f"{at_most(result.agreement, 2)} of the model's own."
     )
     shown = shortened([layer.name for layer in result.layers])
     if shown[first.name] != first.name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,21 +30,9 @@ NAMES = {
 def read_blueprint(file: Path) -> Any:
     """Return the blueprint that a file holds; nothing is proven of it."""
     family = family_of(file)
-    if family == "sequences":
-        from exactformer.sequences.files import load_sequence
-
-        return load_sequence(file)[0]
-    if family == "couplings":
-        from exactformer.couplings.files import load_coupling
-
-        return load_coupling(file)
-    if family == "programs":
-        from exactformer.programs.files import load_program
-
-        return load_program(file)[0]
-    from exactformer.polynomials.files import load_blueprint
-
-    return load_blueprint(file)
+    name = "load_blueprint" if family == "polynomials" else f"load_{NAMES[family]}"
+    found = getattr(import_module(f"exactformer.{family}.files"), name)(file)
+    return found[0] if family in ("sequences", "programs") else found  # others hold nothing besides
 
 
 def model_facts(blueprint: Any) -> dict[str, Any]:

@@ -25,15 +25,18 @@ def check_free(force: bool, *paths: Path) -> None:
             raise InputError(f"{path} exists; choose another place, or replace it with --force")
 
 
-def out_file(help: str, *endings: str, name: str = "--out") -> Any:
+def out_file(help: str, *endings: str, name: str = "--out", dash: bool = False) -> Any:
     """Return ``-o/--out``, or another option, of a command that also takes ``force: Force``.
 
-    A place where nothing can be written, or another ending, is refused before any work is done.
+    A place where nothing can be written, or another ending, is refused before any work is done; ``-``
+    too, unless the command takes it for standard output.
     """
 
     def check(ctx: typer.Context, path: Path | None) -> Path | None:
-        if path is None or str(path) == "-":
+        if path is None or (dash and str(path) == "-"):
             return path
+        if str(path) == "-":
+            raise InputError("- is not a file; this cannot be written to standard output")
         check_free(ctx.params["force"], path)
         if endings and path.suffix.lower() not in endings:
             others, _, last = ", ".join(endings).rpartition(", ")
@@ -54,6 +57,7 @@ Plot = Annotated[
     Path | None,
     out_file("Draw into this .png, .svg or .pdf.", ".png", ".svg", ".pdf", name="--plot"),
 ]
+ModelOut = Annotated[Path | None, out_file("Save the model here (.safetensors).", ".safetensors")]
 ModelFile = Annotated[Path, typer.Argument(help="A model saved by exactformer.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else, errors included.")
@@ -90,11 +94,6 @@ def names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def radius_text(text: str | None) -> str | None:
-    """Return a radius as text, short of exponents that only exact arithmetic would try to write out."""
-    return None if text is None else exact_text(text, "radius")
-
-
 def exact_text(text: str, what: str) -> str:
     """Return an exact number as text, short of one that takes exact arithmetic long to write out."""
     number = text.strip()
@@ -121,12 +120,21 @@ def intervals(text: str | None) -> list[tuple[str, str]] | None:
 
 
 def coordinates(text: str) -> list[float]:
-    """Return the numbers of a point such as ``0.5,-1``."""
-    cells = text.replace(",", " ").split()
+    """Return the numbers of a point such as ``0.5,-1/3``."""
     try:
-        return [float(cell) for cell in cells]
-    except ValueError:
+        return [_coordinate(cell) for cell in text.replace(",", " ").split()]
+    except InputError:
         raise InputError(f"--at {text.strip()!r}: a point is numbers with commas between") from None
+
+
+def _coordinate(cell: str) -> float:
+    from exactformer.algebra.rational import to_float
+    from exactformer.core.given_domain import exact_number
+
+    try:
+        return float(cell)
+    except ValueError:
+        return to_float(exact_number(cell))
 
 
 def sequence_at(text: str, tokens: int, dim: int) -> list[list[float]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,19 +59,6 @@ def empty_table(*heads: str, right: int | None = None, ruled: bool = True) -> Ta
     for column in table.columns[len(heads) if right is None else right :]:
         column.justify = "right"
     return table
-
-
-@contextmanager
-def whole_file(path: Path, mode: str = "w") -> Iterator[Any]:
-    """Open a file that takes its place when all of it is written, or not at all."""
-    partial = path.with_name(f"{path.name}.partial")
-    text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
-    try:
-        with partial.open(mode, **text) as file:
-            yield file
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def shortened(text: str, width: int = 300) -> str:

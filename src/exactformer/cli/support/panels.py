@@ -14,6 +14,7 @@ from exactformer.cli.support.descriptions import rows_of
 from exactformer.cli.support.output import shortened
 from exactformer.core.certificate import Bound, Certificate, Kind
 from exactformer.core.formats import FORMATS
+from exactformer.core.words import at_most
 from exactformer.errors import CertificationError
 
 _MARKS = {
@@ -94,7 +95,7 @@ def bound_text(bound: Bound) -> str:
     """Return a bound in a line; what is estimated is not called a bound."""
     if bound.kind is Kind.ESTIMATED:
         return f"{bound.norm} about {bound.total:.4g}, something in it being estimated,"
-    text = f"{bound.norm} ≤ {bound.total:.4g}"
+    text = f"{bound.norm} ≤ {at_most(bound.total, 4)}"
     return text if bound.kind is Kind.PROVEN else f"{bound.kind}: {text}"
 
 
@@ -106,7 +107,7 @@ def _add_bound(rows: Table, certificate: Certificate) -> None:
         return
     row(rows, "error", f"{bound_text(bound)} in {certificate.dtype}", _MARKS[bound.kind])
     for name, value in bound.parts.items() if len(bound.parts) > 1 else ():
-        row(rows, "", Text(f"{value:<{_COLUMN}.3g}{name}", style="dim"))
+        row(rows, "", Text(f"{at_most(value):<{_COLUMN}}{name}", style="dim"))
 
 
 def _add_formats(rows: Table, certificate: Certificate, executors: tuple[str, ...]) -> None:
@@ -132,7 +133,7 @@ def _add_formats(rows: Table, certificate: Certificate, executors: tuple[str, ..
             row(rows, label, Text(heads + whole, style="dim"))
         text = Text("".join(f"{value:<{_COLUMN}}" for value in columns.values()))
         if 0 < scale < float("inf"):
-            text.append(f"{bound / scale:.1e}", style="dim")
+            text.append(at_most(bound / scale, 2), style="dim")
         row(rows, name, text, _MARKS[bound.kind])
 
 
@@ -144,7 +145,7 @@ def _other(certificate: Certificate, dtype: str, executor: str) -> str:
 
 
 def _short(value: Bound | float) -> str:
-    return f"{float(value):.3g}"
+    return at_most(float(value))
 
 
 def _add_measured(rows: Table, errors: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ a program reads one stream whatever happens.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -24,7 +25,9 @@ from exactformer.errors import (
 _JSON = "exactformer.json"
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 _NO = (CertificationError, AlteredFileError, ToleranceError, DriftError)
-_ARGUMENT = re.compile(r"\b([a-z_]+)=(?:'([\w-]+)'|Fraction\((\d+), (\d+)\)|(?=[\s.,;)]|$))")
+_ARGUMENT = re.compile(
+    r"\b([a-z_]+)=(?:'([^']+)'|(-?\d(?:[\w.]*\w)?)|Fraction\((\d+), (\d+)\)|(?=[\s.,;)]|$))"
+)
 
 
 def exit_code(error: Exception) -> int:
@@ -54,8 +57,7 @@ class Group(TyperGroup):
             raise  # whoever read our output has had enough: not a mistake
         except ExactformerError as error:
             command: Any = self.get_command(ctx, ctx.invoked_subcommand)
-            options = {name for parameter in command.params for name in parameter.opts}
-            _fail(ctx, type(error).__name__, as_options(str(error), options), exit_code(error))
+            _fail(ctx, type(error).__name__, as_options(str(error), command), exit_code(error))
         except OSError as error:
             named = f"{error.filename}: " if error.filename else ""
             _fail(ctx, type(error).__name__, f"{named}{error.strerror or error}")
@@ -72,27 +74,31 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keep text that starts with one dash and is not a declared option from being read as one."""
-        options = {name for parameter in self.params for name in parameter.opts}
-        options.update(ctx.help_option_names)
+        options = _options(self) | set(ctx.help_option_names)
         end = args.index("--") if "--" in args else len(args)
         shielded = [f" {a}" if _is_value(a, options) else a for a in args[:end]]
         return super().parse_args(ctx, shielded + args[end:])
 
 
-def as_options(message: str, options: set[str]) -> str:
+def as_options(message: str, command: Any) -> str:
     """Return a message in which arguments of Python are spelled as the command's own options.
 
-    >>> as_options("try form='compact', or raise memory_limit=", {"--form", "--memory-limit"})
-    'try --form compact, or raise --memory-limit'
+    With the options --form and --tolerance, "form='compact', tolerance=0.1 or a larger tolerance="
+    becomes "--form compact, --tolerance 0.1 or a larger --tolerance".
     """
+    options = _options(command)
 
     def spelled(match: re.Match[str]) -> str:
-        name, word, above, below = match.groups()
+        name, word, number, above, below = match.groups()
         option = f"--{name.replace('_', '-')}"
-        value = f"{above}/{below}" if above else word
+        value = f"{above}/{below}" if above else word or number
         return match[0] if option not in options else f"{option} {value}" if value else option
 
     return _ARGUMENT.sub(spelled, message)
+
+
+def _options(command: Any) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
 
 
 def _is_value(argument: str, options: set[str]) -> bool:
@@ -100,5 +106,9 @@ def _is_value(argument: str, options: set[str]) -> bool:
 
 
 def _fail(ctx: Any, kind: str, message: str, code: int = 2) -> None:
-    print_error(kind, message, ctx.meta[_JSON])
+    with suppress(OSError):  # the stream that cannot be written to may be what is wrong
+        try:
+            print_error(kind, message, ctx.meta[_JSON])
+        except OSError:
+            print_error(kind, message, as_json=False)
     raise typer.Exit(code)

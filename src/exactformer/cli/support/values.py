@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.cli.support.output import whole_file
+from exactformer.core.whole_files import whole_file
 
 Write = Callable[[NDArray[Any]], None]
 
