@@ -95,6 +95,16 @@ def people(app: Any, client: Any) -> Iterator[People]:
 
 
 @pytest.fixture(scope="session")
+def playground() -> Iterator[Any]:
+    """A playground for several studios: its worker takes seconds to start."""
+    from exactformer.studio.playground.workers import Limits, Pool
+
+    pool = Pool(Limits.of(settings_of(database="")))
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="session")
 def live_server(
     template_database: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:

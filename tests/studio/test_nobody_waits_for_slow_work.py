@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from exactformer.studio.library import importing
+from exactformer.studio.library import imports
 from exactformer.studio.web import markup
 from tests.studio.support.shelves import SLUG, add_paper
 
@@ -66,14 +66,14 @@ def test_of_notes_in_collections(people, rendered):
 
 
 def test_previews_of_imports(app, people, monkeypatch):
-    preview, previewed = importing.preview, []
+    preview, previewed = imports.preview, []
 
     def watched(db, records):
         assert not app.state.database._writer.locked()
         previewed.append(len(records))
         return preview(db, records)
 
-    monkeypatch.setattr(importing, "preview", watched)
+    monkeypatch.setattr(imports, "preview", watched)
     file = {"file": ("one.bib", b"@article{a, title={A title of its own}}")}
     answer = people.curator.client.post("/api/v1/imports", files=file)
     assert (answer.status_code, answer.json()["items"][0]["new"]) == (201, True)

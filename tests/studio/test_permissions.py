@@ -27,7 +27,7 @@ def routes() -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def world(
-    template_database: Any, tmp_path_factory: pytest.TempPathFactory
+    template_database: Any, playground: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Any, World, dict[str, Person]]]:
     """A studio in which everything exists once and nothing stays changed, and its people."""
     import shutil
@@ -40,6 +40,7 @@ def world(
     path = tmp_path_factory.mktemp("permissions") / "studio.db"
     shutil.copy(template_database, path)
     app = create_app(settings_of(database=f"sqlite:///{path}"))
+    own, app.state.playground = app.state.playground, playground
     with TestClient(app, follow_redirects=False) as client:
 
         def new_client() -> Any:
@@ -61,6 +62,7 @@ def world(
         yield app, world, persons
         app.state.database.close()
         app.state.database = database
+        app.state.playground = own  # a studio that ends closes its playground
         people.close()
 
 

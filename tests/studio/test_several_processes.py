@@ -166,7 +166,7 @@ def test_a_run_that_one_process_carries_out_is_seen_by_all(
 def test_several_processes_serve_and_end_together(postgres: Any) -> None:
     import httpx
 
-    command = [sys.executable, "-m", "exactformer.cli", "serve", "--json", "--port", "0"]
+    command = [sys.executable, "-m", "exactformer", "serve", "--json", "--port", "0"]
     command += ["--workers", "3", "--playground-workers", "1", "--database"]
     server = subprocess.Popen(
         [*command, postgres.new_database()], stdout=subprocess.PIPE, start_new_session=True

@@ -1,10 +1,9 @@
 """The studio: constructions to try in a browser, and a living page for every paper.
 
-settings     what `exactformer serve` was asked for
-database/    tables, engine, migrations
+settings, database, app, serving    what `exactformer serve` was asked for, opened and answered
+web/         what all routes share: who asks, reading and writing, pages, markup, errors
 security/    passwords, sessions, request forgery, roles, rate limits, headers
-services/    what can be done, said once: pages and the JSON API call the same functions
-playground/  compile requests, answered by worker processes with limits
-api/         JSON under /api/v1
-pages/       HTML for people
+storage/     engine, migrations, the audit log, statements that features share
+accounts/ library/ opinions/ evidence/ notices/ proposals/ map/ playground/
+             features: the tables, the service, and each page next to its JSON route
 """

@@ -18,7 +18,7 @@ from exactformer import __version__
 from exactformer.studio.accounts import account_routes, login_routes
 from exactformer.studio.accounts import service as accounts
 from exactformer.studio.database import open_database
-from exactformer.studio.evidence import about_pages, card_routes, claim_routes
+from exactformer.studio.evidence import about_pages, cards, claim_routes
 from exactformer.studio.evidence.evidence import changed_at
 from exactformer.studio.evidence.runs import Runs
 from exactformer.studio.library import import_routes, paper_routes, people_routes
@@ -30,6 +30,7 @@ from exactformer.studio.opinions import (
     comment_routes,
     moderation_routes,
     quick_routes,
+    reader_pages,
     review_routes,
 )
 from exactformer.studio.playground import routes as playground_routes
@@ -56,7 +57,7 @@ ROUTERS = [
     *account_routes.routers,
     *map_routes.routers,
     *claim_routes.routers,
-    card_routes.router,
+    cards.router,
     *import_routes.routers,
     *playground_routes.routers,
     *collection_routes.routers,
@@ -64,6 +65,7 @@ ROUTERS = [
     *review_routes.routers,
     *moderation_routes.routers,
     *quick_routes.routers,
+    reader_pages.router,
     *notice_routes.routers,
     *proposal_routes.routers,
     feed_routes.router,

@@ -97,3 +97,21 @@ def test_a_collection_can_be_deleted(visit: Visit, live_people: People) -> None:
     page.get_by_role("button", name="Yes, delete it").click()
     page.wait_for_url("**/collections")
     assert page.get_by_text("Short-lived").count() == 0
+
+
+def test_a_form_that_is_on_its_way_is_not_sent_again(reader_page: Any) -> None:
+    reader_page.goto("/collections")
+    reader_page.locator("[name=title]").fill("Once")
+    went = reader_page.locator("form:has([name=title])").evaluate(
+        """form => {
+          const went = [];
+          addEventListener("submit", (event) => {
+            went.push(!event.defaultPrevented);
+            event.preventDefault();
+          });
+          form.requestSubmit();
+          form.requestSubmit();
+          return went;
+        }"""
+    )
+    assert went == [True, False]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.studio.support.browsers import Visit
+from tests.studio.support.browsers import PHONE, Visit, scrolls_sideways
 from tests.studio.support.people import People
 from tests.studio.support.worlds import BIBTEX, World, three_papers
 
@@ -82,6 +82,33 @@ def test_an_import_is_previewed_with_duplicates_before_anything_is_written(
     page.get_by_role("status").filter(has_text="1 paper added").wait_for()
     reader.goto("/papers?q=mathematical+theory+of+communication")
     reader.get_by_role("link", name="Mathematical Theory of Communication").wait_for()
+
+
+def test_the_preview_of_an_import_needs_no_sideways_scrolling_on_a_phone(
+    visit: Visit, live_people: People
+) -> None:
+    long = b"""
+    @article{a, title = {Pneumonoultramicroscopicsilicovolcanoconiosis in the Llanfairpwllgwyngyllgogery
+    chwyrndrobwllllantysiliogogogoch region, $\\sum_{n=1}^{\\infty} \\frac{1}{n^2} = \\frac{\\pi^2}{6}
+    \\neq \\sum_{n=1}^{\\infty} \\frac{1}{n^3} \\neq \\sum_{n=1}^{\\infty} \\frac{1}{n^4}$},
+    author = {Wolfeschlegelsteinhausenbergerdorff, Hubert and Other, Ann}, year = 2020}
+    """
+    page = visit.page(live_people.curator, size=PHONE)
+    page.goto("/imports")
+    page.get_by_label("File").set_input_files(
+        {"name": "long.bib", "mimeType": "text/plain", "buffer": BIBTEX + long}
+    )
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="What this import would do").wait_for()
+    assert not scrolls_sideways(page)
+    frame = page.get_by_role("region", name="Records")
+    assert frame.evaluate("frame => frame.scrollWidth <= frame.clientWidth")
+    for part in ("columnheader", "rowheader", "cell"):
+        for each in frame.get_by_role(part).all():
+            box = each.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= PHONE["width"]
+            assert each.evaluate("each => each.scrollWidth <= each.clientWidth")
 
 
 @pytest.mark.slow

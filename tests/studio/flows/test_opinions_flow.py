@@ -32,7 +32,8 @@ def test_like_react_and_save_are_kept(reader_page: Any, paper: str) -> None:
     page.locator("#vote-dislike[aria-pressed=true]").wait_for()
     assert page.locator("#vote-like").get_attribute("aria-pressed") == "false"
     page.goto("/collections")
-    expect(page.locator("section", has_text="Saved papers").get_by_role("link")).to_have_count(1)
+    saved = page.locator("section", has_text="Saved papers")
+    expect(saved.locator(f"a[href='{paper}']")).to_have_count(1)
 
 
 @pytest.mark.slow
@@ -162,3 +163,43 @@ def test_discussion_is_filtered_by_kind(page: Any, live_world: Any) -> None:
     page.locator("[aria-current=true]", has_text="Caveats").wait_for()
     kinds = page.locator("article.comment .kind").all_inner_texts()
     assert set(kinds) == {"caveat"}
+
+
+def test_a_comment_is_marked_as_useful_without_a_reload(
+    visit: Visit, live_people: People, paper: str
+) -> None:
+    author, readers = live_people.new(), [live_people.new(), live_people.new()]
+    comments = [
+        author.client.post(f"/api/v1{paper}/comments", json={"body": f"Remark {k}."}).json()["id"]
+        for k in range(3)
+    ]
+    mark = f"#useful-comment-{comments[0]}"
+    for count, reader in enumerate(readers, 1):
+        page = visit.page(reader, size=PHONE)
+        page.goto(paper)
+        page.evaluate("window.still = true")
+        page.locator(mark).click()
+        expect(page.locator(mark)).to_have_attribute("aria-pressed", "true")
+        expect(page.locator(mark)).to_contain_text(str(count))
+        expect(page.locator(mark)).to_be_focused()
+        assert page.evaluate("window.still")
+        page.reload()
+        expect(page.locator(mark)).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("link", name="Most useful first").last.click()
+    expect(page.locator("#discussion .comment").first).to_contain_text("Remark 0.")
+    page.locator(mark).press("Enter")
+    expect(page.locator(mark)).to_have_attribute("aria-pressed", "false")
+
+
+@pytest.mark.slow
+def test_a_comment_is_marked_as_useful_without_scripts(
+    visit: Visit, live_people: People, paper: str
+) -> None:
+    author = live_people.new()
+    answer = author.client.post(f"/api/v1{paper}/comments", json={"body": "A remark."})
+    mark = f"#useful-comment-{answer.json()['id']}"
+    page = visit.page(live_people.new(), java_script_enabled=False)
+    page.goto(paper)
+    page.locator(mark).click()
+    page.wait_for_url(f"**/comments/{answer.json()['id']}**")
+    assert page.locator(mark).get_attribute("aria-pressed") == "true"

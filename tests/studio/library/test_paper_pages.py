@@ -1,4 +1,4 @@
-"""A paper's page says what the issue asks for; lists, forms and imports work without scripts."""
+"""A paper's page says what it should, in order; lists, forms and imports work without scripts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from exactformer.studio.evidence import evidence
 from exactformer.studio.evidence.claims import ClaimView
 from exactformer.studio.library import seeds
 from exactformer.studio.library.seeds import work
+from tests.studio.support.markup_rules import violations
 
 FANG = "/papers/fang-2022-attention-enables-zero-approximation-error"
 BIBTEX = b'@article{a, title={On <b>new</b> things}, author={G{\\"o}del, Kurt}, year=2021}'
@@ -51,6 +52,12 @@ def test_every_claim_shows_its_status_and_how_to_run_it_again(client: Any, setti
         for line in found.shown.paper.lines:
             assert line.reference in card
             assert line.ours in card
+
+
+def test_claims_that_are_found_stand_in_a_list_with_a_style(client: Any) -> None:
+    text = client.get("/papers?q=attention").text
+    assert re.search(r'Claims</h2>\s*<ul class="listing">', text)
+    assert violations(text) == []
 
 
 def test_every_work_has_a_page_and_no_style_or_script_in_it(client: Any, app: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from exactformer.studio.errors import (
     LoginNeededError,
     NotFoundError,
 )
-from exactformer.studio.library import edits, papers, people, seeds
-from exactformer.studio.library.paper_records import record
+from exactformer.studio.library import catalogue, edits, papers, people, seeds
+from exactformer.studio.library.catalogue import record
 from exactformer.studio.library.papers import SORTS, Browse
-from exactformer.studio.library.tables import Paper
+from exactformer.studio.library.records import keys
+from exactformer.studio.library.tables import Citation, Paper
 from exactformer.studio.opinions.tables import Comment, Review, Save
 from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.storage.audit import AuditEntry
@@ -70,6 +72,25 @@ def test_every_order_gives_every_paper_once(library: Session, curator: Actor, so
     ids = [paper.id for page in pages for paper in page.items]
     assert sorted(ids) == sorted(library.scalars(select(Paper.id)))
     assert {page.total for page in pages} == {len(ids)}
+
+
+def test_the_most_cited_come_first_and_citing_a_paper_does_not_change_it(library: Session) -> None:
+    fang, other = papers.get(library, FANG), seeds.featured(library)[0]
+    before = fang.updated_at, other.updated_at
+    citing = [paper for paper in library.scalars(select(Paper).limit(30)) if paper is not fang]
+    ties = {paper.id: keys(record(fang)) for paper in citing}
+    assert catalogue.cite(library, ties) == len(citing)
+    assert catalogue.cite(library, ties) == 0
+    rows = Counter(library.scalars(select(Citation.cited_id)))
+    kept = library.execute(select(Paper.id, Paper.times_cited))
+    assert {id: times for id, times in kept if times} == rows
+    found = papers.find(library, Browse(sort="cited", limit=100)).items
+    assert found[0] is fang
+    times = [rows[paper.id] for paper in found]
+    assert times == sorted(times, reverse=True)
+    library.refresh(fang)
+    library.refresh(other)
+    assert (fang.updated_at, other.updated_at) == before
 
 
 def test_browsing_begins_with_the_works_that_claim_something(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exactformer.studio.library import importing
+from exactformer.studio.library import formats
 
 FANG = "/api/v1/papers/fang-2022-attention-enables-zero-approximation-error"
 
@@ -73,11 +73,11 @@ def test_an_import_goes_through_preview_and_confirmation(people: Any) -> None:
 def test_everything_is_exported_in_each_format(client: Any) -> None:
     answer = client.get("/api/v1/export?format=json")
     assert 'filename="library.json"' in answer.headers["content-disposition"]
-    assert len(importing.read(answer.content)[1]) == 46
+    assert len(formats.read(answer.content)[1]) == 46
     rows = list(csv.reader(io.StringIO(client.get("/api/v1/export?format=csv").text)))
     assert len(rows) == 47
     bibtex = client.get("/api/v1/export?format=bibtex")
-    assert len(importing.read(bibtex.content)[1]) == 46
+    assert len(formats.read(bibtex.content)[1]) == 46
     one = client.get(f"{FANG}/export?format=bibtex").text
     assert one.count("@") == 1
     assert client.get("/api/v1/export?format=xml").status_code == 422

@@ -12,7 +12,7 @@ from exactformer.experiments.engine.result import load
 from exactformer.experiments.registry import find, names
 from exactformer.studio.evidence import claims, evidence
 from exactformer.studio.library import papers, seeds
-from exactformer.studio.library.importing import store
+from exactformer.studio.library.imports import store
 from exactformer.studio.library.records import checked
 from exactformer.studio.library.seeds import references, work
 from exactformer.studio.library.tables import Citation, Claim, Paper, Person
@@ -127,5 +127,5 @@ def test_pages_count_what_came_of_the_claims(library: Session) -> None:
 
 def test_a_claim_of_an_unknown_experiment_has_no_evidence() -> None:
     claim = Claim(anchor="a", kind="table", title="A", experiment="made-up", checked_by="")
-    assert evidence.of_claim(RESULTS, claim) is None
+    assert evidence.of_claim(RESULTS, claim.experiment) is None
     assert claims.ClaimView(claim, None).status == "not checked"

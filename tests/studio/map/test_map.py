@@ -28,8 +28,7 @@ from exactformer.studio.library.tables import (
     Topic,
 )
 from exactformer.studio.map import slices
-from exactformer.studio.map.node_search import search
-from exactformer.studio.map.nodes import describe
+from exactformer.studio.map.nodes import describe, search
 from exactformer.studio.map.paths import shortest_path
 from exactformer.studio.map.relations import KINDS, Edge, Key
 from exactformer.studio.map.slices import explore, start

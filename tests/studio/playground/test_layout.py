@@ -31,6 +31,17 @@ def heights(page: Any) -> list[float]:
     return list(page.evaluate(f"() => [...document.querySelectorAll('h2, h3')].map({top})"))
 
 
+@SIZES
+def test_the_parts_of_a_transformer_fit_into_their_boxes(
+    visit: Visit, size: dict[str, int]
+) -> None:
+    page = visit.page(size=size)
+    page.goto("/playground/polynomial")
+    page.locator(".pg-box").first.wait_for()
+    spilt = "boxes => boxes.filter((box) => box.scrollHeight > box.clientHeight).length"
+    assert page.locator(".pg-box").evaluate_all(spilt) == 0
+
+
 def test_labels_of_a_coupling_stand_on_one_line(page: Any) -> None:
     page.goto("/playground/couplings")
     page.locator("#modes svg").first.wait_for()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,21 @@ def test_a_surface_and_a_heat_map_are_kept_with_axes_and_bound(page: Any) -> Non
     assert "error zero in exact arithmetic" in words
     fills = {part.attrib.get("fill") for part in root.iter(f"{SVG}rect")}
     assert len(fills) >= 4
+
+
+def test_a_surface_is_seen_whole_however_it_is_turned(page: Any) -> None:
+    page.goto("/playground/polynomial?p=(x^2%2By^2)^6&x=0.6,0.3")
+    surface = page.locator("#surface .pg-surface").first
+    surface.locator("canvas").wait_for()
+    until(page, "!document.querySelector('[aria-busy=true]')")
+    for keys in ([], ["ArrowDown"] * 6, ["ArrowDown"] * 8, ["ArrowUp"] * 24, ["ArrowRight"] * 3):
+        for key in keys:
+            surface.press(key)
+        data = surface.evaluate("surface => surface.firstChild.toDataURL().split(',')[1]")
+        picture = Image.open(BytesIO(b64decode(data)))
+        left, top, right, bottom = picture.getchannel("A").getbbox() or (0, 0, 0, 0)
+        assert 0 < left < right < picture.width, keys
+        assert 0 < top < bottom < picture.height, keys
 
 
 def test_a_kept_picture_names_what_it_shows_even_if_something_else_is_typed(visit: Visit) -> None:

@@ -51,6 +51,13 @@ def test_a_matrix_says_its_exact_entries_by_keyboard_and_as_a_table(page: Any) -
     assert canvas.bounding_box()["width"] > width
 
 
+def test_scripts_never_print_a_bound_below_itself(page: Any) -> None:
+    page.goto("/help")
+    digits = "import('/static/playground/format.js').then((m) => [%s].map((v) => m.atMost(v, 2)))"
+    shown = page.evaluate(digits % "0, 0.1, 1.04e-12, 9.91e-16, 1000.1, 1.25e7, 0.00012001")
+    assert shown == ["0", "0.1", "1.1·10⁻¹²", "1·10⁻¹⁵", "1100", "1.3·10⁷", "0.00013"]
+
+
 @pytest.mark.slow
 def test_the_way_back_leads_through_what_was_built(page: Any) -> None:
     page.goto("/playground/polynomial?p=x")

@@ -12,10 +12,11 @@ from exactformer.studio.playground.couplings import (
     TAU,
     CouplingRequest,
     decompose,
+    drawn_kernel,
+    formula_kernel,
     kernel_of,
 )
 from exactformer.studio.playground.frames import encode
-from exactformer.studio.playground.kernels import drawn_kernel, formula_kernel
 from exactformer.targets import Coupling
 from exactformer.theory import bound, pod
 

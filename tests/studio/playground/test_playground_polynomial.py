@@ -22,10 +22,16 @@ from exactformer.polynomials.constructions import CONSTRUCTIONS as EXACT
 from exactformer.polynomials.constructions.paper import TheoremCounts
 from exactformer.polynomials.files import digest
 from exactformer.studio.playground import polynomial
-from exactformer.studio.playground.descriptions import describe, model_file
 from exactformer.studio.playground.frames import encode
 from exactformer.studio.playground.panels import LONGEST, MOST, exact_text, values_panel
-from exactformer.studio.playground.polynomial import PolynomialRequest, compiled, parse, read
+from exactformer.studio.playground.polynomial import (
+    PolynomialRequest,
+    compiled,
+    describe,
+    model_file,
+    parse,
+    read,
+)
 from exactformer.studio.playground.traces import MOST_HEADS, surface, trace
 
 REQUESTS = [
@@ -64,9 +70,9 @@ def point(request: PolynomialRequest) -> str:
 
 
 def test_the_choices_are_the_librarys() -> None:
-    assert set(polynomial.CONSTRUCTIONS) == {*EXACT, *APPROXIMATIONS}
-    assert set(polynomial.DIRECTIONS) == set(FAMILIES)
-    assert set(polynomial.DTYPES) == set(FORMATS)
+    assert set(polynomial.CHOICES["construction"]) == {*EXACT, *APPROXIMATIONS}
+    assert set(polynomial.CHOICES["directions"]) == set(FAMILIES)
+    assert set(polynomial.CHOICES["dtype"]) == set(FORMATS)
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=str)

@@ -21,8 +21,8 @@ from exactformer.programs.grammar import LONGEST_TEXT, parse_program
 from exactformer.studio.playground import programs
 from exactformer.studio.playground.frames import encode
 from exactformer.studio.playground.models import ProgramOut, ProgramRunOut
-from exactformer.studio.playground.program_examples import EXAMPLES
 from exactformer.studio.playground.programs import (
+    EXAMPLES,
     MOST_EXPRESSIONS,
     ProgramRequest,
     describe,
@@ -51,7 +51,7 @@ def model_of(request: ProgramRequest) -> Any:
 
 
 def test_the_choices_are_the_librarys() -> None:
-    assert tuple(LIBRARY_REALISATIONS) == programs.REALISATIONS
+    assert tuple(LIBRARY_REALISATIONS) == programs.CHOICES["realisation"]
     assert programs.LONGEST_PROGRAM <= LONGEST_TEXT
 
 
@@ -70,7 +70,7 @@ def test_every_example_is_the_librarys_program(name: str) -> None:
 
 
 @pytest.mark.spread(6)
-@pytest.mark.parametrize("realisation", programs.REALISATIONS)
+@pytest.mark.parametrize("realisation", programs.CHOICES["realisation"])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_output_stream_and_patterns_are_the_models(name: str, realisation: str) -> None:
     request = replace(EXAMPLES[name].request, realisation=realisation)

@@ -18,8 +18,13 @@ import exactformer as ef
 from exactformer.studio.errors import BusyError
 from exactformer.studio.playground import couplings, sequences, traces
 from exactformer.studio.playground.couplings import CouplingRequest
-from exactformer.studio.playground.descriptions import COST_NOTES, describe
-from exactformer.studio.playground.polynomial import EXAMPLES, LONGEST_TEXT, PolynomialRequest
+from exactformer.studio.playground.polynomial import (
+    COST_NOTES,
+    EXAMPLES,
+    LONGEST_TEXT,
+    PolynomialRequest,
+    describe,
+)
 from exactformer.studio.playground.programs import LONGEST_PROGRAM
 from exactformer.studio.playground.sequences import SequenceRequest
 from exactformer.studio.security.rates import Rates
@@ -196,6 +201,17 @@ def test_new_constructions_are_counted_and_known_ones_are_free(studio: Any) -> N
         assert int(refused.headers["retry-after"]) >= 1
 
 
+@pytest.mark.parametrize("place", [f"{API}/couplings", "/playground/couplings"])
+def test_a_kernel_is_looked_at_and_never_compiled_and_a_known_one_is_free(
+    studio: Any, place: str
+) -> None:
+    kernel = 0.31 if place.startswith(API) else 0.32
+    ask = lambda k: studio.get(place, params={"parameter": kernel + k}).status_code  # noqa: E731
+    with changed(studio, compile_rate=Rate(1, 3600), explore_rate=Rate(3, 3600)):
+        assert [ask(1), ask(2), ask(3), ask(4)] == [200, 200, 200, 429]
+        assert [ask(1), ask(2), ask(3)] == [200, 200, 200]
+
+
 def test_a_studio_without_a_free_worker_says_when_to_come_back(
     studio: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +299,17 @@ def test_a_page_says_the_numbers_before_any_script_runs(studio: Any) -> None:
     assert str(traces.trace(REQUEST, "0.5,-1/4")["output"]) in page
     page = studio.get("/playground/couplings?kernel=minimum&m=2").text
     assert "0.04503" in page  # 1 / (1.5 π)²
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_a_bound_is_never_printed_below_itself(studio: Any, dtype: str) -> None:
+    asked = {"p": "x^2 + 3 x y", "construction": "softmax", "dtype": dtype, "x": "0.6,0.4"}
+    page = studio.get("/playground/polynomial", params=asked).text
+    found = describe(PolynomialRequest(asked["p"], "1", "softmax", "auto", dtype))
+    total = re.findall(r"error ≤ ([\d.e+-]+), proven", page)
+    there = re.findall(r"≤ ([\d.e+-]+), the certified bound", page)
+    for (printed,) in (total, there):
+        assert float(printed) >= found["certificate"]["bound"]
 
 
 def test_one_is_not_many_and_a_fraction_is_a_decimal(studio: Any) -> None:

@@ -45,7 +45,7 @@ def library(request: SequenceRequest) -> ef.SequenceModel:
 
 
 def test_the_forms_are_the_librarys() -> None:
-    assert sequences.FORMS == FORMS
+    assert sequences.CHOICES["form"] == FORMS
 
 
 @pytest.mark.spread(2)

@@ -16,6 +16,7 @@ import pytest
 
 from exactformer.studio.errors import BusyError, ForbiddenError, InvalidError
 from exactformer.studio.proposals.fetcher import Fetcher, is_public
+from tests.waiting import PATIENCE
 
 PUBLIC = "93.184.216.34"
 NAMES = {
@@ -87,7 +88,7 @@ def fetcher(port: int, asked: list[tuple[str, str]]) -> Fetcher:
         return HTTPConnection("127.0.0.1", port, timeout=seconds)
 
     listed = tuple(NAMES)
-    return Fetcher(listed, 20.0, 2000, lambda host: NAMES[host], open_there)
+    return Fetcher(listed, PATIENCE, 2000, lambda host: NAMES[host], open_there)
 
 
 def test_a_record_is_fetched_from_the_address_that_was_checked(fetcher: Any, asked: Any) -> None:
@@ -140,7 +141,7 @@ def test_a_name_that_changes_its_mind_is_looked_up_once_per_connection(port: int
         places.append(address)
         return HTTPConnection("127.0.0.1", port, timeout=seconds)
 
-    fetcher = Fetcher(("good.example",), 20.0, 2000, lambda host: next(answers), open_there)
+    fetcher = Fetcher(("good.example",), PATIENCE, 2000, lambda host: next(answers), open_there)
     with pytest.raises(ForbiddenError):
         fetcher.fetch("https://good.example/on")
     assert places == [PUBLIC]
@@ -162,7 +163,11 @@ def test_an_answer_that_never_ends_is_cut_off(fetcher: Any) -> None:
     with pytest.raises((BusyError, InvalidError)):
         short.fetch("https://good.example/slow")
     blocked = threading.Event()
-    waiting = Fetcher(fetcher.hosts, 0.1, 2000, lambda host: [str(blocked.wait(5))], fetcher.open)
+
+    def resolve(host: str) -> list[str]:
+        return [str(blocked.wait(PATIENCE))]
+
+    waiting = Fetcher(fetcher.hosts, 0.1, 2000, resolve, fetcher.open)
     with pytest.raises(BusyError, match="cannot be found"):
         waiting.fetch("https://good.example/record")
     blocked.set()

@@ -64,3 +64,23 @@ def test_a_token_sent_as_a_file_or_in_the_address_does_not_count(people: People)
     assert reader.client.post("/logout", files=as_file).status_code == 403
     assert reader.client.post(f"/logout?csrf_token={reader.csrf}").status_code == 403
     assert reader.client.post("/logout", json={"csrf_token": reader.csrf}).status_code == 403
+
+
+def test_a_form_with_a_field_that_nobody_reads_is_refused(people: People) -> None:
+    for method, path in unsafe_routes():
+        if path.startswith("/api/"):
+            continue
+        answer = people.admin.client.request(method, path, data={"boddy": "What took an hour"})
+        assert answer.status_code == 422, (method, path)
+        assert "boddy" in answer.text
+
+
+def test_what_was_written_when_a_session_ended_is_given_back(people: People) -> None:
+    reader = people.new()
+    reader.client.cookies.clear()
+    form = {"csrf_token": reader.csrf, "body": "What took an <hour>", "password": "may be words"}
+    page = reader.client.post("/papers/x/comments", data=form)
+    assert page.status_code == 403
+    assert "What took an &lt;hour&gt;</textarea>" in page.text
+    assert "may be words" not in page.text
+    assert 'href="/login"' in page.text

@@ -27,11 +27,13 @@ from exactformer.studio.opinions.tables import (
     Collection,
     CollectionItem,
     Comment,
+    CommentMark,
     CommentMention,
     CommentVersion,
     Flag,
     Reaction,
     Review,
+    ReviewMark,
     ReviewVersion,
     Save,
     Vote,
@@ -41,8 +43,7 @@ from exactformer.studio.storage.audit import AuditEntry
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.engine import Database
 from exactformer.studio.storage.migrations import differences, downgrade, upgrade
-from exactformer.studio.storage.processes import RateBucket, StoredRun
-from exactformer.studio.storage.tables import Base
+from exactformer.studio.storage.tables import Base, RateBucket, StoredRun
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -92,6 +93,8 @@ def fill(db: Session) -> None:
     db.add(CommentMention(comment_id=comment.id, claim_id=claim.id))
     parts = {"summary": "Fine.", "strengths": "", "concerns": "", "questions": "", "conflict": ""}
     db.add(ReviewVersion(review_id=review.id, revision=1, confidence=4, **parts))
+    db.add(ReviewMark(text_id=review.id, user_id=anna.id))
+    db.add(CommentMark(text_id=comment.id, user_id=anna.id))
     db.add(Vote(paper_id=here, user_id=anna.id, value=-1))
     db.add(Reaction(paper_id=here, user_id=anna.id, kind="useful"))
     db.add(Save(paper_id=here, user_id=anna.id))
@@ -188,3 +191,10 @@ def test_upgrading_twice_changes_nothing(filled: Database) -> None:
     before = stored(filled)
     upgrade(filled)
     assert stored(filled) == before
+
+
+def test_citations_from_before_they_were_counted_are_counted(filled: Database) -> None:
+    downgrade(filled, "0005")
+    upgrade(filled)
+    with filled.session() as db:
+        assert list(db.scalars(select(Paper.times_cited).order_by(Paper.id))) == [0, 1, 0]

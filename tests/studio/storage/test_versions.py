@@ -9,10 +9,11 @@ from sqlalchemy import select
 
 from exactformer.studio.accounts.tables import User
 from exactformer.studio.library.tables import Paper
+from exactformer.studio.notices import service as notices
 from exactformer.studio.opinions import comments, quick, reviews
-from exactformer.studio.opinions.comments import CommentDraft
+from exactformer.studio.opinions.comments import COMMENTS, CommentDraft
 from exactformer.studio.opinions.reviews import ReviewDraft
-from exactformer.studio.opinions.tables import Vote
+from exactformer.studio.opinions.tables import Flag, Vote
 from exactformer.studio.security import sessions
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.settings import Settings
@@ -28,12 +29,16 @@ def database(database_url: str) -> Iterator[Database]:
     with database.writing() as db:
         for slug in ("one", "two"):
             db.add(Paper(slug=slug, title=slug, normalised_title=slug))
-        db.add(User(handle="ada", name="Ada", password_hash="-", role="reader"))
+        for handle in ("ada", "eve"):
+            db.add(User(handle=handle, name=handle, password_hash="-", role="reader"))
+            db.flush()
+        comments.write(db, ADA, db.get_one(Paper, 2), CommentDraft(body="So it is."))
     yield database
     database.close()
 
 
-ADA = Actor(1, "ada", "Ada", "reader")
+ADA = Actor(1, "ada", "ada", "reader")
+EVE = Actor(2, "eve", "eve", "reader")
 
 
 def numbers(database: Database) -> dict[int, int]:
@@ -59,6 +64,7 @@ OPINIONS = {
     "save": lambda db, paper: quick.save(db, ADA, paper, True),
     "review": lambda db, paper: reviews.write(db, ADA, paper, ReviewDraft(summary="Fine.")),
     "comment": lambda db, paper: comments.write(db, ADA, paper, CommentDraft(body="Why?")),
+    "mark": lambda db, paper: COMMENTS.mark(db, EVE, 1, True),
 }
 
 
@@ -93,6 +99,26 @@ def test_sessions_and_reads_raise_nothing(database: Database) -> None:
 
     assert raised(database, begin) == set()
     assert raised(database, lambda db: db.scalars(select(Paper)).all()) == set()
+
+
+def test_telling_a_reader_changes_no_page_but_that_of_the_paper(database: Database) -> None:
+    def answer(db):
+        comments.write(db, EVE, db.get_one(Paper, 2), CommentDraft(body="Why?"), parent_id=1)
+
+    assert raised(database, answer) == {versions.ANYTHING, 2}
+    with database.session() as db:
+        assert notices.unread(db, ADA) == 1
+    assert raised(database, lambda db: notices.mark_read(db, ADA, 100)) == set()
+
+
+def test_what_is_declared_counts_whatever_table_it_is_in(database: Database) -> None:
+    """The reason why a text is hidden is shown with it, and lies in a table of reports."""
+
+    def change(db):
+        versions.touch(db, 2)
+        db.add(Flag(subject_kind="comment", subject_id=1, reporter_id=2, reason="rude"))
+
+    assert raised(database, change) == {versions.ANYTHING, 2}
 
 
 def test_another_process_is_seen(database: Database) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from html.parser import HTMLParser
+from importlib.resources import files
 
 VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
@@ -15,6 +18,8 @@ class Rules(HTMLParser):
         super().__init__()
         self.wrong: list[str] = []
         self.ids: set[str] = set()
+        self.classes: set[str] = set()
+        self.sheets: set[str] = set()
         self.headings: list[int] = []
         self._script_without_source = False
 
@@ -35,6 +40,9 @@ class Rules(HTMLParser):
             self.wrong.append(f"comes from elsewhere: {shown}")
         if values.get("id") in self.ids:
             self.wrong.append(f"id is not unique: {shown}")
+        self.classes.update(values.get("class", "").split())
+        if values.get("rel") == "stylesheet":
+            self.sheets.add(source.split("/")[-1].split("?")[0])
         self.ids.add(values.get("id") or f"nameless {len(self.ids)}")
         if values.get("target") == "_blank" and "noopener" not in values.get("rel", ""):
             self.wrong.append(f"opens a window without noopener: {shown}")
@@ -47,11 +55,29 @@ class Rules(HTMLParser):
             self.wrong.append(f"inline script: {data.strip()[:80]}")
 
 
+@cache
+def styled() -> dict[str, set[str]]:
+    """The classes that each stylesheet of the studio speaks of."""
+    sheets = files("exactformer.studio") / "static"
+    return {
+        sheet.name: set(re.findall(r"\.([a-z][\w-]*)(?=[^{}]*\{)", sheet.read_text()))
+        for sheet in sheets.iterdir()
+        if sheet.name.endswith(".css")
+    }
+
+
 def violations(html: str) -> list[str]:
     """What is wrong with a page."""
     rules = Rules()
     rules.feed(html)
     wrong = list(rules.wrong)
+    loaded, others = set[str](), set[str]()
+    for name, classes in styled().items():
+        (loaded if name in rules.sheets else others).update(classes)
+    wrong += [
+        f"the page does not load the style of its class {name}"
+        for name in sorted(rules.classes & others - loaded)
+    ]
     if rules.headings.count(1) != 1:
         wrong.append(f"headings of the first level: {rules.headings.count(1)}")
     for above, below in zip(rules.headings, rules.headings[1:], strict=False):

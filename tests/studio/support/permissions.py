@@ -149,6 +149,7 @@ POST   /papers/{slug}/review                              401 303 303 303 303
 GET    /reviews/{review_id}                               200 200 200 200 200
 GET    /reviews/{review_id}/history                       200 200 200 200 200
 POST   /reviews/{review_id}/delete                        401 403 303 403 403
+POST   /reviews/{review_id}/useful                        401 303 422 303 303
 GET    /reviews/{review_id}/flag                          401 200 200 200 200
 POST   /reviews/{review_id}/flag                          401 303 422 303 303
 GET    /papers/{slug}/discussion                          200 200 200 200 200
@@ -159,6 +160,7 @@ GET    /comments/{comment_id}/edit                        401 403 200 403 403
 POST   /comments/{comment_id}/edit                        401 403 303 403 403
 GET    /comments/{comment_id}/history                     200 200 200 200 200
 POST   /comments/{comment_id}/delete                      401 403 303 403 403
+POST   /comments/{comment_id}/useful                      401 303 422 303 303
 GET    /comments/{comment_id}/flag                        401 200 200 200 200
 POST   /comments/{comment_id}/flag                        401 303 422 303 303
 GET    /collections                                       401 200 200 200 200
@@ -184,6 +186,7 @@ GET    /api/v1/papers/{slug}/saves                        200 200 200 200 200
 PUT    /api/v1/papers/{slug}/saves                        401 200 200 200 200
 DELETE /api/v1/papers/{slug}/saves                        401 200 200 200 200
 GET    /api/v1/saves                                      401 200 200 200 200
+GET    /api/v1/useful                                     401 200 200 200 200
 POST   /api/v1/markup                                     401 200 200 200 200
 
 GET    /api/v1/papers/{slug}/reviews                      200 200 200 200 200
@@ -193,6 +196,9 @@ GET    /api/v1/reviews/{review_id}                        200 200 200 200 200
 PUT    /api/v1/reviews/{review_id}                        401 403 200 403 403
 DELETE /api/v1/reviews/{review_id}                        401 403 204 403 403
 GET    /api/v1/reviews/{review_id}/versions               200 200 200 200 200
+GET    /api/v1/reviews/{review_id}/useful                 200 200 200 200 200
+PUT    /api/v1/reviews/{review_id}/useful                 401 200 422 200 200
+DELETE /api/v1/reviews/{review_id}/useful                 401 200 200 200 200
 POST   /api/v1/reviews/{review_id}/flags                  401 201 422 201 201
 
 GET    /api/v1/papers/{slug}/comments                     200 200 200 200 200
@@ -201,6 +207,9 @@ GET    /api/v1/comments/{comment_id}                      200 200 200 200 200
 PUT    /api/v1/comments/{comment_id}                      401 403 200 403 403
 DELETE /api/v1/comments/{comment_id}                      401 403 204 403 403
 GET    /api/v1/comments/{comment_id}/versions             200 200 200 200 200
+GET    /api/v1/comments/{comment_id}/useful               200 200 200 200 200
+PUT    /api/v1/comments/{comment_id}/useful               401 200 422 200 200
+DELETE /api/v1/comments/{comment_id}/useful               401 200 200 200 200
 POST   /api/v1/comments/{comment_id}/flags                401 201 422 201 201
 
 GET    /api/v1/collections                                401 200 200 200 200
@@ -251,6 +260,8 @@ CONTENT: dict[str, dict[str, Any]] = {
     "POST /papers/{slug}/collect": {"data": {"title": "New shelf"}},
     "POST /preview": {"data": {"text": "*x*"}},
     "POST /papers/{slug}/review": {"data": REVIEW | {"revision": 2}},
+    "POST /reviews/{review_id}/useful": {"data": {"on": "true"}},
+    "POST /comments/{comment_id}/useful": {"data": {"on": "true"}},
     "POST /reviews/{review_id}/flag": {"data": {"reason": "why"}},
     "POST /papers/{slug}/comments": {"data": {"body": "Hm."}},
     "POST /comments/{comment_id}/edit": {"data": {"body": "Hm.", "revision": 2}},

@@ -26,10 +26,12 @@ def refusing(app: Any) -> Iterator[TestClient]:
             raise OperationalError("SELECT secret", {}, Exception("secret"))
         raise getattr(errors, kind)("for <reasons>")
 
+    before = list(app.router.routes)  # the first app of a worker describes the API for all others
     app.get("/refuse/{kind}")(refuse)
     app.get("/api/v1/refuse/{kind}")(refuse)
     with TestClient(app, follow_redirects=False) as client:
         yield client
+    app.router.routes[:] = before
 
 
 def test_each_refusal_has_its_status_in_every_form(refusing: TestClient) -> None:

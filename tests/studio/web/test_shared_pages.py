@@ -56,9 +56,13 @@ def test_everybody_gets_the_page_that_would_be_rendered_for_her_alone(
     post(anna, f"{PAGE}/reaction", show="useful")
     post(anna, f"{PAGE}/collect", title="To <read>")
     post(bert, f"{PAGE}/comments", body="See #table-1, @nobody.", kind="question")
+    (mentioned,) = anna.client.get(f"/api/v1{PAGE}/comments").json()["items"]
+    carl = people.new()
+    post(carl, f"/comments/{mentioned['id']}/useful", on="true")
     everybody = {
         "visitor": people.visitor,
         "voter": anna,
+        "marker": carl,
         "author": bert,
         "reader": people.new(),
         "curator": people.curator,
@@ -70,21 +74,38 @@ def test_everybody_gets_the_page_that_would_be_rendered_for_her_alone(
             assert HOLE not in page
             assert page == alone(app, person, PAGE), role
     assert 'aria-pressed="true"' in everybody["voter"].client.get(PAGE).text
+    pressed = f'id="useful-comment-{mentioned["id"]}" name="on" value="false" aria-pressed="true"'
+    assert [
+        role for role, person in everybody.items() if pressed in person.client.get(PAGE).text
+    ] == ["marker"]
     assert "To &lt;read&gt;" in everybody["voter"].client.get(PAGE).text
     assert "To &lt;read&gt;" not in everybody["reader"].client.get(PAGE).text
 
 
-def test_a_kept_header_shows_what_waits_by_now(people: Any) -> None:
-    """The page itself has not changed: somebody was mentioned on another."""
-    anna, bert = people.new(), people.new()
+def test_a_kept_header_shows_what_waits_by_now(app: Any, people: Any) -> None:
+    """The page itself is kept: what waits was said about another, or is no text at all."""
+    anna, bert, curator = people.new(), people.new(), people.curator
     links = re.findall('href="(/papers/[a-z0-9-]+)"', anna.client.get("/papers").text)
     other = next(link for link in links if link != PAGE)
-    assert '<span class="count">' not in header_of(anna.client.get(PAGE).text)
+
+    def waiting(person: Any) -> dict[str, str]:
+        menu = header_of(person.client.get(PAGE).text).partition("<ul")[2]
+        return dict(re.findall(r'<a href="/(\w+)">[\w ]+ <span class="count">(\d+)', menu))
+
+    for person in (anna, bert, curator):
+        assert waiting(person) == {}
+    kept = dict(app.state.shared_pages._pages)
     post(bert, f"{other}/comments", body=f"@{anna.handle}, look.", kind="question")
-    assert '<span class="count">1</span>' in header_of(anna.client.get(PAGE).text)
-    assert '<span class="count">' not in header_of(bert.client.get(PAGE).text)
+    assert waiting(anna) == {"notices": "1"}
+    assert waiting(bert) == {}
+    (comment,) = anna.client.get(f"/api/v1{other}/comments").json()["items"]
+    post(anna, f"/comments/{comment['id']}/flag", reason="rude")
+    assert waiting(curator) == {"moderation": "1"}
+    post(anna, "/proposals", title="On another thing")
+    assert waiting(curator) == {"moderation": "1", "proposals": "1"}
     post(anna, "/notices/read", up_to=10**6)
-    assert '<span class="count">' not in header_of(anna.client.get(PAGE).text)
+    assert waiting(anna) == {}
+    assert app.state.shared_pages._pages == kept
 
 
 def header_of(page: str) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 from starlette.requests import Request
 
+from exactformer.studio import web
 from exactformer.studio.accounts import service as accounts
 from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import ForbiddenError, InvalidError
 from exactformer.studio.security import passwords, sessions
 from exactformer.studio.security.rates import address, limit
 from exactformer.studio.storage import audit
-from exactformer.studio.web.request import agent, database_of, settings_of, writing
 
 WRONG = "the handle or the password is wrong"
 
@@ -22,29 +22,29 @@ WRONG = "the handle or the password is wrong"
 def register(request: Request, handle: str, name: str, password: str) -> None:
     """Make an account and log it in."""
     _refuse_at_a_desk(request)
-    limit(request, "registering", settings_of(request).register_rate, address(request))
+    limit(request, "registering", web.settings_of(request).register_rate, address(request))
     accounts.checked_handle(handle)
     password_hash = passwords.hash_password(password)
-    with writing(request) as db:
+    with web.writing(request) as db:
         _enter(request, db, accounts.register(db, handle, name, password_hash))
 
 
 def log_in(request: Request, handle: str, password: str) -> None:
     """Prove who one is; the refusal does not tell whether the handle exists."""
     _refuse_at_a_desk(request)
-    settings = settings_of(request)
+    settings = web.settings_of(request)
     known_as, place = handle.strip().lower(), address(request)
     limit(request, "log-in", settings.login_address_rate, f"address {place}")
     # Wrong passwords from elsewhere must not lock the owner out, nor may many addresses guess on.
     limit(request, "log-in", settings.login_rate, f"handle {known_as} from {place}")
     limit(request, "log-in", settings.login_handle_rate, f"handle {known_as}")
-    with database_of(request).session() as db:
+    with web.database_of(request).session() as db:
         known = accounts.by_handle(db, handle)
         stored = None if known is None or known.disabled else known.password_hash
     if not passwords.verify(stored, password) or known is None or stored is None:
         raise InvalidError(WRONG)
     renewed = passwords.hash_password(password) if passwords.is_outdated(stored) else stored
-    with writing(request) as db:
+    with web.writing(request) as db:
         user = db.get(User, known.id)
         if user is None or user.disabled or user.password_hash != stored:
             raise InvalidError(WRONG)
@@ -56,7 +56,7 @@ def log_in(request: Request, handle: str, password: str) -> None:
 def log_out(request: Request) -> None:
     """End the session; the browser gets a new one that belongs to nobody."""
     _refuse_at_a_desk(request)
-    with writing(request) as db:
+    with web.writing(request) as db:
         _enter(request, db, None)
 
 
@@ -68,13 +68,13 @@ def change_password(request: Request, present: str, password: str, name: str | N
     actor, browser = request.state.actor, request.state.browser
     user_id = actor.require("reader")
     _refuse_at_a_desk(request)
-    limit(request, "log-in", settings_of(request).login_rate, f"password of {actor.handle}")
-    with database_of(request).session() as db:
+    limit(request, "log-in", web.settings_of(request).login_rate, f"password of {actor.handle}")
+    with web.database_of(request).session() as db:
         stored = accounts.get(db, user_id).password_hash
     if not passwords.verify(stored, present):
         raise InvalidError("the present password is another one")
     password_hash = passwords.hash_password(password)
-    with writing(request) as db:
+    with web.writing(request) as db:
         accounts.change_password(db, actor, password_hash, keep=browser.token_hash)
         if name is not None:
             accounts.rename(db, actor, name)
@@ -82,11 +82,11 @@ def change_password(request: Request, present: str, password: str, name: str | N
 
 def _enter(request: Request, db: Session, user: User | None) -> None:
     browser = sessions.begin(
-        db, settings_of(request), user, agent(request), replacing=request.state.browser
+        db, web.settings_of(request), user, web.agent(request), replacing=request.state.browser
     )
     request.state.browser, request.state.actor = browser, browser.actor
 
 
 def _refuse_at_a_desk(request: Request) -> None:
-    if settings_of(request).single_user:
+    if web.settings_of(request).single_user:
         raise ForbiddenError("this studio runs with --single-user: everybody here is logged in")

@@ -9,34 +9,26 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
+from exactformer.studio import web
 from exactformer.studio.accounts import authentication
 from exactformer.studio.accounts import service as accounts
 from exactformer.studio.errors import StudioError
 from exactformer.studio.security import passwords
 from exactformer.studio.security.passwords import LONGEST
-from exactformer.studio.web.request import (
-    database_of,
-    redirect,
-    render,
-    with_cookie,
-    with_session,
-    within,
-)
-from exactformer.studio.web.types import Body, Clean, FormBody, Out, Sent
 
 pages = APIRouter(include_in_schema=False)
 api = APIRouter(prefix="/api/v1/session", tags=["session"])
 
-Next = Annotated[Clean, Query(max_length=2000)]
-Line = Annotated[Clean, Field(max_length=500)]
+Next = Annotated[web.Clean, Query(max_length=2000)]
+Line = Annotated[web.Clean, Field(max_length=500)]
 
 
-class LoginForm(FormBody):
+class LoginForm(web.FormBody):
     """What the form for logging in sends."""
 
     handle: Line = ""
     password: Line = ""
-    next: Annotated[Clean, Field(max_length=2000)] = "/"
+    next: Annotated[web.Clean, Field(max_length=2000)] = "/"
 
 
 class RegisterForm(LoginForm):
@@ -45,7 +37,7 @@ class RegisterForm(LoginForm):
     name: Line = ""
 
 
-class SessionOut(Out):
+class SessionOut(web.Out):
     """Who is logged in, and the token that changes must carry; a visitor has no id."""
 
     csrf_token: str
@@ -55,42 +47,38 @@ class SessionOut(Out):
     role: str
 
 
-class Credentials(Body):
+class Credentials(web.Body):
     """Who one says to be, and the proof."""
 
-    handle: Annotated[Clean, Field(min_length=1, max_length=40)]
-    password: Annotated[Clean, Field(min_length=1, max_length=LONGEST)]
+    handle: Annotated[web.Clean, Field(min_length=1, max_length=40)]
+    password: Annotated[web.Clean, Field(min_length=1, max_length=LONGEST)]
 
 
 @pages.get("/login")
 def login_form(request: Request, next: Next = "/") -> HTMLResponse:
     """Ask who it is."""
-    with_session(request)
-    return render(request, "accounts/login.html", next=within(next), problem="", handle="")
+    web.with_session(request)
+    return web.render_form(request, "accounts/login.html", next=web.within(next), handle="")
 
 
 @api.get("")
 def show(request: Request, response: Response) -> SessionOut:
     """Say who is logged in, and give the token that changes must carry."""
-    with_session(request)
+    web.with_session(request)
     return _described(request, response)
 
 
 @pages.post("/login")
-def log_in(request: Request, form: Sent[LoginForm]) -> Response:
+def log_in(request: Request, form: web.Sent[LoginForm]) -> Response:
     """Log in and go on to where one came from."""
     try:
         authentication.log_in(request, form.handle, form.password)
     except StudioError as refusal:
-        return render(
-            request,
-            "accounts/login.html",
-            status=refusal.status,
-            next=within(form.next),
-            problem=str(refusal),
-            handle=form.handle,
+        back = web.within(form.next)
+        return web.render_form(
+            request, "accounts/login.html", refusal, next=back, handle=form.handle
         )
-    return redirect(request, within(form.next))
+    return web.redirect(request, web.within(form.next))
 
 
 @api.post("")
@@ -103,32 +91,31 @@ def begin(request: Request, response: Response, credentials: Credentials) -> Ses
 @pages.get("/register")
 def register_form(request: Request, next: Next = "/") -> HTMLResponse:
     """Ask for what an account needs."""
-    with_session(request)
+    web.with_session(request)
     return _register_page(request, RegisterForm(next=next))
 
 
 @pages.post("/register")
-def register(request: Request, form: Sent[RegisterForm]) -> Response:
+def register(request: Request, form: web.Sent[RegisterForm]) -> Response:
     """Make an account, log it in, and go on."""
     try:
         authentication.register(request, form.handle, form.name, form.password)
     except StudioError as refusal:
         return _register_page(request, form, refusal)
-    return redirect(request, within(form.next))
+    return web.redirect(request, web.within(form.next))
 
 
 def _register_page(
     request: Request, form: RegisterForm, refusal: StudioError | None = None
 ) -> HTMLResponse:
-    with database_of(request).session() as db:
+    with web.database_of(request).session() as db:
         first = not accounts.is_administered(db)
-    return render(
+    return web.render_form(
         request,
         "accounts/register.html",
-        status=refusal.status if refusal else 200,
+        refusal,
         first=first,
-        problem=str(refusal) if refusal else "",
-        next=within(form.next),
+        next=web.within(form.next),
         handle=form.handle,
         name=form.name,
         shortest=passwords.SHORTEST,
@@ -139,7 +126,7 @@ def _register_page(
 def log_out(request: Request) -> Response:
     """Log out."""
     authentication.log_out(request)
-    return redirect(request, "/")
+    return web.redirect(request, "/")
 
 
 @api.delete("")
@@ -150,8 +137,8 @@ def end(request: Request, response: Response) -> SessionOut:
 
 
 def _described(request: Request, response: Response) -> SessionOut:
-    browser = with_session(request)
-    with_cookie(request, response)
+    browser = web.with_session(request)
+    web.with_cookie(request, response)
     return SessionOut(csrf_token=browser.csrf_token, **asdict(browser.actor))
 
 

@@ -99,9 +99,7 @@ def end_session(db: Session, actor: Actor, prefix: str) -> None:
     raise NotFoundError("there is no such session; it may have ended already")
 
 
-def listed(
-    db: Session, actor: Actor, *, q: str = "", limit: int = 50, offset: int = 0
-) -> Slice[User]:
+def listed(db: Session, actor: Actor, q: str = "", limit: int = 50, offset: int = 0) -> Slice[User]:
     """Accounts by handle; for admins."""
     actor.require("admin")
     chosen = select(User)

@@ -13,11 +13,11 @@ from starlette.responses import HTMLResponse
 
 from exactformer import __version__
 from exactformer.experiments.engine.provenance import git_state
+from exactformer.studio import web
 from exactformer.studio.evidence import claims
 from exactformer.studio.evidence.claims import MEANINGS, TONES
 from exactformer.studio.library import seeds
 from exactformer.studio.library.tables import Citation, Claim, Paper, Person
-from exactformer.studio.web.request import ReadSession, render, settings_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -52,27 +52,27 @@ class Featured:
 
 
 @router.get("/")
-def home(request: Request, db: ReadSession) -> HTMLResponse:
+def home(request: Request, db: web.ReadSession) -> HTMLResponse:
     """Say what this is, and invite."""
-    results = settings_of(request).results
+    results = web.settings_of(request).results
     featured = [
         Featured(paper, claims.tally(claims.views(paper, results))) for paper in seeds.featured(db)
     ]
     kinds = {"paper": Paper.id, "person": Person.id, "claim": Claim.id, "link": Citation.citing_id}
     library = {kind: db.scalar(select(func.count(key))) or 0 for kind, key in kinds.items()}
-    return render(request, "home.html", examples=EXAMPLES, featured=featured, library=library)
+    return web.render(request, "home.html", examples=EXAMPLES, featured=featured, library=library)
 
 
 @router.get("/about")
 def about(request: Request) -> HTMLResponse:
     """Say what this is, who judges, and where the source is."""
-    return render(request, "about/about.html", version=__version__, commit=_commit())
+    return web.render(request, "about/about.html", version=__version__, commit=_commit())
 
 
 @router.get("/help")
 def help(request: Request) -> HTMLResponse:
     """Explain verdicts, words and keys."""
-    return render(request, "about/help.html", meanings=MEANINGS, tones=TONES, words=WORDS)
+    return web.render(request, "about/help.html", meanings=MEANINGS, tones=TONES, words=WORDS)
 
 
 @cache
@@ -98,4 +98,4 @@ def api(request: Request) -> HTMLResponse:
             words = about.get("description") or about.get("summary", "")
             group = (about.get("tags") or ["more"])[0]
             groups[group].append(Operation(method.upper(), path, words.partition("\n\n")[0]))
-    return render(request, "reference.html", groups=sorted(groups.items()))
+    return web.render(request, "reference.html", groups=sorted(groups.items()))

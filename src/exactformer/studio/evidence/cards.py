@@ -10,10 +10,20 @@ from functools import lru_cache
 from io import BytesIO
 from textwrap import shorten, wrap
 from threading import Lock
+from typing import Annotated
 
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from exactformer.studio import web
+from exactformer.studio.evidence import claims
 from exactformer.studio.evidence.claims import ClaimView, Tally
+from exactformer.studio.library import papers
 from exactformer.studio.library.tables import Paper
-from exactformer.studio.web.typesetting import plain
+from exactformer.studio.security.rates import limit
+from exactformer.studio.web.markup import plain
+
+router = APIRouter(include_in_schema=False)
 
 WIDTH, HEIGHT = 1200, 630
 _INK, _FAINT, _PAPER = "#1b1d29", "#4a4e63", "#fcfcfd"
@@ -25,6 +35,7 @@ _TONES = {
     "plain": "#666b82",
 }
 _LEFT, _LINE = 70, 60
+Anchor = Annotated[web.Clean, Path(max_length=60)]
 _drawing = Lock()  # matplotlib's fonts are shared by all threads
 
 
@@ -36,6 +47,28 @@ class Card:
     title: str
     below: str
     tally: tuple[tuple[str, str, int], ...]
+
+
+@router.get("/papers/{slug}/card.png")
+def paper_card(request: Request, db: web.ReadSession, slug: web.Slug) -> Response:
+    """Answer with a picture of a paper's verdicts."""
+    paper = papers.get(db, slug)
+    tally = claims.tally(claims.views(paper, web.settings_of(request).results))
+    return _picture(request, of_paper(paper, tally))
+
+
+@router.get("/papers/{slug}/claims/{anchor}/card.png")
+def claim_card(request: Request, db: web.ReadSession, slug: web.Slug, anchor: Anchor) -> Response:
+    """Answer with a picture of a claim's verdict."""
+    paper = papers.get(db, slug)
+    view = claims.view(claims.get(paper, anchor), web.settings_of(request).results)
+    return _picture(request, of_claim(paper, view, claims.MEANINGS[view.status]))
+
+
+def _picture(request: Request, card: Card) -> Response:
+    limit(request, "cards", web.settings_of(request).preview_rate)
+    headers = {"Cache-Control": "public, max-age=600"}
+    return Response(draw(card), media_type="image/png", headers=headers)
 
 
 def of_paper(paper: Paper, tally: Tally) -> Card:

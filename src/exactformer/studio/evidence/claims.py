@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,14 +54,8 @@ class ClaimView:
 
     @property
     def status(self) -> str:
-        """What came of the claim: the stored run's verdict, or whether something checks it.
-
-        A run that tests nothing of the paper decides only where nothing else checks the claim.
-        """
-        verdict = self.evidence.shown.verdict if self.evidence is not None else OPEN
-        if verdict not in (OPEN, Verdict.BEYOND) or not self.claim.checked_by:
-            return verdict
-        return str(Verdict.CORRECTED) if self.claim.checked_by.startswith(_CORRECTED) else CHECKED
+        """What came of the claim: the stored run's verdict, or whether something checks it."""
+        return _status(self.evidence, self.claim.checked_by)
 
     @property
     def is_decided_by_run(self) -> bool:
@@ -88,9 +83,20 @@ class ClaimView:
         return sources.linked(markup.render(self.claim.checked_by.removeprefix(_CORRECTED)))
 
 
+def _status(found: Evidence | None, checked_by: str) -> str:
+    """Return what came of a claim.
+
+    A run that tests nothing of the paper decides only where nothing else checks the claim.
+    """
+    verdict = found.shown.verdict if found is not None else OPEN
+    if verdict not in (OPEN, Verdict.BEYOND) or not checked_by:
+        return verdict
+    return str(Verdict.CORRECTED) if checked_by.startswith(_CORRECTED) else CHECKED
+
+
 def view(claim: Claim, results: Path | None) -> ClaimView:
     """Return a claim with the evidence in ``results``."""
-    return ClaimView(claim, evidence.of_claim(results, claim))
+    return ClaimView(claim, evidence.of_claim(results, claim.experiment))
 
 
 def views(paper: Paper, results: Path | None) -> list[ClaimView]:
@@ -108,7 +114,17 @@ def get(paper: Paper, anchor: str) -> Claim:
 
 def tally(claims: list[ClaimView]) -> Tally:
     """Return each status that occurs, its tone, and how many claims have it; ours come last."""
-    return _ours_last(presentation.tally([view.status for view in claims], TONES))
+    return _counted([view.status for view in claims])
+
+
+def in_words(paper: Paper, results: Path | None) -> str:
+    """Return the tally of a paper as a sentence; nothing where it has no claims."""
+    counts = [f"{number} {status}" for status, _, number in tally(views(paper, results))]
+    return f"Claims: {', '.join(counts)}." if counts else ""
+
+
+def _counted(statuses: list[str]) -> Tally:
+    return _ours_last(presentation.tally(statuses, TONES))
 
 
 def _ours_last(found: Tally) -> Tally:
@@ -145,13 +161,9 @@ def find(db: Session, wanted: Wanted, results: Path | None) -> Slice[tuple[Claim
     return Slice(items, total, wanted.limit, wanted.offset)
 
 
-def tallies(
-    db: Session, results: Path | None, wanted: Wanted | None = None, papers: list[int] | None = None
-) -> Tally:
-    """Count the claims that fit, of all papers or of some, by status; ours come last."""
+def tallies(db: Session, results: Path | None, wanted: Wanted | None = None) -> Tally:
+    """Count the claims that fit by status; ours come last."""
     chosen = _fitting(wanted or Wanted())
-    if papers is not None:
-        chosen = chosen.where(Claim.paper_id.in_(papers))
     found = []
     for status, tone in TONES.items():
         some = chosen.where(_has_status(status, results)).subquery()
@@ -161,12 +173,12 @@ def tallies(
 
 
 def by_paper(db: Session, results: Path | None, ids: list[int]) -> dict[int, Tally]:
-    """Return the tally of each of these papers; papers without claims are left out."""
-    statement = select(Claim).where(Claim.paper_id.in_(ids)).order_by(Claim.paper_id)
-    found: dict[int, list[ClaimView]] = {}
-    for claim in db.scalars(statement):
-        found.setdefault(claim.paper_id, []).append(view(claim, results))
-    return {id: tally(claims) for id, claims in found.items()}
+    """Return the tally of each of these papers, by one query; those without claims are left out."""
+    columns = select(Claim.paper_id, Claim.experiment, Claim.checked_by)
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for paper_id, experiment, checked_by in db.execute(columns.where(Claim.paper_id.in_(ids))):
+        found[paper_id].append(_status(evidence.of_claim(results, experiment), checked_by))
+    return {id: _counted(statuses) for id, statuses in found.items()}
 
 
 def verdicts(db: Session, results: Path | None, ids: list[int]) -> dict[int, tuple[str, str]]:

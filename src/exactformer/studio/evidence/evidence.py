@@ -16,7 +16,6 @@ from exactformer.experiments.engine.presentation import Presentation, present, w
 from exactformer.experiments.engine.result import Result, load
 from exactformer.experiments.registry import find, names
 from exactformer.studio.errors import NotFoundError
-from exactformer.studio.library.tables import Claim
 
 FIGURE_TYPES = {"png": "image/png", "svg": "image/svg+xml"}
 
@@ -56,9 +55,9 @@ def changed_at(folder: Path | None) -> int:
         return 0
 
 
-def of_claim(folder: Path | None, claim: Claim) -> Evidence | None:
-    """Return what a stored run says about ``claim``; nothing where no known experiment speaks."""
-    return of(folder, name) if (name := claim.experiment) and name in names() else None
+def of_claim(folder: Path | None, experiment: str | None) -> Evidence | None:
+    """Return what a stored run says about a claim; nothing where no known experiment speaks."""
+    return of(folder, experiment) if experiment and experiment in names() else None
 
 
 def figure(folder: Path | None, experiment: str, kind: str) -> Path:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator, Field
 
 from exactformer.experiments.engine.provenance import Provenance
 from exactformer.studio.evidence.claims import ClaimView
 from exactformer.studio.evidence.evidence import Evidence
-from exactformer.studio.web.types import Out
+from exactformer.studio.web.types import LengthOf, Out
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+Finite = Annotated[float | None, BeforeValidator(_finite)]
+"""A number of a run; none where it diverged."""
 
 
 class ClaimOut(BaseModel):
@@ -62,13 +70,13 @@ class RowOut(Out):
     label: str
     place: str
     published: float | str | None
-    ours: float | None
-    spread: float | None
-    ratio: float | None
-    seeds: int
+    ours: Annotated[Finite, Field(validation_alias="mean")]
+    spread: Finite
+    ratio: Finite
+    seeds: Annotated[LengthOf, Field(validation_alias="values")]
     verdict: str
     why: str
-    beyond_paper: bool
+    beyond_paper: Annotated[bool, Field(validation_alias="ours")]
 
 
 class StatementOut(Out):
@@ -145,21 +153,7 @@ def shown_evidence(found: Evidence) -> EvidenceOut:
         why=shown.why,
         counts=shown.counts,
         command=shown.command,
-        rows=[
-            RowOut(
-                label=row.label,
-                place=row.place,
-                published=row.published,
-                ours=_finite(row.mean),
-                spread=_finite(row.spread),
-                ratio=_finite(row.ratio),
-                seeds=len(row.values),
-                verdict=row.verdict,
-                why=row.why,
-                beyond_paper=row.ours,
-            )
-            for row in rows
-        ],
+        rows=list(map(RowOut.model_validate, rows)),
         statements=[
             StatementOut(text=part.text, holds=holds, beyond_paper=part.ours, errata=part.errata)
             for part, holds in (result.tested if result else [])
@@ -170,7 +164,3 @@ def shown_evidence(found: Evidence) -> EvidenceOut:
         figures=[f"/figures/{shown.name}.{kind}" for kind in found.figures],
         figure_size=found.figure_size,
     )
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

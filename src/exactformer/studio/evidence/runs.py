@@ -34,7 +34,7 @@ from exactformer.studio.errors import BusyError, NotFoundError
 from exactformer.studio.playground.workers import Limits, Pool
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.engine import Database
-from exactformer.studio.storage.processes import StoredRun
+from exactformer.studio.storage.tables import StoredRun
 from exactformer.studio.storage.upserts import put
 
 logger = logging.getLogger(__name__)

@@ -1,15 +1,18 @@
-"""Putting records into the library: papers with their people, houses, topics, claims, citations.
+"""Records into the library and out of it: papers with their people, houses, topics, claims, citations.
 
 :func:`add` writes new papers, :func:`fill` completes one that is there and never overwrites;
 :func:`overwrite` does. All keep the search index in step. Permission is the caller's business.
+:func:`record` and :func:`records` are the way out, and the form edits are made in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
 
-from sqlalchemy import insert, select
-from sqlalchemy.orm import Session
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.orm import Session, selectinload
+from sqlalchemy.orm.interfaces import ORMOption
 
 from exactformer.studio.library.matches import resolve
 from exactformer.studio.library.names import family_name, normalised, slugified
@@ -120,7 +123,21 @@ def cite(db: Session, references: Mapping[int, Iterable[str]]) -> int:
     if wanted:
         rows = [{"citing_id": citing, "cited_id": cited} for citing, cited in sorted(wanted)]
         db.execute(insert(Citation), rows)
+        count_citations(db, {cited for _, cited in wanted})
     return len(wanted)
+
+
+def count_citations(db: Session, papers: Iterable[int]) -> None:
+    """Count anew how often papers (by id) are cited: lists in that order read the number kept here."""
+    times = select(func.count()).where(Citation.cited_id == Paper.id).scalar_subquery()
+    unchanged = {"updated_at": Paper.updated_at}  # else whoever edits such a paper would be refused
+    for some in chunks(sorted(papers)):
+        db.execute(
+            update(Paper)
+            .where(Paper.id.in_(some))
+            .values(times_cited=times, **unchanged)
+            .execution_options(synchronize_session=False)
+        )
 
 
 def _paper(shelf: _Shelf, record: PaperRecord) -> Paper:
@@ -138,16 +155,7 @@ def _paper(shelf: _Shelf, record: PaperRecord) -> Paper:
 
 def _claims(records: Iterable[ClaimRecord], first: int) -> list[Claim]:
     return [
-        Claim(
-            position=position,
-            anchor=record.anchor,
-            kind=record.kind,
-            title=record.title,
-            statement=record.statement,
-            experiment=record.experiment,
-            checked_by=record.checked_by,
-        )
-        for position, record in enumerate(records, first)
+        Claim(position=position, **asdict(record)) for position, record in enumerate(records, first)
     ]
 
 
@@ -260,3 +268,67 @@ def _slug(record: PaperRecord) -> str:
 
 def _topic_slug(name: str) -> str:
     return slugified(name) or f"topic-{'-'.join(f'{ord(c):x}' for c in normalised(name)[:12])}"
+
+
+def whole() -> list[ORMOption]:
+    """Return what loads a paper with everything its record needs, in a fixed number of queries."""
+    authorships = selectinload(Paper.authorships)
+    return [
+        authorships.joinedload(Authorship.person, innerjoin=True),
+        # SQLite finds places by their index when they are joined, not when they are listed.
+        authorships.subqueryload(Authorship.institutions),
+        selectinload(Paper.topics),
+        selectinload(Paper.claims),
+    ]
+
+
+def records(db: Session, papers: Sequence[Paper]) -> list[PaperRecord]:
+    """Return the records of ``papers``, with the keys of what they cite."""
+    cited: dict[int, list[str]] = {}
+    for some in chunks([paper.id for paper in papers]):
+        rows = db.execute(
+            select(Citation.citing_id, Paper)
+            .join(Paper, Paper.id == Citation.cited_id)
+            .where(Citation.citing_id.in_(some))
+            .order_by(Citation.citing_id, Citation.cited_id)
+            .options(selectinload(Paper.authorships).selectinload(Authorship.person))
+        )
+        for citing, paper in rows:
+            cited.setdefault(citing, []).append(keys(_bare(paper))[0])
+    return [record(paper, cited.get(paper.id, ())) for paper in papers]
+
+
+def record(paper: Paper, references: Sequence[str] = ()) -> PaperRecord:
+    """Return the record of a paper whose parts are loaded."""
+    return PaperRecord(
+        title=paper.title,
+        kind=paper.kind,  # type: ignore[arg-type]
+        authors=tuple(
+            AuthorRecord(
+                name=place.person.name,
+                orcid=place.person.orcid,
+                institutions=tuple(house.name for house in place.institutions),
+            )
+            for place in paper.authorships
+        ),
+        topics=tuple(topic.name for topic in paper.topics),
+        references=tuple(references),
+        claims=tuple(
+            ClaimRecord(**{field.name: getattr(claim, field.name) for field in fields(ClaimRecord)})
+            for claim in paper.claims
+        ),
+        **{name: getattr(paper, name) for name in PLAIN_FIELDS},
+    )
+
+
+def _bare(paper: Paper) -> PaperRecord:
+    """Return no more of a paper than its keys are made of."""
+    first = tuple(AuthorRecord(place.person.name) for place in paper.authorships[:1])
+    return PaperRecord(
+        title=paper.title,
+        year=paper.year,
+        doi=paper.doi,
+        arxiv_id=paper.arxiv_id,
+        openalex_id=paper.openalex_id,
+        authors=first,
+    )

@@ -12,31 +12,13 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
+from exactformer.studio import web
 from exactformer.studio.errors import StudioError
-from exactformer.studio.library import importing
-from exactformer.studio.library.importing import FORMATS
-from exactformer.studio.library.importing.texts import MOST_BYTES, MOST_RECORDS
+from exactformer.studio.library import formats, imports
+from exactformer.studio.library.formats import FORMATS
+from exactformer.studio.library.formats.texts import MOST_BYTES, MOST_RECORDS
 from exactformer.studio.library.records import PaperRecord
 from exactformer.studio.library.tables import PendingImport
-from exactformer.studio.web.request import (
-    CurrentActor,
-    ReadSession,
-    Write,
-    Writer,
-    database_of,
-    redirect,
-    render,
-)
-from exactformer.studio.web.types import (
-    LARGEST,
-    Clean,
-    Identifier,
-    LengthOf,
-    Listing,
-    Out,
-    SlugOf,
-    listing,
-)
 
 pages = APIRouter(tags=["imports"], include_in_schema=False)
 api = APIRouter(prefix="/api/v1/imports", tags=["imports"])
@@ -44,31 +26,33 @@ api = APIRouter(prefix="/api/v1/imports", tags=["imports"])
 SHOWN = 500
 EMPTY: dict[str, Any] = {
     "done": None,
-    "error": "",
     "text": "",
     "problems": (),
     "pending": None,
     "count": 0,
+    "formats": FORMATS,
+    "most_bytes": MOST_BYTES,
+    "most_records": MOST_RECORDS,
 }
 """What the form says when nothing has happened yet."""
-Number = Annotated[int, Query(ge=0, le=LARGEST)]
+Number = Annotated[int, Query(ge=0, le=web.LARGEST)]
 
 
-class ImportBriefOut(Out):
+class ImportBriefOut(web.Out):
     """An import that waits."""
 
     id: int
     format: str
-    records: LengthOf
+    records: web.LengthOf
     created_at: datetime
 
 
-class ImportItemOut(Out):
+class ImportItemOut(web.Out):
     """A record of a file, and what importing it would do."""
 
     number: int
     new: Annotated[bool, Field(validation_alias="is_new")]
-    duplicate_of: Annotated[SlugOf, Field(validation_alias="paper")]
+    duplicate_of: Annotated[web.SlugOf, Field(validation_alias="paper")]
     by: str
     fills: Annotated[list[str], Field(validation_alias="gains")]
     repeats: int | None
@@ -83,7 +67,7 @@ class ImportOut(ImportBriefOut):
     left_out: list[str]
 
 
-class OutcomeOut(Out):
+class OutcomeOut(web.Out):
     """What an import has written."""
 
     added: list[str]
@@ -94,9 +78,7 @@ class OutcomeOut(Out):
 
 @pages.get("/imports")
 def upload_form(
-    request: Request,
-    db: ReadSession,
-    actor: CurrentActor,
+    read: web.Read,
     added: Number | None = None,
     filled: Number = 0,
     unchanged: Number = 0,
@@ -104,22 +86,21 @@ def upload_form(
 ) -> Response:
     """Show the form for a file, what still waits, and what the import just confirmed did."""
     done = None if added is None else (added, filled, unchanged, citations)
-    known = _known(importing.waiting(db, actor))
-    return render(request, "imports/upload.html", **(EMPTY | known | {"done": done}))
+    return _form(read.request, read(imports.waiting), done=done)
 
 
 @api.get("")
-def waiting(db: ReadSession, actor: CurrentActor) -> Listing[ImportBriefOut]:
+def waiting(read: web.Read) -> web.Listing[ImportBriefOut]:
     """One's imports that are neither confirmed nor discarded."""
-    found = importing.waiting(db, actor)
-    return listing(map(ImportBriefOut.model_validate, found), len(found))
+    found = read(imports.waiting)
+    return web.listing(map(ImportBriefOut.model_validate, found), len(found))
 
 
 @pages.post("/imports")
 def upload(
-    write: Write,
+    write: web.Write,
     file: Annotated[UploadFile | None, File()] = None,
-    text: Annotated[Clean, Form()] = "",
+    text: Annotated[web.Clean, Form()] = "",
 ) -> Response:
     """Read a file or a text and go on to the preview; what cannot be read is told on the form.
 
@@ -129,52 +110,51 @@ def upload(
     data = file.file.read() if file is not None and file.filename else text.encode()
     problems: list[str] = []
     try:
-        format, records = importing.read(data, problems)
+        format, records = formats.read(data, problems)
     except StudioError as refusal:
-        return _form(write, status=refusal.status, error=str(refusal), text=text)
-    id = write(importing.propose, format, records).id
+        return _form_again(write, refusal, text=text)
+    id = write(imports.propose, format, records).id
     if not problems:
-        return redirect(write.request, f"/imports/{id}")
-    return _form(write, problems=problems, pending=id, count=len(records))
+        return web.redirect(write.request, f"/imports/{id}")
+    return _form_again(write, problems=problems, pending=id, count=len(records))
 
 
 @api.post("", status_code=201)
-def send(write: Write, file: Annotated[UploadFile, File()]) -> ImportOut:
+def send(write: web.Write, file: Annotated[UploadFile, File()]) -> ImportOut:
     """Send a file (BibTeX, CSL-JSON, arXiv Atom, OpenAlex JSON, or an export); nothing is written.
 
     ``left_out`` says what is wrong with records that cannot be read.
     """
     write.actor.require("curator")
     problems: list[str] = []
-    format, records = importing.read(file.file.read(), problems)
-    kept = write(importing.propose, format, records)
-    with database_of(write.request).session() as db:
+    format, records = formats.read(file.file.read(), problems)
+    kept = write(imports.propose, format, records)
+    with web.database_of(write.request).session() as db:
         return _whole(db, kept, records, problems)
 
 
-def _form(write: Writer, status: int = 200, **context: Any) -> Response:
-    """The form again, with what came of the last attempt."""
-    with database_of(write.request).session() as db:
-        known = _known(importing.waiting(db, write.actor))
-    return render(write.request, "imports/upload.html", status=status, **(EMPTY | known | context))
+def _form_again(write: web.Writer, refusal: StudioError | None = None, **context: Any) -> Response:
+    """The form with what came of the last attempt."""
+    with web.database_of(write.request).session() as db:
+        return _form(write.request, imports.waiting(db, write.actor), refusal, **context)
 
 
-def _known(waiting: list[PendingImport]) -> dict[str, Any]:
-    return {
-        "waiting": waiting,
-        "formats": FORMATS,
-        "most_bytes": MOST_BYTES,
-        "most_records": MOST_RECORDS,
-    }
+def _form(
+    request: Request,
+    waiting: list[PendingImport],
+    refusal: StudioError | None = None,
+    **context: Any,
+) -> Response:
+    known = EMPTY | {"waiting": waiting} | context
+    return web.render_form(request, "imports/upload.html", refusal, **known)
 
 
 @pages.get("/imports/{id}")
-def preview(request: Request, db: ReadSession, actor: CurrentActor, id: Identifier) -> Response:
+def preview(read: web.Read, id: web.Identifier) -> Response:
     """Show what an import would do."""
-    kept, records = importing.pending(db, actor, id)
-    items = importing.preview(db, records)
-    return render(
-        request,
+    kept, records = read(imports.pending, id)
+    items = imports.preview(read.db, records)
+    return read.render(
         "imports/preview.html",
         pending=kept,
         format=FORMATS[kept.format],
@@ -186,29 +166,29 @@ def preview(request: Request, db: ReadSession, actor: CurrentActor, id: Identifi
     )
 
 
-@api.get("/{id}")
-def read(db: ReadSession, actor: CurrentActor, id: Identifier) -> ImportOut:
+@api.get("/{id}", name="read")
+def api_read(read: web.Read, id: web.Identifier) -> ImportOut:
     """What an import that waits would do now."""
-    return _whole(db, *importing.pending(db, actor, id))
+    return _whole(read.db, *read(imports.pending, id))
 
 
 @pages.post("/imports/{id}/confirm")
-def confirm(write: Write, id: Identifier) -> Response:
+def confirm(write: web.Write, id: web.Identifier) -> Response:
     """Write it and say what was done."""
-    outcome = write(importing.confirm, id)
+    outcome = write(imports.confirm, id)
     numbers = {
         "added": len(outcome.added),
         "filled": len(outcome.filled),
         "unchanged": outcome.unchanged,
         "citations": outcome.citations,
     }
-    return redirect(write.request, f"/imports?{urlencode(numbers)}")
+    return web.redirect(write.request, f"/imports?{urlencode(numbers)}")
 
 
 @api.post("/{id}/confirm")
-def api_confirm(write: Write, id: Identifier) -> OutcomeOut:
+def api_confirm(write: web.Write, id: web.Identifier) -> OutcomeOut:
     """Write it. What is there already is found out again, and only filled, never overwritten."""
-    outcome = write(importing.confirm, id)
+    outcome = write(imports.confirm, id)
     return OutcomeOut(
         added=[paper.slug for paper in outcome.added],
         filled=[paper.slug for paper in outcome.filled],
@@ -218,23 +198,23 @@ def api_confirm(write: Write, id: Identifier) -> OutcomeOut:
 
 
 @pages.post("/imports/{id}/discard")
-def discard(write: Write, id: Identifier) -> Response:
+def discard(write: web.Write, id: web.Identifier) -> Response:
     """Forget it."""
-    write(importing.discard, id)
-    return redirect(write.request, "/imports")
+    write(imports.discard, id)
+    return web.redirect(write.request, "/imports")
 
 
 @api.delete("/{id}", status_code=204)
-def api_discard(write: Write, id: Identifier) -> None:
+def api_discard(write: web.Write, id: web.Identifier) -> None:
     """Forget it."""
-    write(importing.discard, id)
+    write(imports.discard, id)
 
 
 def _whole(
     db: Session, kept: PendingImport, records: Sequence[PaperRecord], left_out: Sequence[str] = ()
 ) -> ImportOut:
     brief = ImportBriefOut.model_validate(kept).model_dump()
-    items = list(map(ImportItemOut.model_validate, importing.preview(db, records)))
+    items = list(map(ImportItemOut.model_validate, imports.preview(db, records)))
     return ImportOut.model_construct(**brief, items=items, left_out=list(left_out))
 
 

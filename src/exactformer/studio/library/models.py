@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 
 from exactformer.studio.library import edits
-from exactformer.studio.library.paper_records import record
+from exactformer.studio.library.catalogue import record
 from exactformer.studio.library.papers import Counts
 from exactformer.studio.library.records import (
     Address,

@@ -11,13 +11,15 @@ from fastapi import APIRouter, Query, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response, StreamingResponse
 
-from exactformer.studio.errors import StudioError
+from exactformer.studio import web
+from exactformer.studio.errors import ConflictError, InvalidError, StudioError
 from exactformer.studio.evidence import claims, demonstrations, evidence, runs
 from exactformer.studio.evidence.claims import Wanted
-from exactformer.studio.library import citations, edits, exporting, lookup, papers, people, search
-from exactformer.studio.library.exporting import FORMATS
-from exactformer.studio.library.exporting.download import FILES, as_file, named
-from exactformer.studio.library.exporting.download import Wanted as WantedFormat
+from exactformer.studio.library import edits, exports, papers, people, search
+from exactformer.studio.library.catalogue import record
+from exactformer.studio.library.edits import PaperForm, fields_of, form_of
+from exactformer.studio.library.exports import FILES, FORMATS, as_file, named
+from exactformer.studio.library.exports import Wanted as WantedFormat
 from exactformer.studio.library.models import (
     BriefOut,
     CitedOut,
@@ -29,46 +31,21 @@ from exactformer.studio.library.models import (
     cited,
     whole,
 )
-from exactformer.studio.library.paper_forms import PaperForm, fields_of, form_of
-from exactformer.studio.library.paper_records import record
 from exactformer.studio.library.papers import SORTS, Browse, Sort
 from exactformer.studio.library.records import Kind, to_dict
 from exactformer.studio.library.tables import PAPER_KINDS, Paper
 from exactformer.studio.opinions import panel
 from exactformer.studio.opinions.panel import Bar, Own
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.web.request import (
-    CurrentActor,
-    ReadSession,
-    database_of,
-    is_htmx,
-    near,
-    redirect,
-    render,
-    render_shared,
-    settings_of,
-    writing,
-)
 from exactformer.studio.web.shared_pages import stand_in
-from exactformer.studio.web.types import (
-    LARGEST,
-    Clean,
-    Listing,
-    PageNumber,
-    Paging,
-    Sent,
-    Slug,
-    Words,
-    listing,
-)
 
 pages = APIRouter(tags=["papers"], include_in_schema=False)
 api = APIRouter(prefix="/api/v1", tags=["papers"])
-exports = APIRouter(prefix="/api/v1", tags=["exports"])
+files = APIRouter(prefix="/api/v1", tags=["exports"])
 
 EACH = 20
 Year = Annotated[int, Query(ge=1000, le=2999)]
-Number = Annotated[int, Query(ge=1, le=LARGEST)]
+Number = Annotated[int, Query(ge=1, le=web.LARGEST)]
 SORT_LABELS = {
     "relevance": "Best match",
     "claims": "Most claims",
@@ -82,13 +59,13 @@ SORT_LABELS = {
 @pages.get("/papers")
 def browse(
     request: Request,
-    db: ReadSession,
-    q: Annotated[Clean, Query(max_length=300)] = "",
-    kind: Annotated[Clean, Query(max_length=20)] = "",
-    year: Annotated[Clean, Query(max_length=10)] = "",
-    topic: Annotated[Clean, Query(max_length=120)] = "",
-    sort: Annotated[Clean, Query(max_length=20)] = "",
-    page: PageNumber = 1,
+    db: web.ReadSession,
+    q: Annotated[web.Clean, Query(max_length=300)] = "",
+    kind: Annotated[web.Clean, Query(max_length=20)] = "",
+    year: Annotated[web.Clean, Query(max_length=10)] = "",
+    topic: Annotated[web.Clean, Query(max_length=120)] = "",
+    sort: Annotated[web.Clean, Query(max_length=20)] = "",
+    page: web.PageNumber = 1,
 ) -> Response:
     """Show papers: all of them, or those that fit; what a filter does not know it leaves out."""
     asked = Browse(
@@ -101,24 +78,23 @@ def browse(
         offset=(page - 1) * EACH,
     )
     found = papers.find(db, asked)
-    results, query = settings_of(request).results, search.parse(q)
+    ids = [paper.id for paper in found.items]
+    results, query = web.settings_of(request).results, search.parse(q)
     about = claims.find(db, Wanted(q, limit=5), results) if query and page == 1 else None
     terms = {"q": q, "kind": kind, "year": year, "topic": topic, "sort": sort}
-    return render(
+    return web.render(
         request,
-        "papers/_results.html" if is_htmx(request) else "papers/browse.html",
+        "papers/_results.html" if web.is_htmx(request) else "papers/browse.html",
         asked=asked,
         found=found,
-        counts=papers.counts(db, [paper.id for paper in found.items]),
-        tallies=claims.by_paper(db, results, [paper.id for paper in found.items]),
+        counts=papers.counts(db, ids),
+        tallies=claims.by_paper(db, results, ids),
         query=query,
         about=about,
-        houses=lookup.institutions(db, query),
-        near=lookup.near(db, query) if query and not found.total else None,
+        houses=search.institutions(db, query),
+        near=search.near(db, query) if query and not found.total else None,
         highlight=search.highlight,
         excerpt=search.excerpt,
-        page=page,
-        each=EACH,
         address=f"/papers?{urlencode({k: v for k, v in terms.items() if v})}&".replace("?&", "?"),
         kinds=PAPER_KINDS,
         sorts=SORT_LABELS,
@@ -128,27 +104,27 @@ def browse(
 
 @api.get("/papers")
 def find(
-    db: ReadSession,
-    paging: Paging,
-    q: Words = "",
+    db: web.ReadSession,
+    paging: web.Paging,
+    q: web.Words = "",
     kind: Kind | None = None,
     year: Year | None = None,
-    topic: Annotated[Clean, Query(max_length=120)] | None = None,
+    topic: Annotated[web.Clean, Query(max_length=120)] | None = None,
     person: Number | None = None,
     institution: Number | None = None,
     sort: Sort = "relevance",
-) -> Listing[BriefOut]:
+) -> web.Listing[BriefOut]:
     """Papers: all, or those with these words and filters."""
-    asked = Browse(q, kind, year, topic, person, institution, sort, paging.limit, paging.offset)
+    asked = Browse(q, kind, year, topic, person, institution, sort, *paging)
     found = papers.find(db, asked)
     counts = papers.counts(db, [paper.id for paper in found.items])
-    return listing((brief(paper, counts[paper.id]) for paper in found.items), found.total)
+    return web.listing((brief(paper, counts[paper.id]) for paper in found.items), found.total)
 
 
 @api.get("/search", name="find")
 def find_words(
-    db: ReadSession, paging: Paging, q: Annotated[Clean, Query(max_length=300)]
-) -> Listing[FoundOut]:
+    db: web.ReadSession, paging: web.Paging, q: Annotated[web.Clean, Query(max_length=300)]
+) -> web.Listing[FoundOut]:
     """Papers with all these words, the best first; ``title_html`` and ``excerpt_html`` are safe.
 
     The last word may be unfinished; a blank behind it says that it is whole.
@@ -164,27 +140,30 @@ def find_words(
         )
         for paper in found.items
     )
-    return listing(items, found.total)
+    return web.listing(items, found.total)
 
 
 @pages.get("/papers/{slug}")
-async def paper_page(request: Request, db: ReadSession, actor: CurrentActor, slug: str) -> Response:
+async def paper_page(
+    request: Request, db: web.ReadSession, actor: web.CurrentActor, slug: str
+) -> Response:
     """Show a paper: what it is, what it claims and what came of it, what readers think."""
-    results = settings_of(request).results
-    numbers, own = await near(request, _known_to, db, actor, slug)
+    results = web.settings_of(request).results
+    numbers, own = await web.near(request, _known_to, db, actor, slug)
     reader = actor if own.has_written else stand_in(actor)
 
     def read() -> tuple[dict[str, Any], Bar]:
         context = _page(db, reader, slug, results)
         return context, panel.Own().mark(context["opinions"])
 
-    return await render_shared(
+    return await web.render_shared(
         request,
         "papers/page.html",
         (*numbers, evidence.changed_at(results)),
         reader,
         read,
         {"opinions/_bar.html": (own, lambda bar: {"opinions": own.mark(bar)})},
+        own.marks,
     )
 
 
@@ -199,6 +178,9 @@ def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[s
     """Read what the page of a paper shows."""
     paper = papers.get(db, slug)
     views = claims.views(paper, results)
+    references = papers.references(db, paper.id)
+    cited_by = papers.cited_by(db, paper.id, limit=50)
+    near = [other.id for other in (*references.items, *cited_by.items)]
     return {
         "paper": paper,
         "houses": _houses(paper),
@@ -209,11 +191,12 @@ def _page(db: Session, reader: Actor, slug: str, results: Path | None) -> dict[s
         "runnable": runs.RUNNABLE,
         "meanings": claims.MEANINGS,
         "tones": claims.TONES,
-        "citation": citations.line(paper),
-        "bibtex": citations.entry(paper),
+        "citation": exports.reference(paper),
+        "bibtex": exports.bibtex_entry(paper),
         "mentions": panel.mentions(db, paper),
-        "references": papers.references(db, paper.id),
-        "cited_by": papers.cited_by(db, paper.id, limit=50),
+        "references": references,
+        "cited_by": cited_by,
+        "tallies": claims.by_paper(db, results, near),
         "opinions": panel.gather(db, reader, paper),
     }
 
@@ -225,97 +208,91 @@ def _houses(paper: Paper) -> dict[int, int]:
 
 
 @api.get("/papers/{slug}")
-def read(db: ReadSession, slug: Slug) -> PaperOut:
+def read(db: web.ReadSession, slug: web.Slug) -> PaperOut:
     """One paper with everything its page says about it."""
     paper = papers.get(db, slug)
     return whole(paper, papers.counts(db, [paper.id])[paper.id])
 
 
 @pages.get("/papers/{slug}/edit")
-def edit_form(request: Request, db: ReadSession, actor: CurrentActor, slug: str) -> Response:
+def edit_form(read: web.Read, slug: str) -> Response:
     """Show the form."""
-    actor.require("curator")
-    paper = papers.get(db, slug)
+    read.actor.require("curator")
+    paper = papers.get(read.db, slug)
     form = form_of(to_dict(record(paper)), edits.version_of(paper))
-    return _edit_form(request, slug, paper.title, form)
+    return _edit_form(read.request, slug, paper.title, form)
 
 
 @pages.post("/papers/{slug}/edit")
 def submit_edit(
-    request: Request, actor: CurrentActor, slug: str, form: Sent[PaperForm]
+    request: Request, actor: web.CurrentActor, slug: str, form: web.Sent[PaperForm]
 ) -> Response:
     """Change the paper, or say what cannot be accepted and keep what was typed."""
     try:
-        with writing(request) as db:
+        with web.writing(request) as db:
             edits.edit(db, actor, slug, fields_of(form), form.version or None)
-    except StudioError as refusal:
-        if refusal.status not in (409, 422):
-            raise
-        return _edit_form(request, slug, form.title, form, str(refusal), refusal.status)
-    return redirect(request, f"/papers/{slug}")
+    except (ConflictError, InvalidError) as refusal:
+        return _edit_form(request, slug, form.title, form, refusal)
+    return web.redirect(request, f"/papers/{slug}")
 
 
 def _edit_form(
-    request: Request, slug: str, title: str, form: PaperForm, error: str = "", status: int = 200
+    request: Request, slug: str, title: str, form: PaperForm, refusal: StudioError | None = None
 ) -> Response:
-    return render(
-        request,
-        "papers/edit.html",
-        status=status,
-        slug=slug,
-        title=title,
-        form=form,
-        error=error,
-        kinds=PAPER_KINDS,
-    )
+    about = {"slug": slug, "title": title, "kinds": PAPER_KINDS}
+    return web.render_form(request, "papers/edit.html", refusal, form=form, **about)
 
 
 @api.patch("/papers/{slug}")
-def edit(request: Request, actor: CurrentActor, slug: Slug, change: PaperChange) -> PaperOut:
+def edit(
+    request: Request, actor: web.CurrentActor, slug: web.Slug, change: PaperChange
+) -> PaperOut:
     """Change what a paper's page says; for curators."""
     fields = change.model_dump(exclude_unset=True, exclude={"version"})
-    with writing(request) as db:
+    with web.writing(request) as db:
         paper = edits.edit(db, actor, slug, fields, change.version)
         return whole(paper, papers.counts(db, [paper.id])[paper.id])
 
 
 @pages.get("/papers/{slug}/history")
-def history(request: Request, db: ReadSession, slug: str) -> Response:
+def history(request: Request, db: web.ReadSession, slug: str) -> Response:
     """Show who changed what about a paper."""
     paper = papers.get(db, slug)
     entries = papers.history(db, paper.id)
-    return render(request, "papers/history.html", paper=paper, entries=entries)
+    return web.render(request, "papers/history.html", paper=paper, entries=entries)
 
 
 @api.get("/papers/{slug}/history")
-def read_history(db: ReadSession, slug: Slug) -> Listing[HistoryOut]:
+def read_history(db: web.ReadSession, slug: web.Slug) -> web.Listing[HistoryOut]:
     """Who changed what about a paper, the newest change first."""
     entries = papers.history(db, papers.get(db, slug).id)
-    return listing(map(HistoryOut.model_validate, entries), len(entries))
+    return web.listing(map(HistoryOut.model_validate, entries), len(entries))
 
 
 @api.get("/papers/{slug}/references")
-def read_references(db: ReadSession, slug: Slug, paging: Paging) -> Listing[CitedOut]:
+def read_references(
+    db: web.ReadSession, slug: web.Slug, paging: web.Paging
+) -> web.Listing[CitedOut]:
     """What a paper cites, as far as the library knows."""
     paper = papers.get(db, slug)
-    return cited(papers.references(db, paper.id, paging.limit, paging.offset))
+    return cited(papers.references(db, paper.id, *paging))
 
 
 @api.get("/papers/{slug}/cited-by")
-def read_cited_by(db: ReadSession, slug: Slug, paging: Paging) -> Listing[CitedOut]:
+def read_cited_by(db: web.ReadSession, slug: web.Slug, paging: web.Paging) -> web.Listing[CitedOut]:
     """Which papers of the library cite a paper."""
     paper = papers.get(db, slug)
-    return cited(papers.cited_by(db, paper.id, paging.limit, paging.offset))
+    return cited(papers.cited_by(db, paper.id, *paging))
 
 
-@exports.get("/export", response_class=Response, responses=FILES)
+@files.get("/export", response_class=Response, responses=FILES)
 def everything(request: Request, format: WantedFormat = "json") -> StreamingResponse:
     """The whole library, as it is read; import takes the JSON back without loss."""
-    database = database_of(request)
+    database = web.database_of(request)
 
     def pieces() -> Iterator[str]:
         with database.session() as db:
-            yield from exporting.stream(db, format)
+            yield from exports.stream(db, format)
 
     form = FORMATS[format]
     return StreamingResponse(
@@ -323,10 +300,10 @@ def everything(request: Request, format: WantedFormat = "json") -> StreamingResp
     )
 
 
-@exports.get("/papers/{slug}/export", response_class=Response, responses=FILES)
-def one(db: ReadSession, slug: Slug, format: WantedFormat = "json") -> Response:
+@files.get("/papers/{slug}/export", response_class=Response, responses=FILES)
+def one(db: web.ReadSession, slug: web.Slug, format: WantedFormat = "json") -> Response:
     """One paper."""
     return as_file(db, [papers.get(db, slug)], format, slug)
 
 
-routers = (pages, api, exports)
+routers = (pages, api, files)

@@ -1,6 +1,7 @@
 """Papers as readers meet them: found, browsed, counted, and what stands around each.
 
-Counts are counted when asked for, by indexed queries: a number on a page is a number of rows.
+Counts are counted when asked for, by indexed queries: a number on a page is a number of rows. How
+often a paper is cited is also kept with it, since lists in that order would count all citations anew.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, selec
 from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from exactformer.studio.errors import NotFoundError
-from exactformer.studio.library import lookup, search
-from exactformer.studio.library.paper_records import whole
+from exactformer.studio.library import search
+from exactformer.studio.library.catalogue import whole
 from exactformer.studio.library.tables import (
     Affiliation,
     Authorship,
@@ -95,7 +96,7 @@ def _no_paper(slug: str) -> NotFoundError:
 def find(db: Session, browse: Browse) -> Slice[Paper]:
     """Return the papers that a reader looks for, a page of them; an identifier finds its paper."""
     place = browse.limit, browse.offset
-    if browse.q and (known := lookup.by_identifier(db, browse.q)) is not None:
+    if browse.q and (known := search.by_identifier(db, browse.q)) is not None:
         return Slice(by_ids(db, [] if browse.offset else [known]), 1, *place)
     query = search.parse(browse.q)
     if browse.q.strip() and not query:
@@ -192,26 +193,26 @@ def _sorted(page: Select[int], sort: Sort) -> Select[int]:
         return page.order_by(Paper.year.asc().nulls_last(), Paper.id)
     if sort == "title":
         return page.order_by(Paper.normalised_title, Paper.id)
+    newest = Paper.year.desc().nulls_last(), Paper.id
     if sort == "cited":
-        return _most(page, Citation.cited_id)
+        return page.order_by(Paper.times_cited.desc(), *newest)
     if sort == "claims":
-        return _most(page, Claim.paper_id)
-    return page.order_by(Paper.year.desc().nulls_last(), Paper.id)
+        page, claims = _with_claims(page)
+        return page.order_by(claims.desc(), *newest)
+    return page.order_by(*newest)
 
 
-def _most(page: Select[int], column: InstrumentedAttribute[int]) -> Select[int]:
-    """Order by how many rows name a paper in ``column``, then the newest first.
+def _with_claims(page: Select[int]) -> tuple[Select[int], ColumnElement[int]]:
+    """Return the query with how many claims a paper makes.
 
     All papers are counted in one pass; of a part of them, each by itself.
     """
-    times: ColumnElement[int]
-    if page.whereclause is None:
-        named = select(column.label("id"), func.count().label("times")).group_by(column).subquery()
-        page = page.outerjoin(named, named.c.id == Paper.id)
-        times = func.coalesce(named.c.times, 0)
-    else:
-        times = select(func.count()).where(column == Paper.id).correlate(Paper).scalar_subquery()
-    return page.order_by(times.desc(), Paper.year.desc().nulls_last(), Paper.id)
+    if page.whereclause is not None:
+        own = select(func.count()).where(Claim.paper_id == Paper.id).correlate(Paper)
+        return page, own.scalar_subquery()
+    made = select(Claim.paper_id, func.count().label("claims")).group_by(Claim.paper_id).subquery()
+    page = page.outerjoin(made, made.c.paper_id == Paper.id)
+    return page, func.coalesce(made.c.claims, 0)
 
 
 def _cited(

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fastapi import APIRouter, Request
-from sqlalchemy.orm import Session
+from fastapi import APIRouter
 from starlette.responses import Response
 
+from exactformer.studio import web
+from exactformer.studio.evidence import claims
 from exactformer.studio.library import papers, people
 from exactformer.studio.library.models import InstitutionOut, NamedOut, PersonOut, TopicOut
 from exactformer.studio.library.papers import Browse
-from exactformer.studio.web.request import ReadSession, render
-from exactformer.studio.web.types import Identifier, Listing, PageNumber, Paging, listing
 
 pages = APIRouter(tags=["papers"], include_in_schema=False)
 api = APIRouter(prefix="/api/v1", tags=["papers"])
@@ -22,18 +21,18 @@ EACH = 20
 
 
 @pages.get("/people/{id}")
-def person(request: Request, db: ReadSession, id: Identifier, page: PageNumber = 1) -> Response:
+def person(read: web.Read, id: web.Identifier, page: web.PageNumber = 1) -> Response:
     """Show a person: her papers, where she works, who she writes with."""
     about = {
-        "person": people.person(db, id),
-        "institutions": people.institutions_of(db, id),
-        "coauthors": people.coauthors(db, id),
+        "person": people.person(read.db, id),
+        "institutions": people.institutions_of(read.db, id),
+        "coauthors": people.coauthors(read.db, id),
     }
-    return _page(request, db, "papers/person.html", about, Browse(person=id), page)
+    return _page(read, "papers/person.html", about, Browse(person=id), page)
 
 
 @api.get("/people/{id}")
-def read_person(db: ReadSession, id: Identifier) -> PersonOut:
+def read_person(db: web.ReadSession, id: web.Identifier) -> PersonOut:
     """A person; ``/papers?person=`` lists her papers."""
     person = people.person(db, id)
     return PersonOut(
@@ -45,16 +44,15 @@ def read_person(db: ReadSession, id: Identifier) -> PersonOut:
 
 
 @pages.get("/institutions/{id}")
-def institution(
-    request: Request, db: ReadSession, id: Identifier, page: PageNumber = 1
-) -> Response:
+def institution(read: web.Read, id: web.Identifier, page: web.PageNumber = 1) -> Response:
     """Show an institution: its people and their papers."""
-    about = {"institution": people.institution(db, id), "people": people.people_at(db, id)}
-    return _page(request, db, "papers/institution.html", about, Browse(institution=id), page)
+    found, staff = people.institution(read.db, id), people.people_at(read.db, id)
+    about = {"institution": found, "people": staff}
+    return _page(read, "papers/institution.html", about, Browse(institution=id), page)
 
 
 @api.get("/institutions/{id}")
-def read_institution(db: ReadSession, id: Identifier) -> InstitutionOut:
+def read_institution(db: web.ReadSession, id: web.Identifier) -> InstitutionOut:
     """An institution; ``/papers?institution=`` lists its papers."""
     institution = people.institution(db, id)
     return InstitutionOut(
@@ -65,27 +63,34 @@ def read_institution(db: ReadSession, id: Identifier) -> InstitutionOut:
 
 
 @pages.get("/topics/{slug}")
-def topic(request: Request, db: ReadSession, slug: str, page: PageNumber = 1) -> Response:
+def topic(read: web.Read, slug: str, page: web.PageNumber = 1) -> Response:
     """Show a topic: the papers about it."""
-    about = {"topic": people.topic(db, slug)}
-    return _page(request, db, "papers/topic.html", about, Browse(topic=slug), page)
+    about = {"topic": people.topic(read.db, slug)}
+    return _page(read, "papers/topic.html", about, Browse(topic=slug), page)
 
 
 @api.get("/topics")
-def read_topics(db: ReadSession, paging: Paging) -> Listing[TopicOut]:
+def read_topics(db: web.ReadSession, paging: web.Paging) -> web.Listing[TopicOut]:
     """Topics, those with most papers first."""
-    found = people.topics(db, paging.limit, paging.offset)
+    found = people.topics(db, *paging)
     items = (TopicOut(slug=topic.slug, name=topic.name, papers=n) for topic, n in found.items)
-    return listing(items, found.total)
+    return web.listing(items, found.total)
 
 
 def _page(
-    request: Request, db: Session, template: str, about: dict[str, Any], asked: Browse, page: int
+    read: web.Reader, template: str, about: dict[str, Any], asked: Browse, page: int
 ) -> Response:
     """Show somebody or something, with a page of the papers that belong to it."""
+    db = read.db
     found = papers.find(db, replace(asked, sort="newest", limit=EACH, offset=(page - 1) * EACH))
-    counts = papers.counts(db, [paper.id for paper in found.items])
-    return render(request, template, found=found, counts=counts, page=page, each=EACH, **about)
+    ids = [paper.id for paper in found.items]
+    return read.render(
+        template,
+        found=found,
+        counts=papers.counts(db, ids),
+        tallies=claims.by_paper(db, web.settings_of(read.request).results, ids),
+        **about,
+    )
 
 
 routers = (pages, api)

@@ -18,8 +18,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from exactformer.studio.library import catalogue, papers
-from exactformer.studio.library.importing import csl, own
-from exactformer.studio.library.importing.previews import store
+from exactformer.studio.library.formats import csl, own
+from exactformer.studio.library.imports import store
 from exactformer.studio.library.matches import matches
 from exactformer.studio.library.records import PaperRecord, keys
 from exactformer.studio.library.tables import Paper

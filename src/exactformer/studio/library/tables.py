@@ -35,6 +35,7 @@ class Paper(Base):
     code_note: Mapped[str] = mapped_column(String(500), default="")
     data_url: Mapped[str] = mapped_column(String(500), default="")
     data_note: Mapped[str] = mapped_column(String(500), default="")
+    times_cited: Mapped[int] = mapped_column(default=0, server_default="0", index=True)
     created_at: Mapped[datetime] = mapped_column(default=now)
     updated_at: Mapped[datetime] = mapped_column(default=now, onupdate=now)
 

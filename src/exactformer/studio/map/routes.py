@@ -9,22 +9,22 @@ from pydantic import AliasPath, BaseModel, BeforeValidator, Field
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
+from exactformer.studio import web
 from exactformer.studio.evidence import claims
-from exactformer.studio.map.node_search import search
+from exactformer.studio.map.nodes import search
 from exactformer.studio.map.paths import shortest_path
 from exactformer.studio.map.relations import KINDS, Key
 from exactformer.studio.map.slices import explore, start
-from exactformer.studio.map.views import LIMIT, State, View, look
-from exactformer.studio.web.request import ReadSession, render, settings_of
-from exactformer.studio.web.types import Clean, Listing, Out
+from exactformer.studio.map.views import LIMIT, State, look
 
 ALL = ",".join(KINDS)
 
 api = APIRouter(prefix="/api/v1/map", tags=["map"])
 
-NodeName = Annotated[Clean, Field(max_length=40, examples=["paper:12"])]
+NodeName = Annotated[web.Clean, Field(max_length=40, examples=["paper:12"])]
 Kinds = Annotated[
-    Clean, Query(max_length=80, description=f"Kinds of nodes, by commas; of {', '.join(KINDS)}.")
+    web.Clean,
+    Query(max_length=80, description=f"Kinds of nodes, by commas; of {', '.join(KINDS)}."),
 ]
 
 
@@ -32,7 +32,7 @@ KeyOut = Annotated[str, BeforeValidator(str)]
 """A node's key as text."""
 
 
-class NodeOut(Out):
+class NodeOut(web.Out):
     """A node; ``degree`` counts its edges in the whole library."""
 
     id: Annotated[KeyOut, Field(validation_alias="key")]
@@ -43,7 +43,7 @@ class NodeOut(Out):
     degree: int
 
 
-class EdgeOut(Out):
+class EdgeOut(web.Out):
     """An edge, in the direction in which its name is read."""
 
     source: KeyOut
@@ -51,7 +51,7 @@ class EdgeOut(Out):
     target: KeyOut
 
 
-class SliceOut(Out):
+class SliceOut(web.Out):
     """A slice; ``left_out`` counts neighbours that had no place, by kind."""
 
     centre: KeyOut
@@ -61,7 +61,7 @@ class SliceOut(Out):
     left_out: dict[str, int]
 
 
-class RouteOut(Out):
+class RouteOut(web.Out):
     """A path. Without nodes, ``exhausted`` says whether there is certainly none."""
 
     nodes: list[NodeOut]
@@ -73,21 +73,21 @@ class RouteOut(Out):
 
 @api.get("", response_model=SliceOut)
 def read_slice(
-    db: ReadSession,
+    db: web.ReadSession,
     node: NodeName,
     depth: Annotated[int, Query(ge=1, le=2)] = 1,
     kinds: Kinds = ALL,
     limit: Annotated[int, Query(ge=1, le=200)] = 60,
-    expanded: Annotated[Clean, Query(max_length=900, description="Nodes, by commas.")] = "",
+    expanded: Annotated[web.Clean, Query(max_length=900, description="Nodes, by commas.")] = "",
 ) -> Any:
     """Return what lies around a node."""
     return explore(db, Key.parse(node), depth, split(kinds), limit, keys(expanded))
 
 
-@api.get("/search", response_model=Listing[NodeOut])
+@api.get("/search", response_model=web.Listing[NodeOut])
 def find_nodes(
-    db: ReadSession,
-    q: Annotated[Clean, Query(max_length=200)],
+    db: web.ReadSession,
+    q: Annotated[web.Clean, Query(max_length=200)],
     kinds: Kinds = ALL,
     limit: Annotated[int, Query(ge=1, le=50)] = 20,
 ) -> Any:
@@ -98,7 +98,7 @@ def find_nodes(
 
 @api.get("/path", response_model=RouteOut)
 def find_path(
-    db: ReadSession,
+    db: web.ReadSession,
     source: Annotated[NodeName, Query(alias="from")],
     target: Annotated[NodeName, Query(alias="to")],
     kinds: Kinds = ALL,
@@ -125,13 +125,13 @@ LIMITS = (20, 40, 80, 160)
 class Asked(BaseModel):
     """What an address asks for, before it is known whether it names a node; ``q`` finds others."""
 
-    node: Annotated[Clean, Field(max_length=40)] = ""
+    node: Annotated[web.Clean, Field(max_length=40)] = ""
     depth: Annotated[int, Field(ge=1, le=2)] = 1
-    kinds: Annotated[list[Clean], Field(max_length=len(KINDS))] = []
+    kinds: Annotated[list[web.Clean], Field(max_length=len(KINDS))] = []
     limit: Annotated[int, Field(ge=1, le=200)] = LIMIT
-    expanded: Annotated[Clean, Field(max_length=900)] = ""
-    to: Annotated[Clean, Field(max_length=40)] = ""
-    q: Annotated[Clean, Field(max_length=200)] = ""
+    expanded: Annotated[web.Clean, Field(max_length=900)] = ""
+    to: Annotated[web.Clean, Field(max_length=40)] = ""
+    q: Annotated[web.Clean, Field(max_length=200)] = ""
 
     def state(self, db: Session) -> State | None:
         """Return the state; where no node is named, that in which everybody begins."""
@@ -152,46 +152,41 @@ Question = Annotated[Asked, Query()]
 
 
 @pages.get("/map")
-def explorer(request: Request, db: ReadSession, asked: Question) -> Response:
+def explorer(read: web.Read, asked: Question) -> Response:
     """Show the explorer."""
-    state = asked.state(db)
-    view = look(db, state) if state else None
-    found = search(db, asked.q) if asked.q.strip() else ()
-    return render(
-        request,
+    return read.render(
         "map/page.html",
-        state=state,
-        view=view,
-        verdicts=_verdicts(request, db, view),
+        **_shown(read, asked),
         q=asked.q,
-        found=found,
+        found=search(read.db, asked.q) if asked.q.strip() else (),
         kinds=KINDS,
         limits=sorted({*LIMITS, asked.limit}),
     )
 
 
 @pages.get("/map/slice")
-def part(request: Request, db: ReadSession, asked: Question) -> Response:
+def part(read: web.Read, asked: Question) -> Response:
     """Return what the explorer shows, for its script to put in place."""
-    state = asked.state(db)
-    view = look(db, state) if state else None
-    verdicts = _verdicts(request, db, view)
-    return render(request, "map/_view.html", state=state, view=view, verdicts=verdicts)
+    return read.render("map/_view.html", **_shown(read, asked))
 
 
-def _verdicts(request: Request, db: Session, view: View | None) -> dict[int, tuple[str, str]]:
-    """Return status and tone of the claims that are shown."""
+def _shown(read: web.Reader, asked: Asked) -> dict[str, Any]:
+    """Return a state, what it shows, and status and tone of the claims among that."""
+    state = asked.state(read.db)
+    view = look(read.db, state) if state else None
     nodes = view.slice.nodes if view else ()
     ids = [node.key.id for node in nodes if node.key.kind == "claim"]
-    return claims.verdicts(db, settings_of(request).results, ids) if ids else {}
+    results = web.settings_of(read.request).results
+    verdicts = claims.verdicts(read.db, results, ids) if ids else {}
+    return {"state": state, "view": view, "verdicts": verdicts}
 
 
 @pages.get("/map/found")
-def found_nodes(request: Request, db: ReadSession, asked: Question) -> Response:
+def found_nodes(request: Request, db: web.ReadSession, asked: Question) -> Response:
     """Return nodes by name, with links that lead from where the reader is."""
     state = asked.state(db)
     found = search(db, asked.q) if asked.q.strip() else ()
-    return render(request, "map/_found.html", state=state, q=asked.q, found=found)
+    return web.render(request, "map/_found.html", state=state, q=asked.q, found=found)
 
 
 routers = (api, pages)

@@ -19,16 +19,15 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 from starlette.responses import Response
 
+from exactformer.studio import web
 from exactformer.studio.evidence import claims
 from exactformer.studio.evidence.claims import Wanted
 from exactformer.studio.library import papers
-from exactformer.studio.library.paper_records import whole
+from exactformer.studio.library.catalogue import whole
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions.tables import Comment, Review
 from exactformer.studio.opinions.views import show_comments, show_reviews
 from exactformer.studio.security.actor import VISITOR
-from exactformer.studio.web.request import ReadSession, settings_of
-from exactformer.studio.web.types import Slug
 
 router = APIRouter(tags=["feeds"], include_in_schema=False)
 
@@ -55,8 +54,9 @@ class Entry:
 
 
 @router.get("/feeds/papers.atom")
-def new_papers(request: Request, db: ReadSession) -> Response:
+def new_papers(request: Request, db: web.ReadSession) -> Response:
     """The papers that came last."""
+    results = web.settings_of(request).results
     statement = select(Paper).options(*whole()).order_by(Paper.created_at.desc(), Paper.id.desc())
     entries = [
         Entry(
@@ -64,7 +64,7 @@ def new_papers(request: Request, db: ReadSession) -> Response:
             paper.title,
             paper.created_at,
             tuple(place.person.name for place in paper.authorships[:20]),
-            paper.abstract,
+            "\n\n".join(filter(None, (claims.in_words(paper, results), paper.abstract))),
         )
         for paper in db.scalars(statement.limit(ENTRIES))
     ]
@@ -72,9 +72,9 @@ def new_papers(request: Request, db: ReadSession) -> Response:
 
 
 @router.get("/feeds/claims.atom")
-def all_claims(request: Request, db: ReadSession) -> Response:
+def all_claims(request: Request, db: web.ReadSession) -> Response:
     """All claims with what came of them, papers that changed last first."""
-    found = claims.find(db, Wanted(limit=CLAIMS), settings_of(request).results)
+    found = claims.find(db, Wanted(limit=CLAIMS), web.settings_of(request).results)
     entries = [
         Entry(
             f"/papers/{paper.slug}/claims/{view.claim.anchor}",
@@ -90,7 +90,7 @@ def all_claims(request: Request, db: ReadSession) -> Response:
 
 
 @router.get("/papers/{slug}/activity.atom")
-def activity(request: Request, db: ReadSession, slug: Slug) -> Response:
+def activity(request: Request, db: web.ReadSession, slug: web.Slug) -> Response:
     """The newest reviews and comments on a paper that everybody may read."""
     paper = papers.get(db, slug)
     entries = sorted(_said(db, paper), key=lambda entry: entry.at, reverse=True)[:ENTRIES]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Form, Path, Request
 from pydantic import Field
 from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
+from exactformer.studio import web
+from exactformer.studio.evidence import claims
+from exactformer.studio.evidence.claims import Tally
 from exactformer.studio.library import papers
-from exactformer.studio.library.exporting import Format
-from exactformer.studio.library.exporting.download import FILES, Wanted, as_file
+from exactformer.studio.library.exports import FILES, Format, Wanted, as_file
 from exactformer.studio.library.names import slugified
+from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions import collections, quick
 from exactformer.studio.opinions.collections import (
     DESCRIPTION_LIMIT,
@@ -28,72 +32,27 @@ from exactformer.studio.opinions.models import (
 from exactformer.studio.opinions.tables import Collection
 from exactformer.studio.opinions.views import renderer
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.web.request import (
-    CurrentActor,
-    ReadSession,
-    Write,
-    Writer,
-    database_of,
-    is_htmx,
-    redirect,
-    render,
-)
-from exactformer.studio.web.types import (
-    Body,
-    Clean,
-    FormBody,
-    Identifier,
-    Listing,
-    Paging,
-    Sent,
-    listing,
-)
 
 pages = APIRouter(include_in_schema=False)
 api = APIRouter(prefix="/api/v1", tags=["collections"])
 
-Token = Annotated[Clean, Path(max_length=64)]
-Title = Annotated[Clean, Field(min_length=1, max_length=TITLE_LIMIT)]
-Description = Annotated[Clean, Field(max_length=DESCRIPTION_LIMIT)]
-Note = Annotated[Clean, Field(max_length=NOTE_LIMIT)]
+Token = Annotated[web.Clean, Path(max_length=64)]
+Title = Annotated[web.Clean, Field(min_length=1, max_length=TITLE_LIMIT)]
+Description = Annotated[web.Clean, Field(max_length=DESCRIPTION_LIMIT)]
+Note = Annotated[web.Clean, Field(max_length=NOTE_LIMIT)]
 Visibility = Literal["private", "link"]
 SAVED = 100
 """Saved papers listed beside the collections."""
 
 
-class CollectionForm(FormBody):
-    """Title and description; lengths are judged by the service."""
-
-    title: Clean = ""
-    description: Clean = ""
-
-
-class SharingForm(FormBody):
-    """Who may read."""
-
-    visibility: Visibility
-
-
-class NoteForm(FormBody):
-    """What stands beside a paper."""
-
-    note: Clean = ""
-
-
-class MoveForm(FormBody):
-    """A new place, from 0."""
-
-    position: Annotated[int, Field(ge=-1, le=MOST_ITEMS)]
-
-
-class NewCollection(Body):
+class NewCollection(web.Body):
     """A collection; it begins private and empty."""
 
     title: Title
     description: Description = ""
 
 
-class CollectionChanges(Body):
+class CollectionChanges(web.Body):
     """What is given is changed."""
 
     title: Title | None = None
@@ -101,14 +60,14 @@ class CollectionChanges(Body):
     visibility: Visibility | None = None
 
 
-class NewItem(Body):
+class NewItem(web.Body):
     """A paper to put at the end."""
 
-    slug: Annotated[Clean, Field(max_length=120)]
+    slug: Annotated[web.Clean, Field(max_length=120)]
     note: Note = ""
 
 
-class ItemChanges(Body):
+class ItemChanges(web.Body):
     """A paper's place (from 0) and note; what is given is changed."""
 
     position: Annotated[int, Field(ge=0, le=MOST_ITEMS)] | None = None
@@ -116,95 +75,98 @@ class ItemChanges(Body):
 
 
 @pages.get("/collections")
-def read_all(request: Request, db: ReadSession, actor: CurrentActor) -> HTMLResponse:
+def read_all(read: web.Read) -> HTMLResponse:
     """One's collections and saved papers."""
-    return render(
-        request,
+    saved = read(quick.saved, SAVED)
+    return read.render(
         "collections/list.html",
-        collections=collections.own(db, actor).items,
-        saved=quick.saved(db, actor, SAVED),
+        collections=read(collections.own).items,
+        saved=saved,
+        tallies=_tallies(read.request, read.db, saved.items),
     )
 
 
 @api.get("/collections")
-def api_read_all(
-    db: ReadSession, actor: CurrentActor, paging: Paging
-) -> Listing[CollectionBriefOut]:
+def api_read_all(read: web.Read, paging: web.Paging) -> web.Listing[CollectionBriefOut]:
     """One's own collections, the last changed first."""
-    found = collections.own(db, actor, paging.limit, paging.offset)
-    return listing(map(CollectionBriefOut.model_validate, found.items), found.total)
+    return CollectionBriefOut.listed(read(collections.own, *paging))
 
 
 @pages.post("/collections")
-def create(write: Write, form: Sent[CollectionForm]) -> Response:
+def create(write: web.Write, title: web.Line = "", description: web.Line = "") -> Response:
     """Begin a collection."""
-    collection = write(collections.create, form.title, form.description)
-    return redirect(write.request, f"/collections/{collection.id}")
+    collection = write(collections.create, title, description)
+    return web.redirect(write.request, f"/collections/{collection.id}")
 
 
 @api.post("/collections", status_code=201)
-def api_create(write: Write, collection: NewCollection) -> CollectionOut:
+def api_create(write: web.Write, collection: NewCollection) -> CollectionOut:
     """Begin a collection."""
     made = write(collections.create, collection.title, collection.description)
     return CollectionOut.model_validate(made)
 
 
 @pages.get("/collections/{collection_id}")
-def read(
-    request: Request, db: ReadSession, actor: CurrentActor, collection_id: Identifier
-) -> HTMLResponse:
+def read_one(read: web.Read, collection_id: web.Identifier) -> HTMLResponse:
     """One of one's own collections."""
-    return _page(request, db, collections.get(db, actor, collection_id), owned=True)
+    return _page(read.request, read.db, read(collections.get, collection_id), owned=True)
 
 
 @api.get("/collections/{collection_id}")
-def api_read(db: ReadSession, actor: CurrentActor, collection_id: Identifier) -> CollectionOut:
+def api_read(read: web.Read, collection_id: web.Identifier) -> CollectionOut:
     """One of one's own collections."""
-    return CollectionOut.model_validate(collections.get(db, actor, collection_id))
+    return CollectionOut.model_validate(read(collections.get, collection_id))
 
 
 @pages.get("/c/{token}")
-def read_shared(request: Request, db: ReadSession, token: Token) -> HTMLResponse:
+def read_shared(request: Request, db: web.ReadSession, token: Token) -> HTMLResponse:
     """A collection that somebody shares."""
     return _page(request, db, collections.shared(db, token), owned=False)
 
 
 @api.get("/shared/{token}")
-def api_read_shared(db: ReadSession, token: Token) -> SharedCollectionOut:
+def api_read_shared(db: web.ReadSession, token: Token) -> SharedCollectionOut:
     """The collection a link leads to."""
     return SharedCollectionOut.model_validate(collections.shared(db, token))
 
 
 @api.get("/collections/{collection_id}/export", response_class=Response, responses=FILES)
-def export(
-    db: ReadSession, actor: CurrentActor, collection_id: Identifier, format: Wanted = "json"
-) -> Response:
+def export(read: web.Read, collection_id: web.Identifier, format: Wanted = "json") -> Response:
     """The papers of one of one's own collections, in its order."""
-    return _file(db, collections.get(db, actor, collection_id), format)
+    return _file(read.db, read(collections.get, collection_id), format)
 
 
 @api.get("/shared/{token}/export", response_class=Response, responses=FILES)
-def export_shared(db: ReadSession, token: Token, format: Wanted = "json") -> Response:
+def export_shared(db: web.ReadSession, token: Token, format: Wanted = "json") -> Response:
     """The papers of the collection a link leads to."""
     return _file(db, collections.shared(db, token), format)
 
 
 @pages.post("/collections/{collection_id}")
-def edit(write: Write, collection_id: Identifier, form: Sent[CollectionForm]) -> Response:
+def edit(
+    write: web.Write,
+    collection_id: web.Identifier,
+    title: web.Line = "",
+    description: web.Line = "",
+) -> Response:
     """Change title and description."""
-    write(collections.edit, collection_id, title=form.title, description=form.description)
-    return redirect(write.request, f"/collections/{collection_id}")
+    write(collections.edit, collection_id, title=title, description=description)
+    return web.redirect(write.request, f"/collections/{collection_id}")
 
 
 @pages.post("/collections/{collection_id}/sharing")
-def share(write: Write, collection_id: Identifier, form: Sent[SharingForm]) -> Response:
+def share(
+    write: web.Write, collection_id: web.Identifier, visibility: Annotated[Visibility, Form()]
+) -> Response:
     """Share by link, or no longer."""
-    write(collections.edit, collection_id, visibility=form.visibility)
-    return redirect(write.request, f"/collections/{collection_id}#sharing")
+    write(collections.edit, collection_id, visibility=visibility)
+    return web.redirect(write.request, f"/collections/{collection_id}#sharing")
 
 
 @api.patch("/collections/{collection_id}")
-def api_edit(write: Write, collection_id: Identifier, changes: CollectionChanges) -> CollectionOut:
+def api_edit(
+    write: web.Write, collection_id: web.Identifier, changes: CollectionChanges
+) -> CollectionOut:
     """Change title, description or who may read."""
     return CollectionOut.model_validate(
         write(collections.edit, collection_id, **changes.model_dump())
@@ -212,33 +174,33 @@ def api_edit(write: Write, collection_id: Identifier, changes: CollectionChanges
 
 
 @pages.post("/collections/{collection_id}/link")
-def renew_link(write: Write, collection_id: Identifier) -> Response:
+def renew_link(write: web.Write, collection_id: web.Identifier) -> Response:
     """Make a new link; the old one leads nowhere."""
     write(collections.renew_link, collection_id)
-    return redirect(write.request, f"/collections/{collection_id}#sharing")
+    return web.redirect(write.request, f"/collections/{collection_id}#sharing")
 
 
 @api.post("/collections/{collection_id}/link")
-def api_renew_link(write: Write, collection_id: Identifier) -> CollectionOut:
+def api_renew_link(write: web.Write, collection_id: web.Identifier) -> CollectionOut:
     """Make a new link; the old one leads nowhere."""
     return CollectionOut.model_validate(write(collections.renew_link, collection_id))
 
 
 @pages.post("/collections/{collection_id}/delete")
-def remove(write: Write, collection_id: Identifier) -> Response:
+def remove(write: web.Write, collection_id: web.Identifier) -> Response:
     """Delete a collection."""
     write(collections.remove, collection_id)
-    return redirect(write.request, "/collections")
+    return web.redirect(write.request, "/collections")
 
 
 @api.delete("/collections/{collection_id}", status_code=204)
-def api_remove(write: Write, collection_id: Identifier) -> None:
+def api_remove(write: web.Write, collection_id: web.Identifier) -> None:
     """Delete a collection."""
     write(collections.remove, collection_id)
 
 
 @api.post("/collections/{collection_id}/items", status_code=201)
-def add(write: Write, collection_id: Identifier, item: NewItem) -> CollectionOut:
+def add(write: web.Write, collection_id: web.Identifier, item: NewItem) -> CollectionOut:
     """Put a paper into a collection."""
 
     def put(db: Session, actor: Actor) -> Collection:
@@ -249,31 +211,31 @@ def add(write: Write, collection_id: Identifier, item: NewItem) -> CollectionOut
 
 @pages.post("/collections/{collection_id}/items/{paper_id}/move")
 def move(
-    write: Write,
-    collection_id: Identifier,
-    paper_id: Identifier,
-    form: Sent[MoveForm],
+    write: web.Write,
+    collection_id: web.Identifier,
+    paper_id: web.Identifier,
+    position: Annotated[int, Form(ge=-1, le=MOST_ITEMS)],
 ) -> Response:
     """Move a paper up, down, or to where it was dragged."""
-    write(collections.move, collection_id, paper_id, form.position)
+    write(collections.move, collection_id, paper_id, position)
     return _items(write, collection_id)
 
 
 @pages.post("/collections/{collection_id}/items/{paper_id}/note")
 def annotate(
-    write: Write,
-    collection_id: Identifier,
-    paper_id: Identifier,
-    form: Sent[NoteForm],
+    write: web.Write,
+    collection_id: web.Identifier,
+    paper_id: web.Identifier,
+    note: web.Line = "",
 ) -> Response:
     """Write the note beside a paper."""
-    write(collections.annotate, collection_id, paper_id, form.note)
+    write(collections.annotate, collection_id, paper_id, note)
     return _items(write, collection_id)
 
 
 @api.patch("/collections/{collection_id}/items/{paper_id}")
 def change_item(
-    write: Write, collection_id: Identifier, paper_id: Identifier, changes: ItemChanges
+    write: web.Write, collection_id: web.Identifier, paper_id: web.Identifier, changes: ItemChanges
 ) -> CollectionOut:
     """Move a paper within a collection, or change its note."""
 
@@ -288,23 +250,25 @@ def change_item(
 
 
 @pages.post("/collections/{collection_id}/items/{paper_id}/remove")
-def take_out(write: Write, collection_id: Identifier, paper_id: Identifier) -> Response:
+def take_out(write: web.Write, collection_id: web.Identifier, paper_id: web.Identifier) -> Response:
     """Take a paper out."""
     write(collections.take_out, collection_id, paper_id)
     return _items(write, collection_id)
 
 
 @api.delete("/collections/{collection_id}/items/{paper_id}")
-def api_take_out(write: Write, collection_id: Identifier, paper_id: Identifier) -> CollectionOut:
+def api_take_out(
+    write: web.Write, collection_id: web.Identifier, paper_id: web.Identifier
+) -> CollectionOut:
     """Take a paper out of a collection."""
     return CollectionOut.model_validate(write(collections.take_out, collection_id, paper_id))
 
 
-def _items(write: Writer, collection_id: int) -> Response:
+def _items(write: web.Writer, collection_id: int) -> Response:
     """The list as it now stands; its notes are rendered when others may write again."""
-    if not is_htmx(write.request):
-        return redirect(write.request, f"/collections/{collection_id}")
-    with database_of(write.request).session() as db:
+    if not web.is_htmx(write.request):
+        return web.redirect(write.request, f"/collections/{collection_id}")
+    with web.database_of(write.request).session() as db:
         collection = collections.get(db, write.actor, collection_id)
         return _page(write.request, db, collection, owned=True, template="collections/_items.html")
 
@@ -318,14 +282,20 @@ def _page(
     template: str = "collections/page.html",
 ) -> HTMLResponse:
     texts = [collection.description, *(item.note for item in collection.items)]
-    return render(
+    return web.render(
         request,
         template,
         collection=collection,
         owned=owned,
         rendered=renderer(db, None, texts),
+        tallies=_tallies(request, db, collections.papers(collection)),
         link=f"{request.url.scheme}://{request.url.netloc}/c/{collection.token}",
     )
+
+
+def _tallies(request: Request, db: Session, listed: Iterable[Paper]) -> dict[int, Tally]:
+    """What came of the claims of the papers in a list."""
+    return claims.by_paper(db, web.settings_of(request).results, [paper.id for paper in listed])
 
 
 def _file(db: Session, collection: Collection, format: Format) -> Response:

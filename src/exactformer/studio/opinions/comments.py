@@ -17,6 +17,7 @@ from exactformer.studio.notices import service as notices
 from exactformer.studio.opinions.tables import (
     COMMENT_KINDS,
     Comment,
+    CommentMark,
     CommentMention,
     CommentVersion,
 )
@@ -58,7 +59,7 @@ def _note_mentions(db: Session, comment: Comment) -> None:
         notices.comment_edited(db, comment, before.body)
 
 
-COMMENTS = TextKind("comment", Comment, CommentVersion, CommentDraft, _note_mentions)
+COMMENTS = TextKind("comment", Comment, CommentVersion, CommentMark, CommentDraft, _note_mentions)
 get, edit, remove, versions = COMMENTS.get, COMMENTS.edit, COMMENTS.remove, COMMENTS.versions
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AliasPath, Field
+from pydantic import AliasPath, BeforeValidator, Field
 
-from exactformer.studio.opinions.views import CommentView, ReviewView, Standing
-from exactformer.studio.web.types import LengthOf, Out
+from exactformer.studio.opinions.quick import Useful
+from exactformer.studio.web.types import HandleOf, LengthOf, Out, SlugOf
 
 State = Literal["open", "upheld", "dismissed"]
 
@@ -18,13 +18,14 @@ class TextOut(Out):
 
     id: int
     paper: str
-    author: str | None
+    author: HandleOf
     state: str
     mine: bool
     revision: int
     created_at: datetime
     updated_at: datetime
-    hidden_because: str
+    hidden_because: Annotated[str, Field(validation_alias="reason")]
+    useful: Useful
 
 
 class PartOut(Out):
@@ -38,13 +39,9 @@ class ReviewOut(TextOut):
     """A review, with the parts that are not empty."""
 
     confidence: int
-    parts: dict[str, PartOut]
-
-    @classmethod
-    def of(cls, view: ReviewView, paper: str) -> ReviewOut:
-        """Describe a review of ``paper``."""
-        parts = {part.name: PartOut(text=part.text, html=str(part.html)) for part in view.parts}
-        return cls(**_standing(view, paper), confidence=view.confidence, parts=parts)
+    parts: Annotated[
+        dict[str, PartOut], BeforeValidator(lambda parts: {part.name: part for part in parts})
+    ]
 
 
 class CommentOut(TextOut):
@@ -52,19 +49,8 @@ class CommentOut(TextOut):
 
     parent_id: int | None
     kind: str
-    body: str
+    body: Annotated[str, Field(validation_alias="text")]
     html: str
-
-    @classmethod
-    def of(cls, view: CommentView, paper: str) -> CommentOut:
-        """Describe a comment on ``paper``."""
-        return cls(
-            **_standing(view, paper),
-            parent_id=view.parent_id,
-            kind=view.kind,
-            body=view.text,
-            html=str(view.html),
-        )
 
 
 class VersionOut(Out):
@@ -109,8 +95,8 @@ class CaseOut(Out):
     """What was reported, with every report on it; a deleted text is not shown."""
 
     kind: str
-    paper: str
-    subject: ReviewOut | CommentOut | None
+    paper: SlugOf
+    subject: Annotated[ReviewOut | CommentOut | None, Field(validation_alias="opinion")]
     flags: list[FlagOut]
 
 
@@ -149,17 +135,3 @@ class CollectionBriefOut(Out):
     visibility: str
     papers: Annotated[LengthOf, Field(validation_alias="items")]
     updated_at: datetime
-
-
-def _standing(view: Standing, paper: str) -> dict[str, Any]:
-    return {
-        "id": view.id,
-        "paper": paper,
-        "author": view.author.handle if view.author else None,
-        "state": view.state,
-        "mine": view.mine,
-        "revision": view.revision,
-        "created_at": view.created_at,
-        "updated_at": view.updated_at,
-        "hidden_because": view.reason,
-    }

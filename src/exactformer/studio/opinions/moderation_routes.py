@@ -4,33 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Form, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
+from exactformer.studio import web
 from exactformer.studio.opinions import moderation
-from exactformer.studio.opinions.models import CaseOut, CommentOut, FlagOut, ReviewOut, State
-from exactformer.studio.opinions.moderation import LIMIT, Case
-from exactformer.studio.opinions.views import ReviewView
-from exactformer.studio.web.request import (
-    CurrentActor,
-    ReadSession,
-    Write,
-    redirect,
-    render,
-    writing,
-)
-from exactformer.studio.web.types import (
-    Body,
-    Clean,
-    FormBody,
-    Identifier,
-    Listing,
-    PageNumber,
-    Paging,
-    Sent,
-    listing,
-)
+from exactformer.studio.opinions.models import CaseOut, FlagOut, State
+from exactformer.studio.opinions.moderation import LIMIT
 
 pages = APIRouter(include_in_schema=False)
 api = APIRouter(prefix="/api/v1/moderation", tags=["moderation"])
@@ -39,76 +20,52 @@ CASES = 20
 """Cases on a page."""
 
 
-class DecisionForm(FormBody):
-    """Uphold, dismiss, or open again; the note is told to the author."""
-
-    decision: State
-    note: Clean = ""
-
-
-class NewDecision(Body):
+class NewDecision(web.Body):
     """Uphold (hide), dismiss, or open again; the note is told to the author."""
 
     state: State
-    note: Annotated[Clean, Field(max_length=LIMIT)] = ""
+    note: Annotated[web.Clean, Field(max_length=LIMIT)] = ""
 
 
 @pages.get("/moderation")
-def queue(
-    request: Request,
-    db: ReadSession,
-    actor: CurrentActor,
-    state: State = "open",
-    page: PageNumber = 1,
-) -> HTMLResponse:
+def queue(read: web.Read, state: State = "open", page: web.PageNumber = 1) -> HTMLResponse:
     """What waits for a decision, or was decided."""
-    cases = moderation.queue(db, actor, state, CASES, (page - 1) * CASES)
-    return render(
-        request, "moderation/queue.html", cases=cases, state=state, waiting=moderation.waiting(db)
-    )
+    cases = read(moderation.queue, state, CASES, (page - 1) * CASES)
+    waiting = moderation.waiting(read.db)
+    return read.render("moderation/queue.html", cases=cases, state=state, waiting=waiting)
 
 
 @api.get("/flags")
-def api_queue(
-    db: ReadSession, actor: CurrentActor, paging: Paging, state: State = "open"
-) -> Listing[CaseOut]:
+def api_queue(read: web.Read, paging: web.Paging, state: State = "open") -> web.Listing[CaseOut]:
     """What was reported, with every report on it; for curators."""
-    found = moderation.queue(db, actor, state, paging.limit, paging.offset)
-    return listing(map(_case, found.items), found.total)
+    return CaseOut.listed(read(moderation.queue, state, *paging))
 
 
-@api.get("/flags/{flag_id}")
-def read(db: ReadSession, actor: CurrentActor, flag_id: Identifier) -> FlagOut:
+@api.get("/flags/{flag_id}", name="read")
+def read_one(read: web.Read, flag_id: web.Identifier) -> FlagOut:
     """One report; for curators."""
-    return FlagOut.model_validate(moderation.get(db, actor, flag_id))
+    return FlagOut.model_validate(read(moderation.get, flag_id))
 
 
 @pages.post("/moderation/{flag_id}")
 def decide(
-    request: Request, actor: CurrentActor, flag_id: Identifier, form: Sent[DecisionForm]
+    request: Request,
+    actor: web.CurrentActor,
+    flag_id: web.Identifier,
+    decision: Annotated[State, Form()],
+    note: web.Line = "",
 ) -> Response:
     """Decide, or take a decision back."""
-    with writing(request) as db:
+    with web.writing(request) as db:
         before = moderation.get(db, actor, flag_id).state
-        moderation.decide(db, actor, flag_id, form.decision, form.note)
-    return redirect(request, f"/moderation?state={before}")
+        moderation.decide(db, actor, flag_id, decision, note)
+    return web.redirect(request, f"/moderation?state={before}")
 
 
 @api.put("/flags/{flag_id}")
-def api_decide(write: Write, flag_id: Identifier, decision: NewDecision) -> FlagOut:
+def api_decide(write: web.Write, flag_id: web.Identifier, decision: NewDecision) -> FlagOut:
     """Decide about what was reported, or take a decision back; for curators."""
     return FlagOut.model_validate(write(moderation.decide, flag_id, decision.state, decision.note))
-
-
-def _case(case: Case) -> CaseOut:
-    opinion, slug = case.opinion, case.paper.slug
-    subject: ReviewOut | CommentOut | None = None
-    if isinstance(opinion, ReviewView):
-        subject = ReviewOut.of(opinion, slug)
-    elif opinion is not None:
-        subject = CommentOut.of(opinion, slug)
-    flags = [FlagOut.model_validate(flag) for flag in case.flags]
-    return CaseOut(kind=case.kind, paper=slug, subject=subject, flags=flags)
 
 
 routers = (pages, api)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import (
     ColumnElement,
@@ -24,6 +24,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from exactformer.studio.library.tables import Claim, Paper
 from exactformer.studio.opinions import quick, reviews, threads
 from exactformer.studio.opinions.collections import MOST_COLLECTIONS
+from exactformer.studio.opinions.quick import MARKED
 from exactformer.studio.opinions.tables import (
     Collection,
     CollectionItem,
@@ -35,7 +36,7 @@ from exactformer.studio.opinions.tables import (
     Vote,
 )
 from exactformer.studio.opinions.views import ReviewView, show_reviews
-from exactformer.studio.security.actor import Actor
+from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.storage.slices import Slice
 
 Numbers = ColumnElement[int] | InstrumentedAttribute[int]
@@ -66,7 +67,7 @@ class Place:
 class Bar:
     """What readers say quickly about ``paper``: votes, reactions, saves."""
 
-    paper: Paper | Place
+    paper: Place
     votes: quick.Tally
     reactions: tuple[quick.ReactionCount, ...]
     saves: quick.SaveCount
@@ -93,11 +94,13 @@ class Own:
     saved: bool = False
     collections: tuple[Choice, ...] = ()
     has_written: bool = False
+    marks: frozenset[str] = field(default=frozenset(), compare=False)
+    """Texts she finds useful, as ``review-7``; the bar does not show them."""
 
     def mark(self, bar: Bar) -> Bar:
         """Return a bar that was read for nobody as it looks to this reader."""
         return Bar(
-            Place(bar.paper.id, bar.paper.slug),
+            bar.paper,
             replace(bar.votes, mine=self.vote),
             tuple(replace(each, mine=each.kind in self.reactions) for each in bar.reactions),
             replace(bar.saves, mine=self.saved),
@@ -126,6 +129,17 @@ def _own_rows() -> CompoundSelect[str, int, str]:
         rows("text", one, nothing, Review.paper_id == paper, Review.author_id == reader),
         rows("text", one, nothing, Comment.paper_id == paper, Comment.author_id == reader),
         rows("collection", contains, Collection.title, Collection.owner_id == reader),
+        *(
+            rows(
+                f"{kind}-mark",
+                mark.text_id,
+                nothing,
+                text.id == mark.text_id,
+                text.paper_id == paper,
+                mark.user_id == reader,
+            )
+            for kind, mark, text in MARKED
+        ),
     )
 
 
@@ -150,18 +164,22 @@ def own(connection: Connection, actor: Actor, paper_id: int) -> Own:
             Choice(abs(number), title, number > 0) for number, title in titles[:MOST_COLLECTIONS]
         ),
         has_written=bool(found["text"]),
+        marks=frozenset(
+            f"{kind}-{number}" for kind, *_ in MARKED for number, _ in found[f"{kind}-mark"]
+        ),
     )
 
 
 def bar(db: Session, actor: Actor, paper: Paper) -> Bar:
-    """Read what is said quickly."""
-    return Bar(
-        paper,
-        quick.votes(db, actor, paper),
-        quick.reactions(db, actor, paper),
-        quick.saves(db, actor, paper),
-        choices(db, actor, paper),
+    """Read what is said quickly: what all readers share, and what is the actor's own."""
+    shared = Bar(
+        Place(paper.id, paper.slug),
+        quick.votes(db, VISITOR, paper),
+        quick.reactions(db, VISITOR, paper),
+        quick.saves(db, VISITOR, paper),
+        (),
     )
+    return own(db.connection(), actor, paper.id).mark(shared)
 
 
 def gather(db: Session, actor: Actor, paper: Paper) -> Panel:
@@ -175,9 +193,11 @@ def gather(db: Session, actor: Actor, paper: Paper) -> Panel:
     )
 
 
-def review_page(db: Session, actor: Actor, paper: Paper, page: int = 1) -> Slice[ReviewView]:
+def review_page(
+    db: Session, actor: Actor, paper: Paper, page: int = 1, sort: reviews.Sort = "newest"
+) -> Slice[ReviewView]:
     """Return a page of the reviews of ``paper``."""
-    found = reviews.listing(db, actor, paper, REVIEWS, (page - 1) * REVIEWS)
+    found = reviews.listing(db, actor, paper, REVIEWS, (page - 1) * REVIEWS, sort)
     views = show_reviews(db, actor, paper, found.items)
     return Slice(views, found.total, found.limit, found.offset)
 
@@ -187,20 +207,6 @@ def count_reviews(db: Session, paper: Paper) -> int:
     visible = select(func.count()).select_from(Review)
     visible = visible.where(Review.paper_id == paper.id, Review.state == "visible")
     return db.scalar(visible) or 0
-
-
-def choices(db: Session, actor: Actor, paper: Paper) -> tuple[Choice, ...]:
-    """Return the actor's collections, for a menu."""
-    if actor.id is None:
-        return ()
-    holding = select(CollectionItem.collection_id).where(CollectionItem.paper_id == paper.id)
-    statement = (
-        select(Collection.id, Collection.title, Collection.id.in_(holding))
-        .where(Collection.owner_id == actor.id)
-        .order_by(Collection.title, Collection.id)
-        .limit(MOST_COLLECTIONS)
-    )
-    return tuple(Choice(*row) for row in db.execute(statement))
 
 
 def mentions(db: Session, paper: Paper) -> dict[str, int]:

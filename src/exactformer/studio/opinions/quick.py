@@ -1,20 +1,40 @@
-"""What readers say with one press: like or dislike, specific reactions, papers kept for later."""
+"""What readers say with one press: like or dislike, reactions, papers to keep, useful texts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import ColumnElement, case, delete, func, literal, select, union_all
 from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.library.tables import Paper
-from exactformer.studio.opinions.tables import REACTIONS, Reaction, Save, Vote
+from exactformer.studio.opinions.tables import (
+    REACTIONS,
+    Comment,
+    CommentMark,
+    Reaction,
+    Review,
+    ReviewMark,
+    Save,
+    Vote,
+)
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit, upserts
 from exactformer.studio.storage.slices import Slice, cut
 from exactformer.studio.storage.versions import touch
+
+Mark: TypeAlias = type[ReviewMark] | type[CommentMark]
+Kind = Literal["review", "comment"]
+
+MARKED: tuple[tuple[Kind, Mark, type[Review] | type[Comment]], ...] = (
+    ("review", ReviewMark, Review),
+    ("comment", CommentMark, Comment),
+)
+"""What can be marked."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +66,24 @@ class SaveCount:
 
     count: int
     mine: bool
+
+
+@dataclass(frozen=True)
+class Useful:
+    """How many readers find a text useful, and whether the asker does."""
+
+    count: int = 0
+    mine: bool = False
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A text that a reader finds useful, by its kind and number, and the slug of its paper."""
+
+    kind: Kind
+    id: int
+    paper: str
+    marked_at: datetime
 
 
 def votes(db: Session, actor: Actor, paper: Paper) -> Tally:
@@ -133,7 +171,39 @@ def _switch(
     """Add the actor's row for ``paper``, or take it away; return whether that changed anything."""
     key = {"paper_id": paper.id, "user_id": actor.require("reader"), **more}
     touch(db, paper.id)
-    if on:
-        return upserts.add(db, model, key)
-    gone = delete(model).filter_by(**key).returning(model.paper_id)
-    return db.execute(gone).first() is not None
+    return upserts.switch(db, model, key, on)
+
+
+def useful(db: Session, actor: Actor, mark: Mark, ids: Sequence[int]) -> dict[int, Useful]:
+    """Count the marks of these texts; a text without marks is left out."""
+    if not ids:
+        return {}
+    own = func.max(case((mark.user_id == (actor.id or 0), 1), else_=0))
+    rows = select(mark.text_id, func.count(), own).where(mark.text_id.in_(ids))
+    return {
+        id: Useful(count, bool(mine)) for id, count, mine in db.execute(rows.group_by(mark.text_id))
+    }
+
+
+def rank(mark: Mark, model: type[Review] | type[Comment]) -> ColumnElement[int]:
+    """Return the number of marks of a text as a column; what is not visible has none."""
+    count = select(func.count()).select_from(mark).where(mark.text_id == model.id)
+    return case((model.state == "visible", count.scalar_subquery()), else_=0)
+
+
+def marked(db: Session, actor: Actor, limit: int, offset: int = 0) -> Slice[Marked]:
+    """Return the visible texts that the actor finds useful, the last marked first."""
+    reader = actor.require("reader")
+    rows = union_all(
+        *(
+            select(literal(kind).label("kind"), model.id, Paper.slug, mark.created_at)
+            .join(mark, mark.text_id == model.id)
+            .join(Paper, Paper.id == model.paper_id)
+            .where(mark.user_id == reader, model.state == "visible")
+            for kind, mark, model in MARKED
+        )
+    ).subquery()
+    total = db.scalar(select(func.count()).select_from(rows)) or 0
+    newest = select(rows).order_by(rows.c.created_at.desc(), rows.c.kind, rows.c.id)
+    found = db.execute(newest.limit(limit).offset(offset))
+    return Slice(tuple(Marked(*row) for row in found), total, limit, offset)

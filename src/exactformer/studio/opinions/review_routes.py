@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import Field
-from sqlalchemy.orm import Session
 from starlette.responses import HTMLResponse, Response
 
+from exactformer.studio import web
 from exactformer.studio.errors import StudioError
 from exactformer.studio.library import papers
 from exactformer.studio.library.tables import Paper
@@ -20,29 +20,6 @@ from exactformer.studio.opinions.text_routes import CONFLICT, TextRoutes, confli
 from exactformer.studio.opinions.texts import ChangedMeanwhileError
 from exactformer.studio.opinions.views import CONFIDENCE_LABELS, PART_LABELS, show_reviews
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.web.request import (
-    WRITING,
-    CurrentActor,
-    ReadSession,
-    Write,
-    database_of,
-    is_htmx,
-    redirect,
-    render,
-    writing,
-)
-from exactformer.studio.web.types import (
-    LARGEST,
-    Clean,
-    FormBody,
-    Identifier,
-    Listing,
-    PageNumber,
-    Paging,
-    Sent,
-    Slug,
-    listing,
-)
 
 pages = APIRouter(include_in_schema=False)
 api = APIRouter(prefix="/api/v1", tags=["reviews"])
@@ -56,11 +33,11 @@ HINTS = {
 }
 
 
-class ReviewForm(ReviewDraft, FormBody):
+class ReviewForm(ReviewDraft, web.FormBody):
     """A review and the revision from which the edit started, or 0."""
 
-    summary: Clean = ""
-    revision: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    summary: web.Clean = ""
+    revision: Annotated[int, Field(ge=0, le=web.LARGEST)] = 0
 
 
 class NewReview(ReviewDraft):
@@ -72,49 +49,51 @@ class NewReview(ReviewDraft):
 class EditedReview(NewReview):
     """A review, and the revision from which the edit started."""
 
-    revision: Identifier
+    revision: web.Identifier
 
 
 @pages.get("/papers/{slug}/reviews")
 def read_all(
-    request: Request, db: ReadSession, actor: CurrentActor, slug: Slug, page: PageNumber = 1
+    read: web.Read, slug: web.Slug, page: web.PageNumber = 1, sort: reviews.Sort = "newest"
 ) -> HTMLResponse:
     """All reviews of a paper, page by page."""
-    paper = papers.get(db, slug)
-    return render(
-        request,
+    paper = papers.get(read.db, slug)
+    return read.render(
         "opinions/reviews.html",
         paper=paper,
-        reviews=panel.review_page(db, actor, paper, page),
-        count=panel.count_reviews(db, paper),
-        my_review=reviews.mine(db, actor, paper),
+        reviews=read(panel.review_page, paper, page, sort),
+        sort=sort,
+        count=panel.count_reviews(read.db, paper),
+        my_review=read(reviews.mine, paper),
     )
 
 
 @api.get("/papers/{slug}/reviews")
 def list_reviews(
-    db: ReadSession, actor: CurrentActor, slug: Slug, paging: Paging
-) -> Listing[ReviewOut]:
-    """Reviews of a paper: one's own first, then the newest."""
-    paper = papers.get(db, slug)
-    found = reviews.listing(db, actor, paper, paging.limit, paging.offset)
-    views = show_reviews(db, actor, paper, found.items)
-    return listing((ReviewOut.of(view, slug) for view in views), found.total)
+    read: web.Read, slug: web.Slug, paging: web.Paging, sort: reviews.Sort = "newest"
+) -> web.Listing[ReviewOut]:
+    """Reviews of a paper: one's own first, then the newest; or the most useful first."""
+    paper = papers.get(read.db, slug)
+    found = read(reviews.listing, paper, *paging, sort)
+    views = read(show_reviews, paper, found.items)
+    return web.listing(map(ReviewOut.model_validate, views), found.total)
 
 
 @pages.get("/papers/{slug}/review")
-def form(request: Request, db: ReadSession, actor: CurrentActor, slug: Slug) -> HTMLResponse:
+def form(read: web.Read, slug: web.Slug) -> HTMLResponse:
     """The form for one's own review."""
-    actor.require("reader")
-    paper = papers.get(db, slug)
-    return _form_page(request, paper, reviews.mine(db, actor, paper))
+    read.actor.require("reader")
+    paper = papers.get(read.db, slug)
+    return _form_page(read.request, paper, read(reviews.mine, paper))
 
 
-@pages.post("/papers/{slug}/review", dependencies=WRITING)
-def write(request: Request, actor: CurrentActor, slug: Slug, form: Sent[ReviewForm]) -> Response:
+@pages.post("/papers/{slug}/review", dependencies=web.WRITING)
+def write(
+    request: Request, actor: web.CurrentActor, slug: web.Slug, form: web.Sent[ReviewForm]
+) -> Response:
     """Write one's review, or a new version of it."""
     try:
-        with writing(request) as db:
+        with web.writing(request) as db:
             paper = papers.get(db, slug)
             own = reviews.mine(db, actor, paper)
             if own is None or own.state == "deleted" or form.revision == 0:
@@ -123,48 +102,40 @@ def write(request: Request, actor: CurrentActor, slug: Slug, form: Sent[ReviewFo
                 reviews.edit(db, actor, own.id, form, form.revision)
     except StudioError as refusal:
         return _give_back(request, actor, slug, form, refusal)
-    return redirect(request, f"/papers/{slug}#reviews")
+    return web.redirect(request, f"/papers/{slug}#reviews")
 
 
 @api.post(
     "/papers/{slug}/reviews",
-    dependencies=WRITING,
+    dependencies=web.WRITING,
     status_code=201,
     response_model=ReviewOut,
     responses=CONFLICT,
 )
-def create(write: Write, slug: Slug, review: NewReview) -> Any:
+def create(write: web.Write, slug: web.Slug, review: NewReview) -> Any:
     """Write one's review of a paper; a second one is refused."""
     try:
-        with writing(write.request) as db:
+        with web.writing(write.request) as db:
             written = reviews.write(db, write.actor, papers.get(db, slug), review)
     except ChangedMeanwhileError as error:
         return conflict(error)
     return _shared.stored(write, written.id)
 
 
-@api.put("/papers/{slug}/reviews/mine", dependencies=WRITING, response_model=ReviewOut)
-def put(write: Write, slug: Slug, review: NewReview) -> Any:
+@api.put("/papers/{slug}/reviews/mine", dependencies=web.WRITING, response_model=ReviewOut)
+def put(write: web.Write, slug: web.Slug, review: NewReview) -> Any:
     """Make this one's review of a paper, whatever it was before; the history keeps that."""
-    with writing(write.request) as db:
+    with web.writing(write.request) as db:
         written = reviews.put(db, write.actor, papers.get(db, slug), review)
     return _shared.stored(write, written.id)
 
 
 @pages.get("/reviews/{review_id}")
-def read(
-    request: Request,
-    db: ReadSession,
-    actor: CurrentActor,
-    review_id: Identifier,
-    reported: bool = False,
-) -> HTMLResponse:
+def read_one(read: web.Read, review_id: web.Identifier, reported: bool = False) -> HTMLResponse:
     """One review; after reporting it, with thanks."""
-    review = reviews.get(db, actor, review_id)
-    (view,) = show_reviews(db, actor, review.paper, [review])
-    return render(
-        request, "opinions/review.html", paper=review.paper, review=view, reported=reported
-    )
+    review = read(reviews.get, review_id)
+    (view,) = read(show_reviews, review.paper, [review])
+    return read.render("opinions/review.html", paper=review.paper, review=view, reported=reported)
 
 
 def _form_page(
@@ -174,17 +145,16 @@ def _form_page(
     draft: ReviewDraft | None = None,
     refusal: StudioError | None = None,
 ) -> HTMLResponse:
-    partial = is_htmx(request)
+    partial = web.is_htmx(request)
     conflict = isinstance(refusal, ChangedMeanwhileError) and own is not None
-    response = render(
+    response = web.render_form(
         request,
         "opinions/_review_form.html" if partial else "opinions/review_form.html",
-        status=refusal.status if refusal else 200,
+        refusal,
         paper=paper,
         own=own,
         draft=draft or (reviews.draft_of(own) if own else ReviewDraft.model_construct(summary="")),
         standing=reviews.draft_of(own) if conflict and own else None,
-        problem=str(refusal) if refusal else "",
         labels=PART_LABELS,
         hints=HINTS,
         limits=LIMITS,
@@ -200,23 +170,18 @@ def _give_back(
 ) -> HTMLResponse:
     """Show the form again with the text, what was wrong, and what stands there now."""
     actor.require("reader")
-    with database_of(request).session() as db:
+    with web.database_of(request).session() as db:
         paper = papers.get(db, slug)
         return _form_page(request, paper, reviews.mine(db, actor, paper), draft, refusal)
 
 
-def _described(db: Session, actor: Actor, review: Review) -> ReviewOut:
-    (view,) = show_reviews(db, actor, review.paper, [review])
-    return ReviewOut.of(view, review.paper.slug)
-
-
 def _removed(request: Request, actor: Actor, review: Review, slug: str) -> Response:
-    return redirect(request, f"/papers/{slug}#reviews")
+    return web.redirect(request, f"/papers/{slug}#reviews")
 
 
 LABELS = PART_LABELS | {"confidence": "Confidence, of 5"}
 _shared = TextRoutes(
-    REVIEWS, EditedReview, ReviewOut, ReviewVersionOut, _described, LABELS, _removed
+    REVIEWS, EditedReview, ReviewOut, ReviewVersionOut, show_reviews, LABELS, _removed
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from sqlalchemy import case, func, select
@@ -11,7 +11,14 @@ from sqlalchemy.orm import Session, selectinload
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.notices import service as notices
-from exactformer.studio.opinions.tables import REVIEW_PARTS, Flag, Review, ReviewVersion
+from exactformer.studio.opinions.quick import rank
+from exactformer.studio.opinions.tables import (
+    REVIEW_PARTS,
+    Flag,
+    Review,
+    ReviewMark,
+    ReviewVersion,
+)
 from exactformer.studio.opinions.texts import ChangedMeanwhileError, Draft, TextKind, readable
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.storage import audit
@@ -26,6 +33,7 @@ LIMITS = dict.fromkeys(REVIEW_PARTS, LIMIT) | {"conflict": CONFLICT_LIMIT}
 """Characters of each part."""
 
 Part = Annotated[Clean, stated(LIMIT)]
+Sort = Literal["newest", "useful"]
 
 
 class ReviewDraft(Draft):
@@ -51,7 +59,7 @@ class ReviewDraft(Draft):
         return texts | {"confidence": self.confidence}
 
 
-REVIEWS = TextKind("review", Review, ReviewVersion, ReviewDraft)
+REVIEWS = TextKind("review", Review, ReviewVersion, ReviewMark, ReviewDraft)
 get, edit, remove, versions = REVIEWS.get, REVIEWS.edit, REVIEWS.remove, REVIEWS.versions
 
 
@@ -102,13 +110,24 @@ def mine(db: Session, actor: Actor, paper: Paper) -> Review | None:
     return db.scalar(own.options(selectinload(Review.author)))
 
 
-def listing(db: Session, actor: Actor, paper: Paper, limit: int, offset: int = 0) -> Slice[Review]:
-    """Return the reviews of ``paper`` that the actor may read, her own first, then the newest."""
+def listing(
+    db: Session,
+    actor: Actor,
+    paper: Paper,
+    limit: int,
+    offset: int = 0,
+    sort: Sort = "newest",
+) -> Slice[Review]:
+    """Return the reviews of ``paper`` that the actor may read.
+
+    The newest come first, after her own; or the most useful, and of equals the newest.
+    """
     own_first = case((Review.author_id == (actor.id or 0), 0), else_=1)
     statement = (
         select(Review)
         .where(Review.paper_id == paper.id, readable(actor, Review))
-        .order_by(own_first, Review.updated_at.desc(), Review.id.desc())
+        .order_by(rank(ReviewMark, Review).desc() if sort == "useful" else own_first)
+        .order_by(Review.updated_at.desc(), Review.id.desc())
     )
     return cut(db, statement, limit, offset, selectinload(Review.author))
 

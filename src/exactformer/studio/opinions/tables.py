@@ -135,6 +135,16 @@ class ReviewVersion(Base):
     written_at: Mapped[datetime] = mapped_column(default=now)
 
 
+class ReviewMark(Base):
+    """A reader finds a review useful."""
+
+    __tablename__ = "review_marks"
+
+    text_id: Mapped[int] = to("reviews", primary_key=True)
+    user_id: Mapped[int] = to("users", primary_key=True, index=True)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
 class Comment(Base):
     """A contribution to a discussion; deleting leaves its place, so that answers keep theirs."""
 
@@ -170,6 +180,16 @@ class CommentVersion(Base):
     body: Mapped[str] = mapped_column(Text)
     kind: Mapped[str] = mapped_column(String(20), default="note")
     written_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class CommentMark(Base):
+    """A reader finds a comment useful."""
+
+    __tablename__ = "comment_marks"
+
+    text_id: Mapped[int] = to("comments", primary_key=True)
+    user_id: Mapped[int] = to("users", primary_key=True, index=True)
+    created_at: Mapped[datetime] = mapped_column(default=now)
 
 
 class CommentMention(Base):

@@ -1,10 +1,11 @@
-"""Texts of readers, said once for reviews and comments: edit with revision, history, delete.
+"""Texts of readers, said once for reviews and comments: edit with revision, history, delete, marks.
 
 Every state of a text is kept as a version, with all of its fields. An edit names the revision that it
 started from. If the text has changed since, nothing is written and the draft is given back.
 
 Visible texts are everybody's. A hidden one (moderators took it down) is read by its author and by
-curators; a deleted one by its author alone.
+curators; a deleted one by its author alone. Others mark visible texts as useful; a text that its
+author deletes loses its marks, since what she writes in its place is another text.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import ColumnElement, and_, delete, or_, select
 from sqlalchemy.orm import Session, selectinload
 
-from exactformer.studio.errors import ConflictError, ForbiddenError, NotFoundError
+from exactformer.studio.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
 from exactformer.studio.notices import service as notices
+from exactformer.studio.opinions.quick import Mark, Useful, useful
 from exactformer.studio.opinions.tables import Comment, CommentVersion, Review, ReviewVersion
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage import audit
+from exactformer.studio.storage import audit, upserts
 from exactformer.studio.storage.base import now
 from exactformer.studio.storage.versions import touch
 from exactformer.studio.web.types import Body
@@ -92,6 +99,7 @@ class TextKind(Generic[Row, State]):
     name: str
     row: type[Row]
     version: type[State]
+    marks: Mark
     draft: type[Draft]
     stored: Callable[[Session, Row], None] = _nothing
 
@@ -131,9 +139,29 @@ class TextKind(Generic[Row, State]):
         if row.state != "deleted":
             row.state = "deleted"
             notices.forget(db, row)
+            db.execute(delete(self.marks).where(self.marks.text_id == row.id))
             touch(db, row.paper_id)
             audit.record(db, actor, f"{self.name}.delete", self.name, row.id, {})
         return row
+
+    def mark(self, db: Session, actor: Actor, id: int, on: bool) -> Useful:
+        """Say that another's text is useful, or take that back."""
+        reader = actor.require("reader")
+        row = self.get(db, actor, id)
+        if on and is_author(actor, row):
+            raise InvalidError(f"this is your own {self.name}: others say whether it is useful")
+        if on and row.state != "visible":
+            raise ConflictError(f"the {self.name} is not shown any more")
+        if upserts.switch(db, self.marks, {"text_id": row.id, "user_id": reader}, on):
+            touch(db, row.paper_id)
+            action = f"{self.name}.{'mark' if on else 'unmark'}"
+            audit.record(db, actor, action, self.name, row.id, {})
+        return self.useful(db, actor, id)
+
+    def useful(self, db: Session, actor: Actor, id: int) -> Useful:
+        """Return how many readers find a text useful that the actor may read."""
+        row = self.get(db, actor, id)
+        return useful(db, actor, self.marks, [row.id]).get(row.id, Useful())
 
     def versions(self, db: Session, actor: Actor, id: int) -> Sequence[State]:
         """Return all versions of a text that the actor may read, the first first."""

@@ -1,8 +1,8 @@
 """A discussion as a tree: which comments a page shows, and how many lie beyond.
 
-A page shows :data:`ROOTS` threads, the newest or the most discussed first, with answers to
-:data:`DEPTH` levels, and at most :data:`ROOM` comments in all; where something is left out, it says
-how many. Deleted and hidden comments keep their place while somebody's answer hangs on them.
+A page shows :data:`ROOTS` threads, the newest, the most useful or the most discussed first, with
+answers to :data:`DEPTH` levels, and at most :data:`ROOM` comments in all; where something is left out,
+it says how many. Deleted and hidden comments keep their place while somebody's answer hangs on them.
 """
 
 from __future__ import annotations
@@ -10,21 +10,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.library.tables import Claim, Paper
-from exactformer.studio.opinions.tables import COMMENT_KINDS, Comment, CommentMention
+from exactformer.studio.opinions.quick import rank
+from exactformer.studio.opinions.tables import COMMENT_KINDS, Comment, CommentMark, CommentMention
 from exactformer.studio.opinions.texts import readable
 from exactformer.studio.opinions.views import CommentView, show_comments
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.storage.slices import Slice, cut
+from exactformer.studio.storage.slices import Slice
 
 ROOTS = 20
 DEPTH = 5
 ROOM = 200
+Sort = Literal["newest", "useful", "replies"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Discussion:
     found: int
     """How many threads (or, with a filter, comments) all pages have together."""
     page: int
-    sort: str = "newest"
+    sort: Sort = "newest"
 
     @property
     def pages(self) -> int:
@@ -69,20 +72,18 @@ def discussion(
     kind: str | None = None,
     claim: str | None = None,
     page: int = 1,
-    sort: str = "newest",
+    sort: Sort = "newest",
 ) -> Discussion:
     """Return a page of the discussion of ``paper``, of one kind or about one claim if asked."""
     if kind is not None and kind not in COMMENT_KINDS:
         raise InvalidError(f"a comment is one of {', '.join(COMMENT_KINDS)}, not {kind!r}")
     if kind is None and claim is None:
         tree = _read_tree(db, actor, paper)
-        roots = tree.children[None][::-1]
-        if sort == "replies":
-            roots = sorted(roots, key=lambda root: -tree.sizes[root])
+        roots = tree.ordered(tree.children[None][::-1], sort)
         threads = tree.show(db, actor, paper, roots[(page - 1) * ROOTS : page * ROOTS])
         found = len(roots)
     else:
-        matching = single(db, actor, paper, kind, claim, ROOTS, (page - 1) * ROOTS)
+        matching = single(db, actor, paper, kind, claim, ROOTS, (page - 1) * ROOTS, sort)
         threads, found = tuple(map(Thread, matching.items)), matching.total
     kinds = _kinds(db, paper)
     return Discussion(threads, sum(kinds.values()), kinds, kind, claim, found, page, sort)
@@ -101,9 +102,10 @@ def single(
     claim: str | None,
     limit: int,
     offset: int,
+    sort: Sort = "newest",
 ) -> Slice[CommentView]:
-    """Return comments on ``paper`` one by one, out of their threads, the newest first."""
-    statement = select(Comment).where(Comment.paper_id == paper.id, readable(actor, Comment))
+    """Return comments on ``paper`` one by one, out of their threads."""
+    statement = select(Comment.id).where(Comment.paper_id == paper.id, readable(actor, Comment))
     if kind is not None:
         statement = statement.where(Comment.kind == kind)
     if claim is not None:
@@ -111,8 +113,16 @@ def single(
         about = about.where(Claim.paper_id == paper.id, Claim.anchor == claim)
         statement = statement.where(Comment.id.in_(about))
     statement = statement.order_by(Comment.created_at.desc(), Comment.id.desc())
-    found = cut(db, statement, limit, offset, selectinload(Comment.author))
-    return Slice(show_comments(db, actor, paper, found.items), found.total, limit, offset)
+    ids = db.scalars(statement).all()
+    if sort != "newest":
+        ids = _read_tree(db, actor, paper).ordered(ids, sort)
+    views = _read(db, actor, paper, shown := ids[offset : offset + limit])
+    return Slice(tuple(views[id] for id in shown), len(ids), limit, offset)
+
+
+def _read(db: Session, actor: Actor, paper: Paper, ids: Sequence[int]) -> Mapping[int, CommentView]:
+    statement = select(Comment).where(Comment.id.in_(ids)).options(selectinload(Comment.author))
+    return {view.id: view for view in show_comments(db, actor, paper, db.scalars(statement).all())}
 
 
 def _kinds(db: Session, paper: Paper) -> dict[str, int]:
@@ -130,6 +140,14 @@ class _Tree:
     children: Mapping[int | None, Sequence[int]]
     sizes: Mapping[int, int]
     """How many readable comments a branch has, its root included."""
+    marks: Mapping[int, int]
+    """How many readers find each comment useful."""
+
+    def ordered(self, ids: Sequence[int], sort: Sort) -> Sequence[int]:
+        """Put comments, given with the newest first, into an order; equals stay as they are."""
+        if sort == "useful":
+            return sorted(ids, key=lambda id: (-self.marks[id], -self.sizes[id]))
+        return sorted(ids, key=lambda id: -self.sizes[id]) if sort == "replies" else ids
 
     def show(
         self, db: Session, actor: Actor, paper: Paper, roots: Sequence[int]
@@ -140,9 +158,7 @@ class _Tree:
             level = [child for parent in level for child in self.children[parent]]
             level = level[: max(0, ROOM - len(chosen))]
             chosen += level
-        statement = select(Comment).where(Comment.id.in_(chosen))
-        comments = db.scalars(statement.options(selectinload(Comment.author))).all()
-        views = {view.id: view for view in show_comments(db, actor, paper, comments)}
+        views = _read(db, actor, paper, chosen)
         return tuple(self._branch(root, views) for root in roots)
 
     def _branch(self, root: int, views: Mapping[int, CommentView]) -> Thread:
@@ -154,17 +170,17 @@ class _Tree:
 
 def _read_tree(db: Session, actor: Actor, paper: Paper) -> _Tree:
     """Read ids and parents of all comments; leave out branches in which nothing is readable."""
-    statement = select(Comment.id, Comment.parent_id, readable(actor, Comment)).where(
-        Comment.paper_id == paper.id
-    )
+    statement = select(
+        Comment.id, Comment.parent_id, readable(actor, Comment), rank(CommentMark, Comment)
+    ).where(Comment.paper_id == paper.id)
     rows = db.execute(statement.order_by(Comment.created_at, Comment.id)).all()
     sizes: dict[int, int] = defaultdict(int)
-    for comment_id, parent_id, is_readable in sorted(rows, reverse=True, key=lambda row: row[0]):
+    for comment_id, parent_id, is_readable, _ in sorted(rows, reverse=True, key=lambda row: row[0]):
         sizes[comment_id] += int(is_readable)  # answers have larger ids: they are counted already
         if parent_id is not None:
             sizes[parent_id] += sizes[comment_id]
     children: dict[int | None, list[int]] = defaultdict(list)
-    for comment_id, parent_id, _ in rows:
+    for comment_id, parent_id, *_ in rows:
         if sizes[comment_id]:
             children[parent_id].append(comment_id)
-    return _Tree(children, sizes)
+    return _Tree(children, sizes, {row[0]: row[3] for row in rows})

@@ -17,7 +17,15 @@ from sqlalchemy.orm import Session
 
 from exactformer.studio.accounts.tables import User
 from exactformer.studio.library.tables import Claim, Paper
-from exactformer.studio.opinions.tables import REVIEW_PARTS, Comment, Flag, Review
+from exactformer.studio.opinions.quick import Useful, useful
+from exactformer.studio.opinions.tables import (
+    REVIEW_PARTS,
+    Comment,
+    CommentMark,
+    Flag,
+    Review,
+    ReviewMark,
+)
 from exactformer.studio.opinions.texts import Opinion, may_read
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.web import markup
@@ -52,6 +60,8 @@ class Standing:
     """What all opinions have in common, as seen by one reader."""
 
     id: int
+    paper: str
+    """Its slug."""
     author: Byline | None
     """Nobody, where the reader may not read the text."""
     state: str
@@ -61,7 +71,9 @@ class Standing:
     updated_at: datetime
     reason: str
     """Why it is hidden, for those who may know."""
-    may_flag: bool
+    useful: Useful
+    may_judge: bool
+    """Whether the reader may mark it as useful or report it."""
 
     @property
     def is_edited(self) -> bool:
@@ -115,6 +127,7 @@ def show_reviews(
     texts = [getattr(review, part) for review in reviews for part in REVIEW_PARTS]
     render = renderer(db, paper, texts)
     reasons = _reasons(db, "review", reviews)
+    marks = useful(db, actor, ReviewMark, [review.id for review in reviews])
 
     def parts(review: Review) -> tuple[Part, ...]:
         texts = {name: getattr(review, name) for name in REVIEW_PARTS}
@@ -126,7 +139,9 @@ def show_reviews(
 
     return tuple(
         ReviewView(
-            **_standing(actor, review, reasons), parts=parts(review), confidence=review.confidence
+            **_standing(actor, paper, review, reasons, marks),
+            parts=parts(review),
+            confidence=review.confidence,
         )
         for review in reviews
     )
@@ -140,9 +155,10 @@ def show_comments(
     render = renderer(db, paper, [comment.body for comment in seen])
     reasons = _reasons(db, "comment", seen)
     texts = {comment.id: comment.body for comment in seen}
+    marks = useful(db, actor, CommentMark, list(texts))
     return tuple(
         CommentView(
-            **_standing(actor, comment, reasons),
+            **_standing(actor, paper, comment, reasons, marks),
             parent_id=comment.parent_id,
             kind=comment.kind,
             text=texts.get(comment.id, ""),
@@ -164,11 +180,18 @@ def renderer(db: Session, paper: Paper | None, texts: Iterable[str]) -> Callable
     return lambda text: markup.render(text, around)
 
 
-def _standing(actor: Actor, opinion: Opinion, reasons: dict[int, str]) -> dict[str, Any]:
+def _standing(
+    actor: Actor,
+    paper: Paper,
+    opinion: Opinion,
+    reasons: dict[int, str],
+    marks: dict[int, Useful],
+) -> dict[str, Any]:
     readable = may_read(actor, opinion)
     mine = actor.id is not None and opinion.author_id == actor.id
     return {
         "id": opinion.id,
+        "paper": paper.slug,
         "author": Byline(opinion.author.handle, opinion.author.name) if readable else None,
         "state": opinion.state,
         "mine": mine,
@@ -176,7 +199,8 @@ def _standing(actor: Actor, opinion: Opinion, reasons: dict[int, str]) -> dict[s
         "created_at": opinion.created_at,
         "updated_at": opinion.updated_at,
         "reason": reasons.get(opinion.id, "") if readable else "",
-        "may_flag": not actor.is_visitor and not mine and opinion.state == "visible",
+        "useful": marks.get(opinion.id, Useful()),
+        "may_judge": not actor.is_visitor and not mine and opinion.state == "visible",
     }
 
 

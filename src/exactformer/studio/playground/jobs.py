@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from exactformer.errors import ExactformerError
-from exactformer.studio.playground import couplings, descriptions, programs, sequences, traces
+from exactformer.studio.playground import couplings, polynomial, programs, sequences, traces
 from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.polynomial import PolynomialRequest
 from exactformer.studio.playground.programs import ProgramRequest
@@ -51,9 +51,9 @@ def _worded(job: Job) -> Job:
 
 
 _JOBS: dict[str, Job] = {
-    "polynomial": lambda request: descriptions.describe(PolynomialRequest(**request)),
-    "file": lambda request: descriptions.model_file(PolynomialRequest(**request)),
-    "law": lambda request: descriptions.law_file(PolynomialRequest(**request)),
+    "polynomial": lambda request: polynomial.describe(PolynomialRequest(**request)),
+    "file": lambda request: polynomial.model_file(PolynomialRequest(**request)),
+    "law": lambda request: polynomial.law_file(PolynomialRequest(**request)),
     "trace": _trace,
     "surface": _surface,
     "sequence": lambda request: sequences.describe(SequenceRequest(**request)),

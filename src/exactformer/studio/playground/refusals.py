@@ -39,7 +39,7 @@ FIELDS = {
 
 _ARGUMENT = re.compile(r"\b([a-z_]+)=(?=['\"\d])")
 _OF_PYTHON = re.compile(
-    r"memory_limit|executor|outside=|Polynomial\.|ef\.|\bPython\b|dtype=torch|delta="
+    r"memory_limit|executor|outside=|Polynomial\.|ef\.|\bPython\b|dtype=torch|delta=|must be declared"
 )
 
 

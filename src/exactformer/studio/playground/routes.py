@@ -1,149 +1,57 @@
-"""The playground: for programs, then its pages."""
+"""The playground: each page beside its JSON routes, one construction after the other."""
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from exactformer.errors import ExactformerError
-from exactformer.studio.errors import InvalidError, StudioError
+from exactformer.studio import web
+from exactformer.studio.errors import StudioError
 from exactformer.studio.evidence import demonstrations
 from exactformer.studio.playground import couplings, models, polynomial, programs, sequences
-from exactformer.studio.playground.asking import asked_by
-from exactformer.studio.playground.couplings import (
-    LONGEST_DRAWING,
-    LONGEST_FORMULA,
-    MOST_TERMS,
-    CouplingRequest,
-)
-from exactformer.studio.playground.kernels import FAMILIES
+from exactformer.studio.playground.asking import asked_by, reader
+from exactformer.studio.playground.couplings import CouplingRequest
 from exactformer.studio.playground.polynomial import (
     LONGEST_NUMBER,
     LONGEST_TEXT,
     MOST_VARIABLES,
     PolynomialRequest,
 )
-from exactformer.studio.playground.program_examples import EXAMPLES
-from exactformer.studio.playground.programs import (
-    LONGEST_PROGRAM,
-    LONGEST_TOKENS,
-    MOST_LENGTH,
-    ProgramRequest,
-)
-from exactformer.studio.playground.sequences import (
-    LONGEST_INPUT,
-    MOST_CELLS,
-    MOST_DIM,
-    MOST_TOKENS,
-    SequenceRequest,
-)
+from exactformer.studio.playground.programs import EXAMPLES, ProgramRequest
+from exactformer.studio.playground.sequences import SequenceRequest
 from exactformer.studio.playground.workers import Pool
 from exactformer.studio.security.rates import asker, limit
 from exactformer.studio.settings import Rate
-from exactformer.studio.web.request import ReadSession, render, settings_of
-from exactformer.studio.web.types import Clean
 
+pages = APIRouter(include_in_schema=False)
 api = APIRouter(prefix="/api/v1/playground", tags=["playground"])
 
-Text = Annotated[Clean, Query(max_length=LONGEST_TEXT)]
-Number = Annotated[Clean, Query(max_length=LONGEST_NUMBER)]
-Point = Annotated[Clean, Query(max_length=MOST_VARIABLES * LONGEST_NUMBER)]
-Construction = Literal["scaled", "paper", "doubling", "chebyshev", "softmax"]
-Directions = Literal["auto", "fewest", "lattice", "spread", "tailored"]
-Dtype = Literal["float64", "float32", "bfloat16", "float16"]
-Form = Literal["compact", "paper", "four-layer"]
-Positions = Literal["as needed", "yes", "no"]
-Attention = Literal["everywhere", "causal"]
-Realisation = Literal["hard", "softmax"]
-
-
-@contextmanager
-def _input_errors() -> Iterator[None]:
-    try:
-        yield
-    except StudioError:
-        raise
-    except ExactformerError as error:
-        raise InvalidError(str(error)) from None
-
-
-def polynomial_asked(
-    p: Text = PolynomialRequest.polynomial,
-    radius: Number = PolynomialRequest.radius,
-    construction: Construction = "scaled",
-    directions: Directions = "auto",
-    dtype: Dtype = "float64",
-) -> PolynomialRequest:
-    """Read what to compile."""
-    with _input_errors():
-        return PolynomialRequest(p, radius, construction, directions, dtype)
-
-
-def sequence_asked(
-    map: Annotated[Clean, Query(max_length=40)] = SequenceRequest.map,
-    tokens: Annotated[int, Query(ge=1, le=MOST_TOKENS)] = SequenceRequest.tokens,
-    dim: Annotated[int, Query(ge=1, le=MOST_DIM)] = SequenceRequest.dim,
-    cells: Annotated[int, Query(ge=1, le=MOST_CELLS)] = SequenceRequest.cells,
-    form: Form = "compact",
-    positional: Positions = "as needed",
-    input: Annotated[Clean, Query(max_length=LONGEST_INPUT)] = "",
-) -> SequenceRequest:
-    """Read which sequence map to compile, and what to send in."""
-    with _input_errors():
-        return SequenceRequest(map, tokens, dim, cells, form, positional, input)
-
-
-def coupling_asked(
-    kernel: Annotated[Clean, Query(max_length=40)] = CouplingRequest.kernel,
-    parameter: Annotated[float | None, Query(ge=0, le=1e6, allow_inf_nan=False)] = None,
-    formula: Annotated[Clean, Query(max_length=LONGEST_FORMULA)] = CouplingRequest.formula,
-    drawing: Annotated[Clean, Query(max_length=LONGEST_DRAWING)] = CouplingRequest.drawing,
-    m: Annotated[int, Query(ge=0, le=MOST_TERMS)] = CouplingRequest.head_dim,
-) -> CouplingRequest:
-    """Read which kernel, and how large a head."""
-    with _input_errors():
-        return CouplingRequest(kernel, parameter, formula, drawing, m)
-
-
-def program_asked(
-    program: Annotated[Clean, Query(max_length=LONGEST_PROGRAM)] = ProgramRequest.program,
-    vocabulary: Annotated[Clean, Query(max_length=LONGEST_TOKENS)] = ProgramRequest.vocabulary,
-    max_length: Annotated[int, Query(ge=1, le=MOST_LENGTH)] = ProgramRequest.max_length,
-    attention: Attention = "everywhere",
-    realisation: Realisation = "hard",
-    input: Annotated[Clean, Query(max_length=LONGEST_TOKENS)] = "",
-) -> ProgramRequest:
-    """Read which program to compile, and what to send in."""
-    with _input_errors():
-        return ProgramRequest(program, vocabulary, max_length, attention, realisation, input)
-
-
-PolynomialAsked = Annotated[PolynomialRequest, Depends(polynomial_asked)]
-SequenceAsked = Annotated[SequenceRequest, Depends(sequence_asked)]
-CouplingAsked = Annotated[CouplingRequest, Depends(coupling_asked)]
-ProgramAsked = Annotated[ProgramRequest, Depends(program_asked)]
+Text = Annotated[web.Clean, Query(max_length=LONGEST_TEXT)]
+Point = Annotated[web.Clean, Query(max_length=MOST_VARIABLES * LONGEST_NUMBER)]
+PolynomialAsked = Annotated[PolynomialRequest, Depends(reader(PolynomialRequest))]
+SequenceAsked = Annotated[SequenceRequest, Depends(reader(SequenceRequest))]
+CouplingAsked = Annotated[CouplingRequest, Depends(reader(CouplingRequest))]
+ProgramAsked = Annotated[ProgramRequest, Depends(reader(ProgramRequest))]
 
 
 def compute(request: Request, job: str, asked: dict[str, Any], after: str | None = None) -> bytes:
     """Return an answer as JSON: remembered, or computed within the asker's rate.
 
     What looks at a model, ``after`` it was compiled, has a rate of its own; if the model is not known,
-    it counts as compiling, too.
+    it counts as compiling, too. What comes after nothing but itself compiles nothing.
     """
     pool: Pool = request.app.state.playground
     if (known := pool.kept(job, asked)) is not None:
         return known
-    settings = settings_of(request)
+    settings = web.settings_of(request)
     if after is not None:
         limit(request, "explore", settings.explore_rate)
-    if after is None or pool.kept(after, _model_of(asked)) is None:
+    if after is None or (after != job and pool.kept(after, _model_of(asked)) is None):
         limit(request, "compile", settings.compile_rate)
     return pool.answer(job, asked, asker(request))
 
@@ -153,6 +61,42 @@ def _model_of(asked: dict[str, Any]) -> dict[str, Any]:
     if "input" in asked:
         return asked | {"input": ""}
     return {name: value for name, value in asked.items() if name not in ("x", "axes")}
+
+
+@pages.get("/playground")
+def hub(request: Request) -> HTMLResponse:
+    """Offer the four constructions."""
+    return web.render(request, "playground/hub.html")
+
+
+@pages.get("/playground/polynomial")
+def polynomial_page(request: Request, db: web.ReadSession) -> HTMLResponse:
+    """A polynomial as a transformer: tokens, blocks, matrices, proof, and what x does in it."""
+    asked, wrong = asked_by(request.query_params, PolynomialRequest)
+    view = _view(request, "x", "axes", "part", "head", "show", "step")
+    said = polynomial.parse(asked.polynomial)
+    found, problem, status = None, None, 422  # what is no polynomial says so beside its text
+    at, outside = None, None
+    if said["ok"]:
+        found, problem, status = _attempt(request, "polynomial", asdict(asked))
+    if found is not None:
+        view["x"] = view["x"] or found["start"]
+        at, outside, _ = _attempt(request, "trace", asdict(asked) | {"x": view["x"]}, "polynomial")
+    return _page(
+        request,
+        "playground/polynomial.html",
+        wrong,
+        status=status,
+        asked=asked,
+        view=view,
+        said=said,
+        found=found,
+        problem=problem,
+        at=at,
+        outside=outside,
+        shows=demonstrations.on_page(db, "polynomial"),
+        limits=polynomial,
+    )
 
 
 @api.get("/polynomial/parse", response_model=models.ParsedOut | models.NotParsedOut)
@@ -190,15 +134,30 @@ def model_file(request: Request, asked: PolynomialAsked) -> Response:
 @api.get("/polynomial/law.v", response_class=PlainTextResponse)
 def law_file(request: Request, asked: PolynomialAsked) -> Response:
     """Download the model's law as a theorem: Coq checks it."""
-    law = json.loads(compute(request, "law", asdict(asked)))["law"]
-    return PlainTextResponse(law, headers=_attachment("law.v"))
+    return _text(compute(request, "law", asdict(asked)), "law", "law.v")
 
 
 @api.get("/polynomial/script.py", response_class=PlainTextResponse)
 def polynomial_script(request: Request, asked: PolynomialAsked) -> Response:
     """Download a script that builds the same model."""
-    script = json.loads(compute(request, "polynomial", asdict(asked)))["script"]
-    return PlainTextResponse(script, headers=_attachment("polynomial.py"))
+    return _text(compute(request, "polynomial", asdict(asked)), "script", "polynomial.py")
+
+
+@pages.get("/playground/sequences")
+def sequences_page(request: Request, db: web.ReadSession) -> HTMLResponse:
+    """A sequence map as a transformer, and the journey of one input."""
+    from exactformer.targets import SEQUENCE_MAPS
+
+    asked, wrong = asked_by(request.query_params, SequenceRequest)
+    return _page(
+        request,
+        "playground/sequences.html",
+        wrong,
+        **_followed(request, asked, "sequence", "journey"),
+        maps=SEQUENCE_MAPS.values(),
+        shows=demonstrations.on_page(db, "sequences"),
+        limits=sequences,
+    )
 
 
 @api.get("/sequences", responses=models.answer(models.SequenceOut))
@@ -216,8 +175,55 @@ def journey(request: Request, asked: SequenceAsked) -> Response:
 @api.get("/sequences/script.py", response_class=PlainTextResponse)
 def sequence_script(request: Request, asked: SequenceAsked) -> Response:
     """Download a script that builds the same model."""
-    script = json.loads(compute(request, "journey", asdict(asked), "sequence"))["script"]
-    return PlainTextResponse(script, headers=_attachment("sequence.py"))
+    return _text(compute(request, "journey", asdict(asked), "sequence"), "script", "sequence.py")
+
+
+@pages.get("/playground/couplings")
+def couplings_page(request: Request, db: web.ReadSession) -> HTMLResponse:
+    """A coupling's kernel, its singular values, and what a smaller head loses."""
+    asked, wrong = asked_by(request.query_params, CouplingRequest)
+    found, problem, status = _attempt(request, "coupling", asdict(asked), "coupling")
+    return _page(
+        request,
+        "playground/couplings.html",
+        wrong,
+        status=status,
+        asked=asked,
+        found=found,
+        problem=problem,
+        families=couplings.FAMILIES,
+        shows=demonstrations.on_page(db, "couplings"),
+        limits=couplings,
+    )
+
+
+@api.get("/couplings", responses=models.answer(models.CouplingOut))
+def decompose_coupling(request: Request, asked: CouplingAsked) -> Response:
+    """Decompose a kernel, and say what a head of m dimensions loses of it."""
+    return _json(compute(request, "coupling", asdict(asked), "coupling"))
+
+
+@pages.get("/playground/programs")
+def programs_page(request: Request) -> HTMLResponse:
+    """A program as a transformer: circuit, proof, and one input's way, head by head."""
+    asked, wrong = asked_by(request.query_params, ProgramRequest)
+    chosen = EXAMPLES.get(request.query_params.get("library", ""))
+    if chosen and "program" not in request.query_params:
+        asked = chosen.request
+    example = next((e for e in EXAMPLES.values() if _same(e.request.program, asked.program)), None)
+    return _page(
+        request,
+        "playground/programs.html",
+        wrong,
+        **_followed(request, asked, "program", "run"),
+        example=example,
+        limits=programs,
+    )
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two texts have the same words; a form's lines end in their own way."""
+    return one.split() == other.split()
 
 
 @api.get("/programs", responses=models.answer(models.ProgramOut))
@@ -235,148 +241,31 @@ def run_program(request: Request, asked: ProgramAsked) -> Response:
 @api.get("/programs/script.py", response_class=PlainTextResponse)
 def program_script(request: Request, asked: ProgramAsked) -> Response:
     """Download a script that builds the same model."""
-    script = json.loads(compute(request, "run", asdict(asked), "program"))["script"]
-    return PlainTextResponse(script, headers=_attachment("program.py"))
-
-
-@api.get("/couplings", responses=models.answer(models.CouplingOut))
-def decompose_coupling(request: Request, asked: CouplingAsked) -> Response:
-    """Decompose a kernel, and say what a head of m dimensions loses of it."""
-    limit(request, "explore", settings_of(request).explore_rate)
-    pool: Pool = request.app.state.playground
-    return _json(pool.answer("coupling", asdict(asked), asker(request)))
-
-
-def _json(content: bytes) -> Response:
-    return Response(content, media_type="application/json")
-
-
-def _attachment(name: str) -> dict[str, str]:
-    return {"Content-Disposition": f'attachment; filename="{name}"'}
-
-
-pages = APIRouter(include_in_schema=False)
-
-
-@pages.get("/playground")
-def hub(request: Request) -> HTMLResponse:
-    """Offer the four constructions."""
-    return render(request, "playground/hub.html")
-
-
-@pages.get("/playground/polynomial")
-def polynomial_page(request: Request, db: ReadSession) -> HTMLResponse:
-    """A polynomial as a transformer: tokens, blocks, matrices, proof, and what x does in it."""
-    asked, wrong = asked_by(request.query_params, PolynomialRequest)
-    view = _view(request, "x", "axes", "part", "head", "show", "step")
-    said = polynomial.parse(asked.polynomial)
-    found, problem, status = None, None, 422  # what is no polynomial says so beside its text
-    at, outside = None, None
-    if said["ok"]:
-        found, problem, status = _attempt(request, "polynomial", asdict(asked))
-    if found is not None:
-        view["x"] = view["x"] or found["start"]
-        at, outside, _ = _attempt(request, "trace", asdict(asked) | {"x": view["x"]}, "polynomial")
-    return render(
-        request,
-        "playground/polynomial.html",
-        status=422 if wrong else status,
-        asked=asked,
-        view=view,
-        said=said,
-        found=found,
-        problem=wrong or problem,
-        at=at,
-        outside=outside,
-        choices=polynomial.CHOICES,
-        explained=polynomial.EXPLAINED,
-        shows=demonstrations.on_page(db, "polynomial"),
-        request_query=dict(request.query_params),
-        examples=polynomial.EXAMPLES,
-        limits=polynomial,
-    )
-
-
-@pages.get("/playground/sequences")
-def sequences_page(request: Request, db: ReadSession) -> HTMLResponse:
-    """A sequence map as a transformer, and the journey of one input."""
-    from exactformer.targets import SEQUENCE_MAPS
-
-    asked, wrong = asked_by(request.query_params, SequenceRequest)
-    found, problem, status = _attempt(request, "sequence", asdict(replace(asked, input="")))
-    way = None
-    if found is not None:
-        way, problem, status = _attempt(request, "journey", asdict(asked), "sequence")
-    return render(
-        request,
-        "playground/sequences.html",
-        status=422 if wrong else status,
-        asked=asked,
-        view=_view(request, "step"),
-        found=found,
-        way=way,
-        problem=wrong or problem,
-        maps=SEQUENCE_MAPS.values(),
-        shows=demonstrations.on_page(db, "sequences"),
-        request_query=dict(request.query_params),
-        limits=sequences,
-    )
-
-
-@pages.get("/playground/couplings")
-def couplings_page(request: Request, db: ReadSession) -> HTMLResponse:
-    """A coupling's kernel, its singular values, and what a smaller head loses."""
-    asked, wrong = asked_by(request.query_params, CouplingRequest)
-    found, problem, status = _attempt(request, "coupling", asdict(asked), "coupling")
-    return render(
-        request,
-        "playground/couplings.html",
-        status=422 if wrong else status,
-        asked=asked,
-        found=found,
-        problem=wrong or problem,
-        families=FAMILIES,
-        shows=demonstrations.on_page(db, "couplings"),
-        request_query=dict(request.query_params),
-        limits=couplings,
-    )
-
-
-@pages.get("/playground/programs")
-def programs_page(request: Request) -> HTMLResponse:
-    """A program as a transformer: circuit, proof, and one input's way, head by head."""
-    asked, wrong = asked_by(request.query_params, ProgramRequest)
-    chosen = EXAMPLES.get(request.query_params.get("library", ""))
-    if chosen and "program" not in request.query_params:
-        asked = chosen.request
-    found, problem, status = _attempt(request, "program", asdict(replace(asked, input="")))
-    way = None
-    if found is not None:
-        way, problem, status = _attempt(request, "run", asdict(asked), "program")
-    example = next((e for e in EXAMPLES.values() if _same(e.request.program, asked.program)), None)
-    return render(
-        request,
-        "playground/programs.html",
-        status=422 if wrong else status,
-        asked=asked,
-        view=_view(request, "step"),
-        found=found,
-        way=way,
-        problem=wrong or problem,
-        example=example,
-        examples=EXAMPLES,
-        limits=programs,
-    )
-
-
-def _same(one: str, other: str) -> bool:
-    """Whether two texts have the same words; a form's lines end in their own way."""
-    return one.split() == other.split()
+    return _text(compute(request, "run", asdict(asked), "program"), "script", "program.py")
 
 
 def _view(request: Request, *names: str) -> dict[str, str]:
     """What of the page is looked at; scripts know what to do with it."""
     return {name: request.query_params.get(name, "") for name in names}
+
+
+def _page(request: Request, template: str, wrong: str | None, **context: Any) -> HTMLResponse:
+    """Show a construction; what is ``wrong`` with the address comes before other problems."""
+    context["request_query"] = dict(request.query_params)
+    if wrong:
+        context |= {"status": 422, "problem": wrong}
+    return web.render(request, template, **context)
+
+
+def _followed(
+    request: Request, asked: SequenceRequest | ProgramRequest, model: str, way: str
+) -> dict[str, Any]:
+    """Return what a page shows of a model and of one input's way through it."""
+    shown = {"asked": asked, "view": _view(request, "step"), "way": None}
+    found, problem, status = _attempt(request, model, asdict(replace(asked, input="")))
+    if found is not None:
+        shown["way"], problem, status = _attempt(request, way, asdict(asked), model)
+    return shown | {"found": found, "problem": problem, "status": status}
 
 
 def _attempt(
@@ -389,4 +278,17 @@ def _attempt(
         return None, error, error.status
 
 
-routers = (api, pages)
+def _json(content: bytes) -> Response:
+    return Response(content, media_type="application/json")
+
+
+def _text(content: bytes, part: str, name: str) -> Response:
+    """Answer with a part of an answer, a text, as a file."""
+    return PlainTextResponse(json.loads(content)[part], headers=_attachment(name))
+
+
+def _attachment(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
+
+
+routers = (pages, api)

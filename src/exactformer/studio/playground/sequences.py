@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic import Field
 
 from exactformer.errors import InputError, SizeError
 from exactformer.studio.playground.refusals import check_choices
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
     from exactformer.sequences.model import SequenceModel
     from exactformer.targets import NamedMap
 
-FORMS = ("compact", "paper", "four-layer")
-POSITIONS = ("as needed", "yes", "no")
-CHOICES = {"form": FORMS, "positional": POSITIONS}
+Form = Literal["compact", "paper", "four-layer"]
+Positions = Literal["as needed", "yes", "no"]
+CHOICES = {"form": get_args(Form), "positional": get_args(Positions)}
 MOST_TOKENS, MOST_DIM, MOST_CELLS = 5, 2, 32
 MOST_KEYS = 6000
 """Entries of the table of values, each of which is a layer of the paper's form."""
@@ -40,14 +42,14 @@ _GOLDEN = 0.6180339887498949
 class SequenceRequest:
     """What to compile, in the words of :func:`exactformer.compile_sequence`, and what to send in."""
 
-    map: str = "sort"
-    tokens: int = 3
-    dim: int = 1
-    cells: int = 8
+    map: Annotated[str, Field(max_length=40)] = "sort"
+    tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] = 3
+    dim: Annotated[int, Field(ge=1, le=MOST_DIM)] = 1
+    cells: Annotated[int, Field(ge=1, le=MOST_CELLS)] = 8
     """N, for δ = 1/N."""
-    form: str = "compact"
-    positional: str = "as needed"
-    input: str = ""
+    form: Form = "compact"
+    positional: Positions = "as needed"
+    input: Annotated[str, Field(max_length=LONGEST_INPUT)] = ""
     """Numbers, token by token; nothing stands for well-spread ones."""
 
     def __post_init__(self) -> None:

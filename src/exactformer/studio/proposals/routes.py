@@ -5,48 +5,26 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Form, Request
 from pydantic import AliasPath, Field
 from starlette.responses import HTMLResponse, Response
 
-from exactformer.studio.errors import ConflictError, StudioError
-from exactformer.studio.library.edits import with_identifiers
-from exactformer.studio.library.paper_forms import PaperForm, fields_of, form_of
+from exactformer.studio import web
+from exactformer.studio.errors import ConflictError, InvalidError, StudioError
+from exactformer.studio.library.edits import PaperForm, fields_of, form_of, with_identifiers
 from exactformer.studio.library.tables import PAPER_KINDS
 from exactformer.studio.proposals import service
 from exactformer.studio.proposals.fetcher import Fetcher
 from exactformer.studio.proposals.service import State
 from exactformer.studio.security.actor import Actor
 from exactformer.studio.security.rates import limit
-from exactformer.studio.web.request import (
-    WRITING,
-    CurrentActor,
-    ReadSession,
-    Write,
-    database_of,
-    redirect,
-    render,
-    settings_of,
-    writing,
-)
-from exactformer.studio.web.types import (
-    Body,
-    Clean,
-    FormBody,
-    Identifier,
-    Listing,
-    Out,
-    PageNumber,
-    Paging,
-    Sent,
-    SlugOf,
-    listing,
-)
 
 api = APIRouter(prefix="/api/v1/proposals", tags=["proposals"])
 pages = APIRouter(include_in_schema=False)
 
 EACH = 20
+Decided = Literal["accepted", "declined"]
+What = Annotated[web.Clean, Form(max_length=service.LONGEST + 1000)]
 
 
 def fetcher_of(request: Request) -> Fetcher:
@@ -55,57 +33,47 @@ def fetcher_of(request: Request) -> Fetcher:
     return fetcher
 
 
-class NewProposal(Body):
+class NewProposal(web.Body):
     """A record in a format that imports read, or an identifier that the server may look up."""
 
-    text: Annotated[Clean, Field(min_length=1, max_length=service.LONGEST)]
+    text: Annotated[web.Clean, Field(min_length=1, max_length=service.LONGEST)]
 
 
-class PasteForm(FormBody):
-    """Whatever names a paper."""
-
-    what: Annotated[Clean, Field(max_length=service.LONGEST + 1000)] = ""
-
-
-class Decision(Body):
+class Decision(web.Body):
     """What becomes of a proposal."""
 
-    state: Literal["accepted", "declined"]
+    state: Decided
 
 
-class DecisionForm(Decision, FormBody):
-    """The same, from a form."""
-
-
-class ProposalItem(Out):
+class ProposalItem(web.Out):
     """A proposal; ``paper`` is the slug of what became of it."""
 
     id: int
     by: Annotated[str, Field(validation_alias=AliasPath("proposer", "handle"))]
     state: str
-    paper: SlugOf
+    paper: web.SlugOf
     created_at: datetime
     record: dict[str, Any]
 
 
 @pages.get("/propose")
-def paste(request: Request, actor: CurrentActor) -> HTMLResponse:
+def paste(request: Request, actor: web.CurrentActor) -> HTMLResponse:
     """Ask for whatever names the paper."""
     actor.require("reader")
     return _pasting(request)
 
 
-@pages.post("/propose", dependencies=WRITING)
-def read(request: Request, actor: CurrentActor, form: Sent[PasteForm]) -> Response:
+@pages.post("/propose", dependencies=web.WRITING)
+def read(request: Request, actor: web.CurrentActor, what: What = "") -> Response:
     """Read what was pasted, and show the record to complete; nothing is stored yet."""
     fetcher = _fetcher(request, actor)
     try:
-        with database_of(request).session() as db:
-            reading = service.read(db, fetcher, form.what)
+        with web.database_of(request).session() as db:
+            reading = service.read(db, fetcher, what)
     except StudioError as refusal:
-        return _pasting(request, form.what, str(refusal), refusal.status)
+        return _pasting(request, what, refusal)
     if reading.paper is not None:
-        return _pasting(request, form.what, here=(reading.paper.slug, reading.paper.title))
+        return _pasting(request, what, here=(reading.paper.slug, reading.paper.title))
     return _completing(request, form_of(reading.fields), note=reading.note)
 
 
@@ -114,102 +82,82 @@ def _fetcher(request: Request, actor: Actor) -> Fetcher:
     actor.require("reader")
     fetcher = fetcher_of(request)
     if fetcher.hosts:
-        limit(request, "fetch", settings_of(request).fetch_rate)
+        limit(request, "fetch", web.settings_of(request).fetch_rate)
     return fetcher
 
 
-@pages.post("/proposals", dependencies=WRITING)
-def propose(write: Write, form: Sent[PaperForm]) -> Response:
+@pages.post("/proposals", dependencies=web.WRITING)
+def propose(write: web.Write, form: web.Sent[PaperForm]) -> Response:
     """Keep the proposal, or say what cannot be accepted and keep what was typed."""
     try:
         write(service.propose, with_identifiers(fields_of(form)))
-    except StudioError as refusal:
-        if refusal.status not in (409, 422):
-            raise
-        return _completing(write.request, form, error=str(refusal), status=refusal.status)
-    return redirect(write.request, "/proposals")
+    except (ConflictError, InvalidError) as refusal:
+        return _completing(write.request, form, refusal=refusal)
+    return web.redirect(write.request, "/proposals")
 
 
-@api.post("", status_code=201, dependencies=WRITING)
-def write_proposal(request: Request, actor: CurrentActor, proposal: NewProposal) -> ProposalItem:
+@api.post("", status_code=201, dependencies=web.WRITING)
+def write_proposal(
+    request: Request, actor: web.CurrentActor, proposal: NewProposal
+) -> ProposalItem:
     """Propose a paper; the text must give at least its title."""
     fetcher = _fetcher(request, actor)
-    with database_of(request).session() as db:
+    with web.database_of(request).session() as db:
         reading = service.read(db, fetcher, proposal.text)
     if reading.paper is not None:
         raise ConflictError(f"The library has this paper already: {reading.paper.slug}.")
-    with writing(request) as db:
+    with web.writing(request) as db:
         return ProposalItem.model_validate(service.propose(db, actor, reading.fields))
 
 
 @pages.get("/proposals")
-def proposals(
-    request: Request,
-    db: ReadSession,
-    actor: CurrentActor,
-    state: State = "open",
-    page: PageNumber = 1,
-) -> HTMLResponse:
+def proposals(read: web.Read, state: State = "open", page: web.PageNumber = 1) -> HTMLResponse:
     """Show what waits and what was decided: one's own proposals, or all to curators."""
-    found = service.listing(db, actor, state, EACH, (page - 1) * EACH)
-    return render(request, "proposals/list.html", found=found, state=state, page=page, each=EACH)
+    found = read(service.listing, state, EACH, (page - 1) * EACH)
+    return read.render("proposals/list.html", found=found, state=state)
 
 
 @api.get("")
 def list_proposals(
-    db: ReadSession, actor: CurrentActor, paging: Paging, state: State = "open"
-) -> Listing[ProposalItem]:
+    read: web.Read, paging: web.Paging, state: State = "open"
+) -> web.Listing[ProposalItem]:
     """One's own proposals; to curators, everybody's."""
-    found = service.listing(db, actor, state, paging.limit, paging.offset)
-    return listing(map(ProposalItem.model_validate, found.items), found.total)
+    return ProposalItem.listed(read(service.listing, state, *paging))
 
 
 @pages.post("/proposals/{id}")
-def decide(write: Write, id: Identifier, form: Sent[DecisionForm]) -> Response:
+def decide(write: web.Write, id: web.Identifier, state: Annotated[Decided, Form()]) -> Response:
     """Accept or decline."""
-    write(service.decide, id, form.state)
-    return redirect(write.request, "/proposals")
+    write(service.decide, id, state)
+    return web.redirect(write.request, "/proposals")
 
 
 @api.put("/{id}")
 def write_decision(
-    request: Request, actor: CurrentActor, id: Identifier, decision: Decision
+    request: Request, actor: web.CurrentActor, id: web.Identifier, decision: Decision
 ) -> ProposalItem:
     """Accept or decline; for curators."""
-    with writing(request) as db:
+    with web.writing(request) as db:
         return ProposalItem.model_validate(service.decide(db, actor, id, decision.state))
 
 
 def _pasting(
     request: Request,
     what: str = "",
-    error: str = "",
-    status: int = 200,
+    refusal: StudioError | None = None,
     here: tuple[str, str] | None = None,
 ) -> HTMLResponse:
     hosts = fetcher_of(request).hosts
-    return render(
-        request,
-        "proposals/paste.html",
-        status=status,
-        what=what,
-        error=error,
-        here=here,
-        hosts=hosts,
+    return web.render_form(
+        request, "proposals/paste.html", refusal, what=what, here=here, hosts=hosts
     )
 
 
 def _completing(
-    request: Request, form: PaperForm, note: str = "", error: str = "", status: int = 200
+    request: Request, form: PaperForm, note: str = "", refusal: StudioError | None = None
 ) -> HTMLResponse:
-    return render(
-        request,
-        "proposals/record.html",
-        status=status,
-        form=form,
-        note=note,
-        error=error,
-        kinds=PAPER_KINDS,
+    return web.render_form(
+        request, "proposals/record.html", refusal, form=form, note=note, kinds=PAPER_KINDS
     )
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from exactformer.studio.errors import ConflictError, InvalidError, NotFoundError, StudioError
-from exactformer.studio.library import importing, lookup, names
+from exactformer.studio.library import formats, imports, names, search
 from exactformer.studio.library.matches import matches
 from exactformer.studio.library.records import PaperRecord, checked, to_dict
 from exactformer.studio.library.tables import Paper
@@ -50,7 +50,7 @@ def read(db: Session, fetcher: Fetcher, text: str) -> Reading:
         raise InvalidError("Paste an arXiv id, a DOI, an address, or a BibTeX record.")
     if len(text) > LONGEST:
         raise InvalidError(f"The text has {len(text):,} characters; the limit is {LONGEST:,}.")
-    if (known := lookup.by_identifier(db, text)) is not None and "\n" not in text:
+    if (known := search.by_identifier(db, text)) is not None and "\n" not in text:
         return Reading(paper=db.get_one(Paper, known))
     named = _named(text)
     if named is None:
@@ -104,7 +104,7 @@ def _fetched(
 
 def _single(text: str) -> PaperRecord:
     """Return the one record of a text."""
-    _, records = importing.read(text.encode())
+    _, records = formats.read(text.encode())
     if len(records) != 1:
         raise InvalidError(f"These are {len(records)} records; propose one at a time.")
     if records[0].claims:
@@ -161,7 +161,7 @@ def decide(db: Session, actor: Actor, id: int, state: Literal["accepted", "decli
         raise ConflictError(f"This proposal was {proposal.state} meanwhile.")
     record = checked(proposal.record, "The proposal")
     if state == "accepted":
-        importing.write(db, actor, "proposal", [record])
+        imports.write(db, actor, "proposal", [record])
         paper = _recognised(db, record).paper
         assert paper is not None
         proposal.paper_id = paper.id

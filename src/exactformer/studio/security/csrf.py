@@ -22,6 +22,7 @@ async def check(request: Request, browser: Browser | None) -> None:
     if request.method in SAFE:
         return
     if browser is None:
+        await _keep_texts(request)
         way = (
             "ask GET /api/v1/session for one"
             if request.url.path.startswith("/api/")
@@ -30,10 +31,22 @@ async def check(request: Request, browser: Browser | None) -> None:
         raise ForbiddenError(f"Your session is over, and changes need one: {way}.")
     sent = await _sent(request)
     if not secrets.compare_digest(sent.encode(), browser.csrf_token.encode()):
+        await _keep_texts(request)
         raise ForbiddenError(
             f"the request does not carry its session's token ({FIELD} or {HEADER}): reload the "
             "page and send it again"
         )
+
+
+async def _keep_texts(request: Request) -> None:
+    """Keep what somebody wrote into a form that is refused, for the page that says so."""
+    if not request.headers.get("Content-Type", "").lower().startswith(FORMS[0]):
+        return
+    request.state.written = [
+        text
+        for name, text in (await request.form()).items()
+        if isinstance(text, str) and len(text.split()) > 1 and "password" not in name
+    ]
 
 
 async def _sent(request: Request) -> str:

@@ -23,6 +23,13 @@
         element.title = "This formula cannot be read";
       }
     }
+    const wide = found.filter((element) => element.offsetWidth > roomOf(element));
+    for (const element of wide) element.classList.add("math--wide"); // a fraction does not break
+  };
+
+  const roomOf = (element) => {
+    const block = element.parentElement;
+    return getComputedStyle(block).display === "inline" ? roomOf(block) : block.clientWidth;
   };
 
   draw(document.body); // this script holds the first picture of the page back, so that nothing moves

@@ -30,6 +30,18 @@
   document.addEventListener("studio:toast", (event) => toast(event.detail));
   document.addEventListener("htmx:timeout", () => toast("The studio took too long to answer."));
 
+  // A form that is on its way is not sent again; htmx sees to its own.
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (event.defaultPrevented || form.method !== "post") return;
+    if ("sent" in form.dataset) event.preventDefault();
+    form.dataset.sent = "";
+    setTimeout(() => delete form.dataset.sent, 1000 * SECONDS);
+  });
+  addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  });
+
   // A form that was opened in place is closed in place.
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("[data-close]");

@@ -54,7 +54,6 @@ def record(
 def entries(
     db: Session,
     actor: Actor,
-    *,
     action: str = "",
     handle: str = "",
     limit: int = 50,

@@ -1,4 +1,4 @@
-"""Insert a row unless it is there, in one statement.
+"""Insert a row unless it is there, or take it away, in one statement.
 
 Two requests at the same moment then give one row, whichever comes first, without an error.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Table
+from sqlalchemy import Table, delete
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -26,6 +26,14 @@ def put(db: Session, model: type[Base], key: Mapping[str, Any], **values: Any) -
     """Make sure that the row with ``key`` has ``values``."""
     statement = insert(db, model).values(**key, **values)
     db.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
+
+
+def switch(db: Session, model: type[Base], key: Mapping[str, Any], on: bool) -> bool:
+    """Add the row with ``key``, or take it away; return whether that changed anything."""
+    if on:
+        return add(db, model, key)
+    gone = delete(model).filter_by(**key).returning(*model.__table__.primary_key)
+    return db.execute(gone).first() is not None
 
 
 def insert(db: Session, model: type[Base]) -> postgresql.Insert | sqlite.Insert:

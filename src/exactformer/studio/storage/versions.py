@@ -21,14 +21,16 @@ from exactformer.studio.storage.upserts import insert
 ANYTHING, EVERYTHING = -1, 0
 
 OF_PAPERS = frozenset(
-    "votes reactions saves reviews review_versions comments comment_versions comment_mentions".split()
+    "votes reactions saves reviews review_versions review_marks comments comment_versions "
+    "comment_mentions comment_marks".split()
 )
 """Tables whose rows are shown with one paper."""
 
 UNSEEN = frozenset(
-    "versions sessions audit_log pending_imports flags collections collection_items rates runs".split()
+    "versions sessions audit_log pending_imports flags collections collection_items rates runs "
+    "notices follows proposals".split()
 )
-"""Tables that no shared page shows."""
+"""Tables that no shared page shows; numbers in its header are read with each reader's session."""
 
 
 class Version(Base):
@@ -48,9 +50,9 @@ def touch(db: Session, paper_id: int) -> None:
 def raise_versions(db: Session, written: Iterable[str]) -> None:
     """Count a transaction that has written to these tables, before it is committed."""
     seen = set(written) - UNSEEN
-    if not seen:
-        return
     papers: set[int] = db.info.get("papers", set())
+    if not seen and not papers:
+        return
     declared = bool(papers) and seen <= OF_PAPERS
     scopes = [ANYTHING, *sorted(papers)] if declared else [ANYTHING, EVERYTHING]
     for scope in scopes:

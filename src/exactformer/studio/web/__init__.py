@@ -1,1 +1,44 @@
-"""What routes share: requests, templates, markup, the page cache, error pages."""
+"""What every feature's routes use: who asks, reading and writing, pages, and careful types."""
+
+from exactformer.studio.web.request import PREVIEW as PREVIEW
+from exactformer.studio.web.request import WRITING as WRITING
+from exactformer.studio.web.request import CurrentActor as CurrentActor
+from exactformer.studio.web.request import Read as Read
+from exactformer.studio.web.request import Reader as Reader
+from exactformer.studio.web.request import ReadSession as ReadSession
+from exactformer.studio.web.request import Write as Write
+from exactformer.studio.web.request import Writer as Writer
+from exactformer.studio.web.request import agent as agent
+from exactformer.studio.web.request import counted as counted
+from exactformer.studio.web.request import database_of as database_of
+from exactformer.studio.web.request import is_htmx as is_htmx
+from exactformer.studio.web.request import near as near
+from exactformer.studio.web.request import redirect as redirect
+from exactformer.studio.web.request import render as render
+from exactformer.studio.web.request import render_form as render_form
+from exactformer.studio.web.request import render_shared as render_shared
+from exactformer.studio.web.request import settings_of as settings_of
+from exactformer.studio.web.request import with_cookie as with_cookie
+from exactformer.studio.web.request import with_session as with_session
+from exactformer.studio.web.request import within as within
+from exactformer.studio.web.request import writing as writing
+from exactformer.studio.web.types import LARGEST as LARGEST
+from exactformer.studio.web.types import Body as Body
+from exactformer.studio.web.types import Clean as Clean
+from exactformer.studio.web.types import FormBody as FormBody
+from exactformer.studio.web.types import HandleOf as HandleOf
+from exactformer.studio.web.types import Identifier as Identifier
+from exactformer.studio.web.types import LengthOf as LengthOf
+from exactformer.studio.web.types import Line as Line
+from exactformer.studio.web.types import Listing as Listing
+from exactformer.studio.web.types import Out as Out
+from exactformer.studio.web.types import PageNumber as PageNumber
+from exactformer.studio.web.types import Paging as Paging
+from exactformer.studio.web.types import Revision as Revision
+from exactformer.studio.web.types import Sent as Sent
+from exactformer.studio.web.types import Slug as Slug
+from exactformer.studio.web.types import SlugOf as SlugOf
+from exactformer.studio.web.types import Switch as Switch
+from exactformer.studio.web.types import Words as Words
+from exactformer.studio.web.types import listing as listing
+from exactformer.studio.web.types import stated as stated

@@ -71,9 +71,9 @@ def answer(
         response = render(request, "errors/_notice.html", status=status, message=message)
     else:
         title = TITLES.get(status, "That did not work")
-        response = render(
-            request, "errors/page.html", status=status, code=status, title=title, message=message
-        )
+        written = getattr(request.state, "written", ())
+        words = {"title": title, "message": message, "written": written}
+        response = render(request, "errors/page.html", status=status, code=status, **words)
     response.headers.update(headers or {})
     return response
 

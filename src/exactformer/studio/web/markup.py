@@ -6,6 +6,8 @@ so that nothing is loaded from elsewhere. Then a sanitiser reads the result with
 rules and keeps what is on a short list. Mathematics stays TeX in a ``span``; the browser sets it.
 
 ``#table-1`` links to a claim if the paper has it, ``@handle`` to a reader if there is one.
+
+A title is one line of plain text, in which ``$…$`` is mathematics (:func:`typeset`).
 """
 
 from __future__ import annotations
@@ -62,6 +64,8 @@ _MENTION = re.compile(
     re.IGNORECASE,
 )
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s]", re.IGNORECASE)
+_MATHEMATICS = re.compile(r"\$([^$]+)\$")
+_DRESS = re.compile(r"\\(?:mathcal|mathbb|mathrm|mathbf|text|operatorname|left|right)\b|[{}]")
 _ALIGNMENTS = {"text-align:center": "centre", "text-align:right": "right"}
 
 
@@ -266,3 +270,25 @@ def bounded(name: str, text: str, limit: int, *, required: bool = False) -> str:
 def prose(name: str, text: str, limit: int, *, required: bool = False) -> str:
     """Return ``text``, which will be shown as markdown, ready to store."""
     return checked(bounded(name, text, limit, required=required))
+
+
+def plain(text: str) -> str:
+    r"""Return ``text`` without dollars and commands, for places in which nothing can be drawn.
+
+    >>> plain(r"$\mathcal{O}(n)$ connections, $\xi^2$")
+    'O(n) connections, xi^2'
+    """
+    return _MATHEMATICS.sub(lambda found: _DRESS.sub("", found[1]).replace("\\", ""), text)
+
+
+def typeset(text: str) -> Markup:
+    """Return ``text`` as safe HTML; the browser draws what stands between dollars.
+
+    >>> typeset("the $n$ < 2")
+    Markup('the <span class="math">n</span> &lt; 2')
+    """
+    parts = _MATHEMATICS.split(text)
+    return Markup("").join(
+        Markup('<span class="math">{}</span>').format(part) if index % 2 else Markup.escape(part)
+        for index, part in enumerate(parts)
+    )

@@ -11,16 +11,18 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from exactformer.core.words import plural
+from exactformer.core.words import at_most, plural
 from exactformer.experiments.engine.presentation import Line, Part
 from exactformer.studio.settings import PACKAGE
-from exactformer.studio.web.typesetting import plain, typeset
+from exactformer.studio.web.markup import plain, typeset
 
 TEMPLATES, STATIC = PACKAGE / "templates", PACKAGE / "static"
 
 HOLE = "\0"
 """Stands on both sides of the name of a hole in a shared page; no stored text has this character."""
 CSRF_TOKEN, HANDLE, IS_SHARED = "csrf_token", "handle", "is_shared"
+SWITCH = "switch "
+"""Begins the name of a hole for a switch; what is switched follows."""
 
 
 @cache
@@ -35,9 +37,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(static=static, csrf_field=csrf_field, first_lines=first_lines)
-    made.globals.update(personal=personal)
+    made.globals.update(personal=personal, switch=switch)
     made.filters.update(day=day, moment=moment, count=count, plural=plural, browser=browser)
-    made.filters.update(typeset=typeset, plain=plain)
+    made.filters.update(typeset=typeset, plain=plain, at_most=at_most)
     return made
 
 
@@ -69,6 +71,24 @@ def personal(context: Context, template: str) -> Markup:
     if context.get(IS_SHARED, False):
         return Markup(f"{HOLE}{template}{HOLE}")
     return Markup(fill(template, context.get_all()))
+
+
+@pass_context
+def switch(context: Context, name: str, is_on: bool) -> Markup:
+    """The attributes of a button that switches something of the reader's own on or off.
+
+    In a page that readers share they are a hole, so that a page with many switches stays shared.
+    """
+    if context.get(IS_SHARED, False):
+        return Markup(f"{HOLE}{SWITCH}{name}{HOLE}")
+    return switched(is_on)
+
+
+def switched(is_on: bool) -> Markup:
+    """The attributes of a button that is pressed, or not; it sends what pressing it leads to."""
+    if is_on:
+        return Markup('value="false" aria-pressed="true"')
+    return Markup('value="true" aria-pressed="false"')
 
 
 def day(time: datetime) -> str:

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from exactformer.studio.errors import InvalidError, StudioError
 from exactformer.studio.security import csrf, sessions
 from exactformer.studio.security.actor import VISITOR, Actor
 from exactformer.studio.security.rates import address, limit
@@ -25,7 +26,7 @@ from exactformer.studio.web.shared_pages import SharedPage, SharedPages
 
 Answer = TypeVar("Answer", bound=Response)
 Kept = TypeVar("Kept")
-Read = TypeVar("Read")
+Given = TypeVar("Given")
 P = ParamSpec("P")
 
 
@@ -37,9 +38,20 @@ async def guard(request: Request) -> AsyncIterator[None]:
         request.state.browser, request.state.actor = None, VISITOR
     try:
         await csrf.check(request, request.state.browser)
+        await _check_fields(request)
         yield
     finally:
         await request.close()  # a form's files
+
+
+async def _check_fields(request: Request) -> None:
+    """Refuse a form with a field that its route does not have: what it holds would be lost."""
+    if request.method in csrf.SAFE or request.url.path.startswith("/api/"):
+        return
+    body = request.scope["route"].body_field  # a model of all that the route reads
+    known = {csrf.FIELD, *(body.field_info.annotation.model_fields if body else ())}
+    if unknown := sorted((await request.form()).keys() - known):
+        raise InvalidError(f"{unknown[0]}: no such field is known; open the page again")
 
 
 def recognise(request: Request) -> None:
@@ -56,7 +68,7 @@ def recognise(request: Request) -> None:
     request.state.browser, request.state.actor = browser, actor
 
 
-async def near(request: Request, read: Callable[P, Read], *args: P.args, **kw: P.kwargs) -> Read:
+async def near(request: Request, read: Callable[P, Given], *args: P.args, **kw: P.kwargs) -> Given:
     """Read a few rows by their keys: at once from a file, in a thread where a server is asked."""
     if database_of(request).is_sqlite:
         return read(*args, **kw)
@@ -111,10 +123,10 @@ class Writer:
 
     def __call__(
         self,
-        change: Callable[Concatenate[Session, Actor, P], Read],
+        change: Callable[Concatenate[Session, Actor, P], Given],
         *args: P.args,
         **kw: P.kwargs,
-    ) -> Read:
+    ) -> Given:
         """Call ``change`` with the transaction, the actor, and the rest; return what it returns."""
         with writing(self.request) as db:
             return change(db, self.actor, *args, **kw)
@@ -155,6 +167,43 @@ def render(request: Request, template: str, *, status: int = 200, **context: Any
     return with_cookie(request, HTMLResponse(fill(template, known | context), status))
 
 
+def render_form(
+    request: Request, template: str, refusal: StudioError | None = None, **context: Any
+) -> HTMLResponse:
+    """Answer with a form; after a ``refusal`` with its status, and its words as ``problem``."""
+    status, problem = (refusal.status, str(refusal)) if refusal else (200, "")
+    return render(request, template, status=status, problem=problem, **context)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Somebody who reads: what services find for her, they find in one session."""
+
+    request: Request
+    db: Session
+    actor: Actor
+
+    def __call__(
+        self,
+        find: Callable[Concatenate[Session, Actor, P], Given],
+        *args: P.args,
+        **kw: P.kwargs,
+    ) -> Given:
+        """Call ``find`` with the session, the actor, and the rest; return what it returns."""
+        return find(self.db, self.actor, *args, **kw)
+
+    def render(self, template: str, **context: Any) -> HTMLResponse:
+        """Answer with a page."""
+        return render(self.request, template, **context)
+
+
+async def _reader(request: Request, db: ReadSession) -> Reader:
+    return Reader(request, db, request.state.actor)
+
+
+Read = Annotated[Reader, Depends(_reader)]
+
+
 async def render_shared(
     request: Request,
     template: str,
@@ -162,11 +211,13 @@ async def render_shared(
     reader: Actor,
     read: Callable[[], tuple[dict[str, Any], Kept]],
     states: Mapping[str, tuple[Hashable, Callable[[Kept], dict[str, Any]]]],
+    on: frozenset[str] = frozenset(),
 ) -> HTMLResponse:
     """Answer with a page that is the same for all whom ``reader`` stands for.
 
     When the data have a new ``version``, it is made of what ``read`` returns. The second part of that
-    is kept with it, for the personal parts in ``states`` (:meth:`SharedPage.fill`).
+    is kept with it, for the personal parts in ``states``. ``on`` are the switches that are on for this
+    reader (:meth:`SharedPage.fill`).
     """
     if settings_of(request).single_user:
         await run_in_threadpool(with_session, request)
@@ -185,7 +236,7 @@ async def render_shared(
     actor: Actor = known["actor"]
     shown = (actor, actor.unread, actor.reports, actor.proposals)
     own = {"macros/header.html": (shown, lambda _: {}), **states}
-    return with_cookie(request, HTMLResponse(page.fill(known, own)))
+    return with_cookie(request, HTMLResponse(page.fill(known | {"on": on}, own)))
 
 
 def _known(request: Request, begins: bool) -> dict[str, Any]:
@@ -250,7 +301,7 @@ def _limited(name: str, rate: Callable[[Settings], Rate]) -> list[Any]:
 
 
 WRITING = _limited("writing", lambda settings: settings.writing_rate)
-"""Dependencies of a route that stores a text: a flood of comments buries a discussion."""
+"""Dependencies of a route that stores a text or a mark: a flood of comments buries a discussion."""
 
 PREVIEW = _limited("preview", lambda settings: settings.preview_rate)
 """Dependencies of a route that renders a text, which may take a good part of a second."""

@@ -1,8 +1,9 @@
 """Pages that readers share: rendered once for each change and role, with holes for what is personal.
 
 A shared page is rendered for a stand-in, who has a role and nothing of her own. Her handle, her token
-against forgery and the parts that a template asks for by ``personal(...)`` are holes in it. To answer
-a reader is to render these parts for her and to put the pieces together.
+against forgery, whether a ``switch(...)`` is on, and the parts that a template asks for by
+``personal(...)`` are holes in it. To answer a reader is to render these parts for her and to put the
+pieces together.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from types import MappingProxyType
 from typing import Any
 
 from exactformer.studio.security.actor import Actor
-from exactformer.studio.web.rendering import CSRF_TOKEN, HANDLE, HOLE, IS_SHARED, fill
+from exactformer.studio.web.rendering import (
+    CSRF_TOKEN,
+    HANDLE,
+    HOLE,
+    IS_SHARED,
+    SWITCH,
+    fill,
+    switched,
+)
 
 MOST_BYTES = 64 * 2**20
 MOST_PARTS = 200
@@ -51,13 +60,15 @@ class SharedPage:
         """Return the page of one reader, whose personal parts are rendered with ``context``.
 
         For a part that only depends on the reader's state, ``states`` has that state, and what makes
-        of ``kept`` the rest of the part's context.
+        of ``kept`` the rest of the part's context. ``on`` in the context names switches that are on.
         """
         values = {CSRF_TOKEN: context["csrf_token"], HANDLE: context["actor"].handle}
 
         def part(name: str) -> bytes:
             if name in values:
                 return str(values[name]).encode()
+            if name.startswith(SWITCH):
+                return switched(name.removeprefix(SWITCH) in context["on"]).encode()
             if name not in states:
                 return fill(name, context).encode()
             state, personal = states[name]

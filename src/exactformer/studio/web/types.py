@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, Self, TypeVar
 
 from fastapi import Depends, Form, Path, Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from exactformer.studio.storage.slices import Slice
 
 LARGEST = 2**31 - 1
 UNSTORABLE = re.compile(r"[\0\ud800-\udfff]")
@@ -49,12 +50,21 @@ class FormBody(Body):
 Model = TypeVar("Model", bound=FormBody)
 Sent = Annotated[Model, Form()]
 """What a form has sent."""
+Line = Annotated[Clean, Form()]
+"""A field of a form; its length is judged by the service."""
+Switch = Annotated[bool, Form()]
+"""A field of a form that says yes or no."""
 
 
 class Out(BaseModel):
     """Parent of what programs are answered; made of objects by the names of their attributes."""
 
     model_config = ConfigDict(from_attributes=True)
+
+    @classmethod
+    def listed(cls, found: Slice[Any]) -> Listing[Self]:
+        """A part of a list, made of objects."""
+        return listing(map(cls.model_validate, found.items), found.total)
 
 
 HandleOf = Annotated[str | None, BeforeValidator(lambda user: user and user.handle)]
@@ -79,8 +89,7 @@ def listing(items: Iterable[Item], total: int) -> Listing[Item]:
     return Listing.model_construct(items=list(items), total=total)
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """The part of a list that is asked for."""
 
     limit: int

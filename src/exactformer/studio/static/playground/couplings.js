@@ -2,7 +2,7 @@
 
 import { element, find, mathematics } from "./dom.js";
 import { following, latest, offerLink, unhurried } from "./fetching.js";
-import { minus, plural, short } from "./format.js";
+import { atMost, minus, plural, short } from "./format.js";
 import { Heatmap, panelOf } from "./heatmap.js";
 import { allIsWell, complain } from "./notices.js";
 import { Pad } from "./pad.js";
@@ -82,7 +82,7 @@ function about({ request, head_dim, energy, tail, bound }) {
   return [
     `${kernel}. Head size m = ${head_dim}.`,
     `Lost of ∫∫ρ²: ${short(100 * energy)} %. Tail T = ${short(tail, 4)}. ` +
-      `Contribution to the bound, per token of ${bound.tau}: ${short(bound.term, 4)}.`,
+      `Contribution to the bound, per token of ${bound.tau}: ${atMost(bound.term, 4)}.`,
   ];
 }
 
@@ -133,7 +133,7 @@ function showKernels(found) {
     const panel = panelOf(found[key], rows, columns);
     const options = {
       title,
-      note: `up to ${short(most(key))}`,
+      note: `up to ${atMost(most(key))}`,
       names: false,
       ruled: false,
       tall: 340,
@@ -159,7 +159,7 @@ function showNumbers(found) {
     item(`tail T beyond ${found.head_dim}`, short(found.tail, 4)),
     item("diagonal D", short(found.bound.diagonal, 4)),
     item("largest difference seen", short(found.largest_difference, 4)),
-    item("contribution to the bound, per token", short(found.bound.term, 4)),
+    item("contribution to the bound, per token", atMost(found.bound.term, 4)),
   );
 }
 

@@ -26,6 +26,14 @@ export function short(value, digits = 3) {
   return minus(Number(value.toPrecision(digits)));
 }
 
+// A bound in a few digits, never below itself.
+export function atMost(value, digits = 3) {
+  const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
+  if (Number(`${mantissa}e${exponent}`) >= value) return short(value, digits);
+  const raised = Number(mantissa.replace(".", "")) + 1;
+  return short(Number(`${raised}e${Number(exponent) - digits + 1}`), digits);
+}
+
 export const minus = (value) => String(value).replace("-", "−");
 
 export const counted = (count) => count.toLocaleString("en-GB");

@@ -4,7 +4,7 @@ import { arcs } from "./arcs.js";
 import { diagram } from "./diagram.js";
 import { element, find, mathematics } from "./dom.js";
 import { following, latest, offerLink, unhurried, wasTakenBack } from "./fetching.js";
-import { minus, short } from "./format.js";
+import { atMost, minus, short } from "./format.js";
 import { Heatmap } from "./heatmap.js";
 import { allIsWell, complain, markStale, remedyOf } from "./notices.js";
 import { partsOf, within } from "./parts.js";
@@ -121,7 +121,7 @@ function showModel() {
     : element(
         "span",
         { class: "badge badge--accent" },
-        `error ≤ ${short(found.certificate.bound, 2)}, proven`,
+        `error ≤ ${atMost(found.certificate.bound, 2)}, proven`,
       );
   const fact = (value, words) =>
     element("li", {}, element("strong", {}, String(value)), ` ${words}`);
@@ -342,7 +342,7 @@ function about() {
   const place = at ? `, x = (${at.x.map((c) => minus(short(c, 6))).join(", ")})` : "";
   return [
     `${shown} on ${found.domain}${place}. Construction ${construction}, ${dtype}.`,
-    `Certified: ${isExact ? "error zero in exact arithmetic, " : "error "}at most ${short(bound, 2)} in ${dtype}.`,
+    `Certified: ${isExact ? "error zero in exact arithmetic, " : "error "}at most ${atMost(bound, 2)} in ${dtype}.`,
   ];
 }
 
@@ -360,7 +360,7 @@ function showOutput(output) {
         ? item("the polynomial, rounded once", decimal(at))
         : item("the polynomial, exactly", minus(at.target_exact)),
       item("difference", at.difference === 0 ? "0" : short(at.difference)),
-      item("certified bound", short(at.bound)),
+      item("certified bound", atMost(at.bound)),
     ),
   );
 }

@@ -2,7 +2,7 @@
 
 import { element } from "./dom.js";
 import { latest, wasTakenBack } from "./fetching.js";
-import { counted, minus, short } from "./format.js";
+import { atMost, counted, minus, short } from "./format.js";
 import { frozen, keeping } from "./picture.js";
 import { linePlot } from "./plot.js";
 import { Surface } from "./surface.js";
@@ -165,9 +165,9 @@ export class Shape {
   away() {
     const { points, largest_difference: most, bound } = this.data;
     const away = most
-      ? `is within ${short(most, 2)} of the polynomial, evaluated exactly`
+      ? `is within ${atMost(most, 2)} of the polynomial, evaluated exactly`
       : "equals the polynomial to the last digit";
-    return `On ${counted(points)} points the transformer ${away}; certified is ${short(bound, 2)}.`;
+    return `On ${counted(points)} points the transformer ${away}; certified is ${atMost(bound, 2)}.`;
   }
 
   tabulate() {

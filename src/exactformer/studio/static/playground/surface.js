@@ -3,10 +3,12 @@
 // and are painted from the back. An axis says how high things are; a bound is drawn as two planes.
 
 import { colour, element, onSchemeChange } from "./dom.js";
-import { minus, short } from "./format.js";
+import { atMost, minus, short } from "./format.js";
 import { VectorContext } from "./vector.js";
 
 const HEIGHT = 0.62; // of the plane's half side
+const CORNERS = 1.52; // so far from the middle are the numbers at its corners
+const MARGIN = 12;
 const surfaces = new Set();
 onSchemeChange(() =>
   surfaces.forEach((s) => (s.place.isConnected ? s.draw() : surfaces.delete(s))),
@@ -47,7 +49,7 @@ export class Surface {
     this.place.setAttribute(
       "aria-label",
       `${label} over ${names.join(" and ")}, from ${short(low)} to ${short(high)}` +
-        (bound ? `, certified within ${short(bound)}` : "") +
+        (bound ? `, certified within ${atMost(bound)}` : "") +
         "; arrow keys turn it, plus and minus zoom",
     );
     this.draw();
@@ -86,13 +88,30 @@ export class Surface {
     this.draw();
   }
 
+  // Where a place of the turned plane is seen from the middle: to the right, up, and how deep.
+  seen(right, back, z) {
+    const [c, s] = [Math.cos(this.tilt), Math.sin(this.tilt)];
+    const depth = back * c - z * s;
+    const scale = 1 / (1 + 0.12 * depth);
+    return [scale * right, scale * (z * c + back * s), depth];
+  }
+
   project(x, y, z) {
     const [c, s] = [Math.cos(this.turn), Math.sin(this.turn)];
-    const [right, back] = [c * x - s * y, s * x + c * y];
-    const [ct, st] = [Math.cos(this.tilt), Math.sin(this.tilt)];
-    const depth = back * ct - z * st;
-    const scale = (this.size * this.zoom) / (1 + 0.12 * depth);
-    return [this.middle[0] + scale * right, this.middle[1] - scale * (z * ct + back * st), depth];
+    const [right, up, depth] = this.seen(c * x - s * y, s * x + c * y, z);
+    const size = this.size * this.zoom;
+    return [this.middle[0] + size * right, this.middle[1] - size * up, depth];
+  }
+
+  // How far up and down the picture reaches from the middle, however it is turned.
+  span() {
+    const circles = [
+      [CORNERS, this.level(0)],
+      [1, HEIGHT],
+      [1, -HEIGHT],
+    ];
+    const ends = circles.flatMap(([r, z]) => [this.seen(0, r, z)[1], this.seen(0, -r, z)[1]]);
+    return [Math.max(...ends), -Math.min(...ends)];
   }
 
   level(value) {
@@ -108,8 +127,11 @@ export class Surface {
     this.canvas.height = height * ratio;
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
-    this.middle = [width / 2 + 20, height / 2]; // room for the numbers on the left
-    this.size = 0.27 * Math.min(width, 1.5 * height);
+    const [up, down] = this.span();
+    this.height = height;
+    this.size = Math.min(0.27 * width, 0.4 * height, (height - 2 * MARGIN) / (up + down));
+    const spare = height - (up + down) * this.size;
+    this.middle = [width / 2 + 20, spare / 2 + up * this.size]; // room for the numbers on the left
     const context = this.canvas.getContext("2d");
     context.scale(ratio, ratio);
     this.paint(context);
@@ -119,7 +141,7 @@ export class Surface {
   vector() {
     const context = new VectorContext();
     this.paint(context);
-    return { drawn: context.drawn, width: this.place.clientWidth, height: 2 * this.middle[1] };
+    return { drawn: context.drawn, width: this.place.clientWidth, height: this.height };
   }
 
   paint(context) {

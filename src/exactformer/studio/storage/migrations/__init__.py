@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ OWN_SEARCH = "search_"
 def upgrade(database: Database, revision: str = "head") -> None:
     """Create what is missing; a database that this program does not know is refused."""
     with _alone(database) as connection:
-        _refuse_unknown(connection)
-        command.upgrade(_config(connection), revision)
+        if not _is_newest(connection) or revision != "head":
+            command.upgrade(_config(connection), revision)
 
 
 def downgrade(database: Database, revision: str) -> None:
@@ -79,22 +80,27 @@ def _shown(database: Database) -> str:
     return database.url.render_as_string(hide_password=True)
 
 
-def _config(connection: Connection) -> Config:
+def _config(connection: Connection | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
 
 
-def _refuse_unknown(connection: Connection) -> None:
-    context = MigrationContext.configure(connection)
-    known = {script.revision for script in _scripts(connection).walk_revisions()}
-    if unknown := set(context.get_current_heads()) - known:
+def _is_newest(connection: Connection) -> bool:
+    """Whether a database has the newest schema; one that this program does not know is refused."""
+    known, newest = _revisions()
+    found = set(MigrationContext.configure(connection).get_current_heads())
+    if unknown := found - known:
         raise DatabaseError(
             f"the database was made by a newer exactformer (its schema is {', '.join(unknown)}, "
             f"this program knows {max(known)}): update exactformer, or name another database"
         )
+    return found == newest
 
 
-def _scripts(connection: Connection) -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config(connection))
+@cache
+def _revisions() -> tuple[set[str], set[str]]:
+    """All revisions that there are steps to, and the newest; reading the steps takes a while."""
+    scripts = ScriptDirectory.from_config(_config())
+    return {script.revision for script in scripts.walk_revisions()}, set(scripts.get_heads())

@@ -1,12 +1,14 @@
-"""This library's own JSON, as it exports it: nothing is lost on the way out and in again."""
+"""This library's own JSON: nothing is lost on the way out and in again."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.library.importing.texts import Problems, check_number, collected
-from exactformer.studio.library.records import PaperRecord, checked
+from exactformer.studio.library.formats.texts import Problems, check_number, collected
+from exactformer.studio.library.records import PaperRecord, checked, to_dict
 
 FORMAT = "exactformer library 1"
 
@@ -29,3 +31,13 @@ def read(data: dict[str, Any], problems: Problems = None) -> list[PaperRecord]:
 
 def _record(paper: dict[str, Any], where: str) -> PaperRecord:
     return checked({str(name): value for name, value in paper.items()}, where)
+
+
+def written(papers: Iterable[tuple[str, PaperRecord]]) -> Iterator[str]:
+    """Write papers as JSON, one a line."""
+    yield f'{{"format": {json.dumps(FORMAT)}, "papers": ['
+    between = "\n"
+    for _, record in papers:
+        yield between + json.dumps(to_dict(record), ensure_ascii=False)
+        between = ",\n"
+    yield "\n]}\n"

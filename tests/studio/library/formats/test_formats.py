@@ -7,7 +7,7 @@ import json
 import pytest
 
 from exactformer.studio.errors import InvalidError, StudioError
-from exactformer.studio.library import importing
+from exactformer.studio.library import formats
 from exactformer.studio.library.records import AuthorRecord
 
 BIBTEX = r"""
@@ -72,7 +72,7 @@ TWICE = {
 
 
 def test_bibtex_is_read_with_its_accents_and_abbreviations() -> None:
-    format, (vaswani, bahdanau) = importing.read(BIBTEX.encode())
+    format, (vaswani, bahdanau) = formats.read(BIBTEX.encode())
     assert format == "bibtex"
     assert (vaswani.title, vaswani.year) == ("Attention Is All You Need", 2017)
     assert [author.name for author in vaswani.authors] == [
@@ -87,12 +87,12 @@ def test_bibtex_is_read_with_its_accents_and_abbreviations() -> None:
 
 
 def test_a_percent_sign_begins_no_comment() -> None:
-    _, (record,) = importing.read(b"@book{a, title={x}, abstract={50% of C# and 60\\% a_b}}")
+    _, (record,) = formats.read(b"@book{a, title={x}, abstract={50% of C# and 60\\% a_b}}")
     assert record.abstract == "50% of C# and 60% a_b"
 
 
 def test_csl_json_is_read_without_markup_or_unsafe_addresses() -> None:
-    format, (record,) = importing.read(json.dumps(CSL).encode())
+    format, (record,) = formats.read(json.dumps(CSL).encode())
     assert format == "csl"
     assert (record.title, record.year, record.doi) == ("On attention", 2020, "10.1000/abc")
     assert [author.name for author in record.authors] == ["Ding-Xuan Zhou", "The Group"]
@@ -100,7 +100,7 @@ def test_csl_json_is_read_without_markup_or_unsafe_addresses() -> None:
 
 
 def test_an_arxiv_feed_is_read_with_versions_taken_off() -> None:
-    format, (record,) = importing.read(ATOM.encode())
+    format, (record,) = formats.read(ATOM.encode())
     assert format == "arxiv"
     assert record.title == "Attention Enables Zero Approximation Error"
     assert (record.abstract, record.year) == ("Deep learning models.", 2022)
@@ -112,13 +112,13 @@ def test_an_arxiv_feed_is_read_with_versions_taken_off() -> None:
 @pytest.mark.parametrize("encoding", ["foo", "gbk", "utf-32", "utf-16", "latin-1", ""])
 def test_the_encoding_a_feed_declares_does_not_matter(encoding: str) -> None:
     declared = ATOM.replace('encoding="UTF-8"', f'encoding="{encoding}"' if encoding else "")
-    assert importing.read(declared.encode())[1][0].arxiv_id == "2202.12166"
-    assert importing.read(declared.encode("utf-16"))[1][0].arxiv_id == "2202.12166"
+    assert formats.read(declared.encode())[1][0].arxiv_id == "2202.12166"
+    assert formats.read(declared.encode("utf-16"))[1][0].arxiv_id == "2202.12166"
 
 
 @pytest.mark.parametrize("data", [OPENALEX, [OPENALEX], {"meta": {}, "results": [OPENALEX]}])
 def test_openalex_is_read_one_by_one_as_a_list_or_as_results(data: object) -> None:
-    format, (record,) = importing.read(json.dumps(data).encode())
+    format, (record,) = formats.read(json.dumps(data).encode())
     assert format == "openalex"
     assert record.abstract == "Deep learning is learning"
     assert (record.openalex_id, record.arxiv_id) == ("W123", "2202.12166")
@@ -152,7 +152,7 @@ def test_openalex_is_read_one_by_one_as_a_list_or_as_results(data: object) -> No
 )
 def test_a_file_that_cannot_be_read_is_refused_with_the_place(text: str, says: str) -> None:
     with pytest.raises(InvalidError, match=says.replace("[", r"\[")):
-        importing.read(text.encode())
+        formats.read(text.encode())
 
 
 GOOD = "@article{good%d, title={A good one %d}, year=2020}\n"
@@ -169,22 +169,22 @@ GOOD = "@article{good%d, title={A good one %d}, year=2020}\n"
 def test_one_bad_entry_leaves_the_others(bad: str, words: str) -> None:
     text = (GOOD % (1, 1) + bad + GOOD % (2, 2)).encode()
     problems: list[str] = []
-    _, records = importing.read(text, problems)
+    _, records = formats.read(text, problems)
     assert [record.title for record in records] == ["A good one 1", "A good one 2"]
     assert len(problems) == 1
     assert words in problems[0]
     with pytest.raises(StudioError):
-        importing.read(text)
+        formats.read(text)
 
 
 def test_one_bad_item_of_json_leaves_the_others() -> None:
     items = [{"type": "book", "title": "First"}, 7, {"type": "book", "title": "Last"}]
     problems: list[str] = []
-    _, records = importing.read(json.dumps(items).encode(), problems)
+    _, records = formats.read(json.dumps(items).encode(), problems)
     assert [record.title for record in records] == ["First", "Last"]
     assert problems == ["Item 2 is not an object."]
 
 
 def test_a_file_of_bad_entries_alone_is_refused_with_the_first_reason() -> None:
     with pytest.raises(StudioError, match=r"no record.*Line 1"):
-        importing.read(b"@article{bad, title={never closed", [])
+        formats.read(b"@article{bad, title={never closed", [])

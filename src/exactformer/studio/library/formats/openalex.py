@@ -7,7 +7,7 @@ from typing import Any
 
 from exactformer.studio.errors import InvalidError, TooLargeError
 from exactformer.studio.library import names
-from exactformer.studio.library.importing.texts import (
+from exactformer.studio.library.formats.texts import (
     Problems,
     check_number,
     collected,

@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 
 from exactformer.studio.errors import ConflictError, NotFoundError
 from exactformer.studio.library import catalogue
+from exactformer.studio.library.catalogue import whole
 from exactformer.studio.library.matches import matches, resolve
-from exactformer.studio.library.paper_records import whole
 from exactformer.studio.library.records import PaperRecord, checked, keys, to_dict
 from exactformer.studio.library.tables import Paper, PendingImport
 from exactformer.studio.security.actor import Actor

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from exactformer.studio.library import exporting, importing
-from exactformer.studio.library.exporting import bibtex, own, table
-from exactformer.studio.library.importing import bibtex as bibtex_reader
+from exactformer.studio.library import exports, formats, imports
+from exactformer.studio.library.formats import bibtex, own, table
 from exactformer.studio.library.records import PaperRecord, checked
 from exactformer.studio.library.tables import Paper
 from tests.studio.support.desks import open_library
@@ -24,30 +23,30 @@ from tests.studio.support.made_records import records
 @given(st.lists(records(), min_size=1, max_size=4))
 def test_json_loses_nothing(made: list[PaperRecord]) -> None:
     text = "".join(own.written((f"slug-{n}", record) for n, record in enumerate(made)))
-    assert importing.read(text.encode()) == ("library", made)
+    assert formats.read(text.encode()) == ("library", made)
 
 
 def test_a_library_exported_and_imported_is_the_same_library(seeded_library: Session) -> None:
-    first = "".join(exporting.stream(seeded_library, "json"))
-    _, made = importing.read(first.encode())
+    first = "".join(exports.stream(seeded_library, "json"))
+    _, made = formats.read(first.encode())
     with open_library() as other:
-        outcome = importing.store(other, made)
+        outcome = imports.store(other, made)
         assert len(outcome.added) == len(made) > 40
         other.commit()
-        assert "".join(exporting.stream(other, "json")) == first
+        assert "".join(exports.stream(other, "json")) == first
 
 
 def test_importing_an_export_into_its_own_library_changes_nothing(seeded_library: Session) -> None:
-    text = "".join(exporting.stream(seeded_library, "json"))
-    outcome = importing.store(seeded_library, importing.read(text.encode())[1])
+    text = "".join(exports.stream(seeded_library, "json"))
+    outcome = imports.store(seeded_library, formats.read(text.encode())[1])
     assert (outcome.added, outcome.filled, outcome.citations) == ((), (), 0)
-    assert "".join(exporting.stream(seeded_library, "json")) == text
+    assert "".join(exports.stream(seeded_library, "json")) == text
 
 
 @given(records())
 def test_bibtex_keeps_title_authors_year_and_identifiers(record: PaperRecord) -> None:
     text = "".join(bibtex.written([("slug", record)]))
-    (back,) = bibtex_reader.read(text)
+    (back,) = bibtex.read(text)
     assert back.title == record.title
     assert [author.name for author in back.authors] == [author.name for author in record.authors]
     assert (back.year, back.doi) == (record.year, record.doi)
@@ -57,7 +56,7 @@ def test_bibtex_keeps_title_authors_year_and_identifiers(record: PaperRecord) ->
 @given(st.text(st.sampled_from("\\{}%&#_~^$-`'\" aé?!<>@"), max_size=30))
 def test_whatever_is_special_to_tex_comes_back_as_it_was(text: str) -> None:
     line = " ".join(text.split())
-    assert bibtex_reader.plain(bibtex.escaped(line)) == line
+    assert bibtex.plain(bibtex.escaped(line)) == line
 
 
 @given(st.lists(records(), min_size=1, max_size=3))
@@ -73,12 +72,12 @@ def test_no_cell_of_a_table_begins_like_a_formula(made: list[PaperRecord]) -> No
     ]
 
 
-@pytest.mark.parametrize("format", exporting.FORMATS)
+@pytest.mark.parametrize("format", exports.FORMATS)
 def test_papers_are_written_in_the_order_asked_for(
-    seeded_library: Session, format: exporting.Format
+    seeded_library: Session, format: exports.Format
 ) -> None:
     papers = seeded_library.scalars(select(Paper).order_by(Paper.slug.desc()).limit(3)).all()
-    text, _ = exporting.export(seeded_library, papers, format)
+    text, _ = exports.export(seeded_library, papers, format)
     places = [text.index(paper.title) for paper in papers]
     assert places == sorted(places)
 
@@ -89,25 +88,25 @@ def test_any_records_survive_the_way_through_a_library(
     blank: sqlite3.Connection, made: list[PaperRecord]
 ) -> None:
     with open_library(blank) as db:
-        importing.store(db, made)
+        imports.store(db, made)
         db.commit()
-        text = "".join(exporting.stream(db, "json"))
-        _, back = importing.read(text.encode())
+        text = "".join(exports.stream(db, "json"))
+        _, back = formats.read(text.encode())
         with open_library(blank) as other:
-            importing.store(other, back)
+            imports.store(other, back)
             other.commit()
-            assert "".join(exporting.stream(other, "json")) == text
+            assert "".join(exports.stream(other, "json")) == text
 
 
 def test_the_library_is_streamed_in_batches(library: Session) -> None:
     made = [checked({"title": f"Paper {n}"}, "made") for n in range(450)]
-    importing.store(library, made)
+    imports.store(library, made)
     library.commit()
-    _, back = importing.read("".join(exporting.stream(library, "json")).encode())
+    _, back = formats.read("".join(exports.stream(library, "json")).encode())
     assert back == made
 
 
 def test_a_slow_reader_of_everything_holds_no_connection(seeded_library: Session) -> None:
-    pieces = exporting.stream(seeded_library, "json")
+    pieces = exports.stream(seeded_library, "json")
     assert [next(pieces) for _ in range(3)]
     assert not seeded_library.in_transaction()

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from exactformer.studio.errors import InvalidError
 from exactformer.studio.library import names
-from exactformer.studio.library.importing.texts import MOST_DEPTH, Problems, check_number, collected
+from exactformer.studio.library.formats.texts import MOST_DEPTH, Problems, check_number, collected
 from exactformer.studio.library.records import PaperRecord, checked
 
 _ATOM = "{http://www.w3.org/2005/Atom}"

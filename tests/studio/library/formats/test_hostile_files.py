@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exactformer.studio.errors import InvalidError, StudioError, TooLargeError
-from exactformer.studio.library import importing
-from exactformer.studio.library.importing.texts import MOST_BYTES, MOST_RECORDS
+from exactformer.studio.library import formats
+from exactformer.studio.library.formats.texts import MOST_BYTES, MOST_RECORDS
 
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
 BILLION_LAUGHS = f'<?xml version="1.0"?><!DOCTYPE f [<!ENTITY l0 "ha">{LAUGHS}]><feed>&l9;</feed>'
@@ -24,12 +24,12 @@ MACROS = '@string{a0 = "ha ha ha ha"}\n' + "\n".join(
 @pytest.mark.parametrize("text", [BILLION_LAUGHS, OUTSIDE, '<!DOCTYPE feed SYSTEM "x"><feed/>'])
 def test_entities_are_never_expanded(text: str) -> None:
     with pytest.raises(InvalidError, match="document type or entities"):
-        importing.read(text.encode())
+        formats.read(text.encode())
 
 
 def test_abbreviations_that_multiply_are_stopped() -> None:
     with pytest.raises(TooLargeError, match="Abbreviations"):
-        importing.read(f"{MACROS}\n@article{{x, title = a11}}".encode())
+        formats.read(f"{MACROS}\n@article{{x, title = a11}}".encode())
 
 
 @pytest.mark.parametrize(
@@ -43,25 +43,25 @@ def test_abbreviations_that_multiply_are_stopped() -> None:
 )
 def test_what_would_take_long_to_read_is_refused_at_once(text: str) -> None:
     with pytest.raises(TooLargeError, match="the limit is"):
-        importing.read(text.encode())
+        formats.read(text.encode())
 
 
 @pytest.mark.parametrize("depth", [45, 900, 100_000])
 def test_deep_json_is_refused(depth: int) -> None:
     with pytest.raises(InvalidError, match="deeper than 40"):
-        importing.read(b"[" * depth + b"]" * depth)
+        formats.read(b"[" * depth + b"]" * depth)
 
 
 @pytest.mark.parametrize("depth", [60, 50_000])
 def test_deep_xml_is_refused(depth: int) -> None:
     text = '<feed xmlns="http://www.w3.org/2005/Atom">' + "<a>" * depth + "</a>" * depth + "</feed>"
     with pytest.raises(InvalidError, match="deeper than 40"):
-        importing.read(text.encode())
+        formats.read(text.encode())
 
 
 def test_deep_braces_are_refused() -> None:
     with pytest.raises(InvalidError, match="nested braces"):
-        importing.read(b"@article{a, title=" + b"{" * 5000 + b"}" * 5000 + b"}")
+        formats.read(b"@article{a, title=" + b"{" * 5000 + b"}" * 5000 + b"}")
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_deep_braces_are_refused() -> None:
 )
 def test_a_title_of_ten_megabytes_is_refused_with_its_limit(text: str) -> None:
     with pytest.raises(StudioError, match="10,000,000 characters; the limit is"):
-        importing.read(text.encode())
+        formats.read(text.encode())
 
 
 def test_a_file_over_the_limit_is_not_even_decoded() -> None:
     with pytest.raises(TooLargeError, match="16,777,216"):
-        importing.read(b"@" * (MOST_BYTES + 1))
+        formats.read(b"@" * (MOST_BYTES + 1))
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_a_file_over_the_limit_is_not_even_decoded() -> None:
 )
 def test_more_records_than_an_import_may_hold_are_refused(text: str) -> None:
     with pytest.raises(TooLargeError, match="the limit is 5,000"):
-        importing.read(text.encode())
+        formats.read(text.encode())
 
 
 def test_an_abstract_with_a_place_far_away_takes_no_memory() -> None:
     work = {"id": "W1", "title": "x", "abstract_inverted_index": {"end": [10**12], "begin": [0]}}
-    _, (record,) = importing.read(json.dumps(work).encode())
+    _, (record,) = formats.read(json.dumps(work).encode())
     assert record.abstract == "begin end"
 
 
@@ -121,33 +121,33 @@ def test_an_abstract_with_a_place_far_away_takes_no_memory() -> None:
 )
 def test_what_is_no_text_is_refused_with_the_place(data: bytes, says: str) -> None:
     with pytest.raises(InvalidError, match=says):
-        importing.read(data)
+        formats.read(data)
 
 
 @pytest.mark.parametrize("field", [r"$\$\$\ ", r"a \ b", "\\\\", r"\'", r"{\"}", r"\char"])
 def test_stray_backslashes_are_read(field: str) -> None:
     text = f"@book{{a, title={{x}}, abstract={{{field}}}}}"
-    assert importing.read(text.encode())[1][0].title == "x"
+    assert formats.read(text.encode())[1][0].title == "x"
 
 
 def test_wide_text_and_its_mark_are_read() -> None:
     text = "@book{a, title={Über}}"
     for data in (text.encode("utf-16"), text.encode("utf-8-sig")):
-        assert importing.read(data)[1][0].title == "Über"
+        assert formats.read(data)[1][0].title == "Über"
 
 
 def test_addresses_that_would_run_code_are_dropped_or_refused() -> None:
-    _, (record,) = importing.read(b"@book{a, title={x}, url={javascript:alert(1)}}")
+    _, (record,) = formats.read(b"@book{a, title={x}, url={javascript:alert(1)}}")
     assert record.url == ""
     own = {"format": "exactformer library 1", "papers": [{"title": "x", "code_url": "data:,x"}]}
     with pytest.raises(InvalidError, match="code_url"):
-        importing.read(json.dumps(own).encode())
+        formats.read(json.dumps(own).encode())
 
 
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(str.encode)))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
-        _, records = importing.read(data)
+        _, records = formats.read(data)
     except StudioError:
         return
     assert records
@@ -174,7 +174,7 @@ def test_any_json_with_the_right_names_is_read_or_refused(
 ) -> None:
     marked = work | ({"id": "W1"} if openalex else {"type": "book", "title": "x"})
     with contextlib.suppress(StudioError):
-        _, records = importing.read(json.dumps(marked).encode())
+        _, records = formats.read(json.dumps(marked).encode())
         assert all(record.title for record in records)
 
 
@@ -186,4 +186,4 @@ def test_claims_that_no_page_would_show_are_refused(part: str, text: str) -> Non
     claim = {"anchor": "a", "kind": "theorem", "title": "A", part: text}
     papers = [{"title": "A", "claims": [claim]}]
     with pytest.raises(InvalidError, match=part):
-        importing.read(json.dumps({"format": "exactformer library 1", "papers": papers}).encode())
+        formats.read(json.dumps({"format": "exactformer library 1", "papers": papers}).encode())

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
 
+from fastapi import APIRouter, Path, Request
 from sqlalchemy import select
 from sqlalchemy.orm import InstrumentedAttribute, Session, joinedload
+from starlette.responses import HTMLResponse
 
+from exactformer.studio import web
 from exactformer.studio.accounts.tables import User
 from exactformer.studio.errors import NotFoundError
 from exactformer.studio.library.tables import Paper
 from exactformer.studio.opinions.tables import Comment, Review
 from exactformer.studio.opinions.texts import Row
+
+router = APIRouter(include_in_schema=False)
 
 LATEST = 50
 """Reviews and comments listed."""
@@ -25,6 +31,14 @@ class Profile:
     user: User
     reviews: tuple[tuple[Review, Paper], ...]
     comments: tuple[tuple[Comment, Paper], ...]
+
+
+@router.get("/readers/{handle}")
+def reader(
+    request: Request, db: web.ReadSession, handle: Annotated[web.Clean, Path(max_length=40)]
+) -> HTMLResponse:
+    """Show what a reader has written."""
+    return web.render(request, "opinions/reader.html", profile=profile(db, handle))
 
 
 def profile(db: Session, handle: str) -> Profile:

@@ -1,20 +1,20 @@
-"""BibTeX, read by pybtex; accents and the commonest commands of TeX become letters.
+"""BibTeX: read by pybtex, accents and the commonest commands of TeX becoming letters; and written.
 
 Abbreviations (``@string``) may be built of one another, so that a small file could grow without
-bound: what they give is counted.
+bound: what they give is counted. What is special to TeX is written so that it comes out as it is.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from exactformer.studio.errors import InvalidError, TooLargeError
 from exactformer.studio.library import names
-from exactformer.studio.library.importing.texts import Problems, check_number, note
+from exactformer.studio.library.formats.texts import Problems, check_number, note
 from exactformer.studio.library.records import PaperRecord, checked
 
 MOST_ABBREVIATED = 1_000_000
@@ -51,6 +51,20 @@ _TOKEN = re.compile(rf"{MATHEMATICS}|\\(?:{'|'.join(SYMBOLS)})(?:{{}}|\b)|\\?[%&
 _DRESS = re.compile(r"\\(?:emph|textbf|textit|textsc|texttt|text|mathrm|url|bf|it|em)\b\s*|[{}]")
 _SPACE = re.compile(r"\\[,;:! \\]|~")
 _TEX = re.compile(r"\\|--|``|''|[?!]`")
+_TYPES = {
+    "article": "article",
+    "book": "book",
+    "thesis": "phdthesis",
+    "software": "software",
+    "dataset": "dataset",
+}
+_SPECIAL = {sign: f"\\{name}{{}}" for name, sign in SYMBOLS.items()}
+_SPECIAL |= {sign: f"\\{sign}" for sign in "%&#_$"}
+_MATHEMATICS = re.compile(rf"({MATHEMATICS})")
+_LIGATURE = re.compile(
+    r"(?<=-)(?=-)|(?<=[`?!])(?=`)|(?<=')(?=')|(?<=<)(?=<)|(?<=>)(?=>)|(?<=,)(?=,)"
+)
+_SIMPLE_NAME = re.compile(r"[\w.'’-]+(?: [\w.'’-]+)*")
 
 
 @dataclass(frozen=True)
@@ -225,3 +239,71 @@ def _arxiv(fields: dict[str, str], doi: str | None) -> str | None:
             if found := next(filter(None, map(names.arxiv_id, words)), None):
                 return found
     return None
+
+
+def written(papers: Iterable[tuple[str, PaperRecord]]) -> Iterator[str]:
+    """Write papers as BibTeX; an entry's key is the paper's slug."""
+    for slug, record in papers:
+        fields = {name: value for name, value in _fields(record).items() if value}
+        lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
+        yield f"@{_TYPES.get(record.kind, 'misc')}{{{slug},\n{lines}}}\n\n"
+
+
+def _fields(record: PaperRecord) -> dict[str, str]:
+    places = {"article": "journal", "book": "publisher", "thesis": "school"}
+    arxiv = record.arxiv_id or ""
+    return {
+        "title": "{" + escaped(record.title) + "}",
+        "author": " and ".join(_name(author.name) for author in record.authors),
+        "year": str(record.year or ""),
+        places.get(record.kind, "howpublished"): escaped(record.source),
+        "doi": record.doi or "",
+        "eprint": arxiv,
+        "archiveprefix": "arXiv" if arxiv else "",
+        "url": _address(record.url),
+        "keywords": escaped(", ".join(record.topics)),
+        "abstract": escaped(record.abstract),
+    }
+
+
+def escaped(text: str) -> str:
+    r"""Write text for TeX; mathematics between dollars, if its braces match, stays as it is.
+
+    Braces have to match for BibTeX whether or not a backslash is in front, so they have names; what
+    TeX would join to one sign (two hyphens, say) is kept apart.
+
+    >>> escaped("50% of $x_1$ & y--z")
+    '50\\% of $x_1$ \\& y-{}-z'
+    """
+    parts = _MATHEMATICS.split(text)
+    return "".join(
+        part if index % 2 and _balanced(part) else _literally(part)
+        for index, part in enumerate(parts)
+    )
+
+
+def _literally(text: str) -> str:
+    apart = _LIGATURE.sub("\0", text)
+    return "".join(_SPECIAL.get(c, c) for c in apart).replace("\0", "{}")
+
+
+def _name(name: str) -> str:
+    """Write a name so that it stays one: in braces, unless it is words and none of them is "and"."""
+    simple = _SIMPLE_NAME.fullmatch(name) and not re.search(
+        r"\b(?:and|others)\b", name, re.IGNORECASE
+    )
+    return escaped(name) if simple else f"{{{escaped(name)}}}"
+
+
+def _address(address: str) -> str:
+    """Write an address; braces have no place in one and would end the field."""
+    return address.replace("{", "%7B").replace("}", "%7D")
+
+
+def _balanced(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += (character == "{") - (character == "}")
+        if depth < 0:
+            return False
+    return depth == 0

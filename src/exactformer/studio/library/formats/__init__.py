@@ -1,10 +1,18 @@
-"""Which format a file is in: told by what it holds, never by its name."""
+"""Formats of files: one module each, both directions where there are two.
+
+bibtex, own             read and written
+csl, arxiv, openalex    read
+table                   written, for spreadsheets
+texts                   bytes to text and data, within bounds
+
+Which format a file is in is told by what it holds, never by its name (:func:`read`).
+"""
 
 from __future__ import annotations
 
 from exactformer.studio.errors import InvalidError
-from exactformer.studio.library.importing import arxiv, bibtex, csl, openalex, own
-from exactformer.studio.library.importing.texts import Problems, decoded, parsed_json
+from exactformer.studio.library.formats import arxiv, bibtex, csl, openalex, own
+from exactformer.studio.library.formats.texts import Problems, decoded, parsed_json
 from exactformer.studio.library.records import PaperRecord
 
 FORMATS = {
@@ -34,7 +42,8 @@ def read(data: bytes, problems: Problems = None) -> tuple[str, list[PaperRecord]
     elif "@" in text:
         name, records = "bibtex", bibtex.read(text, problems)
     else:
-        raise InvalidError(f"This is none of the formats we read: {_list()}.")
+        known = ", ".join(FORMATS.values())
+        raise InvalidError(f"This is none of the formats we read: {known}.")
     if not records:
         told = f" {problems[0]}" if problems else ""
         raise InvalidError(f"The file holds no record ({FORMATS[name]}).{told}")
@@ -52,7 +61,3 @@ def _from_json(text: str, problems: Problems) -> tuple[str, list[PaperRecord]]:
         "This JSON is none we read: CSL-JSON (items with type and title), OpenAlex works (with an "
         "id such as https://openalex.org/W…) or an export of this library."
     )
-
-
-def _list() -> str:
-    return ", ".join(FORMATS.values())
