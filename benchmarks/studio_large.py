@@ -7,7 +7,8 @@ answered from memory. Half of the papers are drawn at random, the others are the
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -15,9 +16,11 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+from sqlalchemy import text
 
 from benchmarks.studio_library import FIRST, Size, fill
 from benchmarks.studio_load import read, serving, studio
+from tests.studio.support import clusters
 
 Row = dict[str, Any]
 
@@ -33,6 +36,8 @@ def build(database: str, size: Size) -> dict[str, float]:
     written = time.perf_counter()
     with app.state.database.writing() as db:
         search_index.index_all(db)
+        if not app.state.database.is_sqlite:
+            db.execute(text("ANALYZE"))  # a running server does so by itself, within a minute
     done = time.perf_counter()
     app.state.database.close()
     return {"writing s": written - start, "indexing s": done - written}
@@ -50,6 +55,8 @@ def addresses(database: str, size: Size, count: int) -> dict[str, list[str]]:
         "paper page": [f"/papers/made-up-{paper}" for paper in papers],
         "search, one word": [f"/papers?q={quote(first)}" for first, _ in words],
         "search, two words": [f"/papers?q={quote(f'{a} {b}')}" for a, b in words],
+        "papers, most cited": [f"/papers?sort=cited&page={1 + page}" for page in range(count)],
+        "search, most cited": [f"/papers?q={quote(first)}&sort=cited" for first, _ in words],
         "map slice, 1 step": [f"/map/slice?node=paper:{paper}" for paper in papers],
         "map slice, 2 steps": [f"/map/slice?node=paper:{paper}&depth=2" for paper in papers],
         "map, node by name": [f"/map/found?q={quote(first)}" for first, _ in words],
@@ -77,15 +84,30 @@ def _words(database: str, papers: Sequence[int]) -> list[tuple[str, str]]:
     return [(title.split()[0], title.split()[3]) for title in titles]
 
 
-def measure(size: Size, count: int) -> tuple[list[Row], dict[str, float]]:
-    """Return the time of every kind of page, and how long the library took to make."""
+@contextmanager
+def sqlite() -> Iterator[str]:
+    """Give the address of an empty database in a file."""
     with TemporaryDirectory() as folder:
-        database = f"sqlite:///{Path(folder) / 'studio.db'}"
-        building = build(database, size)
-        with serving("studio", database) as url:
-            asked = addresses(database, size, count)
-            read(f"{url}/papers/made-up-{FIRST + size.papers // 2}")
-            rows = [_row(name, [url + path for path in paths]) for name, paths in asked.items()]
+        yield f"sqlite:///{Path(folder) / 'studio.db'}"
+
+
+@contextmanager
+def postgresql() -> Iterator[str]:
+    """Give the address of an empty database of a PostgreSQL server that runs for this alone."""
+    cluster = clusters.Cluster(durable=True)
+    try:
+        yield cluster.new_database()
+    finally:
+        cluster.stop()
+
+
+def measure(database: str, size: Size, count: int) -> tuple[list[Row], dict[str, float]]:
+    """Return the time of every kind of page, and how long the library took to make."""
+    building = build(database, size)
+    with serving("studio", database) as url:
+        asked = addresses(database, size, count)
+        read(f"{url}/papers/made-up-{FIRST + size.papers // 2}")
+        rows = [_row(name, [url + path for path in paths]) for name, paths in asked.items()]
     return rows, building
 
 

@@ -38,7 +38,7 @@ class Size:
 
 def fill(db: Session, size: Size) -> None:
     """Write the library into empty tables; identifiers begin after those that are there."""
-    from exactformer.studio.library import tables
+    from exactformer.studio.library import catalogue, tables
 
     rng = np.random.default_rng(0)
     words = _vocabulary(rng)
@@ -58,6 +58,7 @@ def fill(db: Session, size: Size) -> None:
             for rows in chunks:
                 db.execute(insert(table), rows)
             tell(done + 1)
+    catalogue.count_citations(db, _ids(size.papers).tolist())
 
 
 FIRST = 1_000_000
