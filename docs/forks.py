@@ -1,8 +1,9 @@
 """An interpreter that has imported what most scripts of the site need, and forks for each of them.
 
-A fresh interpreter spends two seconds on importing torch and forgetting it; a fork spends none. A line
-of the input is a job: the arguments of ``python``, a folder, and files for the two outputs. The answer
-is an exit code.
+A fresh interpreter spends two seconds on importing torch and forgetting it; a fork spends none. The
+arguments are sockets, by their numbers, and modules to import instead of the usual ones. One process
+answers each socket: a line is a job, the arguments of ``python``, a folder, and files for the two
+outputs; the answer is an exit code.
 """
 
 import atexit
@@ -14,19 +15,35 @@ import signal
 import sys
 import traceback
 from importlib import import_module
+from socket import socket
 from types import ModuleType
+from typing import TextIO
 
-NEEDED = """torch scipy.optimize scipy.stats sympy flint pandas sklearn.base matplotlib.figure
-typer.rich_utils rich.markdown exactformer.cli.app exactformer.learning.laws.regressor
-exactformer.polynomials.compile exactformer.sequences.compile exactformer.couplings.compile"""
+NEEDED = """torch torch._dynamo scipy.optimize scipy.stats sympy flint pandas sklearn.base
+matplotlib.figure typer.rich_utils typer._adapters rich.markdown exactformer.cli.app
+exactformer.learning.laws.regressor exactformer.polynomials.compile exactformer.sequences.compile
+exactformer.couplings.compile numba transformers.models.llama.modeling_llama"""
 
 
 def main() -> None:
-    """Fork for every job."""
-    for name in NEEDED.split():
+    """Import, and leave a process behind for every socket."""
+    sockets = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    for name in sys.argv[1 + len(sockets) :] or NEEDED.split():
         import_module(name)
     gc.freeze()  # a fork that looks for garbage among these would copy their memory
-    for line in sys.stdin:
+    for number in sockets:
+        if not os.fork():
+            for other in sockets:
+                if other != number:  # who holds one keeps it open
+                    os.close(other)
+            _answer(socket(fileno=number).makefile("rw"))
+            break
+    os._exit(0)
+
+
+def _answer(jobs: TextIO) -> None:
+    """Fork for every job."""
+    while line := jobs.readline():
         child = os.fork()
         if not child:
             code = _exit_code(*json.loads(line))
@@ -34,7 +51,7 @@ def main() -> None:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=jobs, flush=True)
 
 
 def _exit_code(arguments: list[str], folder: str, out: str, err: str) -> int:

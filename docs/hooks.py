@@ -24,6 +24,8 @@ import sys
 import tempfile
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from socket import socketpair
+from typing import TextIO
 
 from exactformer.experiments import find
 from exactformer.experiments.engine.presentation import Presentation, present, tally
@@ -39,10 +41,12 @@ DRAWN = re.compile(r"\{\{ drawn: ([\w-]+\.svg) \}\}|!\[[^\]]*\]\([./]*assets/dra
 MACRO = re.compile(r"\{\{ (table|benchmark|verdicts): ([\w-]+) \}\}")
 
 _pages: dict[str, Future] = {}
-_idle: queue.SimpleQueue[subprocess.Popen] = queue.SimpleQueue()
+_importing: queue.SimpleQueue[subprocess.Popen] = queue.SimpleQueue()
+_idle: queue.SimpleQueue[TextIO] = queue.SimpleQueue()
 
 
 def on_files(files, config):
+    start_interpreters()
     pool = ThreadPoolExecutor(os.cpu_count())
     for file in files.documentation_pages():
         _pages[file.src_uri] = pool.submit(_executed, file.content_string)
@@ -58,10 +62,25 @@ def on_post_build(config):
     end_interpreters()
 
 
+def start_interpreters(*modules: str) -> None:
+    """Start an interpreter that imports these, or what most scripts need, and forks for each core."""
+    one_core = {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | one_core | {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
+    ours, theirs = zip(*(socketpair() for _ in range(os.cpu_count() or 1)), strict=True)
+    numbers = [end.fileno() for end in theirs]
+    command = [sys.executable, str(ROOT / "docs" / "forks.py"), *map(str, numbers), *modules]
+    _importing.put(subprocess.Popen(command, env=environment, pass_fds=numbers))
+    for end, their in zip(ours, theirs, strict=True):
+        with end, their:
+            _idle.put(end.makefile("rw"))
+
+
 def end_interpreters() -> None:
     """End the interpreters that wait for scripts."""
     while not _idle.empty():
-        _idle.get().communicate()
+        _idle.get().close()
+    while not _importing.empty():
+        _importing.get().wait()
 
 
 def _executed(markdown: str) -> str:
@@ -116,28 +135,21 @@ def _run(command: str, folder: Path) -> str:
     program, *arguments = shlex.split(command)
     if program != "exactformer":
         raise ValueError(f"pages run exactformer only, not {program!r}")
-    done = _python(["-m", "exactformer.cli", *arguments], folder)
+    done = _python(["-m", "exactformer", *arguments], folder)
     if done.returncode not in (0, 1, 2):  # 1 is no, 2 a refusal; a page may want to show both
         raise RuntimeError(f"{command} failed:\n{done.stderr}")
     return _lines(done.stdout + done.stderr)
 
 
 def _python(arguments: list[str], folder: Path) -> subprocess.CompletedProcess:
-    one_core = {"OMP_NUM_THREADS": "1"}
-    environment = os.environ | one_core | {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
-    try:
-        forking = _idle.get_nowait()
-    except queue.Empty:
-        command = [sys.executable, str(ROOT / "docs" / "forks.py")]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        forking = subprocess.Popen(command, env=environment, **pipes)
     with tempfile.TemporaryDirectory() as streams:
         out, err = Path(streams, "out"), Path(streams, "err")
-        print(
-            json.dumps([arguments, *map(str, (folder, out, err))]), file=forking.stdin, flush=True
-        )
-        code = int(forking.stdout.readline())
-        _idle.put(forking)
+        forking = _idle.get()
+        try:
+            print(json.dumps([arguments, *map(str, (folder, out, err))]), file=forking, flush=True)
+            code = int(forking.readline())
+        finally:
+            _idle.put(forking)
         return subprocess.CompletedProcess(arguments, code, out.read_text(), err.read_text())
 
 
@@ -196,6 +208,7 @@ def _presented(path: Path) -> Presentation:
 
 
 if __name__ == "__main__":
+    start_interpreters()
     for page in sys.argv[1:]:
         refresh(Path(page))
     end_interpreters()
