@@ -22,15 +22,16 @@ demo: $(VENV)/.core
 serve: $(VENV)/.studio
 	@$(BIN)/exactformer serve $(OPTIONS)
 
-test: $(VENV)/.dev $(VENV)/.machine
+test: $(VENV)/.compiled $(VENV)/.machine
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto
 
-test-all: $(VENV)/.dev $(VENV)/.machine
+test-all: $(VENV)/.compiled $(VENV)/.machine
 	HYPOTHESIS_PROFILE=thorough OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "slow or not slow"
 
 # Lint first: it fails in seconds. The others share the cores, unless make was told how many jobs it may run.
-check: lint
-	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 3) test docs types
+check: lint $(VENV)/.machine
+	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 3) \
+		--assume-old=$(VENV)/.machine test docs types
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -39,7 +40,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-docs: $(VENV)/.dev
+docs: $(VENV)/.compiled
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir .site
 
 # The package as a stranger gets it: built, installed into an empty environment, its demo run there, and
@@ -70,15 +71,17 @@ clean:
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
-# The stamps change when the dependencies do, so a second call installs nothing.
+# The stamps change when the dependencies do, so a second call installs nothing. What needs more than the
+# core gives it EXTRAS, and a call of pip fewer is made; the stamp says which it had.
+EXTRAS :=
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "Installing exactformer and its dependencies into $(VENV) (a few minutes, once) ..."
-	$(PIP) --editable .
-	@touch $@
+	$(PIP) --editable ".$(EXTRAS)"
+	@echo "$(EXTRAS)" >$@
 
+$(VENV)/.studio: EXTRAS := [studio]
 $(VENV)/.studio: $(VENV)/.core
-	@echo "Installing the studio ..."
-	$(PIP) --editable ".[studio]"
+	@grep -qxF "$(EXTRAS)" $< || { echo "Installing the studio ..." && $(PIP) --editable ".$(EXTRAS)"; }
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
@@ -86,9 +89,15 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) --no-deps "multivar_horner==3.1.0" # its pin, numpy < 2, would undo the others'; it runs with 2
 	@touch $@
 
+$(VENV)/.dev: EXTRAS := [dev,docs]
 $(VENV)/.dev: $(VENV)/.core
-	@echo "Installing what tests, checks and docs need ..."
-	$(PIP) --editable ".[dev,docs]"
+	@grep -qxF "$(EXTRAS)" $< || { echo "Installing what tests, checks and docs need ..." && \
+		$(PIP) --editable ".$(EXTRAS)"; }
+	@touch $@
+
+# Python compiles what it imports first. Tests and docs begin together, and each would compile torch.
+$(VENV)/.compiled: $(VENV)/.dev
+	@$(BIN)/python docs/forks.py
 	@touch $@
 
 # Chromium, PostgreSQL and Coq, through apt where that is allowed; no stamp while something is missing.

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import typer.testing
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadFileScheduling
 
 # A shell that runs jobs in the background has them ignore Ctrl-C, and so would every program that
@@ -44,12 +45,20 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "reproducible")
 FEW_EXAMPLES = 10
 settings.load_profile(PROFILE)
 
+# Hypothesis also tries the constants of whatever modules of ours are loaded, so the examples of a test
+# would depend on which tests its worker ran before; and reading them takes every worker seconds.
+if PROFILE == "reproducible":
+    providers._get_local_constants = lambda: providers._local_constants
+
 # Nothing of what collection makes is garbage before the end, and looking for it takes seconds.
 gc.disable()
 
 TOGETHER = {
-    "browser": re.compile(r"tests/studio/(flows/|test_every_page|.*browser)"),
+    "browser": re.compile(
+        r"tests/studio/(flows/|playground/test_(layout|pictures)|test_every_page|.*(browser|embedding))"
+    ),
     "coq": re.compile(r"tests/coq/"),
+    "playground": re.compile(r"tests/studio/(playground/|test_permissions)"),
 }
 
 
@@ -61,7 +70,7 @@ class _ByFile(LoadFileScheduling):
     """A worker gets a file at a time, whose tests share what they set up, in the order of the files.
 
     Tests in a browser go to one worker, which alone starts a browser and the server that it visits;
-    those of Coq to one that builds its library.
+    those of Coq to one that builds its library, those of the playground to one that starts its worker.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -20,6 +20,22 @@ import exactformer.learning
 assert not HEAVY & sys.modules.keys(), HEAVY & sys.modules.keys()
 """
 
+MODELS = """
+import os, sys
+import exactformer as ef
+import exactformer.learning.ensembles
+assert not {"flint", "sklearn", "sympy", "rich"} & sys.modules.keys()
+model = ef.compile("x^2 y + 1")
+assert not {"numba", "transformers"} & sys.modules.keys()
+os.environ["NUMBA_DISABLE_JIT"] = "1"
+assert float(model([0.5, 0.5])) == 1.125
+from exactformer.polynomials.run import compiled_run
+assert compiled_run.kernels() is None
+from exactformer.figures import *
+save_figure(architecture_figure(model, [0.5, 0.5]), sys.argv[1])
+assert "matplotlib.pyplot" not in sys.modules
+"""
+
 WITHOUT_FLINT = """
 import sys
 sys.modules["flint"] = None
@@ -56,6 +72,12 @@ def run(*arguments):
 
 def test_importing_loads_nothing_heavy():
     result = run(NOTHING_HEAVY)
+    assert result.returncode == 0, result.stderr
+
+
+def test_models_load_what_they_need_when_they_need_it(tmp_path):
+    """Neither compiling nor drawing waits for numba or pyplot; switching numba off does so for us."""
+    result = run(MODELS, str(tmp_path / "figure.png"))
     assert result.returncode == 0, result.stderr
 
 

@@ -40,45 +40,56 @@ def layer(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+Statement = ast.Import | ast.ImportFrom
+
+
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def statements(path: Path) -> tuple[list[Statement], list[Statement]]:
+    """Return the imports of a file: all, and those that run when it is imported.
+
+    These are neither inside functions nor for those who check types.
+    """
+    tree = ast.parse(path.read_text())
+    of_all = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return of_all, [node for node in of_all if node in tree.body]
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def names(nodes: list[Statement]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             yield node.module
 
 
-def imports_on_loading(tree: ast.Module) -> Iterator[str]:
-    """Imports that run when the module is imported: not those inside functions or TYPE_CHECKING."""
-    for node in tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from imports(ast.Module([node], []))
+def imports(path: Path) -> Iterator[str]:
+    return names(statements(path)[0])
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_modules_import_only_downwards(path: Path) -> None:
-    allowed = LAYERS[: LAYERS.index(layer(path)) + 1]
-    for name in imports(parsed(path)):
-        if layer(path) == "core" and path.stem == "loading":
+def imports_on_loading(path: Path) -> Iterator[str]:
+    return names(statements(path)[1])
+
+
+@pytest.mark.parametrize("own", LAYERS)
+def test_modules_import_only_downwards(own: str) -> None:
+    allowed = LAYERS[: LAYERS.index(own) + 1]
+    for path in (p for p in MODULES if layer(p) == own):
+        if own == "core" and path.stem == "loading":
             continue  # names the models' types for those who check types
-        if name.startswith("exactformer."):
-            assert name.split(".")[1] in allowed, f"{path} imports {name}"
+        for name in imports(path):
+            if name.startswith("exactformer."):
+                assert name.split(".")[1] in allowed, f"{path} imports {name}"
 
 
 FAMILIES = ("polynomials", "sequences", "couplings", "programs")
-OF_FAMILIES = [p for p in MODULES if layer(p) in ("core", *FAMILIES)]
 
 
-@pytest.mark.parametrize("path", OF_FAMILIES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_no_family_imports_another_and_the_core_imports_none(path: Path) -> None:
-    others = {family for family in FAMILIES if family != layer(path)}
-    found = {name.split(".")[1] for name in imports_on_loading(parsed(path)) if "." in name}
-    assert not others & found
+@pytest.mark.parametrize("own", ["core", *FAMILIES])
+def test_no_family_imports_another_and_the_core_imports_none(own: str) -> None:
+    others = {family for family in FAMILIES if family != own}
+    for path in (p for p in MODULES if layer(p) == own):
+        found = {name.split(".")[1] for name in imports_on_loading(path) if "." in name}
+        assert not others & found, path
 
 
 def modules_of(name: str) -> Iterator[Path]:
@@ -93,15 +104,13 @@ def modules_of(name: str) -> Iterator[Path]:
 def imported_files(path: Path) -> set[Path]:
     """Return the files of the package that a file imports directly."""
     files: set[Path] = set()
-    for node in ast.walk(parsed(path)):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        for name in names:
-            if name.startswith("exactformer."):
-                files.update(modules_of(name))
+    for name in imports(path):
+        if name.startswith("exactformer."):
+            files.update(modules_of(name))
+    for node in statements(path)[0]:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("exactformer."):
+            for alias in node.names:
+                files.update(modules_of(f"{node.module}.{alias.name}"))
     return files
 
 
@@ -137,18 +146,14 @@ def is_exact(path: Path) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if is_exact(p)], ids=lambda p: str(p.relative_to(ROOT))
-)
-def test_exact_modules_import_no_torch(path: Path) -> None:
-    names = imports_on_loading(parsed(path))
-    assert "torch" not in {name.split(".")[0] for name in names}
+def test_exact_modules_import_no_torch() -> None:
+    for path in (p for p in MODULES if is_exact(p)):
+        assert "torch" not in {name.split(".")[0] for name in imports_on_loading(path)}, path
 
 
 def test_learning_imports_no_flint() -> None:
     for path in (p for p in MODULES if layer(p) == "learning"):
-        names = imports_on_loading(parsed(path))
-        assert "flint" not in {name.split(".")[0] for name in names}, path
+        assert "flint" not in {name.split(".")[0] for name in imports_on_loading(path)}, path
 
 
 STUDIO = ROOT / "studio"
@@ -167,6 +172,11 @@ ENTRANCE = ["database", "app", "serving"]
 STUDIO_MODULES = sorted(STUDIO.rglob("*.py"))
 
 
+def studio_part(path: Path) -> str:
+    """Which part of the studio a module belongs to."""
+    return path.relative_to(STUDIO).parts[0].removesuffix(".py")
+
+
 def is_route(name: str) -> bool:
     """Whether a module answers requests."""
     return name.split(".")[-1].endswith(("routes", "_pages"))
@@ -174,7 +184,7 @@ def is_route(name: str) -> bool:
 
 def studio_imports(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the package and the full name of every module of the studio that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(path)[0]:
         if not isinstance(node, ast.ImportFrom) or not node.module:
             continue
         for alias in node.names:
@@ -185,12 +195,17 @@ def studio_imports(path: Path) -> Iterator[tuple[str, str]]:
                 yield module.split(".")[2], module
 
 
-@pytest.mark.parametrize("path", STUDIO_MODULES, ids=lambda p: str(p.relative_to(STUDIO)))
-def test_the_studio_is_built_of_features_over_a_common_ground(path: Path) -> None:
+@pytest.mark.parametrize("own", sorted({studio_part(path) for path in STUDIO_MODULES}))
+def test_the_studio_is_built_of_features_over_a_common_ground(own: str) -> None:
     """The ground knows no feature but its tables; a feature knows the services of others, not their
     routes; services know the features before theirs; and only the entrance knows everything."""
-    own = path.relative_to(STUDIO).parts[0].removesuffix(".py")
-    for package, module in studio_imports(path):
+    pairs = [
+        (path, *imported)
+        for path in STUDIO_MODULES
+        if studio_part(path) == own
+        for imported in studio_imports(path)
+    ]
+    for path, package, module in pairs:
         says = f"{path.relative_to(STUDIO)} imports {module}"
         assert package not in ENTRANCE or own in ENTRANCE, says
         if package not in FEATURES or package == own or own in ENTRANCE:

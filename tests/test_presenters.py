@@ -87,7 +87,9 @@ def by_terminal(result: Result, monkeypatch: Any, capsys: Any) -> str:
 def claim_views(results: Path, names: list[str]) -> list[claims.ClaimView]:
     fields = {"kind": "table", "statement": "", "checked_by": ""}
     every = [Claim(anchor=name, title=name, experiment=name, **fields) for name in names]
-    return [claims.ClaimView(claim, evidence.of_claim(results, claim)) for claim in every]
+    return [
+        claims.ClaimView(claim, evidence.of_claim(results, claim.experiment)) for claim in every
+    ]
 
 
 def by_studio(results: Path, names: list[str]) -> str:

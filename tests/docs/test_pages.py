@@ -20,7 +20,8 @@ QUESTIONS = [line for line in ARCHITECTURE.splitlines() if line.startswith("- ")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _interpreters_end() -> Iterator[None]:
+def _interpreters_import_little() -> Iterator[None]:
+    hooks.start_interpreters("json")
     yield
     hooks.end_interpreters()
 
