@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,6 +14,7 @@ from playwright.sync_api import expect
 from exactformer.studio.playground.couplings import CouplingRequest, decompose
 from exactformer.studio.playground.sequences import SequenceRequest, journey
 from tests.studio.support.browsers import PHONE, Visit, scrolls_sideways, until
+from tests.waiting import wait_until
 
 
 def state_of(page: Any) -> dict[str, str]:
@@ -56,6 +58,61 @@ def test_scripts_never_print_a_bound_below_itself(page: Any) -> None:
     digits = "import('/static/playground/format.js').then((m) => [%s].map((v) => m.atMost(v, 2)))"
     shown = page.evaluate(digits % "0, 0.1, 1.04e-12, 9.91e-16, 1000.1, 1.25e7, 0.00012001")
     assert shown == ["0", "0.1", "1.1·10⁻¹²", "1·10⁻¹⁵", "1100", "1.3·10⁷", "0.00013"]
+
+
+def held_back(page: Any, addresses: str) -> list[Any]:
+    """Questions to some addresses, kept from the server until they are continued."""
+    held: list[Any] = []
+    page.route(addresses, lambda route: held.append(route))
+    return held
+
+
+def test_what_is_typed_before_the_first_answer_is_what_is_traced(page: Any) -> None:
+    page.clock.install()
+    held = held_back(page, "**/api/v1/playground/polynomial?p=x&*")
+    page.goto("/playground/polynomial?p=x")
+    wait_until(lambda: page.title() and held)
+    page.clock.pause_at(datetime.now() + timedelta(hours=1))  # nothing typed is read meanwhile
+    page.get_by_label("Polynomial").fill("x^2 + 3 x y - 1")
+    with page.expect_response("**/api/v1/playground/polynomial?p=x&*") as late:
+        held[0].continue_()
+    assert late.value.ok
+    until(page, "!document.body.hasAttribute('aria-busy')")
+    page.clock.resume()
+    page.get_by_label("y", exact=True).wait_for()
+    expect(page.locator("#output dd").first).to_have_text(re.compile(r"^0\.08"))
+    wait_for_state(page, "x", "0.6,0.4")
+
+
+def test_moving_x_asks_about_the_model_that_is_shown(page: Any) -> None:
+    page.goto("/playground/polynomial?p=x^2&x=0.5&axes=x")
+    slider = page.get_by_role("slider", name="x")
+    slider.wait_for()
+    held = held_back(page, "**/api/v1/playground/polynomial/parse?*")
+    page.get_by_label("Polynomial").fill("a b c")
+    wait_until(lambda: page.title() and held)
+    slider.press("Home")
+    expect(page.locator("#output dd").first).to_have_text("1")  # (−1)², and nothing about a b c
+    assert "p=x%5E2&" in page.locator("#download-model").get_attribute("href")
+    held[0].continue_()
+    page.get_by_label("c", exact=True).wait_for()
+    page.locator("#surface svg, #surface canvas").first.wait_for()
+    assert "axes" not in state_of(page)
+
+
+def test_a_journey_is_that_of_the_model_that_is_shown(page: Any) -> None:
+    page.goto("/playground/sequences?map=identity&tokens=2&cells=4&input=0.3,0.6")
+    token = page.get_by_role("slider", name="token 1")
+    token.wait_for()
+    held = held_back(page, "**/api/v1/playground/sequences?*tokens=3*")
+    page.get_by_label("Tokens").fill("3")
+    token.press("End")  # of two, while three are built
+    wait_until(lambda: page.title() and held)
+    token.press("Home")
+    held[0].continue_()
+    page.get_by_role("slider", name="token 3").wait_for()
+    expect(page.locator("#table tbody tr")).to_have_count(3)
+    wait_for_state(page, "tokens", "3")
 
 
 @pytest.mark.slow

@@ -27,17 +27,13 @@ const shape = new Shape(find("surface"), state);
 const sliders = new Sliders(find("sliders"), moved);
 const player = new Player(find("player"), arrived);
 let found = null;
+let built = ""; // the question that found answers; the form may ask for something else by now
 let at = null;
 let told = []; // about the walk that is shown
 let wasMoved = false;
 let shown = new Map();
 
-function query(names, extra = {}) {
-  const asked = new URLSearchParams();
-  for (const name of names) asked.set(name, state.get(name));
-  for (const [name, value] of Object.entries(extra)) asked.set(name, value);
-  return asked.toString();
-}
+const query = (names) => new URLSearchParams(names.map((name) => [name, state.get(name)])).toString();
 
 function say(message) {
   find("status").textContent = message;
@@ -93,12 +89,14 @@ const typed = unhurried(async () => {
 async function compile(asNewEntry) {
   document.body.setAttribute("aria-busy", "true");
   try {
-    const answer = await ask.compile(`${API}?${query(COMPILED)}`);
+    const asked = query(COMPILED);
+    const answer = await ask.compile(`${API}?${asked}`);
+    if (asked !== query(COMPILED)) return; // what is typed meanwhile is read and asked for in its turn
     allIsWell();
-    const isSame = found && String(found.variables) === String(answer.variables);
-    found = answer;
+    if (found && String(found.variables) !== String(answer.variables)) form.elements.axes.value = "";
+    [found, built] = [answer, asked];
     at = null;
-    if (!isSame && !fits(state.get("x"))) form.elements.x.value = "";
+    if (!fits(state.get("x"))) form.elements.x.value = "";
     if (!state.get("x")) form.elements.x.value = found.start;
     showModel();
     state.keep(asNewEntry);
@@ -135,10 +133,10 @@ function showModel() {
   showCounts();
   showCertificate();
   find("script").textContent = found.script;
-  find("download-model").href = `${API}/model.safetensors?${query(COMPILED)}`;
-  find("download-script").href = `${API}/script.py?${query(COMPILED)}`;
-  find("download-law").href = `${API}/law.v?${query(COMPILED)}`;
-  find("download-law").hidden = state.get("construction") === "softmax";
+  find("download-model").href = `${API}/model.safetensors?${built}`;
+  find("download-script").href = `${API}/script.py?${built}`;
+  find("download-law").href = `${API}/law.v?${built}`;
+  find("download-law").hidden = found.request.construction === "softmax";
   sliders.show(found.variables, Number(reach()), state.get("x"));
   const asked = state.get("x");
   wasMoved = String(asked.split(",").map(Number)) !== String(sliders.values());
@@ -303,7 +301,7 @@ const follow = following(trace);
 async function trace() {
   const output = find("output");
   try {
-    at = await ask.trace(`${API}/trace?${query([...COMPILED, "x"])}`);
+    at = await ask.trace(`${API}/trace?${built}&${query(["x"])}`);
     showOutput(output);
   } catch (error) {
     if (wasTakenBack(error)) return;
@@ -316,7 +314,7 @@ async function trace() {
   find("walk").hidden = !at;
   if (at) player.show(at.walk, Number(state.get("step")) || 0);
   showParts();
-  shape.show(found, at, told);
+  shape.show(found, built, at, told);
 }
 
 // The walk: what every part does with this x, in words, and where a token looks.

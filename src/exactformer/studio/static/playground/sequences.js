@@ -26,18 +26,19 @@ const player = new Player(find("player"), (step) => {
   state.keep(false);
   scene.go(player.stations[step], step);
 });
+const COMPILED = ["map", "tokens", "dim", "cells", "form", "positional"];
 let found = null;
+let built = ""; // the question that found answers; the form may ask for something else by now
 
-const query = () => {
-  const asked = new URLSearchParams(state.query());
-  asked.delete("step");
-  return asked.toString();
-};
+const query = (names) => new URLSearchParams(names.map((name) => [name, state.get(name)])).toString();
 
 async function compile(asNewEntry) {
   document.body.setAttribute("aria-busy", "true");
   try {
-    found = await ask.compile(`${API}?${query()}`);
+    const asked = query(COMPILED);
+    const answer = await ask.compile(`${API}?${asked}`);
+    if (asked !== query(COMPILED)) return; // what was changed meanwhile is asked for in its turn
+    [found, built] = [answer, asked];
     showModel();
     await follow();
     state.keep(asNewEntry);
@@ -49,13 +50,14 @@ async function compile(asNewEntry) {
 }
 
 async function follow() {
-  const way = await ask.follow(`${API}/journey?${query()}`);
+  const asked = `${built}&${query(["input"])}`;
+  const way = await ask.follow(`${API}/journey?${asked}`);
   allIsWell();
   find("result").hidden = false;
   showNumbers(way);
   showSliders(way);
   find("script").textContent = way.script;
-  find("download-script").href = `${API}/script.py?${query()}`;
+  find("download-script").href = `${API}/script.py?${asked}`;
   scene.show(found, way, about(way));
   player.show(stationsOf(found, way), Number(state.get("step")) || 0);
 }
@@ -173,6 +175,7 @@ function showSliders(way) {
 }
 
 function slid() {
+  if (built !== query(COMPILED)) return; // sliders of a model that another is about to replace
   const values = [...find("sliders").querySelectorAll("input")].map((input) => Number(input.value));
   form.elements.input.value = values.join(",");
   state.keep(false);

@@ -30,13 +30,13 @@ export class Shape {
     place.append(this.bar, this.drawn, foot, this.table);
   }
 
-  // about: lines for a picture that is kept
-  async show(found, at, about) {
+  // built: the question that found answers; about: lines for a picture that is kept
+  async show(found, built, at, about) {
     this.place.hidden = !found.variables.length;
     if (this.place.hidden) return;
-    Object.assign(this, { found, at, about });
-    const names = ["p", "radius", "construction", "directions", "dtype", "axes"];
-    const asked = new URLSearchParams(names.map((name) => [name, this.state.get(name)]));
+    Object.assign(this, { found, built, at, about });
+    const asked = new URLSearchParams(built);
+    asked.set("axes", this.state.get("axes"));
     // With two variables or fewer the slice is all there is, wherever x lies.
     if (found.variables.length > 2) asked.set("x", this.state.get("x"));
     const known = String(asked);
@@ -101,7 +101,7 @@ export class Shape {
   choose(name, value) {
     this.state.form.elements[name].value = value;
     this.state.keep(false);
-    this.show(this.found, this.at, this.about);
+    this.show(this.found, this.built, this.at, this.about);
   }
 
   view() {
