@@ -1,5 +1,6 @@
 """Theorem 4.1 carried out: what the rows of f̂ are, and how far interpolation is from the functions."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import pi, sqrt
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exactformer.couplings.compile import compile_coupling
 from exactformer.couplings.construction import coupling
 from exactformer.couplings.samples import shared
 from exactformer.errors import InputError
@@ -108,3 +110,11 @@ def test_the_outer_network_is_needed_between_the_least_and_the_largest_value_onl
 def test_a_head_without_dimension_is_refused():
     with pytest.raises(InputError, match="one dimension at least"):
         constructed(2, 0, 8)
+
+
+@pytest.mark.parametrize("name", ["f", "F"])
+def test_functions_that_look_at_all_points_are_refused(name):
+    """Sampled at all knots together, x − mean(x) would be another function than of one token."""
+    target = replace(sine_family([1.0], tau=3), **{name: lambda x: x - np.mean(x)})
+    with pytest.raises(InputError, match="its own point only"):
+        compile_coupling(target, head_dim=1, ff_width=16)

@@ -348,6 +348,13 @@ def test_complex_kernels_are_refused_not_halved() -> None:
         pod(np.full((4, 4), 1j))
 
 
+def test_kernels_that_look_at_all_points_are_refused() -> None:
+    """On a grid they are constant or scaled by its ends, and as kernels something else."""
+    for kernel in (lambda u, v: np.max(u * v), lambda u, v: u * v - np.mean(u * v)):
+        with pytest.raises(InputError, match="its own point only"):
+            pod(kernel)
+
+
 def test_functions_of_single_numbers_are_told_of_vectorize() -> None:
     def smaller(u: float, v: float) -> float:
         return u if u < v else v

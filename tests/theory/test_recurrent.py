@@ -186,5 +186,7 @@ def test_what_is_no_kernel_is_refused() -> None:
     for wrong in ([], [np.inf], np.zeros((2, 2, 2))):
         with pytest.raises(InputError):
             rnn_complexity(wrong)
+    with pytest.raises(InputError, match="its own point only"):
+        rnn_complexity(lambda lag: np.exp(-lag) / np.exp(-lag).sum())
     with pytest.raises(InputError):
         rnn_complexity([1.0]).rate(0)

@@ -82,6 +82,8 @@ def test_values_that_are_not_numbers_are_refused() -> None:
         smoothness(lambda x: 1 / x, UNIT)
     with pytest.raises(InputError, match="gave values"):
         smoothness(lambda x: x[:-1], UNIT)
+    with pytest.raises(InputError, match="its own point only"):
+        smoothness(lambda x: x - x.mean(), UNIT)
     with pytest.raises(InputError, match="β = 1 or 2"):
         smoothness(np.sin, UNIT).complexity(3)
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from exactformer.core.pointwise import check_pointwise
 from exactformer.couplings.interpolant import Floats, Interval, Knots
 from exactformer.errors import InputError
 
@@ -77,6 +78,7 @@ def tabulated(function: Function, points: Floats, name: str) -> Floats:
     if not np.isfinite(values).all():
         where = np.argwhere(~np.isfinite(values))[0, 0]
         raise InputError(f"{name} is not finite at {points[where]}")
+    check_pointwise(values, lambda k: function(points[k : k + 1]), name)
     return values
 
 

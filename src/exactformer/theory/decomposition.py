@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.core.arrays import reals
+from exactformer.core.pointwise import check_pointwise
 from exactformer.errors import InputError
 from exactformer.theory.quadrature import Rule
 
@@ -133,8 +134,12 @@ class Decomposition:
 def evaluate(kernel: Kernel, first: Array, second: Array, swap: bool = False) -> Array:
     """Return ρ(first_i, second_j), or ρ(second_j, first_i) if ``swap``: (a, b), checked."""
     u, v = (second, first) if swap else (first, second)
+
+    def pairs_of(u: Array, v: Array) -> Any:
+        return kernel.matrix(u, v) if hasattr(kernel, "matrix") else kernel(u[:, None], v[None, :])
+
     try:
-        pairs = kernel.matrix(u, v) if hasattr(kernel, "matrix") else kernel(u[:, None], v[None, :])
+        pairs = pairs_of(u, v)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"ρ(u, v) must work elementwise; of points {u[:, None].shape} and {v[None].shape} it "
@@ -153,6 +158,12 @@ def evaluate(kernel: Kernel, first: Array, second: Array, swap: bool = False) ->
     if not np.isfinite(values).all():
         i, j = np.argwhere(~np.isfinite(values))[0]
         raise InputError(f"ρ is not finite: ρ({u[i]}, {v[j]}) = {values[i, j]}")
+
+    def alone(pair: int) -> Any:
+        i, j = divmod(pair, len(v))
+        return pairs_of(u[i : i + 1], v[j : j + 1])
+
+    check_pointwise(values.reshape(-1), alone, "ρ")
     return values.T if swap else values
 
 

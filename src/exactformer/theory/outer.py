@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from exactformer.core.pointwise import check_pointwise
 from exactformer.errors import InputError
 from exactformer.theory.smoothness import Smoothness, smoothness
 
@@ -70,6 +71,7 @@ def _several(F: Callable[[Any], Any], low: Array, high: Array) -> tuple[float, b
     ends, middles = np.asarray([F(a), F(b)]), np.asarray(F((a + b) / 2))
     if ends.shape != (2, PROBES) or not np.isfinite(ends).all():
         raise InputError(f"F takes (…, {len(low)}) to (…): it gave {ends.shape[1:]}")
+    check_pointwise(ends[0], lambda k: F(a[k : k + 1]), "F")
     scale = float(np.abs(ends).max()) + float(np.finfo(np.float64).tiny)
     affine = bool(np.abs(ends.mean(axis=0) - middles).max() <= 1e-12 * scale)
     step = 1e-5 * (high - low)

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from exactformer.core.arrays import reals
+from exactformer.core.pointwise import check_pointwise
 from exactformer.errors import InputError
 from exactformer.theory.decay import fit_decay
 
@@ -127,10 +128,12 @@ def rnn_complexity(
         return _exponential(kernel)
     if isinstance(kernel, PowerKernel):
         return outsider(f"|ρ(s)| falls like s^(−{kernel.exponent:g}), slower than any exponential")
-    given = kernel(np.arange(SAMPLES, dtype=np.float64)) if callable(kernel) else kernel
-    values = reals(given, "a kernel")
+    lags = np.arange(SAMPLES, dtype=np.float64)
+    values = reals(kernel(lags) if callable(kernel) else kernel, "a kernel")
     if values.ndim not in (1, 2) or values.size == 0 or not np.isfinite(values).all():
         raise InputError(f"a kernel is a list of finite numbers, not of shape {values.shape}")
+    if callable(kernel):
+        check_pointwise(values, lambda k: kernel(lags[k : k + 1]), "a kernel")
     if values.ndim == 2:
         why = why_no_kernel(values)
         return outsider(why) if why else rnn_complexity(values[:, 0], ends=ends)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from exactformer.core.arrays import reals
+from exactformer.core.pointwise import check_pointwise
 from exactformer.errors import InputError
 from exactformer.theory.quadrature import Intervals
 
@@ -137,6 +138,7 @@ def _checked(g: Callable[[Any], Any], grid: Array) -> Array:
     if not np.isfinite(values).all():
         worst = np.argwhere(~np.isfinite(values))[0][0]
         raise InputError(f"a function is not finite at {grid[worst]:g}")
+    check_pointwise(values, lambda k: g(grid[k : k + 1]), "a function of tokens")
     return values
 
 

@@ -251,7 +251,8 @@ def test_f_is_asked_on_a_grid_at_random_and_at_values_of_f(
     values = tabulated(other.f, range_points(blueprint.features.knots), "f")
     asked.clear()
     _outer_error(blueprint, other, values)
-    (points,) = asked
+    points, *alone = asked
+    assert {len(point) for point in alone} == {1}
     knots = {1: 6, 2: 16, 3: 64}[dimensions]
     pieces, parts = {1: (5, 85), 2: (3, 32), 3: (3, 3)}[dimensions]
     assert len(blueprint.outer.values) == knots

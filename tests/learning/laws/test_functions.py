@@ -110,6 +110,8 @@ def test_identities_make_no_second_formula():
         ([3], "give names or functions"),
         (["sin", "sin"], "sin is given more than once"),
         ([lambda x: 1.0], "should return one value for each"),
+        ([lambda x: x - x.mean()], "its own point only"),
+        ([lambda x: x / np.abs(x).max()], "its own point only"),
     ],
 )
 def test_wrong_functions_are_named(features, message):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from exactformer.core.pointwise import check_pointwise
 from exactformer.errors import InputError
 from exactformer.learning.laws.dictionary.columns import Array
 from exactformer.learning.laws.sample import Sample
@@ -175,11 +176,16 @@ def _discontinuous(function: Named, low: float, high: float) -> str:
     across = f"not continuous from {low:.4g} to {high:.4g}"
     if not function.continuous(low, high):
         return across
+    places = np.linspace(low, high, _PROBES)
     with np.errstate(all="ignore"):
-        values = np.asarray(function.call(np.linspace(low, high, _PROBES)), dtype=np.float64)
+        values = np.asarray(function.call(places), dtype=np.float64)
     if values.shape != (_PROBES,):
         raise InputError(
             f"features: {function.text.format('x')} returns shape {values.shape} for {_PROBES} "
             "numbers; it should return one value for each"
         )
-    return "" if np.isfinite(values).all() else across
+    if not np.isfinite(values).all():
+        return across
+    name = f"features: {function.text.format('x')}"
+    check_pointwise(values, lambda k: function.call(places[k : k + 1]), name)
+    return ""
