@@ -40,6 +40,11 @@ def as_array(values: Any) -> Any:
     return values if namespace(values) is not np else np.asarray(values, dtype=np.float64)
 
 
+def fresh(array: Any) -> Any:
+    """Return a copy, which a user's function may write into."""
+    return array.copy() if namespace(array) is np else array.clone()
+
+
 def like(values: Any, array: Any) -> Any:
     """Return ``values`` as an array of the kind, precision and device of ``array``."""
     if namespace(array) is np:

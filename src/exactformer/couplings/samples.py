@@ -63,7 +63,7 @@ def range_points(knots: Knots) -> Floats:
 def tabulated(function: Function, points: Floats, name: str) -> Floats:
     """Return what a function gives at ``points`` as ``(points, n)`` float64."""
     try:
-        found = np.asarray(function(points))
+        found = np.asarray(function(points.copy()))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{name} must take NumPy arrays; of one of the shape {points.shape} it says: {error}. "
@@ -78,7 +78,7 @@ def tabulated(function: Function, points: Floats, name: str) -> Floats:
     if not np.isfinite(values).all():
         where = np.argwhere(~np.isfinite(values))[0, 0]
         raise InputError(f"{name} is not finite at {points[where]}")
-    check_pointwise(values, lambda k: function(points[k : k + 1]), name)
+    check_pointwise(values, lambda k: function(points[k : k + 1].copy()), name)
     return values
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from exactformer.core.arrays import as_array, like, namespace, reals, softmax
+from exactformer.core.arrays import as_array, fresh, like, namespace, reals, softmax
 from exactformer.errors import InputError
 
 Array = NDArray[np.float64]
@@ -150,7 +150,7 @@ class Coupling:
     def __call__(self, x: Any) -> Any:
         """Return H(x): (…, τ)."""
         tokens = self.encoded(x)
-        weights, values = softmax(self._scores(tokens)), self.f(tokens)
+        weights, values = softmax(self._scores(tokens)), self.f(fresh(tokens))
         if values.ndim == weights.ndim:
             return self.F(weights @ values)
         return self.F((weights @ values[..., None])[..., 0])
@@ -175,7 +175,7 @@ class Coupling:
             else (tokens[..., :, None], tokens[..., None, :])
         )
         shape = (*tokens.shape[: -2 if vector else -1], self.tau, self.tau)
-        return namespace(tokens).broadcast_to(like(self.rho(u, v), tokens), shape)
+        return namespace(tokens).broadcast_to(like(self.rho(fresh(u), fresh(v)), tokens), shape)
 
     def _scalar_domain(self) -> Interval:
         if self.dim is not None:

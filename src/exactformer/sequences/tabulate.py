@@ -53,7 +53,7 @@ def given(values: Mapping[Class, Iterable[Iterable[object]]], grid: Grid) -> Gri
 def evaluate(f: SequenceMap, x: NDArray[np.float64], grid: Grid) -> Any:
     """Return f at one point, checked to be finite numbers of shape (tokens, dim)."""
     try:
-        y = f(x)
+        y = f(x.copy())  # it may write into what it is given
         y = y.detach().cpu().numpy() if hasattr(y, "detach") else np.asarray(y)
     except Exception as error:
         raise InputError(f"the function fails at {x.tolist()}: {error!r}") from error

@@ -136,7 +136,9 @@ def evaluate(kernel: Kernel, first: Array, second: Array, swap: bool = False) ->
     u, v = (second, first) if swap else (first, second)
 
     def pairs_of(u: Array, v: Array) -> Any:
-        return kernel.matrix(u, v) if hasattr(kernel, "matrix") else kernel(u[:, None], v[None, :])
+        if hasattr(kernel, "matrix"):
+            return kernel.matrix(u, v)
+        return kernel(u[:, None].copy(), v[None, :].copy())  # it may write into them
 
     try:
         pairs = pairs_of(u, v)

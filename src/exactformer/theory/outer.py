@@ -68,10 +68,10 @@ def _several(F: Callable[[Any], Any], low: Array, high: Array) -> tuple[float, b
     """Return K_F from difference quotients at scattered points, and whether F is affine."""
     random = np.random.default_rng(0)
     a, b = random.uniform(low, high, (2, PROBES, len(low)))
-    ends, middles = np.asarray([F(a), F(b)]), np.asarray(F((a + b) / 2))
+    ends, middles = np.asarray([F(a.copy()), F(b.copy())]), np.asarray(F((a + b) / 2))
     if ends.shape != (2, PROBES) or not np.isfinite(ends).all():
         raise InputError(f"F takes (…, {len(low)}) to (…): it gave {ends.shape[1:]}")
-    check_pointwise(ends[0], lambda k: F(a[k : k + 1]), "F")
+    check_pointwise(ends[0], lambda k: F(a[k : k + 1].copy()), "F")
     scale = float(np.abs(ends).max()) + float(np.finfo(np.float64).tiny)
     affine = bool(np.abs(ends.mean(axis=0) - middles).max() <= 1e-12 * scale)
     step = 1e-5 * (high - low)

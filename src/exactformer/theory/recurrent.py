@@ -129,11 +129,11 @@ def rnn_complexity(
     if isinstance(kernel, PowerKernel):
         return outsider(f"|ρ(s)| falls like s^(−{kernel.exponent:g}), slower than any exponential")
     lags = np.arange(SAMPLES, dtype=np.float64)
-    values = reals(kernel(lags) if callable(kernel) else kernel, "a kernel")
+    values = reals(kernel(lags.copy()) if callable(kernel) else kernel, "a kernel")
     if values.ndim not in (1, 2) or values.size == 0 or not np.isfinite(values).all():
         raise InputError(f"a kernel is a list of finite numbers, not of shape {values.shape}")
     if callable(kernel):
-        check_pointwise(values, lambda k: kernel(lags[k : k + 1]), "a kernel")
+        check_pointwise(values, lambda k: kernel(lags[k : k + 1].copy()), "a kernel")
     if values.ndim == 2:
         why = why_no_kernel(values)
         return outsider(why) if why else rnn_complexity(values[:, 0], ends=ends)

@@ -131,14 +131,14 @@ def _joined(parts: list[Smoothness]) -> Smoothness:
 
 
 def _checked(g: Callable[[Any], Any], grid: Array) -> Array:
-    values = reals(g(grid), "a function of tokens")
+    values = reals(g(grid.copy()), "a function of tokens")
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or len(values) != len(grid):
         raise InputError(f"a function of {grid.shape} points gave values {values.shape}")
     if not np.isfinite(values).all():
         worst = np.argwhere(~np.isfinite(values))[0][0]
         raise InputError(f"a function is not finite at {grid[worst]:g}")
-    check_pointwise(values, lambda k: g(grid[k : k + 1]), "a function of tokens")
+    check_pointwise(values, lambda k: g(grid[k : k + 1].copy()), "a function of tokens")
     return values
 
 

@@ -210,7 +210,7 @@ def _truncation(target: Coupling, kept: Decomposition) -> dict[str, Any]:
     gap = (scores - cut).reshape(blocks, points.shape[1], blocks, points.shape[1])
     squares = (gap[:, inner, :, inner] ** 2).mean(axis=(1, 3))
     fine = _midpoints(intervals, DIAGONAL)
-    own = ((target.rho(fine, fine) - kept(fine, fine)) ** 2).mean(axis=1)
+    own = ((target.rho(fine.copy(), fine.copy()) - kept(fine, fine)) ** 2).mean(axis=1)
     if target.positions is None:
         sums = np.full(target.tau, (target.tau - 1) * squares[0, 0] + own[0])
     else:
@@ -270,7 +270,7 @@ def _outer_error(blueprint: CouplingBlueprint, target: Coupling, values: Floats)
         grids += [_grid(tuple(reached), pieces * parts), _scattered(tuple(reached)), values]
     points = np.concatenate(grids)
     if isinstance(outer, Interpolant):
-        scalar = np.ndim(target.f(blueprint.features.knots.points[:1])) == 1
+        scalar = np.ndim(target.f(blueprint.features.knots.points[:1].copy())) == 1
         wanted = tabulated(target.F, points[:, 0] if scalar else points, "F")
         return float(np.abs(wanted - outer(points[:, 0])).max())
     return float(np.abs(tabulated(target.F, points, "F") - outer(points)).max())

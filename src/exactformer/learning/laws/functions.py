@@ -72,7 +72,7 @@ class Feature:
 
     def values(self, X: Array) -> Array:
         """Return the values (N,) at rows of the table's own columns."""
-        return np.asarray(self.function.call(X[:, self.column]), dtype=np.float64)
+        return np.asarray(self.function.call(X[:, self.column].copy()), dtype=np.float64)
 
     def to_sympy(self, argument: sympy.Symbol) -> sympy.Expr:
         """Return the function of a symbol; a user's own function stays undefined."""
@@ -178,7 +178,7 @@ def _discontinuous(function: Named, low: float, high: float) -> str:
         return across
     places = np.linspace(low, high, _PROBES)
     with np.errstate(all="ignore"):
-        values = np.asarray(function.call(places), dtype=np.float64)
+        values = np.asarray(function.call(places.copy()), dtype=np.float64)
     if values.shape != (_PROBES,):
         raise InputError(
             f"features: {function.text.format('x')} returns shape {values.shape} for {_PROBES} "
@@ -187,5 +187,5 @@ def _discontinuous(function: Named, low: float, high: float) -> str:
     if not np.isfinite(values).all():
         return across
     name = f"features: {function.text.format('x')}"
-    check_pointwise(values, lambda k: function.call(places[k : k + 1]), name)
+    check_pointwise(values, lambda k: function.call(places[k : k + 1].copy()), name)
     return ""

@@ -102,7 +102,7 @@ class BoxFunction:
         """All points in one call."""
 
         def values(x: Array) -> Array:
-            found = self._plain(kind(x))
+            found = self._plain(kind(x.copy()))
             if found.shape == ():  # a constant
                 return np.full(len(x), float(found))
             if found.ndim not in (1, 2) or len(found) != len(x):
@@ -115,7 +115,7 @@ class BoxFunction:
         """A call for each point."""
 
         def values(x: Array) -> Array:
-            rows = [self._plain(kind(row)) for row in x]
+            rows = [self._plain(kind(row.copy())) for row in x]
             shapes = {row.shape for row in rows}
             if len(shapes) > 1 or len(rows[0].shape) > 1:
                 raise self._failure(f"it gave the shapes {sorted(shapes)}")
