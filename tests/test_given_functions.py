@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import exactformer as ef
+from exactformer import rasp
 from exactformer.sequences.measure import estimate_modulus
 from exactformer.targets import Coupling, sine_family
 from exactformer.theory import pod, rnn_complexity
@@ -92,3 +93,14 @@ def test_a_target_with_another_part_is_still_its_own() -> None:
     """Copies are handed to functions; the functions themselves stay the user's."""
     target = replace(sine_family([1.0], tau=2), f=halved)
     assert target.f is halved
+
+
+def test_functions_that_are_not_the_same_twice_have_no_table() -> None:
+    random = np.random.default_rng(0)
+    with pytest.raises(ef.ExactformerError, match="a map has one value at each point"):
+        ef.compile_sequence(
+            lambda x: x + random.normal(size=x.shape), tokens=2, dim=1, delta="1/4", positional=True
+        )
+    coin = rasp.Map(lambda token: random.integers(10**9), rasp.tokens)
+    with pytest.raises(ef.ExactformerError, match="so it has no table"):
+        ef.compile_program(coin, vocabulary="ab", max_length=2)

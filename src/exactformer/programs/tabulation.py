@@ -1,4 +1,4 @@
-"""Expressions into tabulated programs: every function is called once for each value it can meet.
+"""Expressions into tabulated programs: every function is asked for each value it can meet.
 
 Four things are rewritten on the way, none of which changes a value. The length is the width of the
 selector of everything. A function of a function of a node stays a function of that node. A constant

@@ -82,8 +82,18 @@ def canonical(value: Any) -> Value:
 
 
 def applied(function: Callable[..., Any], *values: Value) -> Value:
-    """Return what a function of a program makes of values."""
-    return canonical(function(*map(_given, values)))
+    """Return what a function of a program makes of values, the same however often it is called.
+
+    Raises:
+        InputError: if it gives something else when called again.
+    """
+    first, again = (canonical(function(*map(_given, values))) for _ in range(2))
+    if first != again:
+        raise InputError(
+            f"a function of this program gives {first!r} and then {again!r} for {values}, so it has no "
+            "table"
+        )
+    return first
 
 
 def is_number(value: Value) -> bool:

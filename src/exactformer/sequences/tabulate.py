@@ -8,7 +8,7 @@ declared equivariant has one value for all orders of its tokens, which is checke
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import permutations
+from itertools import islice, permutations
 from math import factorial
 from typing import Any
 
@@ -23,6 +23,9 @@ EQUIVARIANCE_TOLERANCE = 1e-12
 CHECKED_ORDERS = 100_000
 """Orders of columns that are all checked; beyond, a sample of so many."""
 
+REPEATED = 10
+"""Classes on which the function is asked twice."""
+
 SequenceMap = Callable[[NDArray[np.float64]], Any]
 SAMPLES = ("centre", "corner")
 
@@ -34,6 +37,7 @@ def tabulate(f: SequenceMap, grid: Grid, sample: str = "centre") -> GridTable:
     values: dict[Class, Any] = {
         ids: evaluate(f, np.array([points[k] for k in ids]), grid) for ids in grid.classes()
     }
+    _check_repeatable(f, grid, points, values)
     if not grid.positional:
         _check_equivariance(f, grid, points, values)
         # Equal tokens have equal values but for rounding: sums taken in another order.
@@ -65,6 +69,20 @@ def evaluate(f: SequenceMap, x: NDArray[np.float64], grid: Grid) -> Any:
     if y.dtype.kind in "fc" and not (y.dtype.kind == "f" and np.isfinite(y).all()):
         raise InputError(f"the function is not real and finite at {x.tolist()}: {y.tolist()}")
     return y
+
+
+def _check_repeatable(
+    f: SequenceMap, grid: Grid, points: list[list[float]], values: Mapping[Class, Any]
+) -> None:
+    """Raise if f gives other values when it is asked again, as dropout does."""
+    for ids, y in islice(values.items(), REPEATED):
+        x = np.array([points[k] for k in ids])
+        again = evaluate(f, x, grid)
+        if not np.array_equal(again, y):
+            raise InputError(
+                f"the function gives {y.tolist()} at {x.tolist()} and then {again.tolist()}; a map has "
+                "one value at each point. Call eval() on a network with dropout, or fix the seed"
+            )
 
 
 def _check_equivariance(
