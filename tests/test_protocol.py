@@ -229,8 +229,19 @@ def test_what_is_measured_is_within_the_bound(model: CertifiedModel) -> None:
     assert measured.samples == 64
     assert measured.value - 5 * measured.standard_error <= model.certificate.bound()
     assert measured.norm in str(measured)
-    with pytest.raises(InputError, match="samples"):
-        model.measure(samples=1)
+    for wrong in (1, 2.5, "many", True):
+        with pytest.raises(InputError, match="samples"):
+            model.measure(samples=wrong)
+    for wrong in (-1, 0.5, "one", None):
+        with pytest.raises(InputError, match="seed"):
+            model.measure(seed=wrong)
+
+
+@pytest.mark.parametrize("name", ["scaled", "sequence, compact", "coupling", "program, hard"])
+def test_a_device_that_cannot_be_used_is_named(name: str) -> None:
+    for device in ("cuda:9999", "nowhere"):
+        with pytest.raises(InputError, match=f"device='{device}' cannot be used"):
+            MODELS[name][0](device=device)
 
 
 def test_a_trace_names_what_happens(model: CertifiedModel) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import torch
 from numpy.typing import NDArray
@@ -79,6 +79,13 @@ class CertifiedModel(ProvenModule, Generic[AnyCertificate]):
     def outside(self, outside: str) -> None:
         choose("outside", outside, self.OUTSIDE)
         self._outside = outside
+
+    def placed(self, device: torch.device | str | None) -> Self:
+        """Return the model on a device; None leaves it where it is."""
+        try:
+            return self if device is None else self.to(device)
+        except (RuntimeError, AssertionError) as error:  # torch's own, by device and build
+            raise InputError(f"device={str(device)!r} cannot be used: {error}") from error
 
     @property
     @abstractmethod

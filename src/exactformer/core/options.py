@@ -18,8 +18,15 @@ def choose(name: str, value: str, options: Sequence[str]) -> None:
         raise InputError(f"{name}={value!r}; choose one of {', '.join(options)}")
 
 
-def positive_integer(value: object, name: str) -> int:
+def positive_integer(value: object, name: str, least: int = 1) -> int:
     """Return a whole number of at least 1, NumPy's included, as Python's; raise for anything else."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} must be a positive integer, not {value!r}")
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        wanted = "a positive integer" if least == 1 else f"an integer of at least {least}"
+        raise InputError(f"{name} must be {wanted}, not {value!r}")
     return int(value)
+
+
+def check_draw(samples: object, seed: object) -> None:
+    """Raise unless these say how many random inputs to draw, and which."""
+    positive_integer(samples, "samples", least=2)
+    positive_integer(seed, "seed", least=0)

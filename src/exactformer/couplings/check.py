@@ -45,7 +45,7 @@ def load_coupling_model(
     blueprint, stated = _taken_out(blueprint)
     certificate, target, decomposition = _certified(blueprint, stated, target)
     model = CouplingModel(blueprint, certificate, target, decomposition, executor, dtype, outside)
-    return model if device is None else model.to(device)
+    return model.placed(device)
 
 
 def certify_coupling(

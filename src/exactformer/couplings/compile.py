@@ -104,7 +104,7 @@ def compile_coupling(
         terms = bound_coupling(blueprint, target, decomposition)
     certificate = certify_terms(blueprint, terms, target)
     model = CouplingModel(blueprint, certificate, target, decomposition, executor, dtype, outside)
-    return model if device is None else model.to(device)
+    return model.placed(device)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from exactformer.core.inputs import as_tensor, converted, is_recording
 from exactformer.core.integrity import differences, remember
 from exactformer.core.model import CertifiedModel, Trace
-from exactformer.core.options import choose
+from exactformer.core.options import check_draw, choose
 from exactformer.core.precision import check_products
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.files import save_coupling
@@ -136,8 +136,7 @@ class CouplingModel(CertifiedModel[CouplingCertificate]):
             raise InputError("a file holds no functions: give the target, measure(target)")
         if not isinstance(target, Coupling):
             raise InputError(f"the target is an exactformer.targets.Coupling, not {type(target)}")
-        if samples < 2:
-            raise InputError(f"samples={samples} must be at least 2")
+        check_draw(samples, seed)
         low, high = (float(end) for end in self.blueprint.domain)
         if target.tau != self.blueprint.tau or tuple(target.domain) != (low, high):
             raise InputError(

@@ -17,6 +17,7 @@ from exactformer.algebra.rational import to_float
 from exactformer.core.arrays import Array
 from exactformer.core.certificate import Measured
 from exactformer.core.domain import points_in_domain
+from exactformer.core.options import check_draw
 from exactformer.errors import InputError
 from exactformer.polynomials.functions.sampled import BoxFunction
 from exactformer.polynomials.functions.sympy_function import given_target
@@ -27,8 +28,7 @@ NORM = "E max |computed − target| over the outputs, x uniform on the domain"
 
 def measure(model: PolynomialModel, target: Any, samples: int, seed: int) -> Measured:
     """Measure the distance of a model from a polynomial, a vector of them, or a function."""
-    if samples < 2:
-        raise InputError(f"samples={samples} must be at least 2")
+    check_draw(samples, seed)
     blueprint = model.blueprint
     drawn = torch.as_tensor(
         points_in_domain(samples, blueprint.domain, len(blueprint.variables), seed)

@@ -469,7 +469,7 @@ def proven_model(
     """
     model = PolynomialModel(blueprint, proof, dtype, outside, executor)
     proof.certificate.bound(dtype, model.executor)
-    return model if device is None else model.to(device)
+    return model.placed(device)
 
 
 class _OutsideError(Exception):

@@ -92,7 +92,7 @@ def prove(
     certificate = certify_program(blueprint, program, dtype)
     model = ProgramModel(blueprint, program, certificate, executor, dtype, outside)
     run_all(model)
-    return model if device is None else model.to(device)
+    return model.placed(device)
 
 
 def run_all(model: ProgramModel) -> None:

@@ -19,7 +19,7 @@ from exactformer.core.integrity import remember
 from exactformer.core.layers import Rule
 from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.onnx_graph import check_onnx_name
-from exactformer.core.options import choose
+from exactformer.core.options import check_draw, choose
 from exactformer.core.precision import check_products, full_precision
 from exactformer.core.whole_files import write_bytes
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError, needs
@@ -266,8 +266,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         Lengths and tokens are drawn uniformly. Another target is an expression of
         :mod:`exactformer.rasp`, or anything that takes a list of tokens and returns one of values.
         """
-        if samples < 2:
-            raise InputError(f"samples={samples} must be at least 2")
+        check_draw(samples, seed)
         generator = np.random.default_rng(seed)
         program = self.program if target is None else target
         place = {value: k for k, value in enumerate(self.values)}

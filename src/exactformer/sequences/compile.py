@@ -118,7 +118,7 @@ def prove_sequence(
     certificate = certify_sequence(blueprint, table)
     model = SequenceModel(blueprint, table, certificate, executor, outside)
     check_floats(model)
-    return model.to(device)
+    return model.placed(device)
 
 
 def prove_stored(
@@ -139,7 +139,7 @@ def prove_stored(
         return prove_sequence(blueprint, table, executor, device, outside)
     # The limit is proposed by the construction and proven like any other.
     limit = SEQUENCE_FORMS[blueprint.form](table)
-    return prove_softened(blueprint, limit, table, executor, outside=outside).to(device)
+    return prove_softened(blueprint, limit, table, executor, outside=outside).placed(device)
 
 
 def load_sequence_model(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from exactformer.algebra.rational import to_float
 from exactformer.core.certificate import Measured
+from exactformer.core.options import check_draw
 from exactformer.core.upper import Upper, float_above
 from exactformer.errors import InputError
 from exactformer.sequences.grid import Grid
@@ -44,8 +45,9 @@ def measure_distance(
     tokens in one cell (where the form discards them), *ramps* others with a coordinate on a ramp of
     the quantiser, *smooth* is the rest.
     """
-    if samples < 2 or not 1 <= p < inf:
-        raise InputError(f"samples={samples} must be at least 2, and p={p} at least 1 and finite")
+    check_draw(samples, seed)
+    if not 1 <= p < inf:
+        raise InputError(f"p={p} must be at least 1 and finite")
     grid = model.table.grid
     generator = np.random.default_rng(seed)
     powers, parts = [], []
