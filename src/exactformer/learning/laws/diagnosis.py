@@ -91,8 +91,11 @@ def diagnose(
     y = sample.Y[:, output]
     residual = y - fitted
     exact = float(sample.weight @ residual**2) <= _EXACT**2 * float(sample.weight @ y**2)
-    if exact or not sample.X.shape[1]:
+    if exact:
         return []
+    if not sample.X.shape[1]:
+        text = "every column is constant and the target is not: the law is its mean, and explains nothing"
+        return [Finding(text, True)]
     found += copies(sample, output)
     if discovered is not None:
         found += missed(sample, output, residual, discovered)
