@@ -94,7 +94,8 @@ def diagnose(
     if exact:
         return []
     if not sample.X.shape[1]:
-        text = "every column is constant and the target is not; the law is its mean and explains nothing"
+        text = "every column is constant and the target is not; its mean is the law and explains "
+        text += "nothing"
         return [Finding(text, True)]
     found += copies(sample, output)
     if discovered is not None:
