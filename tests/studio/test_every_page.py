@@ -25,6 +25,7 @@ from tests.studio.support.markup_rules import violations
 from tests.studio.support.places import PLACES, Place
 from tests.studio.support.servers import Server
 from tests.studio.support.worlds import World
+from tests.waiting import wait_until
 
 MOST_SHIFT = 0.05
 OTHER_WINDOWS = [("dark", PHONE), ("dark", DESK), ("light", PHONE)]
@@ -83,6 +84,25 @@ def test_what_is_wrong_would_be_noticed(visit: Visit) -> None:
     assert all(name in found for name in ("image-alt", "color-contrast", "html-has-lang"))
     assert len(violations(page.content())) >= 3
     assert "the page does not load the style of its class card" in violations("<p class=card>")
+
+
+def test_nothing_moves_when_the_fonts_of_formulas_come_late(
+    visit: Visit, live_world: World
+) -> None:
+    """In another font the lines of this statement break elsewhere; the page waits for its own."""
+    page = visit.page(size=PHONE)
+    held: list[Any] = []
+    page.route("**/*.woff2", lambda route: held.append(route))
+    place = next(place for place in PLACES if str(place) == "claim")
+    page.goto(place.address(live_world), wait_until="commit")
+    wait_until(lambda: page.title() and held)
+    until(page, "document.documentElement.classList.contains('awaits-fonts')")
+    assert not page.locator("main").is_visible()
+    page.unroute("**/*.woff2")
+    for route in held:
+        route.continue_()
+    page.locator(place.ready).first.wait_for()
+    assert layout_shift(page) < MOST_SHIFT
 
 
 @pytest.mark.spread(6)

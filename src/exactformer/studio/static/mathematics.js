@@ -1,6 +1,8 @@
 // Mathematics: elements of class "math" hold LaTeX, and KaTeX draws them in place. Without scripts
 // the LaTeX itself stays readable.
 (() => {
+  const PATIENCE = 3000; // milliseconds for fonts, as long as browsers leave their text out
+
   const draw = (root) => {
     const found = [...root.querySelectorAll(".math:not([data-drawn])")];
     if (root.matches?.(".math:not([data-drawn])")) found.push(root);
@@ -33,6 +35,13 @@
   };
 
   draw(document.body); // this script holds the first picture of the page back, so that nothing moves
+  // In other fonts formulas have other widths, and lines break elsewhere.
+  if (document.fonts.status === "loading") {
+    const { classList } = document.documentElement;
+    classList.add("awaits-fonts");
+    const late = new Promise((done) => setTimeout(done, PATIENCE));
+    Promise.race([document.fonts.ready, late]).then(() => classList.remove("awaits-fonts"));
+  }
   document.addEventListener("htmx:load", (event) => draw(event.detail.elt));
   document.addEventListener("mathematics", (event) => draw(event.target));
 })();
