@@ -118,6 +118,18 @@ class Visit:
         assert not self.complaints, "\n".join(self.complaints)
 
 
+def held_back(page: Any, addresses: Any) -> list[Any]:
+    """Questions to some addresses, kept from the server until they are continued."""
+    held: list[Any] = []
+    page.route(addresses, lambda route: held.append(route))
+    return held
+
+
+def wait_for_held(page: Any, held: list[Any], number: int = 1) -> None:
+    """Wait until so many questions are held back."""
+    wait_until(lambda: page.title() and len(held) >= number)
+
+
 def until(page: Any, expression: str) -> None:
     """Wait until an expression is true; Playwright's own way needs what the policy forbids."""
     wait_until(lambda: page.evaluate(expression))

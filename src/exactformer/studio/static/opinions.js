@@ -154,11 +154,10 @@ const prepareOrder = (list) => {
       event.preventDefault();
       if (!held || held === item) return;
       const form = held.querySelector(".item__order");
-      htmx.ajax("POST", held.dataset.move, {
-        target: "#items",
-        swap: "outerHTML",
-        values: { position: items.indexOf(item), csrf_token: form.elements.csrf_token.value },
-      });
+      const button = document.createElement("button");
+      Object.assign(button, { name: "position", value: items.indexOf(item), hidden: true });
+      form.append(button);
+      button.click();
     });
   }
 };
