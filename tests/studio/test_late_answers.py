@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -106,3 +107,35 @@ def test_going_back_from_a_search_shows_the_whole_page_and_takes_the_search_back
     page.wait_for_load_state()  # scripts listen for the way forward, too
     page.go_forward()
     expect(search).to_have_value("zero")
+
+
+def test_the_address_of_a_coupling_holds_what_was_answered(visit: Visit) -> None:
+    page = visit.page()
+    page.goto("/playground/couplings?kernel=formula&formula=u%2Bv&m=1")
+    page.locator("#chart svg").wait_for()
+    held = held_back(page, "**/api/v1/playground/couplings?*formula=u%2Bv&m=2")
+    page.clock.install()
+    page.clock.pause_at(datetime.now() + timedelta(hours=1))  # nothing typed is asked for meanwhile
+    page.get_by_role("slider", name="Head size").press("ArrowRight")
+    wait_for_held(page, held)
+    page.get_by_label("Formula in u and v").fill("u +")
+    held[0].continue_()
+    expect(page.locator(".pg-bar--kept")).to_have_count(2)
+    assert page.url.endswith("formula=u%2Bv&m=1")
+    page.clock.run_for(300)
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert page.url.endswith("formula=u%2Bv&m=1")
+    visit.expect("status of 422")
+
+
+def test_a_kernel_changed_before_it_is_answered_has_its_own_entry_in_the_history(page: Any) -> None:
+    page.goto("/playground/couplings?kernel=minimum&m=1")
+    page.locator("#chart svg").wait_for()
+    held = held_back(page, "**/api/v1/playground/couplings?kernel=step&m=1")
+    page.get_by_label("Kernel", exact=True).select_option("step")
+    wait_for_held(page, held)
+    page.get_by_role("slider", name="Head size").press("ArrowRight")
+    page.wait_for_url("**?kernel=step&m=2")
+    page.go_back()
+    page.wait_for_url("**?kernel=minimum&m=1")
+    expect(page.get_by_label("Kernel", exact=True)).to_have_value("minimum")
