@@ -189,11 +189,11 @@ def test_without_scripts_the_list_leads_everywhere(visit, works):
     page.goto(f"/map?node={works['person']}")
     assert not page.locator("[data-canvas]").is_visible()
     page.click("[aria-label^='Expand The centre']")
-    assert page.locator("[data-node]").count() > 3
+    expect(page.locator("[data-node]").nth(3)).to_be_attached()
     page.uncheck("input[value=claim]")
     page.click("[data-filter] button")
-    assert page.locator("[data-node^=claim]").count() == 0
+    expect(page.locator("[data-node^=claim]")).to_have_count(0)
     page.fill("#map-q", "the end of")
     page.click("button:text('Find')")
     page.click("[data-found-list] >> text=Path")
-    assert "3 steps apart" in page.inner_text("[data-summary]")
+    expect(page.locator("[data-summary]")).to_contain_text("3 steps apart")

@@ -70,9 +70,10 @@ def test_asking_before_deleting_moves_nothing(visit, writer, address, size):
 
     page = visit.page(writer, size=size)
     page.goto(address)
-    box(page, "Your comment").fill(WORDS)
+    box(page, "Your comment").fill(f"{writer.handle} thinks: {WORDS}")
     page.get_by_role("button", name="Comment", exact=True).click()
-    mine = page.locator("article.comment", has_text="half a thought").first
+    mine = page.locator("article.comment", has_text=f"{writer.handle} thinks")  # and no older one
+    expect(box(page, "Your comment")).to_have_value("")
     places = [mine.get_by_role("link", name="Edit"), mine.locator("summary"), mine]
     mine.evaluate("comment => comment.scrollIntoView({block: 'center'})")
     before = [place.bounding_box() for place in places]
@@ -168,6 +169,8 @@ def test_of_two_windows_the_second_is_told_and_loses_nothing(page, address, visi
     for window, text in ((other, "Second"), (page, "Third")):
         box(window, "Summary").fill(text)
         window.get_by_role("button", name="Save the new version").click()
+        if window is other:
+            other.wait_for_url("**#reviews")  # before the second is sent
     page.get_by_text("changed meanwhile").wait_for()
     visit.expect("409")
     expect(page.locator(".standing")).to_contain_text("Second")
