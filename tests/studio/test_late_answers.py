@@ -89,6 +89,34 @@ def test_a_shelf_is_ordered_and_annotated_while_it_is_being_ordered(
     expect(page.locator("li.item h3")).to_have_text(titles)
 
 
+def test_a_note_that_is_being_written_outlasts_a_new_order(
+    visit: Visit, live_people: People
+) -> None:
+    reader, papers = live_people.new(), three_papers(live_people.database)
+    shelf = said(reader, "POST", "/collections", json={"title": "Annotated"})["id"]
+    for each in papers:
+        said(reader, "POST", f"/collections/{shelf}/items", json={"slug": each.slug})
+    page = visit.page(reader)
+    page.goto(f"/collections/{shelf}")
+    first = page.locator("li.item", has_text=papers[0].title)
+    first.get_by_text("Add a note").click()
+    first.get_by_label("Note on").fill("Half a note")
+    page.locator(f"#up-{papers[2].id}").click()
+    expect(page.locator("li.item h3")).to_have_text([papers[k].title for k in (0, 2, 1)])
+    first.get_by_text("Add a note").click()
+    expect(first.get_by_label("Note on")).to_have_value("Half a note")
+    first.get_by_role("button", name="Save the note").click()
+    expect(first.locator(".item__note")).to_have_text("Half a note")
+
+
+def test_a_map_that_cannot_be_had_is_told_in_its_place(visit: Visit, paper: str) -> None:
+    page = visit.page()
+    with visit.losing(page, "**/map/slice?*"):
+        page.goto(paper)
+        page.locator("[data-map]").scroll_into_view_if_needed()
+        expect(page.locator("[data-waiting]")).to_have_text("The studio does not answer.")
+
+
 @pytest.mark.parametrize("address", ["/papers", "/claims"])
 def test_going_back_from_a_search_shows_the_whole_page_and_takes_the_search_back(
     page: Any, address: str
