@@ -1,8 +1,8 @@
-"""Pages without scripts show no button that needs one, and pages on paper are light."""
+"""Pages without scripts, on paper, and on phones: nothing waits in vain, glares or is torn."""
 
 from __future__ import annotations
 
-from tests.studio.support.browsers import Visit, until
+from tests.studio.support.browsers import PHONE, Visit, until
 from tests.studio.support.worlds import World
 
 
@@ -24,3 +24,35 @@ def test_paper_is_white_whatever_the_scheme(visit: Visit, live_world: World) -> 
     until(page, "getComputedStyle(document.body).backgroundColor === 'rgb(252, 252, 253)'")
     until(page, "getComputedStyle(document.body).color === 'rgb(27, 29, 41)'")
     assert not page.locator("header.site-header").is_visible()
+
+
+# Numbers with an exponent that stand in two lines.
+TORN = r"""() => {
+  const torn = [];
+  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode;
+    if (text.parentElement.closest("pre, code, textarea, .katex")) continue;
+    for (const found of text.data.matchAll(/[\d.]+e[-−]\d+/g)) {
+      const range = document.createRange();
+      range.setStart(text, found.index);
+      range.setEnd(text, found.index + found[0].length);
+      const tops = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+      if (found[0].includes("-") || tops.size > 1) torn.push(found[0]);
+    }
+  }
+  return torn;
+}"""
+
+
+def test_no_number_is_torn_at_its_exponent_on_a_phone(visit: Visit, live_world: World) -> None:
+    page = visit.page(size=PHONE)
+    page.goto(f"/papers/{live_world.slug}")
+    page.get_by_role("button", name="Open all").click()
+    assert page.evaluate(TORN) == []
+    page.goto("/claims")
+    assert page.evaluate(TORN) == []
+    page.goto("/playground/polynomial?p=x^3 y - 1/7 y^2&construction=softmax")
+    page.locator("#certificate dd").first.wait_for()
+    page.locator("#surface canvas").wait_for()
+    assert page.evaluate(TORN) == []

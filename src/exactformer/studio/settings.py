@@ -19,9 +19,10 @@ class Rate:
     seconds: float
 
     def __str__(self) -> str:
-        minutes = self.seconds / 60
-        span = f"{minutes:g} minutes" if minutes >= 2 else f"{self.seconds:g} seconds"
-        return f"{self.count} in {span}"
+        span, word = (
+            (self.seconds / 60, "minute") if self.seconds >= 120 else (self.seconds, "second")
+        )
+        return f"{self.count} in {span:g} {word if span == 1 else word + 's'}"
 
 
 def data_folder() -> Path:

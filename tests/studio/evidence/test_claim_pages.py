@@ -136,7 +136,7 @@ def test_the_list_is_filtered_by_words_kind_and_paper(reading: Any) -> None:
     yun = reading.get("/claims?paper=yun-2020-are-transformers-universal-approximators-of-sequence")
     assert yun.status_code == 200
     assert "No claim fits" in reading.get("/claims?q=100%25").text
-    assert reading.get("/claims?status=nonsense&kind=odd&page=99").status_code == 200
+    assert reading.get("/claims?page=99").status_code == 200
     listed = reading.get("/api/v1/claims?status=corrected&limit=100").json()
     assert listed["total"] == len(listed["items"]) > 0
     assert {item["status"] for item in listed["items"]} == {"corrected"}

@@ -80,6 +80,10 @@ def test_an_import_is_previewed_with_duplicates_before_anything_is_written(
     assert reader.get_by_role("link", name="Mathematical Theory").count() == 0
     page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_role("status").filter(has_text="1 paper added").wait_for()
+    page.go_back()
+    expect(page.get_by_role("alert")).to_contain_text("confirmed or discarded is over")
+    expect(page.get_by_label("File")).to_be_visible()
+    visit.expect("status of 404")
     reader.goto("/papers?q=mathematical+theory+of+communication")
     reader.get_by_role("link", name="Mathematical Theory of Communication").wait_for()
 

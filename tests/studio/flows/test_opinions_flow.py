@@ -42,7 +42,7 @@ def test_like_works_without_scripts(visit: Visit, live_people: People, paper: st
     page.goto(paper)
     page.locator("#vote-like").click()
     page.wait_for_url(f"**{paper}**")
-    assert page.locator("#vote-like").get_attribute("aria-pressed") == "true"
+    expect(page.locator("#vote-like")).to_have_attribute("aria-pressed", "true")
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_write_a_review_edit_it_and_see_its_history(reader_page: Any, paper: str
     page.get_by_label("Strengths").fill("Short and clear.")
     page.get_by_role("button", name="Save the new version").click()
     page.get_by_role("link", name="edited, version 2").click()
-    assert "clear" in page.locator("ins").inner_text()
+    expect(page.locator("ins")).to_contain_text("clear")
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ def test_comment_answer_edit_delete_and_mention(visit: Visit, live_people: Peopl
     page.get_by_role("button", name="Save").click()
     page.locator(f"#comment-{number}", has_text="asks again").wait_for()
     page.locator(f"#comment-{number}").get_by_role("link", name="edited").click()
-    assert page.locator("del").count() > 0
+    expect(page.locator("del")).not_to_have_count(0)
     page.goto(f"/comments/{number}")
     mine = page.locator(f"#comment-{number}")
     mine.get_by_text("Delete your comment").click()
@@ -202,4 +202,4 @@ def test_a_comment_is_marked_as_useful_without_scripts(
     page.goto(paper)
     page.locator(mark).click()
     page.wait_for_url(f"**/comments/{answer.json()['id']}**")
-    assert page.locator(mark).get_attribute("aria-pressed") == "true"
+    expect(page.locator(mark)).to_have_attribute("aria-pressed", "true")

@@ -26,16 +26,16 @@ def test_a_reported_comment_is_hidden_by_a_curator_and_shown_again(
     page.goto(f"/comments/{number}")
     page.get_by_role("link", name="Report").click()
     page.get_by_label("Why should").fill(f"{reporter.handle} finds it rude.")
-    page.get_by_role("button", name="Report").click()
-    page.wait_for_load_state()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Report").click()
 
     desk = visit.page(live_people.new("curator"))
     desk.goto("/moderation")
     case = desk.locator("article", has_text=text)
     assert f"{reporter.handle} finds it rude." in case.inner_text()
     case.get_by_label("A word to the author").fill("Please be kind.")
-    case.get_by_role("button", name="Hide the comment").click()
-    desk.wait_for_load_state()
+    with desk.expect_navigation():
+        case.get_by_role("button", name="Hide the comment").click()
 
     visitor = visit.page()
     visitor.goto(f"/papers/{slug}/discussion")
@@ -45,8 +45,8 @@ def test_a_reported_comment_is_hidden_by_a_curator_and_shown_again(
     own.get_by_text("Please be kind.").wait_for()
 
     desk.goto("/moderation?state=upheld")
-    desk.locator("article", has_text=text).get_by_role("button", name="Undo").click()
-    desk.wait_for_load_state()
+    with desk.expect_navigation():
+        desk.locator("article", has_text=text).get_by_role("button", name="Undo").click()
     visitor.goto(f"/papers/{slug}/discussion?kind=note")
     visitor.get_by_text(text).wait_for()
 
@@ -57,12 +57,12 @@ def test_an_admin_gives_a_role_and_shuts_out(visit: Visit, live_people: People) 
     admin, theirs = visit.page(live_people.new("admin")), visit.page(reader)
     admin.goto(f"/admin/users?q={reader.handle}")
     admin.get_by_label(f"Role of {reader.handle}").select_option("curator")
-    admin.get_by_role("button", name=f"Set the role of {reader.handle}").click()
-    admin.wait_for_load_state()
+    with admin.expect_navigation():
+        admin.get_by_role("button", name=f"Set the role of {reader.handle}").click()
     assert theirs.goto("/imports").status == 200
     admin.goto(f"/admin/users?q={reader.handle}")
-    admin.get_by_role("button", name=f"Disable {reader.handle}").click()
-    admin.wait_for_load_state()
+    with admin.expect_navigation():
+        admin.get_by_role("button", name=f"Disable {reader.handle}").click()
     assert theirs.goto("/imports").status == 401
     visit.expect("status of 401")
 

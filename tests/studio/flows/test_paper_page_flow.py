@@ -20,7 +20,7 @@ def test_a_figure_opens_by_keyboard_and_gives_the_focus_back(page: Any) -> None:
     thumbnail.focus()
     page.keyboard.press("Enter")
     viewer = page.get_by_role("dialog")
-    assert viewer.is_visible()
+    expect(viewer).to_be_visible()
     viewer.get_by_role("img").wait_for()
     size = viewer.get_by_role("img").evaluate(
         "image => image.decode().then(() => image.naturalWidth)"
@@ -103,7 +103,10 @@ def test_a_link_to_a_claim_opens_its_card_and_all_are_opened_at_once(visit: Visi
     page.goto(f"{FANG}#table-1")
     expect(page.locator("#table-1 .claim__inside")).to_be_visible()
     assert page.locator("#table-1").evaluate("card => card.matches(':target')")
-    assert 0 <= page.locator("#table-1").bounding_box()["y"] < 200
+    until(
+        page,
+        "(y => 0 <= y && y < 200)(document.getElementById('table-1').getBoundingClientRect().y)",
+    )
     page.get_by_role("button", name="Open all").click()
     expect(page.locator(".claim__inside:visible")).to_have_count(page.locator(".fold").count())
     page.goto(f"{FANG}/claims/table-1")  # formulas and their letters were there from the first

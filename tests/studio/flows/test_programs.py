@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -43,7 +42,7 @@ def test_a_program_is_chosen_run_and_followed_head_by_head(visit: Visit) -> None
     weights = shown.get_by_role("region", name="Attention weights").get_by_role("row")
     assert weights.nth(2).locator("td").all_inner_texts() == ["0", "0", "0", "1"]
     expect(shown.get_by_role("row", name="reverse (new) b a c")).to_be_visible()
-    assert parse_qs(urlsplit(page.url).query)["step"] == [str(steps - 1)]
+    page.wait_for_url(f"**&step={steps - 1}")
     again = visit.page(size=PHONE, scheme="dark")
     again.goto(page.url)
     expect(again.locator(".pg-player strong")).to_contain_text(f"{steps} / {steps}")

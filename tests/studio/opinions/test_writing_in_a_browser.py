@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.studio.support.browsers import DESK, PHONE, scrolls_sideways
+from tests.studio.support.browsers import (
+    DESK,
+    PHONE,
+    held_back,
+    scrolls_sideways,
+    wait_for_held,
+)
 from tests.studio.support.people import Person
 
 WORDS = "half a thought, $x^2$"
@@ -64,9 +70,10 @@ def test_asking_before_deleting_moves_nothing(visit, writer, address, size):
 
     page = visit.page(writer, size=size)
     page.goto(address)
-    box(page, "Your comment").fill(WORDS)
+    box(page, "Your comment").fill(f"{writer.handle} thinks: {WORDS}")
     page.get_by_role("button", name="Comment", exact=True).click()
-    mine = page.locator("article.comment", has_text="half a thought").first
+    mine = page.locator("article.comment", has_text=f"{writer.handle} thinks")  # and no older one
+    expect(box(page, "Your comment")).to_have_value("")
     places = [mine.get_by_role("link", name="Edit"), mine.locator("summary"), mine]
     mine.evaluate("comment => comment.scrollIntoView({block: 'center'})")
     before = [place.bounding_box() for place in places]
@@ -162,6 +169,8 @@ def test_of_two_windows_the_second_is_told_and_loses_nothing(page, address, visi
     for window, text in ((other, "Second"), (page, "Third")):
         box(window, "Summary").fill(text)
         window.get_by_role("button", name="Save the new version").click()
+        if window is other:
+            other.wait_for_url("**#reviews")  # before the second is sent
     page.get_by_text("changed meanwhile").wait_for()
     visit.expect("409")
     expect(page.locator(".standing")).to_contain_text("Second")
@@ -211,3 +220,35 @@ def test_a_preview_stands_beside_the_text_where_there_is_room(page, address):
     page.set_viewport_size(PHONE)
     box(page, "Strengths").press_sequentially("a")
     expect(page.locator("#review-strengths-preview")).to_be_hidden()
+
+
+def test_a_preview_that_comes_late_does_not_replace_a_later_one(page, address):
+    from playwright.sync_api import expect
+
+    page.goto(f"{address}/review")
+    held = held_back(page, "**/preview")
+    box(page, "Summary").fill("first")
+    wait_for_held(page, held)
+    box(page, "Summary").fill("second")
+    wait_for_held(page, held, 2)
+    held[1].continue_()
+    preview = page.locator("#review-summary-preview")
+    expect(preview).to_have_text("second")
+    assert held[0].request.failure == "net::ERR_ABORTED"
+    expect(preview).to_have_text("second")
+
+
+def test_what_is_written_after_sending_is_kept_as_a_draft(page, address):
+    from playwright.sync_api import expect
+
+    page.goto(address)
+    held = held_back(page, "**/comments")
+    box(page, "Your comment").fill("Sent.")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    wait_for_held(page, held)
+    box(page, "Your comment").fill("Sent. And an afterthought.")
+    held[0].continue_()
+    expect(page.locator(".comment .prose").first).to_have_text("Sent.")
+    expect(box(page, "Your comment")).to_have_value("Sent. And an afterthought.")
+    page.get_by_role("button", name="Discard the draft").click()
+    expect(box(page, "Your comment")).to_have_value("")

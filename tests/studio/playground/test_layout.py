@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from tests.studio.support.browsers import DESK, PHONE, Visit, layout_shift
 
 MOST_SHIFT = 0.05
-READY = {"polynomial": "#panels canvas", "sequences": "#scene svg", "couplings": "#modes svg"}
+READY = {"polynomial": "#surface canvas", "sequences": "#scene svg", "couplings": "#modes svg"}
 SIZES = pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 
 # The width of the chosen option's words against the room that its select has for them.

@@ -103,8 +103,7 @@ def test_a_surface_is_seen_whole_however_it_is_turned(page: Any) -> None:
         assert 0 < top < bottom < picture.height, keys
 
 
-def test_a_kept_picture_names_what_it_shows_even_if_something_else_is_typed(visit: Visit) -> None:
-    page = visit.page()
+def test_a_kept_picture_names_what_it_shows_even_if_something_else_is_typed(page: Any) -> None:
     page.goto("/playground/polynomial?p=x^2&x=0.5")
     page.locator("#surface svg").first.wait_for()
     page.get_by_label("Polynomial").fill("x^2 + $")
@@ -112,7 +111,6 @@ def test_a_kept_picture_names_what_it_shows_even_if_something_else_is_typed(visi
     _, words = vector(page.locator("#surface"))
     assert "x^2 on ‖x‖ ≤ 1" in words
     assert "$" not in words
-    visit.expect("status of 422")
 
 
 @pytest.mark.slow

@@ -18,7 +18,8 @@ from tests.waiting import wait_until
 
 
 def state_of(page: Any) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+    asked = page.evaluate("location.search.slice(1)")  # page.url is told later
+    return {name: values[0] for name, values in parse_qs(asked).items()}
 
 
 def wait_for_state(page: Any, name: str, value: str) -> None:

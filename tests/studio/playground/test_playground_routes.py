@@ -306,10 +306,10 @@ def test_a_bound_is_never_printed_below_itself(studio: Any, dtype: str) -> None:
     asked = {"p": "x^2 + 3 x y", "construction": "softmax", "dtype": dtype, "x": "0.6,0.4"}
     page = studio.get("/playground/polynomial", params=asked).text
     found = describe(PolynomialRequest(asked["p"], "1", "softmax", "auto", dtype))
-    total = re.findall(r"error ≤ ([\d.e+-]+), proven", page)
-    there = re.findall(r"≤ ([\d.e+-]+), the certified bound", page)
+    total = re.findall(r"error ≤ ([\d.e+−]+), proven", page)
+    there = re.findall(r"≤ ([\d.e+−]+), the certified bound", page)
     for (printed,) in (total, there):
-        assert float(printed) >= found["certificate"]["bound"]
+        assert float(printed.replace("−", "-")) >= found["certificate"]["bound"]
 
 
 def test_one_is_not_many_and_a_fraction_is_a_decimal(studio: Any) -> None:
@@ -377,3 +377,21 @@ def test_every_example_is_built(studio: Any, name: str) -> None:
     page = studio.get("/playground/polynomial", params={"p": asked.pop("polynomial"), **asked})
     assert page.status_code == 200
     assert "proven" in page.text
+
+
+@pytest.mark.parametrize("x", ["nan,0", "0,inf", "-inf,nan", "one,two", ","])
+def test_what_is_no_point_is_told_and_the_page_begins_elsewhere(studio: Any, x: str) -> None:
+    page = studio.get("/playground/polynomial", params={"p": "x y", "x": x})
+    assert page.status_code == 422
+    problem = re.search(r'id="problem-words">([^<]*)', page.text)
+    assert problem is not None
+    words = unescape(problem[1])
+    assert "is not a finite number" in words
+    assert "outside of the ball" not in page.text
+    assert Controls(page.text).values["x"] == describe(PolynomialRequest("x y"))["start"]
+
+
+def test_a_point_of_another_polynomial_gives_way_to_one_of_this(studio: Any) -> None:
+    page = studio.get("/playground/polynomial", params={"p": "x^3", "x": "0.6,0.4"})
+    assert page.status_code == 200
+    assert Controls(page.text).values["x"] == describe(PolynomialRequest("x^3"))["start"]

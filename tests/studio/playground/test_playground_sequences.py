@@ -135,7 +135,8 @@ def test_every_named_map_can_be_tried(name: str) -> None:
         ({"cells": 16}, "the playground's limits are"),
         ({"input": "1,2"}, "3 finite numbers, not 2"),
         ({"input": "1,2,x"}, "no list of numbers"),
-        ({"input": "1,2,nan"}, "finite numbers"),
+        ({"input": "1,2,nan"}, "'1,2,nan' holds a number that is not finite"),
+        ({"tokens": 1, "input": "1,2"}, "1 token of dimension 1: 1 finite number, not 2"),
         ({"input": "1" * 500}, "400 characters"),
     ],
 )

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from exactformer.errors import ExactformerError
+from exactformer.errors import ExactformerError, SizeError
 from exactformer.studio.playground import polynomial, traces
 from exactformer.studio.playground.jobs import JOBS
 from exactformer.studio.playground.polynomial import EXPLAINED, PolynomialRequest
-from exactformer.studio.playground.refusals import plain
+from exactformer.studio.playground.refusals import plain, worded
 from exactformer.studio.playground.sequences import SequenceRequest
 from exactformer.studio.playground.worker import answer
 
@@ -49,6 +49,11 @@ def test_a_function_is_refused_without_words_of_python() -> None:
     said = polynomial.parse("sin(x)")
     assert said["problem"] == "sin is a function, and text holds polynomials only"
     assert not any(word in said["problem"] for word in PYTHON)
+
+
+def test_one_of_anything_is_told_as_one() -> None:
+    too_large = worded(SizeError(""), {"polynomial": "x^60", "directions": "auto"})
+    assert "Degree 60 in 1 variable needs" in str(too_large)
 
 
 def test_a_point_outside_can_be_moved_inside() -> None:

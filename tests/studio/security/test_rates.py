@@ -68,6 +68,15 @@ def test_the_refusal_says_the_rate_and_when_to_come_back() -> None:
     assert caught.value.seconds == pytest.approx(20)
 
 
+def test_one_of_anything_is_told_as_one() -> None:
+    assert str(Rate(1, 1)) == "1 in 1 second"
+    assert str(Rate(2, 120)) == "2 in 2 minutes"
+    buckets = Rates(Clock())
+    buckets.take("log-in", "ada", Rate(1, 1))
+    with pytest.raises(TooManyError, match=r"1 in 1 second is allowed.*again in 1 second$"):
+        buckets.take("log-in", "ada", Rate(1, 1))
+
+
 def test_buckets_that_are_full_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rates, "FORGET_BEYOND", 5)
     buckets = Rates(clock := Clock())

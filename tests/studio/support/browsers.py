@@ -101,12 +101,22 @@ class Visit:
         page.route(addresses, lambda route: route.abort("internetdisconnected"))
         yield
         page.unroute(addresses)
-        lost = "ERR_INTERNET_DISCONNECTED"
-        wait_until(lambda: page.title() and any(lost in text for text in self.complaints))
-        self.expect(lost, "htmx:sendError", "htmx:afterRequest")
+        self.expect("ERR_INTERNET_DISCONNECTED")
+        self.strike("htmx:sendError", "htmx:afterRequest")
 
     def expect(self, *fragments: str) -> None:
-        """Strike complaints that contain one of these, because the test provoked them."""
+        """Wait for a complaint with one of these words, and strike all such: the test provoked them."""
+        window = self.contexts[-1].pages[-1]
+        wait_until(
+            lambda: (
+                window.title() is not None
+                and any(part in text for part in fragments for text in self.complaints)
+            )
+        )
+        self.strike(*fragments)
+
+    def strike(self, *fragments: str) -> None:
+        """Strike what has been complained about in these words."""
         self.complaints = [
             text for text in self.complaints if not any(part in text for part in fragments)
         ]
@@ -116,6 +126,18 @@ class Visit:
         for context in self.contexts:
             context.close()
         assert not self.complaints, "\n".join(self.complaints)
+
+
+def held_back(page: Any, addresses: Any) -> list[Any]:
+    """Questions to some addresses, kept from the server until they are continued."""
+    held: list[Any] = []
+    page.route(addresses, lambda route: held.append(route))
+    return held
+
+
+def wait_for_held(page: Any, held: list[Any], number: int = 1) -> None:
+    """Wait until so many questions are held back."""
+    wait_until(lambda: page.title() and len(held) >= number)
 
 
 def until(page: Any, expression: str) -> None:

@@ -136,6 +136,7 @@ def test_the_second_wall_finds_nothing_left_to_do_about_links(text):
         ("<b>a</b>", "<p>&lt;b&gt;a&lt;/b&gt;</p>\n"),
         ("<!-- a -->", "<p>&lt;!-- a --&gt;</p>\n"),
         ("```python\n<i>\n```", "<pre><code>&lt;i&gt;\n</code></pre>\n"),
+        ("1e-7 `1e-7` $1e-7$", '<p>1e−7 <code>1e-7</code> <span class="math">1e-7</span></p>\n'),
         ("2. two", '<ol start="2">\n<li>two</li>\n</ol>\n'),
     ],
 )

@@ -35,34 +35,29 @@ pages = APIRouter(include_in_schema=False)
 EACH = 50
 Anchor = Annotated[web.Clean, Path(max_length=60)]
 Name = Annotated[web.Clean, Path(min_length=1, max_length=60)]
-Filter = Annotated[web.Clean, Query(max_length=120)]
+Status = Annotated[web.Clean, web.one_of(TONES), Query(max_length=120)]
+Kind = Annotated[web.Clean, web.one_of(CLAIM_KINDS), Query(max_length=120)]
+OfPaper = Annotated[web.Clean, Query(max_length=120)]
 
 
 @pages.get("/claims")
 def browse(
     read: web.Read,
     q: web.Words = "",
-    status: Filter = "",
-    kind: Filter = "",
-    paper: Filter = "",
+    status: Status = "",
+    kind: Kind = "",
+    paper: OfPaper = "",
     page: web.PageNumber = 1,
 ) -> Response:
-    """Show the claims of all papers, or those that fit; filters that are unknown are left out."""
+    """Show the claims of all papers, or those that fit."""
     results, db = web.settings_of(read.request).results, read.db
-    wanted = Wanted(
-        q,
-        status if status in TONES else "",
-        kind if kind in CLAIM_KINDS else "",
-        paper,
-        EACH,
-        (page - 1) * EACH,
-    )
+    wanted = Wanted(q, status, kind, paper, EACH, (page - 1) * EACH)
     terms = {"q": q, "status": status, "kind": kind, "paper": paper}
     return read.render(
         "claims/_list.html" if web.is_htmx(read.request) else "claims/list.html",
         wanted=wanted,
         found=claims.find(db, wanted, results),
-        tally=claims.tallies(db, results, Wanted(q, kind=wanted.kind, paper=paper)),
+        tally=claims.tallies(db, results, Wanted(q, kind=kind, paper=paper)),
         papers=claims.papers_with_claims(db),
         kinds=CLAIM_KINDS,
         meanings=MEANINGS,
@@ -76,9 +71,9 @@ def find(
     read: web.Read,
     paging: web.Paging,
     q: web.Words = "",
-    status: Filter = "",
-    kind: Filter = "",
-    paper: Filter = "",
+    status: Status = "",
+    kind: Kind = "",
+    paper: OfPaper = "",
 ) -> web.Listing[ClaimOut]:
     """Claims of all papers, or those with these words, this status or kind, or of one paper."""
     wanted = Wanted(q, status, kind, paper, *paging)

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from exactformer.studio import web
-from exactformer.studio.errors import StudioError
+from exactformer.studio.errors import NotFoundError, StudioError
 from exactformer.studio.library import formats, imports
 from exactformer.studio.library.formats import FORMATS
 from exactformer.studio.library.formats.texts import MOST_BYTES, MOST_RECORDS
@@ -151,8 +151,11 @@ def _form(
 
 @pages.get("/imports/{id}")
 def preview(read: web.Read, id: web.Identifier) -> Response:
-    """Show what an import would do."""
-    kept, records = read(imports.pending, id)
+    """Show what an import would do; the way back to one that is over leads to the form."""
+    try:
+        kept, records = read(imports.pending, id)
+    except NotFoundError as refusal:
+        return _form(read.request, read(imports.waiting), refusal)
     items = imports.preview(read.db, records)
     return read.render(
         "imports/preview.html",
@@ -175,7 +178,10 @@ def api_read(read: web.Read, id: web.Identifier) -> ImportOut:
 @pages.post("/imports/{id}/confirm")
 def confirm(write: web.Write, id: web.Identifier) -> Response:
     """Write it and say what was done."""
-    outcome = write(imports.confirm, id)
+    try:
+        outcome = write(imports.confirm, id)
+    except NotFoundError as refusal:
+        return _form_again(write, refusal)
     numbers = {
         "added": len(outcome.added),
         "filled": len(outcome.filled),

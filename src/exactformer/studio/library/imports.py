@@ -159,7 +159,9 @@ def pending(db: Session, actor: Actor, id: int) -> tuple[PendingImport, list[Pap
     owner = actor.require("curator")
     kept = db.get(PendingImport, id)
     if kept is None or kept.owner_id != owner:
-        raise NotFoundError(f"there is no import {id} that waits for you")
+        raise NotFoundError(
+            f"there is no import {id} that waits for you; one that was confirmed or discarded is over"
+        )
     return kept, [checked(fields, f"Record {n}") for n, fields in enumerate(kept.records, 1)]
 
 

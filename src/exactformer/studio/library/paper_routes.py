@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
+from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 from starlette.responses import Response, StreamingResponse
 
@@ -61,17 +62,17 @@ def browse(
     request: Request,
     db: web.ReadSession,
     q: Annotated[web.Clean, Query(max_length=300)] = "",
-    kind: Annotated[web.Clean, Query(max_length=20)] = "",
-    year: Annotated[web.Clean, Query(max_length=10)] = "",
+    kind: Annotated[web.Clean, web.one_of(PAPER_KINDS), Query(max_length=20)] = "",
+    year: Annotated[Year | None, BeforeValidator(lambda text: text or None)] = None,
     topic: Annotated[web.Clean, Query(max_length=120)] = "",
-    sort: Annotated[web.Clean, Query(max_length=20)] = "",
+    sort: Annotated[web.Clean, web.one_of(SORTS), Query(max_length=20)] = "",
     page: web.PageNumber = 1,
 ) -> Response:
-    """Show papers: all of them, or those that fit; what a filter does not know it leaves out."""
+    """Show papers: all of them, or those that fit."""
     asked = Browse(
         q=q,
-        kind=kind if kind in PAPER_KINDS else None,
-        year=int(year) if year.isdecimal() and len(year) == 4 else None,
+        kind=kind or None,
+        year=year,
         topic=topic or None,
         sort=next((known for known in SORTS if known == sort), "relevance" if q else "claims"),
         limit=EACH,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import floor, hypot, log10
 from typing import Any
 
+from exactformer.core.words import plural
 from exactformer.errors import (
     ExactformerError,
     InputError,
@@ -120,7 +121,7 @@ def _too_large(error: SizeError, request: dict[str, Any]) -> RefusedError:
 
     target = read(request["polynomial"])
     message = (
-        f"Degree {target.degree} in {len(target.variables)} variables needs more than "
+        f"Degree {target.degree} in {plural(len(target.variables), 'variable')} needs more than "
         f"{MEMORY // 2**20} MiB of weights, which is the limit here."
     )
     if request["directions"] not in ("auto", "fewest", "tailored"):
@@ -139,15 +140,17 @@ def _too_many_keys(request: dict[str, Any]) -> RefusedError:
     cells, tokens = int(request["cells"]), int(request["tokens"])
     keys, layers = size_of(request)
     message = (
-        f"This needs {keys:,} keys and {layers:,} attention layers; the limits here are "
-        f"{MOST_KEYS:,} and {MOST_LAYERS:,}."
+        f"This needs {plural(keys, 'key')} and {plural(layers, 'attention layer')}; the limits here "
+        f"are {MOST_KEYS:,} and {MOST_LAYERS:,}."
     )
     for fewer in range(cells - 1, 1, -1):
         if _fits(request | {"cells": fewer}):
             return RefusedError(message, f"Use {fewer} cells per side", cells=str(fewer))
     for fewer in range(tokens - 1, 0, -1):
         if _fits(request | {"tokens": fewer}):
-            return RefusedError(message, f"Use {fewer} tokens", tokens=str(fewer), input="")
+            return RefusedError(
+                message, f"Use {plural(fewer, 'token')}", tokens=str(fewer), input=""
+            )
     return RefusedError(f"{message} Take fewer tokens or cells.")
 
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from exactformer.studio import web
-from exactformer.studio.errors import StudioError
+from exactformer.studio.errors import InvalidError, StudioError
 from exactformer.studio.evidence import demonstrations
 from exactformer.studio.playground import couplings, models, polynomial, programs, sequences
 from exactformer.studio.playground.asking import asked_by, reader
@@ -80,8 +80,15 @@ def polynomial_page(request: Request, db: web.ReadSession) -> HTMLResponse:
     if said["ok"]:
         found, problem, status = _attempt(request, "polynomial", asdict(asked))
     if found is not None:
-        view["x"] = view["x"] or found["start"]
-        at, outside, _ = _attempt(request, "trace", asdict(asked) | {"x": view["x"]}, "polynomial")
+        if view["x"].count(",") + 1 != len(found["variables"]):
+            view["x"] = ""  # a point of the polynomial that stood there before
+        for x in (view["x"], ""):
+            view["x"] = x or found["start"]
+            given = asdict(asked) | {"x": view["x"]}
+            at, outside, _ = _attempt(request, "trace", given, "polynomial")
+            if not isinstance(outside, InvalidError) or outside.remedy:
+                break
+            wrong = wrong or str(outside)  # what is no point at all is not shown as one
     return _page(
         request,
         "playground/polynomial.html",

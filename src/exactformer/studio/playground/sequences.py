@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from exactformer.core.words import plural
 from exactformer.errors import InputError, SizeError
 from exactformer.studio.playground.refusals import check_choices
 
@@ -76,10 +77,11 @@ def input_of(request: SequenceRequest) -> NDArray[np.float64]:
         numbers = [float(part) for part in request.input.replace(";", ",").split(",")]
     except ValueError:
         raise InputError(f"the input {request.input!r} is no list of numbers") from None
-    if len(numbers) != n * d or not np.isfinite(numbers).all():
-        raise InputError(
-            f"{n} tokens of dimension {d} are {n * d} finite numbers, not {len(numbers)}"
-        )
+    if not np.isfinite(numbers).all():
+        raise InputError(f"the input {request.input!r} holds a number that is not finite")
+    if len(numbers) != n * d:
+        wanted = plural(n * d, "finite number")
+        raise InputError(f"{plural(n, 'token')} of dimension {d}: {wanted}, not {len(numbers)}")
     return np.array(numbers).reshape(n, d)
 
 

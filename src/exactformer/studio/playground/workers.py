@@ -26,6 +26,7 @@ from math import ceil
 from threading import Condition, Lock
 from typing import Any
 
+from exactformer.core.words import plural
 from exactformer.studio.errors import BusyError, InvalidError, StudioError, TooLargeError
 from exactformer.studio.playground.frames import (
     GoneError,
@@ -331,13 +332,13 @@ class Pool:
             is_late = isinstance(error, LateError) or worker.used_up_its_time
         if is_late:
             raise BusyError(
-                f"this takes longer than {self.limits.seconds} seconds, the limit of the playground; "
-                "ask for less, or run it on your own machine with the same words"
+                f"this takes longer than {plural(self.limits.seconds, 'second')}, the limit of the "
+                "playground; ask for less, or run it on your own machine with the same words"
             )
         raise BusyError(
             "the worker that computed this has ended; the limits are "
-            f"{self.limits.seconds} seconds and {self.limits.memory / 2**30:g} GiB. Try again, "
-            "or ask for less"
+            f"{plural(self.limits.seconds, 'second')} and {self.limits.memory / 2**30:g} GiB. "
+            "Try again, or ask for less"
         )
 
     def _refusal(self, kind: str, message: str, remedy: dict[str, Any] | None) -> StudioError:

@@ -15,6 +15,7 @@ from hashlib import sha256
 from sqlalchemy import text
 from starlette.requests import Request
 
+from exactformer.core.words import plural
 from exactformer.studio.errors import TooManyError
 from exactformer.studio.settings import Rate
 from exactformer.studio.storage.engine import Database
@@ -82,8 +83,8 @@ def _short(key: str) -> str:
 
 def _refusal(name: str, rate: Rate, wait: float) -> TooManyError:
     return TooManyError(
-        f"too many requests ({name}: {rate} are allowed); try again in "
-        f"{max(1, round(wait))} seconds",
+        f"too many requests ({name}: {rate} {'is' if rate.count == 1 else 'are'} allowed); try again "
+        f"in {plural(max(1, round(wait)), 'second')}",
         wait,
     )
 

@@ -83,9 +83,14 @@ const say = (form, message) => {
   form.querySelector(".form-problem")?.replaceChildren(notice);
 };
 
-// Previews: the server renders with the same rules as the page.
+// Previews: the server renders with the same rules as the page. The latest text counts.
+
+const previews = new WeakMap();
 
 const show = async (editor) => {
+  previews.get(editor)?.abort();
+  const mine = new AbortController();
+  previews.set(editor, mine);
   const text = editor.querySelector("textarea").value;
   const target = editor.querySelector(".editor__preview");
   const body = new URLSearchParams({
@@ -94,11 +99,13 @@ const show = async (editor) => {
     csrf_token: editor.closest("form").elements.csrf_token.value,
   });
   try {
-    const answer = await fetch("/preview", { method: "POST", body, headers: { "HX-Request": "true" } });
+    const { signal } = mine;
+    const answer = await fetch("/preview", { method: "POST", body, signal, headers: { "HX-Request": "true" } });
     if (answer.redirected || answer.status === 401) throw new Error("the session is over");
     target.innerHTML = await answer.text();
     target.dispatchEvent(new CustomEvent("mathematics", { bubbles: true }));
   } catch {
+    if (mine.signal.aborted) return;
     target.textContent = "The preview cannot be reached now; your text is kept in this browser.";
   }
 };
@@ -154,11 +161,10 @@ const prepareOrder = (list) => {
       event.preventDefault();
       if (!held || held === item) return;
       const form = held.querySelector(".item__order");
-      htmx.ajax("POST", held.dataset.move, {
-        target: "#items",
-        swap: "outerHTML",
-        values: { position: items.indexOf(item), csrf_token: form.elements.csrf_token.value },
-      });
+      const button = document.createElement("button");
+      Object.assign(button, { name: "position", value: items.indexOf(item), hidden: true });
+      form.append(button);
+      button.click();
     });
   }
 };
@@ -179,6 +185,12 @@ const prepare = (root) => {
   once(root, "form[data-draft]", (form) => {
     restore(form);
     form.addEventListener("input", () => keep(form));
+    // Before the answer is shown: what it brings may be the same form, which looks for its draft. What
+    // was written after sending is not sent, and stays.
+    form.addEventListener("htmx:beforeOnLoad", ({ detail: { xhr, requestConfig } }) => {
+      const isAllSent = textsOf(form).every(({ name, value }) => value === requestConfig.parameters[name]);
+      if (xhr.status < 300 && isAllSent) forget(form);
+    });
     const problem = form.querySelector(".form-problem .notice");
     if (problem) {
       problem.tabIndex = -1;
@@ -196,11 +208,6 @@ const prepare = (root) => {
   });
 };
 
-// Before the answer is shown: what it brings may be the same form, which looks for its draft.
-document.addEventListener("htmx:beforeOnLoad", (event) => {
-  const form = event.detail.requestConfig.elt;
-  if (form.matches?.("form[data-draft]") && event.detail.xhr.status < 300) forget(form);
-});
 document.addEventListener("htmx:sendError", (event) => {
   const form = event.detail.requestConfig.elt;
   if (form.matches?.("form[data-draft]")) {

@@ -1,4 +1,5 @@
-// What concerns every page: numbers that stand in several places, and a word when nothing is answered.
+// What concerns every page: numbers that stand in several places, a word when nothing is answered, and
+// one question at a time about a part.
 (() => {
   const SECONDS = 8;
 
@@ -40,6 +41,45 @@
   });
   addEventListener("pageshow", () => {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  });
+
+  // An answer replaces the part that it was asked from. What is pressed there meanwhile waits, and is
+  // then pressed in the new part; a switch that already stands as wanted is left alone.
+  const awaited = new Map(); // by the id of a part: what was pressed in it meanwhile
+
+  const isSame = (button, other) =>
+    [button.name, button.id].join() === [other.name, other.id].join() &&
+    (!other.hasAttribute("aria-pressed") || button.value === other.value);
+
+  const press = ({ elt, submitter }) => {
+    const kind = elt.hasAttribute("hx-post") ? "hx-post" : "hx-get";
+    const found = [...document.querySelectorAll(`[${kind}="${CSS.escape(elt.getAttribute(kind))}"]`)];
+    if (!submitter) return found[0]?.click();
+    const buttons = found.flatMap((form) => [...form.querySelectorAll("button")]);
+    const button = buttons.find((each) => isSame(each, submitter));
+    if (!button) return;
+    for (const { name, value } of elt.querySelectorAll("textarea, input:not([type=hidden])"))
+      button.form.elements[name].value = value;
+    button.click();
+  };
+
+  const proceed = (part) => {
+    const pressed = awaited.get(part.id) ?? [];
+    awaited.delete(part.id);
+    pressed.forEach(press); // the first goes, the others wait again
+  };
+
+  document.addEventListener("htmx:confirm", (event) => {
+    const { elt, target, triggeringEvent } = event.detail;
+    if (!target.id || target === elt || !target.contains(elt)) return;
+    const pressed = awaited.get(target.id);
+    if (!pressed) return awaited.set(target.id, []);
+    event.preventDefault();
+    pressed.push({ elt, submitter: triggeringEvent.submitter });
+  });
+  document.addEventListener("htmx:load", (event) => proceed(event.detail.elt));
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.target.isConnected) proceed(event.detail.target); // nothing was replaced
   });
 
   // A form that was opened in place is closed in place.

@@ -41,4 +41,5 @@ from exactformer.studio.web.types import SlugOf as SlugOf
 from exactformer.studio.web.types import Switch as Switch
 from exactformer.studio.web.types import Words as Words
 from exactformer.studio.web.types import listing as listing
+from exactformer.studio.web.types import one_of as one_of
 from exactformer.studio.web.types import stated as stated

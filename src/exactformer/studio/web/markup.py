@@ -66,6 +66,7 @@ _MENTION = re.compile(
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s]", re.IGNORECASE)
 _MATHEMATICS = re.compile(r"\$([^$]+)\$")
 _DRESS = re.compile(r"\\(?:mathcal|mathbb|mathrm|mathbf|text|operatorname|left|right)\b|[{}]")
+_EXPONENT = re.compile(r"(?<=\de)-(?=\d)")
 _ALIGNMENTS = {"text-align:center": "centre", "text-align:right": "right"}
 
 
@@ -168,7 +169,12 @@ def _parser() -> MarkdownIt:
     parser.validateLink = lambda url: _SAFE_LINK.match(url) is not None  # type: ignore[method-assign]
     for kind in ("math_inline", "math_inline_double", "math_block"):
         parser.add_render_rule(kind, _mathematics)
+    parser.add_render_rule("text", _words)
     return parser
+
+
+def _words(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    return escape(minus(tokens[index].content))
 
 
 def _mathematics(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
@@ -272,6 +278,15 @@ def prose(name: str, text: str, limit: int, *, required: bool = False) -> str:
     return checked(bounded(name, text, limit, required=required))
 
 
+def minus(text: str) -> str:
+    """Return ``text`` with the sign of minus in exponents: lines break after a hyphen.
+
+    >>> minus("at most 6.6e-15 in C-e-5")
+    'at most 6.6e−15 in C-e-5'
+    """
+    return _EXPONENT.sub("\N{MINUS SIGN}", text)
+
+
 def plain(text: str) -> str:
     r"""Return ``text`` without dollars and commands, for places in which nothing can be drawn.
 
@@ -289,6 +304,8 @@ def typeset(text: str) -> Markup:
     """
     parts = _MATHEMATICS.split(text)
     return Markup("").join(
-        Markup('<span class="math">{}</span>').format(part) if index % 2 else Markup.escape(part)
+        Markup('<span class="math">{}</span>').format(part)
+        if index % 2
+        else Markup.escape(minus(part))
         for index, part in enumerate(parts)
     )

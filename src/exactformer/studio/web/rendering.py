@@ -14,7 +14,7 @@ from markupsafe import Markup
 from exactformer.core.words import at_most, plural
 from exactformer.experiments.engine.presentation import Line, Part
 from exactformer.studio.settings import PACKAGE
-from exactformer.studio.web.markup import plain, typeset
+from exactformer.studio.web.markup import minus, plain, typeset
 
 TEMPLATES, STATIC = PACKAGE / "templates", PACKAGE / "static"
 
@@ -39,7 +39,8 @@ def environment() -> Environment:
     made.globals.update(static=static, csrf_field=csrf_field, first_lines=first_lines)
     made.globals.update(personal=personal, switch=switch)
     made.filters.update(day=day, moment=moment, count=count, plural=plural, browser=browser)
-    made.filters.update(typeset=typeset, plain=plain, at_most=at_most)
+    made.filters.update(typeset=typeset, plain=plain, minus=minus)
+    made.filters.update(at_most=lambda value, digits=3: minus(at_most(value, digits)))
     return made
 
 

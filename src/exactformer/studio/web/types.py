@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Generic, NamedTuple, Self, TypeVar
 
 from fastapi import Depends, Form, Path, Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from exactformer.studio.storage.slices import Slice
 
@@ -25,6 +26,18 @@ def stated(limit: int, least: int = 0, **more: Any) -> WithJsonSchema:
     """Return a length that the API's description states and that a service judges."""
     bounds = {"minLength": least} if least else {}
     return WithJsonSchema({"type": "string", **bounds, "maxLength": limit, **more})
+
+
+def one_of(names: Collection[str]) -> AfterValidator:
+    """Return a check for a filter of a list: empty for any, or one of these names."""
+
+    def check(text: str) -> str:
+        if text and text not in names:
+            expected = ", ".join(f"'{name}'" for name in names)
+            raise PydanticCustomError("literal_error", "one of {expected}", {"expected": expected})
+        return text
+
+    return AfterValidator(check)
 
 
 Clean = Annotated[str, AfterValidator(_storable)]

@@ -44,8 +44,10 @@ export class Drawing {
 
   resized() {
     this.cy.resize();
-    if (this.waiting && this.canvas.clientWidth) this.show(this.waiting);
-    else if (this.canvas.clientWidth) this.all();
+    if (!this.canvas.clientWidth) return;
+    if (!this.waiting) return this.all();
+    this.show(this.waiting);
+    this.choose(this.chosen);
   }
 
   // A canvas that is hidden has no size to arrange nodes for: wait until it has.
@@ -100,7 +102,10 @@ export class Drawing {
   choose(id) {
     const { cy } = this;
     const node = cy.getElementById(id);
-    if (node.empty()) return;
+    if (node.empty() && !this.waiting) return;
+    this.chosen = id;
+    this.onChoose(id);
+    if (this.waiting) return;
     cy.batch(() => {
       cy.elements().removeClass("chosen near faded");
       node.addClass("chosen");
@@ -109,10 +114,8 @@ export class Drawing {
       near.edges().addClass("near");
       cy.elements().not(near).not(".path").addClass("faded");
     });
-    this.chosen = id;
     this.label();
     this.reveal(node);
-    this.onChoose(id);
   }
 
   reveal(node) {

@@ -10,16 +10,23 @@ export async function open(map) {
   const find = (name) => map.querySelector(`[data-${name}]`);
   const [stage, canvas, view, chosen, status] = ["stage", "canvas", "view", "chosen", "status"].map(find);
   const embedded = !("explorer" in map.dataset);
+  const ask = latest();
+  let wanted = location.href; // what was asked for last, whether or not it is answered
 
   const { slice, narrow } = map.dataset;
-  if (embedded) view.innerHTML = await part(map.clientWidth < 560 ? narrow : slice);
+  try {
+    if (embedded) view.innerHTML = await ask(map.clientWidth < 560 ? narrow : slice);
+  } catch (error) {
+    find("waiting").textContent = error.message;
+    return;
+  }
   const { default: cytoscape } = await import(map.dataset.cytoscape);
   stage.hidden = false;
   const drawing = new Drawing(cytoscape, canvas, { embedded, onChoose: tell, onOpen: expand });
   if (embedded) find("waiting").hidden = true;
   else {
     tabs(map);
-    filters(map, follow);
+    filters(map, () => wanted, follow);
     searching(map);
     window.addEventListener("popstate", () => follow(location.href, false));
   }
@@ -39,15 +46,18 @@ export async function open(map) {
     const url = new URL(address, location.href);
     const had = map.contains(document.activeElement) && !view.contains(document.activeElement);
     const inForm = document.activeElement?.closest("form");
+    wanted = url.href;
     map.setAttribute("aria-busy", "true");
     try {
-      view.innerHTML = await part(`/map/slice${url.search}`);
+      view.innerHTML = await ask(`/map/slice${url.search}`);
     } catch (error) {
-      if (status) status.textContent = error.message;
-      return;
-    } finally {
+      if (wasTakenBack(error)) return;
+      document.dispatchEvent(new CustomEvent("studio:toast", { detail: error.message }));
+      wanted = location.href;
       map.removeAttribute("aria-busy");
+      return;
     }
+    map.removeAttribute("aria-busy");
     if (!embedded) {
       const { query } = view.querySelector("[data-query]").dataset;
       if (remember) history.pushState(null, "", `/map?${query}`);
@@ -108,12 +118,24 @@ export async function open(map) {
   });
 }
 
-async function part(address) {
-  const answer = await fetch(address);
-  const text = await answer.text();
-  if (answer.ok) return text;
-  const said = new DOMParser().parseFromString(text, "text/html").querySelector("main p");
-  throw new Error(said?.textContent ?? `The map could not be read (${answer.status}).`);
+const wasTakenBack = (error) => error.name === "AbortError";
+
+// Asking for a part of the page: the latest question counts, an earlier one is taken back. Without an
+// address nothing is asked for any more.
+function latest() {
+  let under_way = null;
+  return async (address) => {
+    under_way?.abort();
+    const { signal } = (under_way = new AbortController());
+    if (!address) return "";
+    const answer = await fetch(address, { signal }).catch((error) => {
+      throw wasTakenBack(error) ? error : new Error("The studio does not answer.");
+    });
+    const text = await answer.text();
+    if (answer.ok) return text;
+    const said = new DOMParser().parseFromString(text, "text/html").querySelector("main p");
+    throw new Error(said?.textContent ?? `The map could not be read (${answer.status}).`);
+  };
 }
 
 function tabs(map) {
@@ -142,12 +164,12 @@ function tabs(map) {
   show(buttons[0]);
 }
 
-function filters(map, follow) {
+function filters(map, wanted, follow) {
   const form = map.querySelector("[data-filter]");
   if (!form) return;
   const boxes = [...form.querySelectorAll('[name="kinds"]')];
   const apply = () => {
-    const url = new URL(location.href);
+    const url = new URL(wanted());
     const kinds = boxes.filter((box) => box.checked).map((box) => box.value);
     if (!kinds.length) return;
     set(url, "kinds", kinds.length < boxes.length ? kinds.join(",") : "");
@@ -176,15 +198,18 @@ function set(url, name, value) {
 function searching(map) {
   const form = map.querySelector("[data-search]");
   const [box, list] = [form.elements.q, form.querySelector("[data-found-list]")];
-  let latest = 0;
+  const question = latest();
   let timer;
   const ask = async () => {
-    const turn = ++latest;
+    clearTimeout(timer);
     const asked = new URL(location.href).searchParams;
     asked.set("q", box.value);
-    const found = box.value.trim() ? await part(`/map/found?${asked}`) : "";
-    if (turn !== latest) return;
-    list.innerHTML = found;
+    try {
+      list.innerHTML = await question(box.value.trim() && `/map/found?${asked}`);
+    } catch (error) {
+      if (!wasTakenBack(error)) list.textContent = error.message;
+      return;
+    }
     list.dispatchEvent(new CustomEvent("mathematics", { bubbles: true }));
   };
   box.addEventListener("input", () => {
@@ -198,7 +223,7 @@ function searching(map) {
   list.addEventListener("click", (event) => {
     if (!event.target.closest("[data-go]")) return;
     box.value = "";
-    list.replaceChildren();
+    ask(); // for nothing: what was typed is no longer looked for
     map.querySelector("[data-canvas]").focus({ preventScroll: true });
   });
   form.addEventListener("keydown", (event) => {

@@ -1,7 +1,7 @@
 // Attention as arcs between tokens: where one token looks, wider for a larger score, and what it selects.
 
 import { drawing } from "./dom.js";
-import { short } from "./format.js";
+import { plural, short } from "./format.js";
 
 const STEP = 64;
 const SIDE = 44;
@@ -75,7 +75,7 @@ export function arcs({ token, features, scores, selection, hub }) {
   const label = scores
     ? `Scores of token ${token + 1}: ` +
       shown.map((k) => `${short(scores[k])} with token ${k + 1}`).join(", ")
-    : `${features.length} tokens: ${shown.map((k) => short(features[k])).join(", ")}`;
+    : `${plural(features.length, "token")}: ${shown.map((k) => short(features[k])).join(", ")}`;
   return drawing(
     "svg",
     {

@@ -15,6 +15,7 @@ const form = find("controls");
 const state = new State(form, () => {
   arrange(false);
   pad.read(state.get("drawing"));
+  isNewEntry = false;
   decompose(false);
 });
 const ask = latest();
@@ -23,6 +24,7 @@ const pad = new Pad(find("pad-place"), (text) => {
   redrawn();
 });
 const maps = {};
+let isNewEntry = false; // of the history, for what is asked for and not answered yet
 
 function family() {
   const option = form.elements.kernel.selectedOptions[0];
@@ -54,11 +56,16 @@ function arrange(isNew) {
 }
 
 async function decompose(asNewEntry) {
+  isNewEntry ||= asNewEntry;
+  const asked = state.query();
   try {
-    const found = await ask(`${API}?${state.query()}`);
+    const found = await ask(`${API}?${asked}`);
     allIsWell();
     find("result").hidden = false;
-    state.keep(asNewEntry);
+    if (asked === state.query()) {
+      state.keep(isNewEntry); // and what was changed meanwhile in its turn
+      isNewEntry = false;
+    }
     show(found);
   } catch (error) {
     complain(error);

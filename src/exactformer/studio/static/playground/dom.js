@@ -1,5 +1,9 @@
 // Small tools for making elements. Text is always set as text, never as markup.
 
+// Exponents have the sign of minus: lines break after a hyphen.
+const whole = (child) =>
+  typeof child === "string" ? child.replace(/(?<=\de)-(?=\d)/g, "\u2212") : child;
+
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -7,7 +11,7 @@ export function element(tag, attributes = {}, ...children) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else made.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined).map(whole));
   return made;
 }
 

@@ -42,12 +42,15 @@ export function following(action) {
     isWanted = true;
     if (isBusy) return;
     isBusy = true;
-    while (isWanted) {
-      isWanted = false;
-      await action();
-      await new Promise((done) => setTimeout(done, PACE));
+    try {
+      while (isWanted) {
+        isWanted = false;
+        await action();
+        await new Promise((done) => setTimeout(done, PACE));
+      }
+    } finally {
+      isBusy = false;
     }
-    isBusy = false;
   };
 }
 

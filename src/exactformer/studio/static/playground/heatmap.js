@@ -5,7 +5,7 @@
 // the largest, so that small entries can still be seen.
 
 import { colour, drawing, element, onSchemeChange } from "./dom.js";
-import { counted, minus, short } from "./format.js";
+import { counted, minus, plural, short } from "./format.js";
 import { frozen, keeping, stacked } from "./picture.js";
 import { VectorContext } from "./vector.js";
 
@@ -112,7 +112,7 @@ export class Heatmap {
     this.about.textContent = options.note ?? `${counted(n)} × ${counted(m)}${blocks}`;
     this.frame.setAttribute(
       "aria-label",
-      `${this.heading.textContent}, ${n} rows and ${m} columns; ` +
+      `${this.heading.textContent}, ${plural(n, "row")} and ${plural(m, "column")}; ` +
         "arrow keys go from entry to entry, plus and minus zoom",
     );
     if (this.cursor && (this.cursor[0] >= this.rows || this.cursor[1] >= this.columns))

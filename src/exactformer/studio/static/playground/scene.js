@@ -3,7 +3,7 @@
 // reader may have switched off.
 
 import { drawing, element } from "./dom.js";
-import { counted, minus, short } from "./format.js";
+import { counted, minus, plural, short } from "./format.js";
 import { frozen, keeping } from "./picture.js";
 
 const W = 300;
@@ -26,7 +26,7 @@ export class Scene {
       keys: panel(
         "3",
         "Keys",
-        `${counted(found.keys.count)}, in ${counted(found.keys.contexts)} contexts`,
+        `${counted(found.keys.count)}, in ${plural(found.keys.contexts, "context")}`,
       ),
       values: panel("4", "Values", "dots: transformer, rings: map"),
     };

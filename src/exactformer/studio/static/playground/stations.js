@@ -12,7 +12,7 @@ export function stationsOf(found, way) {
     {
       stage: "input",
       title: "Input",
-      words: `${way.input.length} tokens come in: ${listed(way.input)}.`,
+      words: `${way.input.length === 1 ? "1 token comes" : `${way.input.length} tokens come`} in: ${listed(way.input)}.`,
     },
     { stage: "quantise", title: "Quantise", words: quantising(found, way) },
     ...way.codes.slice(1).map((station, k) => coding(found, station, k + 1)),
