@@ -1,10 +1,9 @@
 """Every package that the source imports is declared, and what loads at once is not optional."""
 
-import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -12,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from exactformer.errors import InputError, needs
+from tests.test_layers import imports as imported
+from tests.test_layers import imports_on_loading
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "exactformer"
@@ -37,24 +38,17 @@ EXTRAS = {
 }
 
 
-def packages(tree: ast.AST) -> Iterator[str]:
-    """Yield the top-level packages that some source imports, its own and Python's apart."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        else:
-            continue
-        tops = {name.partition(".")[0] for name in names}
-        yield from tops - sys.stdlib_module_names - {"exactformer"} - WITH_TORCH
+def packages(imported: Iterable[str]) -> set[str]:
+    """Return the top-level packages of what some source imports, its own and Python's apart."""
+    tops = {name.partition(".")[0] for name in imported}
+    return tops - sys.stdlib_module_names - {"exactformer"} - WITH_TORCH
 
 
 def imports() -> dict[str, set[str]]:
     """Return the files that import each package."""
     found: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):
-        for package in packages(ast.parse(path.read_text())):
+        for package in packages(imported(path)):
             found.setdefault(package, set()).add(str(path.relative_to(SOURCE)))
     return found
 
@@ -88,12 +82,7 @@ def test_outside_the_studio_nothing_optional_loads_with_a_module(
         inner = path.relative_to(SOURCE)
         if inner.parts[0] == "studio" or inner.as_posix() in LATE:
             continue
-        top = [
-            n
-            for n in ast.parse(path.read_text()).body
-            if isinstance(n, ast.Import | ast.ImportFrom)
-        ]
-        for package in packages(ast.Module(top, [])):
+        for package in packages(imports_on_loading(path)):
             names = {name_of(one) for one in distributions.get(package, [package])}
             assert names & CORE, f"{path} imports {package}, which is not a core dependency"
 

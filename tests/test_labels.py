@@ -75,7 +75,7 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "paper": lambda: polynomial("x^2 y + 1/3", radius=1, construction="paper"),
     "scaled": lambda: polynomial("x^2 + 3 x y", radius=2),
     "chebyshev": lambda: polynomial("x^3 + y", radius=1, construction="chebyshev"),
-    "softmax": lambda: polynomial("x^2", radius=1, construction="softmax"),
+    "softmax": lambda: polynomial("x^2", radius=1, construction="softmax", tolerance=1e-4),
     "vector": lambda: polynomial("x^2; x - y", domain=[(0, 1), (-1, 2)]),
     "compact": lambda: sequence("compact"),
     "paper sequence": lambda: sequence("paper"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from importlib import import_module
 from pathlib import Path
@@ -16,9 +15,8 @@ ROWS = re.findall(r"^\| ([LSM]\d+) \| `([\w.]+)` \| `(test_\w+)` \|$", PAGE, re.
 
 
 def names_of_tests() -> set[str]:
-    trees = (ast.parse(path.read_text()) for path in (ROOT / "tests").rglob("test_*.py"))
-    nodes = (node for tree in trees for node in tree.body)
-    return {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    texts = (path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    return {name for text in texts for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
 
 
 def test_every_lemma_has_a_test_that_exists() -> None:

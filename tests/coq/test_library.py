@@ -106,22 +106,26 @@ def test_theorems_about_rounding_rest_on_the_stored_axioms(flocq):
 
 
 def assert_assumptions(coq, names):
-    found = [
-        (name, theorem)
-        for name in names
-        for theorem in re.findall(r"^ *Theorem (\w+)", sources()[f"{name}.v"], re.MULTILINE)
-    ]
-    modules = [f"Exactformer.{name.replace('/', '.')}" for name in names]
-    text = f"Require {' '.join(modules)}.\n"
-    for name, theorem in found:
-        text += f"Print Assumptions Exactformer.{name.replace('/', '.')}.{theorem}.\n"
+    """Ask for the axioms of all theorems of a kind at once: one walk through what they rest on."""
+    theorems: dict[str, list[str]] = {}
+    for name in names:
+        for theorem in re.findall(r"^ *Theorem (\w+)", sources()[f"{name}.v"], re.MULTILINE):
+            theorems.setdefault(KINDS[name], []).append(f"@{_module(name)}.{theorem}")
+    text = f"Require {' '.join(map(_module, names))}.\n"
+    for number, of_a_kind in enumerate(theorems.values()):
+        text += f"Definition all_{number} := ({', '.join(of_a_kind)}).\n"
+        text += f"Print Assumptions all_{number}.\n"
     answer = compiled(coq, text)
     assert answer.returncode == 0, answer.stderr
     stored = {
         kind: (FOLDER / f"assumptions{kind}.txt").read_text().strip() for kind in ("", "_softmax")
     }
-    wanted = [stored.get(KINDS[name], CLOSED) for name, _ in found]
+    wanted = [stored.get(kind, CLOSED) for kind in theorems]
     assert answer.stdout.split() == " ".join(wanted).split()  # lines are broken in several ways
+
+
+def _module(name):
+    return f"Exactformer.{name.replace('/', '.')}"
 
 
 @pytest.mark.slow

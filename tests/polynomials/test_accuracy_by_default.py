@@ -155,9 +155,9 @@ def test_every_eager_call_on_the_cpu_is_within_the_bound(compiler, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is:DeprecationWarning")
 def test_traced_calls_are_within_the_bound_for_any_order():
-    polynomial = dense(4, 8)
+    polynomial = dense(3, 6)
     model = ef.compile(polynomial, outside="nan")
-    points = points_of(4, 20, torch.float64)
+    points = points_of(3, 20, torch.float64)
     values = torch.compile(model, backend="eager")(points)
     bound = model.certificate.bound(any_order=True)
     assert largest_error(lambda _, found=values: found, polynomial, points) <= bound

@@ -1,8 +1,5 @@
 """Programs as models of Hugging Face: written, read by the automatic classes, equal to the last bit."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -67,20 +64,3 @@ def test_a_number_has_one_logit():
         realisation="softmax",
     )
     assert model.to_hugging_face()(torch.tensor([[0, 1, 0]])).logits.shape == (1, 3, 1)
-
-
-@pytest.mark.spread(1)
-@pytest.mark.parametrize("first", ["transformers", "exactformer"])
-def test_importing_exactformer_suffices_in_either_order(first, tmp_path):
-    _program().to_hugging_face().save_pretrained(tmp_path)
-    second = {"transformers", "exactformer"} - {first}
-    code = (
-        f"import {first}; import {second.pop()}\n"
-        "from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification\n"
-        f"print(AutoConfig.from_pretrained({str(tmp_path)!r}).model_type)\n"
-        "for automatic in (AutoModel, AutoModelForTokenClassification):\n"
-        f"    print(type(automatic.from_pretrained({str(tmp_path)!r})).__name__)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    model = "ProgramForTokenClassification"
-    assert found.stdout.split() == ["exactformer-program", model, model]

@@ -105,7 +105,7 @@ def cell_of(regime, errors):
     return Cell(parameters, metrics, 1.0, "none")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def summary() -> Summary:
     cells = [
         cell_of("deep", lambda m: 1.0),

@@ -156,7 +156,7 @@ def test_the_rounding_table_of_the_paper_and_of_scaled(
     rng = np.random.default_rng(0)
     expected = {torch.float32: (float32_paper, 4e-7), torch.float64: (float64_paper, 6e-16)}
     for dtype, (printed, first_row) in expected.items():
-        points = rng.uniform(-radius, radius, size=(4000, n))
+        points = rng.uniform(-radius, radius, size=(1000, n))
         x = torch.from_numpy(points).to(dtype)
         power = x.double().numpy().astype(np.longdouble) ** q
         for build, typical in ((paper, printed), (scaled, first_row)):

@@ -12,7 +12,7 @@ that share their directions are polarised together: a monomial asks once for all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import product
 from math import comb, factorial, gcd, prod
 
@@ -63,7 +63,7 @@ def _monomials(polynomials: Sequence[Polynomial]) -> list[Exponents]:
     return [a for a in present if any(a)]
 
 
-Choice = Callable[[Exponents, set[Direction]], Polarised]
+Choice = Callable[[Exponents, Container[Direction]], Polarised]
 
 
 def _collect(
@@ -73,7 +73,7 @@ def _collect(
     # Widest monomials first: what they need anyway may serve the narrower ones.
     for a in sorted(terms, key=lambda a: (-prod(e + 1 for e in a), a)):
         s = sum(a)
-        for vector, weight in choose(a, set(ridges)).items():
+        for vector, weight in choose(a, ridges).items():
             powers = ridges.setdefault(vector, {})
             sums = powers.setdefault(s, [fmpq(0)] * len(terms[a]))
             powers[s] = [old + c * weight for old, c in zip(sums, terms[a], strict=True)]
@@ -83,15 +83,16 @@ def _collect(
     return {v: p for v, p in sorted(kept.items(), reverse=True) if p}
 
 
-def _fewer_new(a: Exponents, present: set[Direction]) -> Polarised:
-    return min(_plain(a, present), _centred(a, present), key=lambda p: len(p.keys() - present))
+def _fewer_new(a: Exponents, present: Container[Direction]) -> Polarised:
+    ways = (_plain(a, present), _centred(a, present))
+    return min(ways, key=lambda way: sum(vector not in present for vector in way))
 
 
-def _plain(a: Exponents, present: set[Direction]) -> Polarised:
+def _plain(a: Exponents, present: Container[Direction]) -> Polarised:
     return _merged(a, ((k, k) for k in _below(a)), 1)
 
 
-def _centred(a: Exponents, present: set[Direction]) -> Polarised:
+def _centred(a: Exponents, present: Container[Direction]) -> Polarised:
     shifted = ((k, tuple(2 * ki - ai for ki, ai in zip(k, a, strict=True))) for k in _below(a))
     return _merged(a, shifted, 2)
 
