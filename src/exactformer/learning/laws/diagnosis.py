@@ -19,8 +19,8 @@ from scipy.stats import rankdata
 
 from exactformer.learning.laws.dense.degree import leave_one_out
 from exactformer.learning.laws.dense.least_squares import normal_equations
-from exactformer.learning.laws.dense.solvers import dictionary
 from exactformer.learning.laws.dictionary.columns import Array
+from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.terms import count_terms
 from exactformer.learning.laws.sample import Sample, all_differ, equal_rows, median, weighted_median
 
@@ -192,9 +192,9 @@ def _least_squares(sample: Sample, output: int, degree: int) -> _LeastSquares | 
         return None
     tried = able[:: -(-len(able) // _DEGREES)]
     part = replace(sample, X=X, Y=y[:, None], weight=weight)
-    terms = dictionary(part, tried[-1])
-    left_out = leave_one_out(terms, part, *normal_equations(terms, part))[..., 0]
-    counts = np.cumsum(np.bincount(terms.total, minlength=terms.degree + 1)).tolist()
+    design = Design.of(part, tried[-1])
+    left_out = leave_one_out(design, *normal_equations(design))[..., 0]
+    counts = np.cumsum(np.bincount(design.terms.total, minlength=tried[-1] + 1)).tolist()
     whole = _size(y - median(y), weight)
     found = [
         _LeastSquares(q, counts[q], 1 - _size(left_out[q], weight) / whole)

@@ -174,8 +174,7 @@ def solve_sparse(
     sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int
 ) -> Solved:
     """Find the few terms that are there, output by output."""
-    with one_blas_thread():
-        return find_laws(InMemory(sample, data_ranges(sample, dimension)), degree, rules, limit)
+    return find_laws(InMemory(sample, data_ranges(sample, dimension)), degree, rules, limit)
 
 
 def find_laws(source: Source, degree: Degree, rules: Rules, limit: int) -> Solved:
@@ -291,13 +290,14 @@ def solve_least_squares(
         check_size(count, 2 * gram_bytes(count), limit, what)
     check_size(count, count * _BYTES_A_TERM, limit, "a pass over the data")
     with one_blas_thread(count):
-        terms, ranges = dictionary(sample, highest), data_ranges(sample, dimension)
+        design, ranges = Design.of(sample, highest), data_ranges(sample, dimension)
+        terms = design.terms
         if not formed:
             found = conjugate_gradients(terms, sample)
             return Solved([*DenseLaw.each(found, terms, ranges)], highest)
-        gram, right = normal_equations(terms, sample)
+        gram, right = normal_equations(design)
         if degree == "auto":
-            highest = choose_degree(terms, sample, gram, right)
+            highest = choose_degree(design, gram, right)
             lower = np.flatnonzero(terms.total <= highest)
             gram, right = np.asfortranarray(gram[np.ix_(lower, lower)]), right[lower]
             terms = build_terms(terms.columns, highest, sample.apart)
@@ -310,9 +310,9 @@ def best_degree(sample: Sample, degree: Degree) -> int:
     """Return a degree as given, or for "auto" the one with the least leave-one-out error."""
     if degree != "auto":
         return degree
-    terms = dictionary(sample, _highest(sample.X.shape[1], sample.size / 2))
-    with one_blas_thread(len(terms)):
-        return max(1, choose_degree(terms, sample, *normal_equations(terms, sample)))
+    design = Design.of(sample, _highest(sample.X.shape[1], sample.size / 2))
+    with one_blas_thread(len(design.terms)):
+        return max(1, choose_degree(design, *normal_equations(design)))
 
 
 def _along(
@@ -334,11 +334,6 @@ def _along(
         variance = square / freedom if freedom > 0 else float("nan")
         laws.append(RidgeLaw(data_range, freedom, variance, directions, solution.beta, solution.b))
     return laws
-
-
-def dictionary(sample: Sample, degree: int) -> Terms:
-    """Return the dictionary of a degree for the columns of a sample."""
-    return Design.of(sample, degree).terms
 
 
 def _highest(columns: int, size: float) -> int:

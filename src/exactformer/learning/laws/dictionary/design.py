@@ -75,6 +75,12 @@ class Design:
             return row_sums.inner_products(self.terms, self.sample, right.T)
         return np.asarray(self.features @ (right * self.sample.weight).T)
 
+    def rows(self, rows: slice) -> Array:
+        """Return φ of all terms at some rows (p, rows)."""
+        if self.features is None:
+            return self.terms.features(self.terms.columns.evaluate(self.sample.X[rows]))
+        return self.features[:, rows]
+
     def at(self, places: Sequence[int]) -> Array:
         """Return φ of the terms at some places (k, N)."""
         if self.features is None:
