@@ -152,19 +152,23 @@ class InMemory:
         design, known = self._design(terms.degree), dict[int, Array]()
         return [select(design, j, rules, known) for j in range(self.sample.Y.shape[1])]
 
+    def _left(self, law: SparseLaw, output: int) -> Array:
+        """Return the residual of a law; every design has the same polynomials of the columns."""
+        assert self.highest is not None
+        return self.sample.Y[:, output] - law.coordinates @ self.highest.few(law.basis)
+
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
-        X, Y, weight = self.sample.X, self.sample.Y, self.sample.weight
-        left = Y - np.column_stack([law.inner_values(X) for law in laws])
+        Y, weight = self.sample.Y, self.sample.weight
+        left = np.column_stack([self._left(law, output) for output, law in enumerate(laws)])
         design = self._design(terms.degree)
         squares = weight @ left**2, weight @ Y**2
         return Residuals(design.inner_products(left.T), design.norms, *squares)
 
     def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
         """Return mean and standard error of the excess of squares, and the mean of y²."""
-        X, weight, size = self.sample.X, self.sample.weight, self.size
-        y = self.sample.Y[:, output]
-        excess = (y - simple.inner_values(X)) ** 2 - (y - law.inner_values(X)) ** 2
+        y, weight, size = self.sample.Y[:, output], self.sample.weight, self.size
+        excess = self._left(simple, output) ** 2 - self._left(law, output) ** 2
         mean = float(weight @ excess) / size
         error = float(np.sqrt(weight @ (excess - mean) ** 2)) / size
         return mean, error, float(weight @ y**2) / size
