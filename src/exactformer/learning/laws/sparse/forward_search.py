@@ -206,23 +206,25 @@ class SampleSearch(Search):
         return self.design.inner_products(np.vstack([residual, self.design.at(new)]))
 
     def _dependent(self, lists: list[list[Exponents]]) -> list[bool]:
-        return [self._is_alias(alpha, others) for *others, alpha in lists]
-
-    def _is_alias(self, alpha: Exponents, others: list[Exponents]) -> bool:
-        """Whether the rows have φ_α in the span of ``others``; a few of them are asked first."""
-        if not rows_to_spare(len(self.y), len(others)):
-            return False
+        """A few rows are asked first: what they have outside the span, all of them have at least."""
+        if not lists:
+            return []
         head = min(len(self.y), _HEAD)
-        size = float(np.linalg.norm(self.design.few([alpha], slice(head))))
-        # What a few rows have outside the span is the least that all of them have.
-        few = slice(min(head, _FEW * len(others) + _FEW))
-        if _outside(self.design.few([*others, alpha], few)) >= np.sqrt(ALIAS) * size:
-            return False
-        for end in sorted({head, len(self.y)}):
-            columns = self.design.few([*others, alpha], slice(end))
-            if _outside(columns) >= np.sqrt(ALIAS) * np.linalg.norm(columns[-1]):
-                return False
-        return True
+        sizes = np.linalg.norm(self.design.few([terms[-1] for terms in lists], slice(head)), axis=1)
+        place = {alpha: i for i, alpha in enumerate({alpha for terms in lists for alpha in terms})}
+        few = self.design.few([*place], slice(min(head, _FEW * max(map(len, lists)))))
+        found = []
+        for terms, size in zip(lists, sizes.tolist(), strict=True):
+            own = few[[place[alpha] for alpha in terms], : _FEW * len(terms)]
+            able = rows_to_spare(len(self.y), len(terms) - 1)
+            likely = able and _outside(own) < np.sqrt(ALIAS) * size
+            found.append(likely and all(self._alias(terms, n) for n in {head, len(self.y)}))
+        return found
+
+    def _alias(self, terms: list[Exponents], rows: int) -> bool:
+        """Whether so many rows have the last of some terms in the span of the others."""
+        columns = self.design.few(terms, slice(rows))
+        return bool(_outside(columns) < np.sqrt(ALIAS) * np.linalg.norm(columns[-1]))
 
 
 def strongest_first(statistics: Array) -> list[int]:
