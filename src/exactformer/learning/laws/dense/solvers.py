@@ -29,7 +29,7 @@ from exactformer.learning.laws.dictionary.terms import (
 from exactformer.learning.laws.law import DataRange, DenseLaw, Law, RidgeLaw, SparseLaw
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.forward_search import threshold_of
+from exactformer.learning.laws.sparse.forward_search import fit_few, threshold_of
 from exactformer.learning.laws.sparse.selection import Rules, Selection, select
 from exactformer.learning.threads import one_blas_thread
 
@@ -46,6 +46,8 @@ _ROUNDING = 1e-9
 # A law of lower degree is as good if its excess is below so many of its standard errors, or rounding.
 _SURE = 2.0
 _EXACT = 1e-9
+# Least squares on up to so many terms is quicker than a search. The grid and the margin of its bound.
+_FEW_TERMS, _GRID, _SURELY = 60, 101, 1.01 * _SURE
 # What a pass keeps for each term: a block of features and the products with the terms found.
 _BYTES_A_TERM = 8 * 128
 
@@ -104,6 +106,9 @@ class Source(Protocol):
 
         The mean over the rows and its standard error, and the mean of y².
         """
+
+    def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
+        """Whether least squares on whichever of some terms is surely not as good as a law."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +178,31 @@ class InMemory:
         error = float(np.sqrt(weight @ (excess - mean) ** 2)) / size
         return mean, error, float(weight @ y**2) / size
 
+    def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
+        """Whether least squares on whichever of some terms is surely not as good as a law.
+
+        With residuals a of some terms, a* of all and r of the law, and h the largest leverage,
+
+            |a_i| ≤ |a*_i| + √(h t),        t = ‖a‖² − ‖a*‖² ≤ ‖y‖² − ‖a*‖².
+
+        The excess e = a² − r² has Σ e = ‖a‖² − ‖r‖² and Σ e² ≤ max |e| (‖a‖² + ‖r‖²), so its mean is
+        above its error if that holds at each t. The left side and the right both grow with t, so
+        that between neighbours of a grid it is enough to compare the least with the largest.
+        """
+        design, y, weight = self._design(terms.degree), self.sample.Y[:, output], self.sample.weight
+        if design.features is None or len(terms) > _FEW_TERMS:
+            return False
+        fit, left = fit_few(design.features, weight, y), self._left(law, output)
+        leverage = ((fit.inverse @ design.features) * design.features).sum(axis=0).max()
+        whole, square = float(weight @ y**2), float(weight @ left**2)
+        steps = np.linspace(0.0, max(whole - fit.square, 0.0), _GRID)
+        excess = fit.square - square + steps
+        largest = np.maximum(
+            np.abs(fit.residual).max() + np.sqrt(leverage * steps), np.abs(left).max()
+        )
+        error = largest[1:] * np.sqrt(fit.square + square + steps[:-1])
+        return bool(excess[0] > _EXACT * whole and (excess[:-1] > _SURELY * error).all())
+
 
 def solve_sparse(
     sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int
@@ -232,6 +262,8 @@ def _lower(
     degree = 0
     while (degree := degree + 1) < max(own):
         terms = source.dictionary(degree)
+        if all(source.too_far(terms, law, output) for output, law in enumerate(laws)):
+            continue
         for output, lower in enumerate(source.select(terms, rules)):
             if degree < own[output] and len(lower.exponents) <= len(laws[output].coefficients):
                 law = SparseLaw.of(lower, terms.columns, source.ranges[output])

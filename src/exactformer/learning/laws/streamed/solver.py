@@ -218,6 +218,10 @@ class InBlocks:
         error = float(np.sqrt(max(square - self.size * mean**2, 0.0))) / self.size
         return mean, error, float(self._totals[output]) / self.size
 
+    def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
+        """Say nothing of it: leverages would cost a pass, and sums make a search quick."""
+        return False
+
 
 class GramTable:
     """Inner products of terms with each other and with the outputs; a pass for those not known yet."""
