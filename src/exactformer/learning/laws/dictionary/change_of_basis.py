@@ -105,7 +105,8 @@ def _tables(
 ) -> list[NDArray[Any]]:
     """Return the table of every column, as far as the exponents need it."""
     highest = map(max, zip(*exponents, strict=True))
-    return [table(j, top, number) for j, top in enumerate(highest)]
+    one = np.array([[number(1)]])
+    return [table(j, top, number) if top else one for j, top in enumerate(highest)]
 
 
 def _sparse(closed: list[Exponents], tables: list[NDArray[Any]]) -> csr_array:
