@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -58,6 +58,7 @@ class Solved:
 
     ``stopped`` is the reason why an automatic degree is not higher. ``paths`` and ``disputed`` (kept by
     most rows against large errors) and ``irrelevant`` terms are those of the sparse solver, by output.
+    ``design`` has the features of all rows, where they are in memory.
     """
 
     laws: list[Law]
@@ -67,6 +68,7 @@ class Solved:
     paths: list[list[Step]] = field(default_factory=list)
     disputed: list[list[Exponents]] = field(default_factory=list)
     irrelevant: list[list[Exponents]] = field(default_factory=list)
+    design: Design | None = None
 
 
 def data_ranges(sample: Sample, dimension: int) -> list[DataRange]:
@@ -148,8 +150,7 @@ class InMemory:
         if self.last is None or self.last.terms.degree != degree:
             if self.highest is None or self.highest.terms.degree < degree:
                 self.highest = Design.of(self.sample, degree)
-            lower = self.highest.terms.degree > degree
-            self.last = self.highest.up_to(degree) if lower else self.highest
+            self.last = self.highest.up_to(degree)
         return self.last
 
     def select(self, terms: Terms, rules: Rules) -> list[Selection]:
@@ -208,7 +209,8 @@ def solve_sparse(
     sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int
 ) -> Solved:
     """Find the few terms that are there, output by output."""
-    return find_laws(InMemory(sample, data_ranges(sample, dimension)), degree, rules, limit)
+    source = InMemory(sample, data_ranges(sample, dimension))
+    return replace(find_laws(source, degree, rules, limit), design=source.highest)
 
 
 def find_laws(source: Source, degree: Degree, rules: Rules, limit: int) -> Solved:

@@ -47,6 +47,8 @@ class Design:
 
     def up_to(self, degree: int) -> Design:
         """Return the design of a lower degree; what is known of this one serves it."""
+        if degree == self.terms.degree:
+            return self
         values = None if self.values is None else self.values[: degree + 1]
         lower = Design(self.sample, self.terms.up_to(degree), values)
         stays = self.terms.total <= degree
