@@ -249,7 +249,7 @@ def rows_to_spare(rows: float, others: int) -> bool:
 
 def _outside(columns: Array) -> float:
     """Return how much of the last of some columns (k, rows) is outside the span of the others."""
-    return float(abs(triangle_of(columns)[-1, -1]))
+    return float(abs(lapack.dgeqrf(columns.T)[0][len(columns) - 1, -1]))
 
 
 def largest_closure(size: float) -> int:
