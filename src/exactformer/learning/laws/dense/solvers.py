@@ -202,7 +202,7 @@ class InMemory:
             np.abs(fit.residual).max() + np.sqrt(leverage * steps), np.abs(left).max()
         )
         error = largest[1:] * np.sqrt(fit.square + square + steps[:-1])
-        return bool(excess[0] > _EXACT * whole and (excess[:-1] > _SURELY * error).all())
+        return bool(excess[0] > 2 * _EXACT * whole and (excess[:-1] > _SURELY * error).all())
 
 
 def solve_sparse(
@@ -277,7 +277,8 @@ def _lower(
 def _as_good(simple: SparseLaw, law: SparseLaw, source: Source, output: int) -> bool:
     """Whether a law has squared residuals that are not significantly larger than another's."""
     mean, error, square = source.excess(simple, law, output)
-    return mean <= max(_SURE * error, _EXACT**2 * square)
+    same = _ROUNDING * law.variance if law.freedom > 0 else 0.0
+    return mean <= max(_SURE * error, _EXACT**2 * square, same)
 
 
 def _sparse_laws(found: list[Selection], terms: Terms, ranges: list[DataRange]) -> list[SparseLaw]:
