@@ -186,9 +186,9 @@ class InMemory:
 
             |a_i| ≤ |a*_i| + √(h t),        t = ‖a‖² − ‖a*‖² ≤ ‖y‖² − ‖a*‖².
 
-        The excess e = a² − r² has Σ e = ‖a‖² − ‖r‖² and Σ e² ≤ max |e| (‖a‖² + ‖r‖²), so its mean is
-        above its error if that holds at each t. The left side and the right both grow with t, so
-        that between neighbours of a grid it is enough to compare the least with the largest.
+        The excess e = a² − r² has Σ e = ‖a‖² − ‖r‖² and Σ e² ≤ max |e| (‖a‖² + ‖r‖²), so that its mean
+        is above so many standard errors if Σ e / √(‖a‖² + ‖r‖²) is above so many max (|a|, |r|) at
+        each t. Both grow with t: between neighbours of a grid the least is compared with the largest.
         """
         design, y, weight = self._design(terms.degree), self.sample.Y[:, output], self.sample.weight
         if design.features is None or len(terms) > _FEW_TERMS:
