@@ -125,3 +125,17 @@ def test_statistics_that_differ_by_rounding_are_in_the_order_of_their_terms():
 def test_shares_are_those_outside_the_columns_that_are_kept():
     columns = np.array([[1.0, 1.0, 2.0, 0.0], [0.0, 1.0, 2.0, 3.0], [0.0, 0.0, 0.0, 4.0]])
     np.testing.assert_allclose(shares_outside(columns), [1, 0.5, 0, 16 / 25], atol=1e-30)
+
+
+def test_of_laws_with_the_same_residuals_the_lowest_degree_is_written():
+    """Here x1² is x3: whether x2 x3² is as good as x1² x2 x3 is not a matter of rounding."""
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-2, 2, size=(400, 3))
+    X[:, 2] = X[:, 0] ** 2
+    y = X[:, 1] * X[:, 2] ** 2 + 0.3 * generator.normal(size=400)
+    for _ in range(6):
+        order = generator.permutation(400)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DependentColumnsWarning)
+            law = PolynomialAttentionRegressor().fit(X[order], y[order])
+        assert list(law.coef_table_.term) == ["x2 x3^2"]

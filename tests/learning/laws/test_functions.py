@@ -6,7 +6,7 @@ import pytest
 import sympy
 
 from exactformer.errors import InputError, ToleranceError
-from exactformer.learning.laws.dense.solvers import dictionary
+from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.formula import monomial
 from exactformer.learning.laws.functions import build_dictionary
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
@@ -96,7 +96,7 @@ def test_identities_make_no_second_formula():
     table = build_dictionary(["1/x", "sqrt", "sin", "cos"], X, ["a", "b"])
     names = table.names(["a", "b"])
     extended = take_sample(table.extend(X), X[:, :1], None, names)
-    terms = dictionary(table.identities(extended), 3)
+    terms = Design.of(table.identities(extended), 3).terms
     found = {monomial(alpha, names) for alpha in terms.all_exponents()}
     assert {"a (1/b)", "(1/a) sqrt(a)", "sin(a)^2", "sin(a) cos(a)", "a^3"} <= found
     assert not [t for t in found if "a (1/a)" in t or "sqrt(a)^2" in t or "cos(a)^2" in t]

@@ -121,6 +121,17 @@ def test_the_path_goes_from_few_terms_to_many_through_the_law(purpose, tmp_path)
     save_figure(law.plot_path(), tmp_path / "path.png")
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", [7, 11])
+def test_held_out_errors_of_the_path_survive_nearly_dependent_terms(seed):
+    """sin x and low powers of x are all but dependent: leverages must not be differences of these."""
+    generator = np.random.default_rng(seed)
+    X = np.repeat(generator.normal(size=(100, 2)), 4, axis=0)
+    y = X[:, 0] * X[:, 1] ** 3 + X[:, 0] - X[:, 1] + 1e-3 * generator.normal(size=400)
+    path = PolynomialAttentionRegressor(features=["sin"]).fit(X, y).path_
+    assert (path.held_out_r2[path.r2 > 0.9999] > 0.9999).all()
+
+
 def test_held_out_errors_of_the_path_are_those_of_leaving_rows_out():
     generator = np.random.default_rng(0)
     X = generator.normal(size=(30, 1))

@@ -33,7 +33,7 @@ def account(
     law = None
     if how.significance is not None:
         terms = sum(any(alpha) for alpha in solved.laws[output].powers())
-        law = Discovered(terms, solved.degree, how.significance)
+        law = Discovered(terms, solved.degree, how.significance, solved.design)
     used = [how.names[j] for j in sample.used]
     found = diagnose(sample, output, fitted, used, set_aside=how.set_aside, discovered=law)
     for step in solved.paths[output]:

@@ -19,8 +19,8 @@ from scipy.stats import rankdata
 
 from exactformer.learning.laws.dense.degree import leave_one_out
 from exactformer.learning.laws.dense.least_squares import normal_equations
-from exactformer.learning.laws.dense.solvers import dictionary
 from exactformer.learning.laws.dictionary.columns import Array
+from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.terms import count_terms
 from exactformer.learning.laws.sample import Sample, all_differ, equal_rows, median, weighted_median
 
@@ -60,11 +60,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Discovered:
-    """A law of the sparse solver: how many terms besides the constant, of which degree and level."""
+    """A law of the sparse solver: how many terms besides the constant, of which degree and level.
+
+    ``design`` has the features of its sample, of that degree or a higher one.
+    """
 
     terms: int
     degree: int
     significance: float
+    design: Design | None = None
 
 
 def diagnose(
@@ -156,7 +160,7 @@ def missed(sample: Sample, output: int, residual: Array, law: Discovered) -> lis
     share = max(0.0, 1 - _size(residual, sample.weight) / whole)
     if law.terms and share > 1 - _MORE:
         return []
-    best = _least_squares(sample, output, law.degree)
+    best = _least_squares(sample, output, law)
     if law.terms and (best is None or best.share - share <= _MORE):
         return []
     had = f"the law has {law.terms} term(s) and explains {share:.0%} of the variance"
@@ -186,19 +190,21 @@ class _LeastSquares:
     share: float
 
 
-def _least_squares(sample: Sample, output: int, degree: int) -> _LeastSquares | None:
+def _least_squares(sample: Sample, output: int, law: Discovered) -> _LeastSquares | None:
     """Return the degree at which least squares explains most of rows left out, where any can be had."""
     rows = slice(None, None, -(-len(sample.X) // _ROWS))
     X, y, weight = sample.X[rows], sample.Y[rows, output], sample.weight[rows]
     most = min(_TERMS, len(X) // 3)
-    able = [q for q in range(1, degree + 1) if count_terms(X.shape[1], q) <= most]
+    able = [q for q in range(1, law.degree + 1) if count_terms(X.shape[1], q) <= most]
     if not able:
         return None
     tried = able[:: -(-len(able) // _DEGREES)]
-    part = replace(sample, X=X, Y=y[:, None], weight=weight)
-    terms = dictionary(part, tried[-1])
-    left_out = leave_one_out(terms, part, *normal_equations(terms, part))[..., 0]
-    counts = np.cumsum(np.bincount(terms.total, minlength=terms.degree + 1)).tolist()
+    if law.design is not None and law.design.sample is sample and len(X) == len(sample.X):
+        design = law.design.up_to(tried[-1])
+    else:
+        design = Design.of(replace(sample, X=X, Y=sample.Y[rows], weight=weight), tried[-1])
+    left_out = leave_one_out(design, *normal_equations(design))[..., output]
+    counts = np.cumsum(np.bincount(design.terms.total, minlength=tried[-1] + 1)).tolist()
     whole = _size(y - median(y), weight)
     found = [
         _LeastSquares(q, counts[q], 1 - _size(left_out[q], weight) / whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -31,6 +32,7 @@ from exactformer.learning.laws.sample import Sample, take_sample
 from exactformer.learning.laws.sparse.selection import Rules
 from exactformer.learning.laws.streamed.blocks import Blocks, DaskBlocks, is_dask
 from exactformer.learning.laws.written_laws import WrittenLaws
+from exactformer.learning.threads import one_blas_thread
 from exactformer.progress import progress
 
 
@@ -200,18 +202,22 @@ class PolynomialAttentionRegressor(WrittenLaws, RegressorMixin, BaseEstimator): 
         numbered = [f"x{i + 1}" for i in range(self.n_features_in_)]
         self._names = [str(name) for name in getattr(self, "feature_names_in_", numbered)]
         self._dictionary = build_dictionary(self.features, rows, self._names)
-        names = self._dictionary.names(self._names)
-        sample = take_sample(self._dictionary.extend(rows), y.reshape(len(y), -1), weight, names)
-        sample = self._dictionary.identities(sample)
-        solved, far, unsettled = self._solve_by_loss(sample)
-        self._laws, self._paths, self._compiled = solved.laws, solved.paths, None
-        fitted = self._record(rows, sample, solved)
-        self._tell([*unsettled, *self._account(sample, solved, fitted, far)], solved)
-        warn_of_row_labels(self._names, rows)
-        if far is None:
-            residual = sample.Y - fitted
-            far = np.any([far_rows(r, sample.weight) for r in residual.T], axis=0)
-        self.outliers_ = counted[far]
+        # A robust loss, folds and the diagnosis are made of as small products as the search.
+        with one_blas_thread() if self.solver == "sparse" else nullcontext():
+            names = self._dictionary.names(self._names)
+            sample = take_sample(
+                self._dictionary.extend(rows), y.reshape(len(y), -1), weight, names
+            )
+            sample = self._dictionary.identities(sample)
+            solved, far, unsettled = self._solve_by_loss(sample)
+            self._laws, self._paths, self._compiled = solved.laws, solved.paths, None
+            fitted = self._record(rows, sample, solved)
+            self._tell([*unsettled, *self._account(sample, solved, fitted, far)], solved)
+            warn_of_row_labels(self._names, rows)
+            if far is None:
+                residual = sample.Y - fitted
+                far = np.any([far_rows(r, sample.weight) for r in residual.T], axis=0)
+            self.outliers_ = counted[far]
         return self
 
     def fit_blocks(

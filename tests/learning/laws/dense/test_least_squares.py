@@ -93,14 +93,12 @@ def test_the_degree_is_chosen_by_leaving_rows_out():
 def test_leave_one_out_residuals_are_those_of_leaving_out():
     from exactformer.learning.laws.dense.degree import leave_one_out
     from exactformer.learning.laws.dense.least_squares import normal_equations
-    from exactformer.learning.laws.dictionary.columns import fit_columns
-    from exactformer.learning.laws.dictionary.terms import build_terms
+    from exactformer.learning.laws.dictionary.design import Design
     from exactformer.learning.laws.sample import take_sample
 
     X, y = noisy(25, 2)
-    sample = take_sample(X, y[:, None], None, ["x1", "x2"])
-    terms = build_terms(fit_columns(X, sample.weight, 2), 2)
-    left_out = leave_one_out(terms, sample, *normal_equations(terms, sample))
+    design = Design.of(take_sample(X, y[:, None], None, ["x1", "x2"]), 2)
+    left_out = leave_one_out(design, *normal_equations(design))
     for degree in (1, 2):
         for i in (0, 11, 24):
             rest = np.arange(25) != i

@@ -14,21 +14,22 @@ from scipy.linalg.blas import dtrsm
 
 from exactformer.learning.laws.dense.least_squares import cholesky
 from exactformer.learning.laws.dictionary.columns import Array
+from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.terms import Terms
-from exactformer.learning.laws.sample import Sample
 
 _ROWS = 1024
 
 
-def choose_degree(terms: Terms, sample: Sample, gram: Array, right: Array) -> int:
+def choose_degree(design: Design, gram: Array, right: Array) -> int:
     """Return the degree with the least leave-one-out error, or a lower one as good as it.
 
     "As good" means that the mean difference of squared errors is within its own standard error.
     Degrees that the data do not determine are out of the running.
     """
+    sample = design.sample
     mean = sample.mean(sample.Y)
     units: Array = np.maximum(sample.weight @ (sample.Y - mean) ** 2, np.finfo(float).tiny)
-    errors = np.square(leave_one_out(terms, sample, gram, right)) @ (1 / units)
+    errors = np.square(leave_one_out(design, gram, right)) @ (1 / units)
     best = int(np.argmin(errors @ sample.weight))
     for degree in range(best):
         excess = errors[degree] - errors[best]
@@ -39,8 +40,9 @@ def choose_degree(terms: Terms, sample: Sample, gram: Array, right: Array) -> in
     return best
 
 
-def leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> Array:
+def leave_one_out(design: Design, gram: Array, right: Array) -> Array:
     """Return the residuals of rows left out (degrees, N, outputs), for degrees the data determine."""
+    terms, sample = design.terms, design.sample
     order = np.argsort(terms.total, kind="stable")
     full = gram + np.tril(gram, -1).T
     factor, undetermined = cholesky(np.asfortranarray(full[np.ix_(order, order)]))
@@ -51,9 +53,8 @@ def leave_one_out(terms: Terms, sample: Sample, gram: Array, right: Array) -> Ar
     left_out = np.empty((len(parts), *sample.Y.shape))
     for start in range(0, len(sample.X), _ROWS):
         rows = slice(start, start + _ROWS)
-        features = terms.features(terms.columns.evaluate(sample.X[rows]))
         # From the right, so that rows of features need not become columns.
-        white = dtrsm(1.0, factor, features[order].T, side=1, lower=1, trans_a=1).T
+        white = dtrsm(1.0, factor, design.rows(rows)[order].T, side=1, lower=1, trans_a=1).T
         leverage = np.cumsum([np.square(white[part]).sum(axis=0) for part in parts], axis=0)
         for output, load in enumerate(loads.T):
             fitted = np.cumsum([load[part] @ white[part] for part in parts], axis=0)

@@ -17,6 +17,7 @@ from scipy.linalg.blas import dsyrk
 
 from exactformer.errors import InputError
 from exactformer.learning.laws.dictionary.columns import Array
+from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.row_sums import gram_times, inner_products, residuals
 from exactformer.learning.laws.dictionary.terms import Terms
 from exactformer.learning.laws.sample import Sample
@@ -46,15 +47,15 @@ def gram_bytes(terms: int) -> int:
     return 8 * terms * (2 * terms + _GRAM_ROWS)
 
 
-def normal_equations(terms: Terms, sample: Sample) -> tuple[Array, Array]:
+def normal_equations(design: Design) -> tuple[Array, Array]:
     """Return the Gram matrix (p, p; lower half) and Φᵀ W Y (p, outputs)."""
-    gram = np.zeros((len(terms), len(terms)), order="F")
-    right = np.zeros((len(terms), sample.Y.shape[1]))
+    sample, count = design.sample, len(design.terms)
+    gram = np.zeros((count, count), order="F")
+    right = np.zeros((count, sample.Y.shape[1]))
     for start in range(0, len(sample.X), _GRAM_ROWS):
         rows = slice(start, start + _GRAM_ROWS)
         root = np.sqrt(sample.weight[rows])
-        features = terms.features(terms.columns.evaluate(sample.X[rows]))
-        features *= root
+        features = design.rows(rows) * root
         gram = dsyrk(1.0, features.T, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
         right += features @ (sample.Y[rows] * root[:, None])
     return gram, right

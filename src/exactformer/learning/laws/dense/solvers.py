@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -29,7 +29,7 @@ from exactformer.learning.laws.dictionary.terms import (
 from exactformer.learning.laws.law import DataRange, DenseLaw, Law, RidgeLaw, SparseLaw
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
-from exactformer.learning.laws.sparse.forward_search import threshold_of
+from exactformer.learning.laws.sparse.forward_search import fit_few, threshold_of
 from exactformer.learning.laws.sparse.selection import Rules, Selection, select
 from exactformer.learning.threads import one_blas_thread
 
@@ -46,6 +46,8 @@ _ROUNDING = 1e-9
 # A law of lower degree is as good if its excess is below so many of its standard errors, or rounding.
 _SURE = 2.0
 _EXACT = 1e-9
+# Least squares on up to so many terms is quicker than a search. The grid and the margin of its bound.
+_FEW_TERMS, _GRID, _SURELY = 60, 101, 1.01 * _SURE
 # What a pass keeps for each term: a block of features and the products with the terms found.
 _BYTES_A_TERM = 8 * 128
 
@@ -56,6 +58,7 @@ class Solved:
 
     ``stopped`` is the reason why an automatic degree is not higher. ``paths`` and ``disputed`` (kept by
     most rows against large errors) and ``irrelevant`` terms are those of the sparse solver, by output.
+    ``design`` has the features of all rows, where they are in memory.
     """
 
     laws: list[Law]
@@ -65,6 +68,7 @@ class Solved:
     paths: list[list[Step]] = field(default_factory=list)
     disputed: list[list[Exponents]] = field(default_factory=list)
     irrelevant: list[list[Exponents]] = field(default_factory=list)
+    design: Design | None = None
 
 
 def data_ranges(sample: Sample, dimension: int) -> list[DataRange]:
@@ -105,6 +109,9 @@ class Source(Protocol):
         The mean over the rows and its standard error, and the mean of y².
         """
 
+    def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
+        """Whether least squares on whichever of some terms is surely not as good as a law."""
+
 
 @dataclass(frozen=True)
 class Residuals:
@@ -143,8 +150,7 @@ class InMemory:
         if self.last is None or self.last.terms.degree != degree:
             if self.highest is None or self.highest.terms.degree < degree:
                 self.highest = Design.of(self.sample, degree)
-            lower = self.highest.terms.degree > degree
-            self.last = self.highest.up_to(degree) if lower else self.highest
+            self.last = self.highest.up_to(degree)
         return self.last
 
     def select(self, terms: Terms, rules: Rules) -> list[Selection]:
@@ -152,30 +158,59 @@ class InMemory:
         design, known = self._design(terms.degree), dict[int, Array]()
         return [select(design, j, rules, known) for j in range(self.sample.Y.shape[1])]
 
+    def _left(self, law: SparseLaw, output: int) -> Array:
+        """Return the residual of a law; every design has the same polynomials of the columns."""
+        assert self.highest is not None
+        return self.sample.Y[:, output] - law.coordinates @ self.highest.few(law.basis)
+
     def against(self, terms: Terms, laws: list[SparseLaw]) -> Residuals:
         """Compare all terms with what laws leave of each output."""
-        X, Y, weight = self.sample.X, self.sample.Y, self.sample.weight
-        left = Y - np.column_stack([law.inner_values(X) for law in laws])
+        Y, weight = self.sample.Y, self.sample.weight
+        left = np.column_stack([self._left(law, output) for output, law in enumerate(laws)])
         design = self._design(terms.degree)
         squares = weight @ left**2, weight @ Y**2
         return Residuals(design.inner_products(left.T), design.norms, *squares)
 
     def excess(self, simple: SparseLaw, law: SparseLaw, output: int) -> tuple[float, float, float]:
         """Return mean and standard error of the excess of squares, and the mean of y²."""
-        X, weight, size = self.sample.X, self.sample.weight, self.size
-        y = self.sample.Y[:, output]
-        excess = (y - simple.inner_values(X)) ** 2 - (y - law.inner_values(X)) ** 2
+        y, weight, size = self.sample.Y[:, output], self.sample.weight, self.size
+        excess = self._left(simple, output) ** 2 - self._left(law, output) ** 2
         mean = float(weight @ excess) / size
         error = float(np.sqrt(weight @ (excess - mean) ** 2)) / size
         return mean, error, float(weight @ y**2) / size
+
+    def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
+        """Whether least squares on whichever of some terms is surely not as good as a law.
+
+        With residuals a of some terms, a* of all and r of the law, and h the largest leverage,
+
+            |a_i| ≤ |a*_i| + √(h t),        t = ‖a‖² − ‖a*‖² ≤ ‖y‖² − ‖a*‖².
+
+        The excess e = a² − r² has Σ e = ‖a‖² − ‖r‖² and Σ e² ≤ max |e| (‖a‖² + ‖r‖²), so that its mean
+        is above so many standard errors if Σ e / √(‖a‖² + ‖r‖²) is above so many max (|a|, |r|) at
+        each t. Both grow with t: between neighbours of a grid the least is compared with the largest.
+        """
+        design, y, weight = self._design(terms.degree), self.sample.Y[:, output], self.sample.weight
+        if design.features is None or len(terms) > _FEW_TERMS:
+            return False
+        fit, left = fit_few(design.features, weight, y), self._left(law, output)
+        leverage = ((fit.inverse @ design.features) * design.features).sum(axis=0).max()
+        whole, square = float(weight @ y**2), float(weight @ left**2)
+        steps = np.linspace(0.0, max(whole - fit.square, 0.0), _GRID)
+        excess = fit.square - square + steps
+        largest = np.maximum(
+            np.abs(fit.residual).max() + np.sqrt(leverage * steps), np.abs(left).max()
+        )
+        error = largest[1:] * np.sqrt(fit.square + square + steps[:-1])
+        return bool(excess[0] > 2 * _EXACT * whole and (excess[:-1] > _SURELY * error).all())
 
 
 def solve_sparse(
     sample: Sample, dimension: int, degree: Degree, rules: Rules, limit: int
 ) -> Solved:
     """Find the few terms that are there, output by output."""
-    with one_blas_thread():
-        return find_laws(InMemory(sample, data_ranges(sample, dimension)), degree, rules, limit)
+    source = InMemory(sample, data_ranges(sample, dimension))
+    return replace(find_laws(source, degree, rules, limit), design=source.highest)
 
 
 def find_laws(source: Source, degree: Degree, rules: Rules, limit: int) -> Solved:
@@ -229,6 +264,8 @@ def _lower(
     degree = 0
     while (degree := degree + 1) < max(own):
         terms = source.dictionary(degree)
+        if all(source.too_far(terms, law, output) for output, law in enumerate(laws)):
+            continue
         for output, lower in enumerate(source.select(terms, rules)):
             if degree < own[output] and len(lower.exponents) <= len(laws[output].coefficients):
                 law = SparseLaw.of(lower, terms.columns, source.ranges[output])
@@ -240,7 +277,8 @@ def _lower(
 def _as_good(simple: SparseLaw, law: SparseLaw, source: Source, output: int) -> bool:
     """Whether a law has squared residuals that are not significantly larger than another's."""
     mean, error, square = source.excess(simple, law, output)
-    return mean <= max(_SURE * error, _EXACT**2 * square)
+    same = _ROUNDING * law.variance if law.freedom > 0 else 0.0
+    return mean <= max(_SURE * error, _EXACT**2 * square, same)
 
 
 def _sparse_laws(found: list[Selection], terms: Terms, ranges: list[DataRange]) -> list[SparseLaw]:
@@ -291,13 +329,14 @@ def solve_least_squares(
         check_size(count, 2 * gram_bytes(count), limit, what)
     check_size(count, count * _BYTES_A_TERM, limit, "a pass over the data")
     with one_blas_thread(count):
-        terms, ranges = dictionary(sample, highest), data_ranges(sample, dimension)
+        design, ranges = Design.of(sample, highest), data_ranges(sample, dimension)
+        terms = design.terms
         if not formed:
             found = conjugate_gradients(terms, sample)
             return Solved([*DenseLaw.each(found, terms, ranges)], highest)
-        gram, right = normal_equations(terms, sample)
+        gram, right = normal_equations(design)
         if degree == "auto":
-            highest = choose_degree(terms, sample, gram, right)
+            highest = choose_degree(design, gram, right)
             lower = np.flatnonzero(terms.total <= highest)
             gram, right = np.asfortranarray(gram[np.ix_(lower, lower)]), right[lower]
             terms = build_terms(terms.columns, highest, sample.apart)
@@ -310,9 +349,9 @@ def best_degree(sample: Sample, degree: Degree) -> int:
     """Return a degree as given, or for "auto" the one with the least leave-one-out error."""
     if degree != "auto":
         return degree
-    terms = dictionary(sample, _highest(sample.X.shape[1], sample.size / 2))
-    with one_blas_thread(len(terms)):
-        return max(1, choose_degree(terms, sample, *normal_equations(terms, sample)))
+    design = Design.of(sample, _highest(sample.X.shape[1], sample.size / 2))
+    with one_blas_thread(len(design.terms)):
+        return max(1, choose_degree(design, *normal_equations(design)))
 
 
 def _along(
@@ -334,11 +373,6 @@ def _along(
         variance = square / freedom if freedom > 0 else float("nan")
         laws.append(RidgeLaw(data_range, freedom, variance, directions, solution.beta, solution.b))
     return laws
-
-
-def dictionary(sample: Sample, degree: int) -> Terms:
-    """Return the dictionary of a degree for the columns of a sample."""
-    return Design.of(sample, degree).terms
 
 
 def _highest(columns: int, size: float) -> int:

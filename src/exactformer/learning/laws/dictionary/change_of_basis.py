@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from decimal import localcontext
 from fractions import Fraction
 from itertools import product
-from math import ceil, prod
+from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from exactformer.learning.laws.dictionary.terms import Exponents
 
 # The fewest digits of Decimals, and those left when all that can cancel has cancelled.
 _DIGITS, _LEFT = 80, 40
+# Logarithms to the base two are known to better than this.
+_MARGIN = 1e-6
 
 
 def to_powers(closed: list[Exponents], columns: Columns, number: type[Any] = float) -> NDArray[Any]:
@@ -82,16 +84,18 @@ def shorten(
     ``reach`` bounds |x_j|, so Σ_α |δc_α| Π_j reach_j^α_j bounds the change of the polynomial there.
     Powers far from the origin cancel (years, kelvins), and then 53 bits are not enough.
     """
-    limits = [Fraction(float(r)) for r in reach]
-    size = sum(
-        (
-            abs(c) * prod(r**e for r, e in zip(limits, alpha, strict=True) if e)
-            for alpha, c in terms.items()
-        ),
-        Fraction(0),
-    )
+    with np.errstate(divide="ignore"):
+        lengths, allowed = np.log2(reach).tolist(), float(np.log2(tolerance))
+    sizes = [
+        log2(abs(c.numerator))
+        - log2(c.denominator)
+        + sum(e * length for e, length in zip(alpha, lengths, strict=True) if e)
+        for alpha, c in terms.items()
+        if c
+    ]
+    size = np.logaddexp2.reduce(sizes) + _MARGIN
     bits = 53
-    while bits < 4096 and size > Fraction(tolerance) * 2**bits:
+    while bits < 4096 and size > allowed + bits:
         bits += 16
     return {alpha: _round(c, bits) for alpha, c in terms.items()}
 
@@ -101,7 +105,8 @@ def _tables(
 ) -> list[NDArray[Any]]:
     """Return the table of every column, as far as the exponents need it."""
     highest = map(max, zip(*exponents, strict=True))
-    return [table(j, top, number) for j, top in enumerate(highest)]
+    one = np.array([[number(1)]])
+    return [table(j, top, number) if top else one for j, top in enumerate(highest)]
 
 
 def _sparse(closed: list[Exponents], tables: list[NDArray[Any]]) -> csr_array:
@@ -153,6 +158,8 @@ def _round(value: Fraction, bits: int) -> Fraction:
     if value == 0:
         return value
     exponent = abs(value.numerator).bit_length() - value.denominator.bit_length()
+    if bits == 53 and abs(exponent) < 1000:  # neither too large nor too small for a float
+        return Fraction(float(value))
     if abs(value) < Fraction(2) ** exponent:
         exponent -= 1
     unit = Fraction(2) ** (exponent - bits + 1)

@@ -47,6 +47,8 @@ class Design:
 
     def up_to(self, degree: int) -> Design:
         """Return the design of a lower degree; what is known of this one serves it."""
+        if degree == self.terms.degree:
+            return self
         values = None if self.values is None else self.values[: degree + 1]
         lower = Design(self.sample, self.terms.up_to(degree), values)
         stays = self.terms.total <= degree
@@ -74,6 +76,12 @@ class Design:
         if self.features is None:
             return row_sums.inner_products(self.terms, self.sample, right.T)
         return np.asarray(self.features @ (right * self.sample.weight).T)
+
+    def rows(self, rows: slice) -> Array:
+        """Return φ of all terms at some rows (p, rows)."""
+        if self.features is None:
+            return self.terms.features(self.terms.columns.evaluate(self.sample.X[rows]))
+        return self.features[:, rows]
 
     def at(self, places: Sequence[int]) -> Array:
         """Return φ of the terms at some places (k, N)."""

@@ -21,11 +21,11 @@ from exactformer.learning.laws.dense.solvers import (
     Degree,
     Solved,
     data_ranges,
-    dictionary,
     solve_sparse,
 )
 from exactformer.learning.laws.dictionary.change_of_basis import contract, expand
 from exactformer.learning.laws.dictionary.columns import Array
+from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.terms import (
     Exponents,
     Terms,
@@ -39,7 +39,6 @@ from exactformer.learning.laws.law import DataRange, Law, SparseLaw
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sample import Sample
 from exactformer.learning.laws.sparse.selection import Rules
-from exactformer.learning.threads import one_blas_thread
 
 _MOST_TERMS = 500
 _HIGHEST = 8
@@ -203,13 +202,12 @@ def _families(
             break
         check_size(count, 8 * count * (len(sample.X) + 4 * count), limit, "shrinkage")
         before = min((family.least for family in tried), default=np.inf)
-        with one_blas_thread():
-            terms = dictionary(sample, q)
-            if len(terms) < 2:
-                break
-            here = [_judged(terms, None, sample, output, fold)]
-            if q in _PLAIN:
-                here.append(_judged(terms, reach, sample, output, fold))
+        terms = Design.of(sample, q).terms
+        if len(terms) < 2:
+            break
+        here = [_judged(terms, None, sample, output, fold)]
+        if q in _PLAIN:
+            here.append(_judged(terms, reach, sample, output, fold))
         tried += here
         if q > 2 and min(family.least for family in here) > (1 - _GAIN) * before:
             break

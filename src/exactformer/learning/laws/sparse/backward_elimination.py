@@ -109,13 +109,18 @@ class ReducedFit:
     def placed(self, products: NDArray[Any]) -> ReducedFit:
         """Return the same with the fit in products, given the φ-coefficients of all powers."""
         basis = products[:, self.kept]
-        influence = basis @ self.inverse
-        model = InProducts(
-            (basis @ self.values).astype(np.float64),
-            influence,
-            (influence @ basis.T).astype(np.float64),
-        )
+        influence = sparse_product(basis, self.inverse)
+        projection = sparse_product(basis, influence.T).astype(np.float64)
+        model = InProducts((basis @ self.values).astype(np.float64), influence, projection)
         return replace(self, in_products=model)
+
+
+def sparse_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """Return their product; most of a change of basis is zero, which matters for Decimals."""
+    if left.dtype != object:
+        return np.asarray(left @ right)
+    there = (np.flatnonzero(row) for row in left)
+    return np.array([row[j] @ right[j] for row, j in zip(left, there, strict=True)])
 
 
 def eliminate(left: ReducedFit, threshold: Threshold, protect: int | None = None) -> ReducedFit:

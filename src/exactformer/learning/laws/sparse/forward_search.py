@@ -92,10 +92,6 @@ class Search(ABC):
         """Return the products of all terms with the residual and with new terms, (p, 1 + new)."""
 
     @abstractmethod
-    def _independent(self, active: list[int], entering: list[int]) -> list[int]:
-        """Return those of ``entering`` that are not combinations of the model and of each other."""
-
-    @abstractmethod
     def _dependent(self, lists: list[list[Exponents]]) -> list[bool]:
         """Whether the rows have the last of some terms in the span of the others, for each list."""
 
@@ -107,28 +103,38 @@ class Search(ABC):
     def run(self) -> SearchResult:
         """Add significant terms and drop those they explain away, until nothing changes."""
         active, seen = [0], {frozenset([0])}
-        outside = self.norms
+        fit, outside = self._fit(active), self.norms
         for _ in range(_ROUNDS):
-            active, fit = self._settled(active)
+            active, fit = self._settled(active, fit)
             inner, outside = self._against(active, fit.residual)
             chosen = self._affordable(active, self._entering(inner, outside, fit, len(active)))
-            if len(chosen) > 1 or any(outside[j] < DISTINCT * self.norms[j] for j in chosen):
-                chosen = self._independent(active, chosen)
-            active = active + chosen
-            if not chosen or frozenset(active) in seen:
+            before = len(active)
+            active, fit = self._joined(active, chosen, fit)
+            if len(active) == before or frozenset(active) in seen:
                 break
             seen.add(frozenset(active))
         return SearchResult(active, partial(self._aliases, active, outside))
 
-    def _settled(self, active: list[int]) -> tuple[list[int], Fit]:
-        """Fit, and remove terms that later ones have made insignificant; the constant stays."""
-        fit = self._fit(active)
+    def _settled(self, active: list[int], fit: Fit) -> tuple[list[int], Fit]:
+        """Remove terms that later ones have made insignificant, and fit again; the constant stays."""
         start = ReducedFit.all(fit.coefficients, fit.inverse, fit.square)
         left = eliminate(start, self.threshold, protect=0)
         if len(left.kept) < len(active):
             active = [active[i] for i in left.kept]
             fit = self._fit(active)
         return active, fit
+
+    def _joined(self, active: list[int], entering: list[int], fit: Fit) -> tuple[list[int], Fit]:
+        """Add terms that are not combinations of the model and of each other, and fit again."""
+        if not entering:
+            return active, fit
+        wider = self._fit([*active, *entering])
+        if wider.triangle is None:
+            return [*active, *entering], wider
+        kept = independent(wider.triangle[:, :-1], entering)
+        if len(kept) == len(entering):
+            return [*active, *entering], wider
+        return self._joined(active, kept, fit)
 
     def _against(self, active: list[int], residual: Array) -> tuple[Array, Array]:
         """Return ⟨φ_j, r⟩ and ‖φ_j^⊥‖² for all terms."""
@@ -199,28 +205,26 @@ class SampleSearch(Search):
     def _products(self, active: list[int], new: list[int], residual: Array) -> Array:
         return self.design.inner_products(np.vstack([residual, self.design.at(new)]))
 
-    def _independent(self, active: list[int], entering: list[int]) -> list[int]:
-        columns = self.design.at([*active, *entering]) * np.sqrt(self.design.sample.weight)
-        return independent(triangle_of(columns), entering)
-
     def _dependent(self, lists: list[list[Exponents]]) -> list[bool]:
-        return [self._is_alias(alpha, others) for *others, alpha in lists]
-
-    def _is_alias(self, alpha: Exponents, others: list[Exponents]) -> bool:
-        """Whether the rows have φ_α in the span of ``others``; a few of them are asked first."""
-        if not rows_to_spare(len(self.y), len(others)):
-            return False
+        """A few rows are asked first: what they have outside the span, all of them have at least."""
+        if not lists:
+            return []
         head = min(len(self.y), _HEAD)
-        size = float(np.linalg.norm(self.design.few([alpha], slice(head))))
-        # What a few rows have outside the span is the least that all of them have.
-        few = slice(min(head, _FEW * len(others) + _FEW))
-        if _outside(self.design.few([*others, alpha], few)) >= np.sqrt(ALIAS) * size:
-            return False
-        for end in sorted({head, len(self.y)}):
-            columns = self.design.few([*others, alpha], slice(end))
-            if _outside(columns) >= np.sqrt(ALIAS) * np.linalg.norm(columns[-1]):
-                return False
-        return True
+        sizes = np.linalg.norm(self.design.few([terms[-1] for terms in lists], slice(head)), axis=1)
+        place = {alpha: i for i, alpha in enumerate({alpha for terms in lists for alpha in terms})}
+        few = self.design.few([*place], slice(min(head, _FEW * max(map(len, lists)))))
+        found = []
+        for terms, size in zip(lists, sizes.tolist(), strict=True):
+            own = few[[place[alpha] for alpha in terms], : _FEW * len(terms)]
+            able = rows_to_spare(len(self.y), len(terms) - 1)
+            likely = able and _outside(own) < np.sqrt(ALIAS) * size
+            found.append(likely and all(self._alias(terms, n) for n in {head, len(self.y)}))
+        return found
+
+    def _alias(self, terms: list[Exponents], rows: int) -> bool:
+        """Whether so many rows have the last of some terms in the span of the others."""
+        columns = self.design.few(terms, slice(rows))
+        return bool(_outside(columns) < np.sqrt(ALIAS) * np.linalg.norm(columns[-1]))
 
 
 def strongest_first(statistics: Array) -> list[int]:
@@ -245,7 +249,7 @@ def rows_to_spare(rows: float, others: int) -> bool:
 
 def _outside(columns: Array) -> float:
     """Return how much of the last of some columns (k, rows) is outside the span of the others."""
-    return float(abs(triangle_of(columns)[-1, -1]))
+    return float(abs(lapack.dgeqrf(columns.T)[0][len(columns) - 1, -1]))
 
 
 def largest_closure(size: float) -> int:
@@ -262,11 +266,10 @@ def fit_few(phi: Array, weight: Array, y: Array) -> Fit:
     """Fit a few terms, given by their features (k, N)."""
     weighted = phi * weight
     gram = phi @ weighted.T
-    factor = factored(gram)
-    inverse = solve_factored(factor, np.eye(len(phi)))
-    if not are_distinct(gram, inverse):
+    if (distinct := solve_distinct(gram)) is None:
         fit = fit_triangle(triangle_of(np.vstack([phi, y]) * np.sqrt(weight)))
         return replace(fit, residual=y - fit.coefficients @ phi)
+    factor, inverse = distinct
     coefficients, residual = np.zeros(len(phi)), y
     for _ in range(3):  # the later rounds remove the rounding of the first
         coefficients = coefficients + solve_factored(factor, weighted @ residual)
@@ -320,9 +323,17 @@ def shares_outside(columns: Array, kept: int = 0) -> Array:
     return shares
 
 
-def are_distinct(gram: Array, inverse: Array) -> bool:
-    """Whether each term has enough outside the span of all others for its products to tell."""
-    return float((gram.diagonal() * inverse.diagonal()).max()) < 1 / DISTINCT
+def solve_distinct(gram: Array) -> tuple[Array, Array] | None:
+    """Return the lower Cholesky factor of a Gram matrix and its inverse.
+
+    None unless each term has enough outside the span of all others for its products to tell.
+    """
+    factor, failed = lapack.dpotrf(gram, lower=1)
+    if failed:
+        return None
+    inverse = solve_factored(factor, np.eye(len(gram)))
+    told = (gram.diagonal() * inverse.diagonal()).max() < 1 / DISTINCT
+    return (factor, inverse) if told else None
 
 
 # The wrappers around these routines take longer than the routines on a few terms.

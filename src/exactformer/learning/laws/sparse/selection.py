@@ -44,10 +44,10 @@ from exactformer.learning.laws.dictionary.design import Design
 from exactformer.learning.laws.dictionary.terms import Exponents, Terms, lower_closure
 from exactformer.learning.laws.path import Step
 from exactformer.learning.laws.sparse.backward_elimination import (
-    InProducts,
     ReducedFit,
     Threshold,
     eliminate,
+    sparse_product,
 )
 from exactformer.learning.laws.sparse.forward_search import (
     ALIAS,
@@ -122,7 +122,7 @@ def select(design: Design, output: int, rules: Rules, known: dict[int, Array]) -
         robust = RobustErrors(sample, y, np.ascontiguousarray(phi.T))
         selection, left = reduce(whole, back, target, robust, rules)
     digits = partial(enough_digits, closure, terms.columns)
-    return replace(selection, path=partial(_path, whole, left, closure, robust, digits))
+    return replace(selection, path=partial(_path, whole, left, back, closure, robust, digits))
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def reduce(
 ) -> tuple[Selection, ReducedFit]:
     """Remove powers of a closure that are not significant or too small to matter."""
     closure, bound = target.closure, target.bound
-    significant = eliminate(replace(whole, in_products=None), bound)
+    significant = eliminate(whole, bound)
     settled = _settled(significant.placed(back), bound, judge)
     left = _relevant(settled, target, rules.relevance)
     if len(left.kept) < len(settled.kept):
@@ -207,13 +207,12 @@ def among_powers(
             values, inverse = _decimals(fit.coefficients), _decimals(fit.inverse)
         else:
             root = _inverse(_decimals(fit.triangle[:, :-1]))
-            values, inverse = root @ _decimals(fit.triangle[:, -1]), root @ root.T
-    influence = _product(powers, inverse).T  # B H for B, the inverse of P; H is symmetric
-    whole = ReducedFit.all(powers @ values, _product(powers, influence), fit.square)
+            values, inverse = root @ _decimals(fit.triangle[:, -1]), _with_its_transpose(root)
+    inverse = sparse_product(powers, sparse_product(powers, inverse).T)
+    whole = ReducedFit.all(powers @ values, inverse, fit.square)
     back = to_products(closure, terms.columns, number)
     if not dependent:
-        model = InProducts(fit.coefficients, influence, fit.inverse)
-        return replace(whole, in_products=model), back, {}
+        return whole, back, {}
     assert fit.triangle is not None
     sizes = np.linalg.norm(fit.triangle[:, :-1] @ back.astype(np.float64), axis=0)
     relations: Relations = {}
@@ -222,7 +221,7 @@ def among_powers(
         there = np.abs(step) * sizes[whole.kept] > _NOTICED * sizes[j]
         relations[j] = {whole.kept[i] for i in np.flatnonzero(there)} - {j}
         whole = whole.without(j)
-    return whole.placed(back), back, relations
+    return whole, back, relations
 
 
 def _dependent(fit: Fit) -> list[int]:
@@ -239,6 +238,14 @@ def _inverse(triangle: NDArray[Any]) -> NDArray[Any]:
     for i in reversed(range(k)):
         found[i, i] = 1 / triangle[i, i]
         found[i, i + 1 :] = -(triangle[i, i + 1 :] @ found[i + 1 :, i + 1 :]) * found[i, i]
+    return found
+
+
+def _with_its_transpose(triangle: NDArray[Any]) -> NDArray[Any]:
+    """Return U Uᵀ of an upper triangle U of Decimals, without the products with zeros."""
+    found = np.empty_like(triangle)
+    for i in range(len(triangle)):
+        found[i, : i + 1] = found[: i + 1, i] = triangle[: i + 1, i:] @ triangle[i, i:]
     return found
 
 
@@ -279,6 +286,7 @@ def _relevant(left: ReducedFit, target: Target, relevance: float) -> ReducedFit:
 def _path(
     whole: ReducedFit,
     law: ReducedFit,
+    back: NDArray[Any],
     closure: list[Exponents],
     robust: RobustErrors,
     digits: Callable[[], AbstractContextManager[Any]],
@@ -302,11 +310,11 @@ def _path(
                 1 - float(share @ robust.left_out(model, rows) ** 2) / spread_here,
                 model is law,
             )
-            for model in sorted(_models(whole, law), key=lambda m: len(m.kept))
+            for model in sorted(_models(whole, law, back), key=lambda m: len(m.kept))
         ]
 
 
-def _models(whole: ReducedFit, law: ReducedFit) -> list[ReducedFit]:
+def _models(whole: ReducedFit, law: ReducedFit, back: NDArray[Any]) -> list[ReducedFit]:
     """Return the law, those below it, and some of those between it and the whole."""
     models, beyond = [law], len(law.kept) + _BEYOND
     below, above = law, whole
@@ -319,16 +327,9 @@ def _models(whole: ReducedFit, law: ReducedFit) -> list[ReducedFit]:
         gains[[i for i, k in enumerate(above.kept) if k in law.kept]] = np.inf
         above = above.without(int(np.argmin(gains)))
         if len(above.kept) <= beyond:
+            above = above if above.in_products else above.placed(back)
             models.append(above)
     return models
-
-
-def _product(powers: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """Return their product; most of P is zero, which matters where numbers are Decimals."""
-    if powers.dtype != object:
-        return np.asarray(powers @ right)
-    there = (np.flatnonzero(row) for row in powers)
-    return np.array([row[j] @ right[j] for row, j in zip(powers, there, strict=True)])
 
 
 def _condition(covariance: Array) -> float:

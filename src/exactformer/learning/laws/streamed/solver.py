@@ -31,11 +31,9 @@ from exactformer.learning.laws.sparse.forward_search import (
     DISTINCT,
     Fit,
     Search,
-    are_distinct,
-    factored,
     fit_triangle,
-    independent,
     rows_to_spare,
+    solve_distinct,
     solve_factored,
     solve_lower,
     threshold_of,
@@ -220,6 +218,10 @@ class InBlocks:
         error = float(np.sqrt(max(square - self.size * mean**2, 0.0))) / self.size
         return mean, error, float(self._totals[output]) / self.size
 
+    def too_far(self, terms: Terms, law: SparseLaw, output: int) -> bool:
+        """Say nothing of it: leverages would cost a pass, and sums make a search quick."""
+        return False
+
 
 class GramTable:
     """Inner products of terms with each other and with the outputs; a pass for those not known yet."""
@@ -276,11 +278,10 @@ class GramTable:
         kept.
         """
         gram, right = self.of(exponents, output)
-        factor = factored(gram)
-        inverse = solve_factored(factor, np.eye(len(exponents)))
-        if not are_distinct(gram, inverse):
+        if (distinct := solve_distinct(gram)) is None:
             where = self._blocks, self.columns, self.used, exponents, output
             return fit_triangle(passes.fit_triangle(*where))
+        factor, inverse = distinct
         coefficients = solve_factored(factor, right)
         square = total - float(coefficients @ right)
         if square < _CANCELS * total:
@@ -329,13 +330,6 @@ class StreamedSearch(Search):
         )
         return inner
 
-    def _independent(self, active: list[int], entering: list[int]) -> list[int]:
-        places = [self.terms.exponents(j) for j in [*active, *entering]]
-        if _shares_outside(self.table.of(places, self.output)[0], len(active)).min() > DISTINCT:
-            return entering
-        (triangle,) = passes.triangles(self.blocks, self.terms.columns, self.table.used, [places])
-        return independent(triangle, entering)
-
     def _dependent(self, lists: list[list[Exponents]]) -> list[bool]:
         """Sums say which terms may be combinations of others, and one pass for all which are."""
         size = self.threshold.size
@@ -356,10 +350,10 @@ class StreamedSearch(Search):
         return bool(own < DISTINCT or min(others) <= ALIAS)
 
 
-def _shares_outside(gram: Array, kept: int = 0) -> Array:
+def _shares_outside(gram: Array) -> Array:
     """Return what share of each term's square norm is outside the span of those before it.
 
-    Terms that are combinations of others do not add to the span, unless among the first ``kept``.
+    Terms that are combinations of others do not add to the span.
     """
     size = gram.diagonal()
     factor, basis, shares = np.zeros_like(gram), list[int](), np.zeros(len(gram))
@@ -367,8 +361,8 @@ def _shares_outside(gram: Array, kept: int = 0) -> Array:
         n = len(basis)
         row = solve_lower(factor[:n, :n], gram[basis, i]) if n else factor[0, :0]
         shares[i] = (size[i] - row @ row) / size[i]
-        if i < kept or shares[i] > ALIAS:
-            factor[n, :n], factor[n, n] = row, np.sqrt(max(shares[i], ALIAS) * size[i])
+        if shares[i] > ALIAS:
+            factor[n, :n], factor[n, n] = row, np.sqrt(shares[i] * size[i])
             basis.append(i)
     return shares
 
