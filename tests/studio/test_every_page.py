@@ -17,15 +17,16 @@ from tests.studio.support.browsers import (
     PHONE,
     Visit,
     accessibility,
+    held_back,
     layout_shift,
     scrolls_sideways,
     until,
+    wait_for_held,
 )
 from tests.studio.support.markup_rules import violations
 from tests.studio.support.places import PLACES, Place
 from tests.studio.support.servers import Server
 from tests.studio.support.worlds import World
-from tests.waiting import wait_until
 
 MOST_SHIFT = 0.05
 OTHER_WINDOWS = [("dark", PHONE), ("dark", DESK), ("light", PHONE)]
@@ -91,14 +92,13 @@ def test_nothing_moves_when_the_fonts_of_formulas_come_late(
 ) -> None:
     """In another font the lines of this statement break elsewhere; the page waits for its own."""
     page = visit.page(size=PHONE)
-    held: list[Any] = []
-    page.route("**/*.woff2", lambda route: held.append(route))
+    held = held_back(page, "**/*.woff2")
     place = next(place for place in PLACES if str(place) == "claim")
     page.goto(place.address(live_world), wait_until="commit")
-    wait_until(lambda: page.title() and held)
+    wait_for_held(page, held)
     until(page, "document.documentElement.classList.contains('awaits-fonts')")
     assert not page.locator("main").is_visible()
-    page.unroute("**/*.woff2")
+    page.route("**/*.woff2", lambda route: route.continue_())
     for route in held:
         route.continue_()
     page.locator(place.ready).first.wait_for()

@@ -13,8 +13,14 @@ from playwright.sync_api import expect
 
 from exactformer.studio.playground.couplings import CouplingRequest, decompose
 from exactformer.studio.playground.sequences import SequenceRequest, journey
-from tests.studio.support.browsers import PHONE, Visit, scrolls_sideways, until
-from tests.waiting import wait_until
+from tests.studio.support.browsers import (
+    PHONE,
+    Visit,
+    held_back,
+    scrolls_sideways,
+    until,
+    wait_for_held,
+)
 
 
 def state_of(page: Any) -> dict[str, str]:
@@ -61,18 +67,11 @@ def test_scripts_never_print_a_bound_below_itself(page: Any) -> None:
     assert shown == ["0", "0.1", "1.1·10⁻¹²", "1·10⁻¹⁵", "1100", "1.3·10⁷", "0.00013"]
 
 
-def held_back(page: Any, addresses: str) -> list[Any]:
-    """Questions to some addresses, kept from the server until they are continued."""
-    held: list[Any] = []
-    page.route(addresses, lambda route: held.append(route))
-    return held
-
-
 def test_what_is_typed_before_the_first_answer_is_what_is_traced(page: Any) -> None:
     page.clock.install()
     held = held_back(page, "**/api/v1/playground/polynomial?p=x&*")
     page.goto("/playground/polynomial?p=x")
-    wait_until(lambda: page.title() and held)
+    wait_for_held(page, held)
     page.clock.pause_at(datetime.now() + timedelta(hours=1))  # nothing typed is read meanwhile
     page.get_by_label("Polynomial").fill("x^2 + 3 x y - 1")
     with page.expect_response("**/api/v1/playground/polynomial?p=x&*") as late:
@@ -91,7 +90,7 @@ def test_moving_x_asks_about_the_model_that_is_shown(page: Any) -> None:
     slider.wait_for()
     held = held_back(page, "**/api/v1/playground/polynomial/parse?*")
     page.get_by_label("Polynomial").fill("a b c")
-    wait_until(lambda: page.title() and held)
+    wait_for_held(page, held)
     slider.press("Home")
     expect(page.locator("#output dd").first).to_have_text("1")  # (−1)², and nothing about a b c
     assert "p=x%5E2&" in page.locator("#download-model").get_attribute("href")
@@ -108,7 +107,7 @@ def test_a_journey_is_that_of_the_model_that_is_shown(page: Any) -> None:
     held = held_back(page, "**/api/v1/playground/sequences?*tokens=3*")
     page.get_by_label("Tokens").fill("3")
     token.press("End")  # of two, while three are built
-    wait_until(lambda: page.title() and held)
+    wait_for_held(page, held)
     token.press("Home")
     held[0].continue_()
     page.get_by_role("slider", name="token 3").wait_for()
