@@ -18,7 +18,7 @@ from exactformer.core.layers import Rule, Selection
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProjectedHead, Register
-from exactformer.programs.proof.arithmetic import UNKNOWN, Arithmetic
+from exactformer.programs.proof.arithmetic import SMALLEST, UNKNOWN, Arithmetic
 from exactformer.programs.proof.attention import _total, _Written, prove_head
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.scores import HeadScores, Scores
@@ -356,6 +356,13 @@ def test_a_leak_is_at_least_the_exponential_of_its_room(xs: list[float]) -> None
         smaller = min(-Fraction(room) * (1 - 8 * Fraction(FORMATS["bfloat16"].unit)), 700)
         bound = 2 * rational(mp.exp(mp.mpf(smaller.numerator) / smaller.denominator))
         nearly(rounded._leak(room), bound)
+
+
+@pytest.mark.parametrize("name", [None, *FORMATS])
+def test_a_leak_is_never_zero(name: str | None) -> None:
+    """The exponential of −800 is none, and float64 has no number for it."""
+    for room in (150.0, 800.0, 1e300, np.inf):
+        assert made_once(name)._leak(room) == SMALLEST
 
 
 _MADE: dict[str | None, _Written] = {}
