@@ -248,6 +248,21 @@ def test_settings_of_torch_change_no_model_of_a_narrow_format(
             assert torch.equal(twin.trace(x)["output"], model.trace(x)["output"])
 
 
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings_of_torch_change_no_export(setting: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    half = polynomial("scaled", dtype=torch.float16)
+    for model in (half, polynomial("softmax"), program("hard")):
+        model.to_onnx(tmp_path / "plain.onnx")
+        with SETTINGS[setting]():
+            model.to_onnx(tmp_path / "model.onnx")
+        assert (tmp_path / "model.onnx").read_bytes() == (tmp_path / "plain.onnx").read_bytes()
+    with SETTINGS[setting]():
+        arrays = half.to_numpy()
+    for name, array in half.to_numpy().items():
+        assert np.array_equal(arrays[name], array)
+
+
 def test_a_certificate_says_what_it_claims_and_how_it_knows(model: CertifiedModel) -> None:
     certificate = model.certificate
     assert isinstance(certificate, Certificate)

@@ -251,6 +251,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         fresh = PolynomialModel(blueprint, proof, self.dtype, self.outside, self.executor)
         return fresh.to(self.transformer.features.device)
 
+    @plain_torch()
     def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
         """Write an ONNX file that runs on any batch, within ``certificate.bound(…, any_order=True)``.
 
@@ -261,6 +262,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         check_onnx_name(path)
         write_bytes(onnx_file(self, executor), path)
 
+    @plain_torch()
     def to_numpy(self, executor: str | None = None) -> dict[str, NDArray[Any]]:
         """Return the weights as plain arrays: the closed form, or every matrix by its path."""
         from exactformer.polynomials.export import arrays

@@ -244,6 +244,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         first = rows.new_full((len(rows), int(self.blueprint.beginning)), len(self.vocabulary))
         return torch.cat([first, rows], dim=1)
 
+    @plain_torch()
     def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
         """Write an ONNX file: ``ids`` (batch, n) to ``values``, within the certified error.
 
@@ -256,6 +257,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         choose("executor", executor or self.executor, EXECUTORS)
         write_bytes(onnx_file(self), path)
 
+    @plain_torch()
     def to_transformer_lens(self) -> Any:
         """Return the model as a ``TransformerBridge``, which takes :meth:`stock_ids`.
 
@@ -266,6 +268,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         self._check_proven()
         return bridge(self)
 
+    @plain_torch()
     def to_hugging_face(self) -> Any:
         """Return the model as a ``PreTrainedModel`` with a label for every token.
 

@@ -671,6 +671,25 @@ def test_a_width_is_the_share_of_the_beginning_token(
     check_width(written, scores, centre, radius, Fraction(1, 4))
 
 
+@pytest.mark.parametrize("tiny", ["lowest", "highest"])
+def test_a_spread_of_a_width_that_products_would_lose_is_raised(
+    tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spreads: list[float] = []
+    relative = _Written._relative
+
+    def noted(self: _Written, scores: Scores, spread: float, widths: Any) -> Any:
+        spreads.append(spread)
+        return relative(self, scores, spread, widths)
+
+    monkeypatch.setattr(_Written, "_relative", noted)
+    scores = Scores(0.0, 9.0, 0.0, 0.0, 6.0)
+    off = replace(scores, **{tiny: 2.0**-900 if tiny == "highest" else -(2.0**-900)})
+    for lying in (scores, off):
+        with_scores(width_of(None, Rule.SOFTMAX), lying, monkeypatch)
+    assert spreads == [0.0, SMALLEST]
+
+
 @pytest.mark.parametrize("name", [None, "bfloat16"])
 def test_a_width_by_a_hard_maximum_is_a_share_exactly(
     name: str | None, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,15 @@ from exactformer.core.layers import Rule
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.program import AggregateNode, WidthNode
-from exactformer.programs.proof.arithmetic import SMALLEST, UNKNOWN, Array, sum_below, times, up
+from exactformer.programs.proof.arithmetic import (
+    SMALLEST,
+    UNKNOWN,
+    Array,
+    at_least_smallest,
+    sum_below,
+    times,
+    up,
+)
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.scores import HeadScores, Scores
 from exactformer.programs.proof.state import Reading, State
@@ -140,6 +148,7 @@ class _Written:
             raise self._refusal("a width is counted with a beginning token, and there is none")
         widths = np.array(self.analysis.term_widths(node.selector, register.term), dtype=np.float64)
         spread = max(scores.spread, -scores.lowest, scores.highest)
+        spread = float(at_least_smallest(spread))
         reading, lost, bits = self._values()
         assert reading.beginning is not None
         first = reading.beginning.centre[0]
