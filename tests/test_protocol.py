@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from fractions import Fraction
@@ -186,6 +187,80 @@ def test_inputs_that_are_no_numbers_are_refused(model: CertifiedModel) -> None:
             model(wrong)
     with pytest.raises(ExactformerError):
         model((np.array(an_input(model)) * np.nan).tolist())
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_inputs_without_values_are_refused(model: CertifiedModel) -> None:
+    x = torch.tensor(an_input(model))
+    wrong = [x.to("meta"), torch.nested.nested_tensor([x.double(), x.double()])]
+    for given in wrong:
+        for ask in (model, model.trace, model.exact):
+            with pytest.raises(ExactformerError):
+                ask(given)
+    with pytest.raises(ExactformerError):
+        torch.vmap(model)(torch.stack([x, x]))
+
+
+def test_exact_refuses_what_is_no_input(model: CertifiedModel) -> None:
+    for wrong in (None, 3, "abc", torch, torch.zeros(2, 2, 2, 2), [[0.5], 1]):
+        with pytest.raises(ExactformerError):
+            model.exact(wrong)
+
+
+SETTINGS: dict[str, Callable[[], Any]] = {
+    "a default device": lambda: torch.device("meta"),
+    "autocast to bfloat16": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "autocast to float16": lambda: torch.autocast("cpu", dtype=torch.float16),
+}
+
+
+@pytest.mark.spread(15)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings_of_torch_change_no_model(
+    case: tuple[str, str], model: CertifiedModel, setting: str
+) -> None:
+    name, executor = case
+    x = torch.tensor(an_input(model), dtype=torch.float64)
+    trace, measured = model.trace(x), model.measure(samples=4)
+    with SETTINGS[setting]():
+        other = MODELS[name][0](executor=executor)
+        again = copy.deepcopy(model)
+        assert str(ef.certify(model)) == str(ef.certify(again))
+        for twin in (model, other, again):
+            assert torch.equal(twin(x), model(x))
+            assert twin.measure(samples=4).value == measured.value
+            for key, tensor in twin.trace(x).items():
+                assert torch.equal(tensor, trace[key])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("make", [polynomial, coupling, program], ids=lambda make: make.__name__)
+def test_settings_of_torch_change_no_model_of_a_narrow_format(
+    make: Maker, dtype: torch.dtype, setting: str
+) -> None:
+    options = () if make is coupling else ("hard" if make is program else "scaled",)
+    model = make(*options, dtype=dtype)
+    x = torch.tensor(an_input(model))
+    with SETTINGS[setting]():
+        for twin in (make(*options, dtype=dtype), make(*options).to(dtype), copy.deepcopy(model)):
+            assert torch.equal(twin(x), model(x))
+            assert torch.equal(twin.trace(x)["output"], model.trace(x)["output"])
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings_of_torch_change_no_export(setting: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    half = polynomial("scaled", dtype=torch.float16)
+    for model in (half, polynomial("softmax"), program("hard")):
+        model.to_onnx(tmp_path / "plain.onnx")
+        with SETTINGS[setting]():
+            model.to_onnx(tmp_path / "model.onnx")
+        assert (tmp_path / "model.onnx").read_bytes() == (tmp_path / "plain.onnx").read_bytes()
+    with SETTINGS[setting]():
+        arrays = half.to_numpy()
+    for name, array in half.to_numpy().items():
+        assert np.array_equal(arrays[name], array)
 
 
 def test_a_certificate_says_what_it_claims_and_how_it_knows(model: CertifiedModel) -> None:

@@ -35,6 +35,7 @@ FAMILIES = {
     "programs": "tests.adversary.programs",
     "tiny-polynomials": "tests.adversary.tiny_polynomials",
     "tiny-couplings": "tests.adversary.tiny_couplings",
+    "tiny-programs": "tests.adversary.tiny_programs",
 }
 """Modules that hold a ``FAMILY``, by its name."""
 

@@ -49,9 +49,11 @@ def scaled(
     )
 
 
-def larger_register(rng: random.Random, blueprint: ProgramBlueprint) -> ProgramBlueprint:
+def larger_register(
+    rng: random.Random, blueprint: ProgramBlueprint, factor: Fraction | None = None
+) -> ProgramBlueprint:
     """Write a register larger by a factor, and read it smaller."""
-    at, factor = rng.randrange(len(blueprint.registers)), rng.choice(FACTORS)
+    at, factor = rng.randrange(len(blueprint.registers)), factor or rng.choice(FACTORS)
     own = blueprint.registers[at]
     places, less = set(own.directions), 1 / factor
 
@@ -77,9 +79,11 @@ def larger_register(rng: random.Random, blueprint: ProgramBlueprint) -> ProgramB
     )
 
 
-def other_claim(rng: random.Random, blueprint: ProgramBlueprint) -> ProgramBlueprint:
+def other_claim(
+    rng: random.Random, blueprint: ProgramBlueprint, offset: Fraction | None = None
+) -> ProgramBlueprint:
     """Say of a register that it holds codes which are off by a number."""
-    at, offset = rng.randrange(len(blueprint.registers)), rng.choice(OFFSETS)
+    at, offset = rng.randrange(len(blueprint.registers)), offset or rng.choice(OFFSETS)
     own = blueprint.registers[at]
     column = rng.randrange(len(own.directions)) if own.directions else 0
     entries = dict(own.steps.entries)
@@ -92,16 +96,18 @@ def other_claim(rng: random.Random, blueprint: ProgramBlueprint) -> ProgramBluep
     )
 
 
-def other_head(rng: random.Random, blueprint: ProgramBlueprint) -> ProgramBlueprint:
+def other_head(
+    rng: random.Random, blueprint: ProgramBlueprint, factor: Fraction | None = None
+) -> ProgramBlueprint:
     """Take a factor from keys to queries, or from what is mixed to what is written."""
 
     def change(head: ProjectedHead) -> ProjectedHead:
-        factor, query, key, value, output = (
-            *(rng.choice(FACTORS), head.query, head.key, head.value, head.output),
+        more, query, key, value, output = (
+            *(factor or rng.choice(FACTORS), head.query, head.key, head.value, head.output),
         )
         if rng.random() < 0.5:
-            return ProjectedHead(scaled(query, factor), scaled(key, 1 / factor), value, output)
-        return ProjectedHead(query, key, scaled(value, factor), scaled(output, 1 / factor))
+            return ProjectedHead(scaled(query, more), scaled(key, 1 / more), value, output)
+        return ProjectedHead(query, key, scaled(value, more), scaled(output, 1 / more))
 
     return _in_one_layer(rng, blueprint, change, lambda ff: ff)
 
@@ -118,14 +124,16 @@ def sharper_head(rng: random.Random, blueprint: ProgramBlueprint) -> ProgramBlue
     return _in_one_layer(rng, blueprint, change, lambda ff: ff)
 
 
-def other_units(rng: random.Random, blueprint: ProgramBlueprint) -> ProgramBlueprint:
+def other_units(
+    rng: random.Random, blueprint: ProgramBlueprint, factor: Fraction | None = None
+) -> ProgramBlueprint:
     """Make units larger and what they write smaller, or take each in several equal parts."""
 
     def change(ff: FeedForward) -> FeedForward:
-        factor, copies, count = rng.choice(FACTORS), rng.choice(COPIES), ff.w1.rows
-        if rng.random() < 0.5:
-            w2 = scaled(ff.w2, 1 / factor)
-            return FeedForward(scaled(ff.w1, factor), scaled(ff.b1, factor), w2, ff.b2)
+        more, copies, count = factor or rng.choice(FACTORS), rng.choice(COPIES), ff.w1.rows
+        if factor or rng.random() < 0.5:
+            w2 = scaled(ff.w2, 1 / more)
+            return FeedForward(scaled(ff.w1, more), scaled(ff.b1, more), w2, ff.b2)
         w1, b1 = (
             Matrix(
                 copies * count,

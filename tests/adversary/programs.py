@@ -156,21 +156,26 @@ def run(blueprint: ProgramBlueprint, ids: list[int]) -> np.ndarray:
     return (z @ dense(blueprint.readout).T)[int(blueprint.beginning) :]
 
 
+def base_of(rng: random.Random) -> tuple[ProgramBlueprint, Program, Rule]:
+    """Return a model of a program of the library, or of a random one, as it is made."""
+    rule = rng.choice((Rule.HARD_MAX, Rule.SOFTMAX))
+    sharpness = Fraction(1) if rule is Rule.HARD_MAX else Fraction(rng.choice((16, 64, 128)))
+    number = rng.randrange(len(BASES))
+    if rng.random() < RANDOM_SHARE:
+        number = len(BASES) + rng.randrange(40)
+    try:
+        return *_base(number, rule, sharpness), rule
+    except ValueError:
+        return *_base(number % len(BASES), rule, sharpness), rule
+
+
 class Programs:
     """Small models with one to three changes."""
 
     def candidate(self, seed: int) -> Candidate:
         """Return a changed model."""
         rng = random.Random(f"programs {seed}")
-        rule = rng.choice((Rule.HARD_MAX, Rule.SOFTMAX))
-        sharpness = Fraction(1) if rule is Rule.HARD_MAX else Fraction(rng.choice((16, 64, 128)))
-        number = rng.randrange(len(BASES))
-        if rng.random() < RANDOM_SHARE:
-            number = len(BASES) + rng.randrange(40)
-        try:
-            blueprint, program = _base(number, rule, sharpness)
-        except ValueError:
-            blueprint, program = _base(number % len(BASES), rule, sharpness)
+        blueprint, program, rule = base_of(rng)
         kinds = [str(rule)]
         changes = rng.choice((0, 1, 1, 1, 2, 3))
         if seed % 2:  # numbers moved elsewhere first

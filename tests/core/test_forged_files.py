@@ -29,6 +29,7 @@ from exactformer.errors import (
     SizeError,
 )
 from exactformer.polynomials.files import load_blueprint, save_blueprint
+from exactformer.programs.library import make_hist, make_reverse
 from exactformer.sequences.constructions import SEQUENCE_FORMS
 from exactformer.sequences.files import load_sequence, save_sequence
 from exactformer.sequences.grid import Grid, GridTable
@@ -77,6 +78,10 @@ MODELS: dict[str, Callable[[], Any]] = {
         ),
         1,
         16,
+    ),
+    "reverse": lambda: ef.compile_program(make_reverse(), vocabulary="ab", max_length=3),
+    "counts": lambda: ef.compile_program(
+        make_hist(), vocabulary="ab", max_length=3, realisation="softmax"
     ),
 }
 

@@ -161,6 +161,11 @@ def test_models_are_not_pickled(f2: ef.PolynomialModel) -> None:
         pickle.dumps(f2)
 
 
+def test_trace_takes_points_of_a_narrower_format(f2: ef.PolynomialModel) -> None:
+    point = torch.full((len(f2.variables),), 0.25, dtype=torch.float32)
+    assert torch.equal(f2.trace(point)["output"], f2.trace(point.double())["output"])
+
+
 def test_trace_shows_powers_and_diagonal_selections(f2: ef.PolynomialModel) -> None:
     point = torch.linspace(-1, 1, 9, dtype=torch.float64)
     trace = f2.trace(point)

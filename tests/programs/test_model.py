@@ -60,6 +60,40 @@ def test_padding_changes_nothing(reverse: ef.ProgramModel, induction: ef.Program
             model([[0, -1, 1]])
 
 
+@pytest.mark.parametrize("padding", [0, 1, 3])
+def test_padding_is_no_token_in_rational_arithmetic_either(padding: int) -> None:
+    """Tokens after the end were once counted."""
+    hist = ef.compile_program(library.make_hist(), vocabulary="ab", max_length=5)
+    ids = [0, 0, *[-1] * padding]
+    assert hist.exact(ids) == [list(map(Fraction, row)) for row in hist(ids).tolist()]
+
+
+def test_exact_reads_tokens_as_a_call_does(reverse: ef.ProgramModel) -> None:
+    wanted = reverse.exact([0, 2])
+    for same in (torch.tensor([0, 2]), (0.0, Fraction(2)), torch.tensor([0, 2]).numpy()):
+        assert reverse.exact(same) == wanted
+    for wrong in ([0.4, 1.9], ["0", "2"], [[0, 2]], [True, False], torch.tensor([True])):
+        with pytest.raises(InputError):
+            reverse.exact(wrong)
+
+
+@pytest.mark.parametrize("expression", [library.make_reverse(), library.make_hist() / 2])
+def test_nothing_is_decoded_from_what_is_not_a_number(expression: rasp.SOp) -> None:
+    model = ef.compile_program(expression, vocabulary="ab", max_length=3, outside="nan")
+    with pytest.raises(OutsideDomainError, match="NaN stands for no value"):
+        model.decode_output(model([[0, 1], [0, 7]]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_trace_has_the_format_of_the_model(dtype: torch.dtype) -> None:
+    """What may not be attended to is far below all scores, as far as half formats go."""
+    before = library.make_frac_prevs(rasp.tokens == "a")
+    model = ef.compile_program(before, vocabulary="ab", max_length=3, causal=True, dtype=dtype)
+    trace = model.trace([0, 1])
+    assert {tensor.dtype for tensor in trace.values()} == {dtype}
+    assert all(bool(tensor.isfinite().all()) for tensor in trace.values())
+
+
 def test_trace_and_circuit_name_expressions(induction: ef.ProgramModel) -> None:
     trace = induction.trace(induction.encode("abab"))
     assert {"embedding", "output", "previous token", "rank", "total", "induction"} <= set(trace)

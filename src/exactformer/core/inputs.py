@@ -35,11 +35,31 @@ def as_tensor(x: Any, dtype: torch.dtype, device: torch.device, name: str) -> Te
             "columns in the order of the tokens"
         )
     tensor = x if isinstance(x, Tensor) else _read(x, dtype, device, name)
-    if tensor.layout is not torch.strided or tensor.is_quantized:
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         raise InputError(f"{name} must be dense tensors, not {tensor.layout} of {tensor.dtype}")
     if tensor.is_complex() or tensor.dtype == torch.bool or _is_tiny(tensor.dtype):
         raise InputError(f"{name} must be real numbers, not {tensor.dtype}")
     return tensor.resolve_neg()  # kernels read the memory, which a lazy minus sign is not in
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Whether data can be looked at: not on the meta device, nor where ``torch.vmap`` is at work."""
+    if tensor.is_meta:
+        return False
+    if torch._C._are_functorch_transforms_active():
+        try:
+            bool((tensor.detach() == 0).any())
+        except RuntimeError:  # what vmap says
+            return False
+    return True
+
+
+def check_values(tensor: Tensor, name: str) -> None:
+    """Raise where nothing can be said of the data, whose values a model has to check."""
+    if not has_values(tensor):
+        raise ExecutionError(
+            f"these {name} have no values to check: they are vectorised, or on the meta device"
+        )
 
 
 def by_name(x: Any, variables: Sequence[str], columns: Sequence[str] = ()) -> Any:
@@ -82,9 +102,12 @@ def with_coordinates(points: Tensor, variables: Sequence[str]) -> Tensor:
 
 def coordinates(point: Any) -> Iterable[Any]:
     """Return the coordinates of one point; a number is a point of one."""
-    if getattr(point, "ndim", int(isinstance(point, Iterable))):
-        return point.tolist() if hasattr(point, "tolist") else list(point)
-    return [point.item() if hasattr(point, "item") else point]
+    try:
+        if getattr(point, "ndim", int(isinstance(point, Iterable))):
+            return point.tolist() if hasattr(point, "tolist") else list(point)
+        return [point.item() if hasattr(point, "item") else point]
+    except (TypeError, RuntimeError) as error:  # what tensors say that have no values, or no rows
+        raise InputError(f"a point is a row of numbers: {error}") from None
 
 
 def converted(tensor: Tensor, dtype: torch.dtype, name: str) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 
 import torch
@@ -34,6 +35,17 @@ def full_precision(device: torch.device) -> AbstractContextManager[None]:
     if known and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
     return nullcontext()
+
+
+@contextmanager
+def plain_torch() -> Iterator[None]:
+    """Make tensors on the processor, and put them together as they are, whatever torch is set to.
+
+    A default device would take weights away before they are read, and autocast refuses a second half
+    format.
+    """
+    with torch.device("cpu"), torch.autocast("cpu", enabled=False):
+        yield
 
 
 def check_products(arithmetic: torch.dtype) -> None:

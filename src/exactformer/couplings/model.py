@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from exactformer.core.inputs import as_tensor, converted, is_recording
+from exactformer.core.inputs import as_tensor, check_values, converted, is_recording
 from exactformer.core.integrity import differences, remember
 from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.options import check_draw, choose
-from exactformer.core.precision import check_products
+from exactformer.core.precision import check_products, plain_torch
 from exactformer.couplings.blueprint import CouplingBlueprint
 from exactformer.couplings.files import save_coupling
 from exactformer.couplings.measure import Floats, Function, MeasuredCoupling, measure_error
@@ -53,6 +53,7 @@ class CouplingModel(CertifiedModel[CouplingCertificate]):
     FIXED = ("blueprint", "_target", "decomposition", "executor")
     blueprint: CouplingBlueprint
 
+    @plain_torch()
     def __init__(
         self,
         blueprint: CouplingBlueprint,
@@ -124,6 +125,7 @@ class CouplingModel(CertifiedModel[CouplingCertificate]):
         """Softmax is not rational: there is nothing exact to run."""
         raise ExecutionError("softmax is not rational: a coupling's model has nothing exact to run")
 
+    @plain_torch()
     def measure(
         self, target: Coupling | None = None, *, samples: int = SAMPLES, seed: int = 0
     ) -> MeasuredCoupling:
@@ -144,6 +146,7 @@ class CouplingModel(CertifiedModel[CouplingCertificate]):
                 f"{self.blueprint.tau} of {(low, high)}"
             )
         home = self._home()
+        check_products(home.dtype)
         drawn = torch.as_tensor(target.sample(samples, seed)).to(home.dtype)
         x = drawn.double().clamp(low, high).numpy()
 
@@ -250,6 +253,7 @@ class CouplingModel(CertifiedModel[CouplingCertificate]):
             )
         check_products(home.dtype)
         sequences = as_tensor(x, home.dtype, home.device, "sequences")
+        check_values(sequences, "sequences")
         if sequences.dim() < 1 or sequences.shape[-1] != self.blueprint.tau:
             raise InputError(
                 f"sequences have {self.blueprint.tau} numbers each, (…, {self.blueprint.tau}); the "

@@ -23,8 +23,10 @@ from exactformer.core.formats import float_format
 from exactformer.core.inputs import (
     as_tensor,
     by_name,
+    check_values,
     converted,
     coordinates,
+    has_values,
     is_exporting,
     is_recording,
     narrows,
@@ -33,7 +35,7 @@ from exactformer.core.inputs import (
 from exactformer.core.integrity import Difference, remember
 from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.onnx_graph import check_onnx_name
-from exactformer.core.precision import check_products, full_precision
+from exactformer.core.precision import check_products, full_precision, plain_torch
 from exactformer.core.whole_files import write_bytes
 from exactformer.core.words import plural
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError
@@ -80,6 +82,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
     FIXED = ("blueprint", "executor", "certificate")
     blueprint: Blueprint
 
+    @plain_torch()
     def __init__(
         self,
         blueprint: Blueprint,
@@ -179,9 +182,11 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         values = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
         return values.reshape((*points.shape[:-1], *values.shape[1:]))
 
+    @plain_torch()
     def trace(self, x: Any) -> Trace:
         """Return every residual stream, score matrix and selection at one point, by name."""
-        points = self._points(x)
+        points = converted(self._points(x), self.dtype, "points")
+        check_values(points, "points")
         if points.dim() != 1:
             raise InputError(f"trace takes one point of {points.shape[-1]} coordinates at a time")
         self._check_format()
@@ -211,6 +216,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
             self._check_exactly(point)
         return run_exact(self.blueprint, point)
 
+    @plain_torch()
     def measure(self, target: Any = None, *, samples: int = 2048, seed: int = 0) -> Measured:
         """Measure the mean error on random points of the domain.
 
@@ -245,6 +251,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         fresh = PolynomialModel(blueprint, proof, self.dtype, self.outside, self.executor)
         return fresh.to(self.transformer.features.device)
 
+    @plain_torch()
     def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
         """Write an ONNX file that runs on any batch, within ``certificate.bound(…, any_order=True)``.
 
@@ -255,6 +262,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
         check_onnx_name(path)
         write_bytes(onnx_file(self, executor), path)
 
+    @plain_torch()
     def to_numpy(self, executor: str | None = None) -> dict[str, NDArray[Any]]:
         """Return the weights as plain arrays: the closed form, or every matrix by its path."""
         from exactformer.polynomials.export import arrays
@@ -337,9 +345,7 @@ class PolynomialModel(CertifiedModel[PolynomialCertificate]):
             return self.outside != "raise" or is_exporting()
         if is_recording():
             return True
-        return points.is_meta or (
-            torch._C._are_functorch_transforms_active() and _has_no_values(points)
-        )
+        return not has_values(points)
 
     def _evaluate_unchecked(self, points: Tensor) -> Tensor:
         """Evaluate without a branch on the data; NaN where the model would raise or mark."""
@@ -527,14 +533,6 @@ def _is_bare(module: FusedTransformer) -> bool:
         or torch_module._global_backward_hooks
         or torch_module._global_backward_pre_hooks
     )
-
-
-def _has_no_values(points: Tensor) -> bool:
-    try:
-        bool((points.detach() == 0).any())
-    except RuntimeError:  # what vmap says
-        return True
-    return False
 
 
 remember(fused, literal, softmax_module, expanded, compiled_run, PolynomialModel)

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from exactformer.core.certificate import Measured
-from exactformer.core.inputs import as_tensor, is_recording
+from exactformer.core.inputs import as_tensor, check_values, is_recording
 from exactformer.core.integrity import remember
 from exactformer.core.layers import Rule
 from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.onnx_graph import check_onnx_name
 from exactformer.core.options import check_draw, choose
-from exactformer.core.precision import check_products, full_precision
+from exactformer.core.precision import check_products, full_precision, plain_torch
 from exactformer.core.whole_files import write_bytes
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError, needs
 from exactformer.programs.blueprint import ProgramBlueprint
@@ -49,6 +49,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
     OUTSIDE = ("raise", "nan")
     blueprint: ProgramBlueprint
 
+    @plain_torch()
     def __init__(
         self,
         blueprint: ProgramBlueprint,
@@ -107,6 +108,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
             output = missing
         return output if ids.dim() == 2 else output[0]
 
+    @plain_torch()
     def decode(self, sequences: Any) -> list[Any]:
         """Return the values at every token of a sequence, or of each of several sequences.
 
@@ -154,7 +156,15 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         return found
 
     def decode_output(self, output: Tensor) -> list[Any]:
-        """Return the values that outputs of :meth:`forward` stand for: the nearest ones."""
+        """Return the values that outputs of :meth:`forward` stand for: the nearest ones.
+
+        Raises:
+            OutsideDomainError: where outputs are NaN, so that none is nearest.
+        """
+        if bool(output.isnan().any()):
+            raise OutsideDomainError(
+                "NaN stands for no value: a sequence was no input of the model"
+            )
         if not self.program.numerical:
             places = output.argmax(dim=-1).tolist()
             return _nested(places, lambda k: self.values[k])
@@ -180,7 +190,8 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         seen: dict[str, Tensor] = {}
 
         def record(name: str, tensor: Tensor) -> None:
-            seen[name] = tensor[0].masked_fill(tensor[0] == -torch.inf, _MASKED)
+            masked = max(_MASKED, torch.finfo(tensor.dtype).min)
+            seen[name] = tensor[0].masked_fill(tensor[0] == -torch.inf, masked)
 
         with torch.no_grad(), full_precision(ids.device):
             seen["output"] = self.network(ids[None], record)[0]
@@ -205,14 +216,21 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         """Return which head and which ReLUs compute which expression, and what they read."""
         return circuit_of(self.blueprint, self.program)
 
-    def exact(self, x: Sequence[object]) -> list[list[Fraction]]:
-        """Run every layer on one sequence of tokens by number, in rational arithmetic."""
+    def exact(self, x: Any) -> list[list[Fraction]]:
+        """Run every layer on one sequence of tokens by number, in rational arithmetic.
+
+        As in :meth:`forward`, −1 may follow the last token, and has zeros.
+        """
         if self.blueprint.selection.rule is not Rule.HARD_MAX:
             raise ExecutionError("softmax is not rational; compile with realisation='hard'")
-        ids = self._ids([int(Fraction(str(v))) for v in x])
+        ids = self._ids(x)
+        if ids.dim() != 1:
+            raise InputError("exact takes one sequence of tokens at a time")
         if self._inside(ids[None]) is not None:
             raise self._outside_error(ids)
-        return run_program(self.blueprint, ids.tolist())
+        tokens = [number for number in ids.tolist() if number != PADDING]
+        missing = [[Fraction(0)] * self.blueprint.readout.rows] * (len(ids) - len(tokens))
+        return run_program(self.blueprint, tokens) + missing
 
     def stock_ids(self, x: Any) -> Tensor:
         """Return tokens by number as stock models take them, ``(batch, rows)``: the beginning included.
@@ -226,6 +244,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         first = rows.new_full((len(rows), int(self.blueprint.beginning)), len(self.vocabulary))
         return torch.cat([first, rows], dim=1)
 
+    @plain_torch()
     def to_onnx(self, path: str | Path, executor: str | None = None) -> None:
         """Write an ONNX file: ``ids`` (batch, n) to ``values``, within the certified error.
 
@@ -238,6 +257,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         choose("executor", executor or self.executor, EXECUTORS)
         write_bytes(onnx_file(self), path)
 
+    @plain_torch()
     def to_transformer_lens(self) -> Any:
         """Return the model as a ``TransformerBridge``, which takes :meth:`stock_ids`.
 
@@ -248,6 +268,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
         self._check_proven()
         return bridge(self)
 
+    @plain_torch()
     def to_hugging_face(self) -> Any:
         """Return the model as a ``PreTrainedModel`` with a label for every token.
 
@@ -260,6 +281,7 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
             from exactformer.programs.stock_model import stock_model
         return stock_model(self)
 
+    @plain_torch()
     def measure(self, target: Any = None, *, samples: int = 2048, seed: int = 0) -> Measured:
         """Measure how far outputs are from the program's, by default its own, on random inputs.
 
@@ -353,12 +375,10 @@ class ProgramModel(CertifiedModel[ProgramCertificate]):
                 "model.network, which checks nothing"
             )
         check_products(home.dtype)
-        if isinstance(x, Tensor) and not x.is_floating_point() and not x.is_complex():
-            if x.dtype == torch.uint64 and bool((x.view(torch.int64) < 0).any()):
-                raise InputError("numbers of tokens are below 2^63")
-            numbers = x
-        else:
-            numbers = as_tensor(x, torch.float64, home.device, "tokens")
+        numbers = as_tensor(x, torch.float64, home.device, "tokens")
+        check_values(numbers, "tokens")
+        if numbers.dtype == torch.uint64 and bool((numbers.view(torch.int64) < 0).any()):
+            raise InputError("numbers of tokens are below 2^63")
         if numbers.dim() not in (1, 2) or not numbers.numel():
             raise InputError(
                 f"tokens by number have the shape (n,) or (batch, n); the shape is "
@@ -409,6 +429,6 @@ def _measured(
 
 
 _MASKED = torch.finfo(torch.float32).min
-"""In a trace, in place of −∞ for what may not be attended to."""
+"""In a trace, in place of −∞ for what may not be attended to, as far as the format goes."""
 
 remember(ProgramModel)

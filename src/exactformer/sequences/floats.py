@@ -12,6 +12,7 @@ from torch import Tensor
 from exactformer.algebra.rational import to_float
 from exactformer.core.formats import FORMATS
 from exactformer.core.layers import FeedForward, Layer
+from exactformer.core.precision import plain_torch
 from exactformer.core.words import at_most
 from exactformer.errors import CertificationError, SizeError
 from exactformer.sequences.model import SequenceModel
@@ -65,6 +66,7 @@ def _check_edges(model: SequenceModel) -> None:
         )
 
 
+@plain_torch()
 def _compare(
     model: SequenceModel, classes: Integers, run: Callable[[Tensor], Tensor], tolerance: float
 ) -> None:
@@ -92,6 +94,7 @@ def _compare(
         )
 
 
+@plain_torch()
 def _check_quantiser(model: SequenceModel) -> None:
     """Raise unless the quantiser's layers round once, at the centre of every cell."""
     grid, blueprint = model.table.grid, model.blueprint

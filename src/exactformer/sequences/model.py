@@ -13,10 +13,11 @@ from torch import Tensor
 
 from exactformer.algebra.rational import to_float
 from exactformer.core.certificate import Measured
-from exactformer.core.inputs import as_tensor, converted, is_recording
+from exactformer.core.inputs import as_tensor, check_values, converted, is_recording
 from exactformer.core.integrity import remember
 from exactformer.core.model import CertifiedModel, Trace
 from exactformer.core.options import choose
+from exactformer.core.precision import plain_torch
 from exactformer.core.upper import float_above
 from exactformer.errors import ExecutionError, InputError, OutsideDomainError, SizeError
 from exactformer.sequences.blueprint import SequenceBlueprint
@@ -74,6 +75,7 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
 
     FIXED = ("blueprint", "table", "certificate", "executor", "limit")
 
+    @plain_torch()
     def __init__(
         self,
         blueprint: SequenceBlueprint,
@@ -215,6 +217,7 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
             blueprint, replace(certificate, error=error, blueprint_digest=digest)
         ).to(self._home().device)
 
+    @plain_torch()
     def measure(
         self,
         target: SequenceMap | None = None,
@@ -259,8 +262,11 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
         Raises:
             OutsideDomainError: for a number outside the support, unless ``outside="zero"``.
         """
-        tokens = [[exact(v) for v in token] for token in x]
         n, d = self.blueprint.tokens, self.blueprint.dim
+        try:
+            tokens = [[exact(v) for v in token] for token in x]
+        except (TypeError, RuntimeError) as error:  # what has no rows says, or no values
+            raise InputError(f"a sequence has {n} tokens of {d} numbers: {error}") from None
         if len(tokens) != n or any(len(token) != d for token in tokens):
             raise InputError(f"a sequence has {n} tokens of {d} numbers")
         low, high = self.blueprint.support
@@ -268,6 +274,7 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
             raise self._outside_error()
         return self._exactly(tokens)
 
+    @plain_torch()
     def trace(self, x: Any, layers: bool = False) -> Trace:
         """Return the stream, ``(n, w)``, after the embedding and after every stage, by name.
 
@@ -357,7 +364,7 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
         flat = sequences.reshape(-1, *sequences.shape[-2:]).tolist()
         runs = (self._exactly([[exact(v) for v in token] for token in s]) for s in flat)
         outputs = [[[to_float(v) for v in token] for token in run] for run in runs]
-        return torch.tensor(outputs, dtype=sequences.dtype).reshape(sequences.shape)
+        return sequences.new_tensor(outputs).reshape(sequences.shape)
 
     def _through_layers(self, sequences: Tensor) -> Tensor:
         assert self.literal is not None
@@ -381,7 +388,7 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
     def _home(self) -> Tensor:
         """A tensor of the format and on the device that the model computes in."""
         if self.sweeps is None:
-            return torch.zeros((), dtype=torch.float64)
+            return torch.zeros((), dtype=torch.float64, device="cpu")
         return self.sweeps.quantiser.edges
 
     def _outside_value(self) -> Fraction:
@@ -425,6 +432,7 @@ class SequenceModel(CertifiedModel[SequenceCertificate]):
                 "model.sweeps or model.literal, which check nothing"
             )
         sequences = as_tensor(x, torch.float64, home.device, "sequences")
+        check_values(sequences, "sequences")
         shape = (self.blueprint.tokens, self.blueprint.dim)
         if sequences.dim() < 2 or tuple(sequences.shape[-2:]) != shape:
             raise InputError(

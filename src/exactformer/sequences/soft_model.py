@@ -21,6 +21,7 @@ from torch import Tensor
 from exactformer.core.integrity import remember
 from exactformer.core.layers import FeedForward
 from exactformer.core.options import choose
+from exactformer.core.precision import plain_torch
 from exactformer.core.upper import float_above
 from exactformer.core.words import at_most
 from exactformer.errors import CertificationError, ExecutionError, InputError, SizeError
@@ -63,6 +64,7 @@ class SoftSequenceModel(SequenceModel):
     stages are those of :attr:`limit`, the hard model that this one approaches.
     """
 
+    @plain_torch()
     def __init__(
         self,
         blueprint: SequenceBlueprint,

@@ -18,7 +18,7 @@ from exactformer.core.layers import Rule, Selection
 from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProjectedHead, Register
-from exactformer.programs.proof.arithmetic import UNKNOWN, Arithmetic
+from exactformer.programs.proof.arithmetic import SMALLEST, UNKNOWN, Arithmetic
 from exactformer.programs.proof.attention import _total, _Written, prove_head
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.scores import HeadScores, Scores
@@ -358,6 +358,13 @@ def test_a_leak_is_at_least_the_exponential_of_its_room(xs: list[float]) -> None
         nearly(rounded._leak(room), bound)
 
 
+@pytest.mark.parametrize("name", [None, *FORMATS])
+def test_a_leak_is_never_zero(name: str | None) -> None:
+    """The exponential of −800 is none, and float64 has no number for it."""
+    for room in (150.0, 800.0, 1e300, np.inf):
+        assert made_once(name)._leak(room) == SMALLEST
+
+
 _MADE: dict[str | None, _Written] = {}
 
 
@@ -662,6 +669,25 @@ def test_a_width_is_the_share_of_the_beginning_token(
     blurred(written)
     centre, radius = with_scores(written, scores, monkeypatch)
     check_width(written, scores, centre, radius, Fraction(1, 4))
+
+
+@pytest.mark.parametrize("tiny", ["lowest", "highest"])
+def test_a_spread_of_a_width_that_products_would_lose_is_raised(
+    tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spreads: list[float] = []
+    relative = _Written._relative
+
+    def noted(self: _Written, scores: Scores, spread: float, widths: Any) -> Any:
+        spreads.append(spread)
+        return relative(self, scores, spread, widths)
+
+    monkeypatch.setattr(_Written, "_relative", noted)
+    scores = Scores(0.0, 9.0, 0.0, 0.0, 6.0)
+    off = replace(scores, **{tiny: 2.0**-900 if tiny == "highest" else -(2.0**-900)})
+    for lying in (scores, off):
+        with_scores(width_of(None, Rule.SOFTMAX), lying, monkeypatch)
+    assert spreads == [0.0, SMALLEST]
 
 
 @pytest.mark.parametrize("name", [None, "bfloat16"])

@@ -64,3 +64,12 @@ def test_only_hard_maxima_that_decode_have_no_error(monkeypatch: pytest.MonkeyPa
     assert not soft.zero_error
     assert soft.bound().parts == {"softmax": 0.25, "rounding": 0.0625}
     assert not certified(monkeypatch, Rule.HARD_MAX, limit=0.0)[0].zero_error
+
+
+@pytest.mark.parametrize("sharpness", [64, 2000, 10**6])
+def test_softmax_is_never_said_to_leave_nothing(sharpness: int) -> None:
+    program, analysis = tabulated(library.make_reverse(), "ab", 2)
+    blueprint = construct(program, analysis, Rule.SOFTMAX, Fraction(sharpness), True)
+    certificate = certify_program(blueprint, program)
+    assert certificate.bound().parts["softmax"] > 0
+    assert "within 0 " not in str(certificate)

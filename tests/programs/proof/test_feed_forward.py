@@ -76,6 +76,21 @@ def register_of(state: State, layer: FeedForward) -> _Register:
     return _Register(state, 3, *weights)
 
 
+def test_a_register_whose_units_vanish_in_a_format_is_refused() -> None:
+    """2⁻¹⁰⁰ is a weight of exact arithmetic, and zero in float16."""
+    layer, tiny = layer_of(0), Fraction(1, 2**100)
+    w1, b1, w2 = (
+        Matrix(*m.shape, {place: v * tiny for place, v in m.entries.items()})
+        for m in (layer.w1, layer.b1, layer.w2)
+    )
+    vanishing = FeedForward(w1, b1, w2, layer.b2)
+    prove_feed_forward(state_of(None), vanishing, [3])
+    state = state_of(None)
+    state.arithmetic = Arithmetic(FORMATS["float16"])
+    with pytest.raises(CertificationError, match="in float16 no unit writes it"):
+        prove_feed_forward(state, vanishing, [3])
+
+
 def positive(numbers: Exact) -> Exact:
     return np.where(numbers > 0, numbers, 0)
 

@@ -16,7 +16,7 @@ from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError, SizeError
 from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.proof import scores as module
-from exactformer.programs.proof.arithmetic import UNKNOWN, Arithmetic
+from exactformer.programs.proof.arithmetic import SMALLEST, UNKNOWN, Arithmetic
 from exactformer.programs.proof.scores import HeadScores
 from exactformer.programs.proof.state import Read, Reading
 from exactformer.programs.selectors import Literal
@@ -413,6 +413,14 @@ def test_rounding_is_part_of_all_that_is_said_of_scores(monkeypatch: pytest.Monk
     assert (plain.lowest, plain.highest) == (-2.0, -2.0)
     assert (found.lowest, found.highest) == (-2.25, -1.75)
     assert (plain.own, found.own) == (0.25, -0.25)
+
+
+def test_a_spread_that_products_would_lose_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = head_of()
+    query, key = simple(head)
+    monkeypatch.setattr(HeadScores, "_score_rounding", lambda *_: 2.0**-900)
+    found = scored(head, literals_of(head)[:1], reading(query), reading(key))
+    assert found.spread == SMALLEST
 
 
 def every_input(head: HeadScores, literals: list[Literal], queries: Reading, keys: Reading) -> None:

@@ -14,7 +14,7 @@ from exactformer.core.matrix import Matrix
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import Register
 from exactformer.programs.proof import state as module
-from exactformer.programs.proof.arithmetic import NEVER, UNKNOWN, Arithmetic
+from exactformer.programs.proof.arithmetic import NEVER, SMALLEST, UNKNOWN, Arithmetic
 from exactformer.programs.proof.state import Read, Reading, State, _added_up
 from tests.programs.proof.steps import arithmetic_of, drawn, exact, hold, holds, made_state, nearly
 
@@ -191,6 +191,13 @@ def test_registers_hold_finite_bounds() -> None:
         radius[2, 1] = wrong
         with pytest.raises(CertificationError, match="no bound holds in exact arithmetic"):
             state.hold(0, centre, radius)
+
+
+def test_radii_that_products_would_lose_are_raised() -> None:
+    state = state_of(True)
+    radius = np.array([[0.0, 2.0**-1074]] * 4)
+    state.hold(0, np.zeros((4, 2)), radius)
+    assert state.held[0].radius.tolist() == [[0.0, SMALLEST]] * 4
 
 
 # Roots

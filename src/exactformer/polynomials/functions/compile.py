@@ -19,6 +19,7 @@ import torch
 
 from exactformer.algebra import Target
 from exactformer.core.domain import Box
+from exactformer.core.precision import plain_torch
 from exactformer.core.words import at_most
 from exactformer.errors import InputError, SizeError, ToleranceError
 from exactformer.polynomials.blueprint import Blueprint
@@ -92,6 +93,7 @@ def _build_blueprint(
     return construct("chebyshev", forms, domain, target), target
 
 
+@plain_torch()
 def _measure(
     blueprint: Blueprint, function: BoxFunction, executor: str | None, dtype: torch.dtype
 ) -> tuple[float, int]:

@@ -51,7 +51,7 @@ def evaluate(
             torch.split(features, group), torch.split(coefficients, group, dim=2), strict=True
         )
     ]
-    values = torch.empty((len(bias), len(x)), dtype=dtype)
+    values = x.new_empty((len(bias), len(x)), dtype=dtype)
     workspace = features.new_empty((3 + len(bias), group * min(size, len(x))))
     width = 0
     with one_thread():

@@ -326,6 +326,7 @@ def is_plain(x: Tensor) -> bool:
     """Whether only values and ordinary gradients are wanted: nobody traces or batches ``x``."""
     return (
         type(x) in _PLAIN
+        and not x.is_nested
         and not torch.compiler.is_compiling()
         and not torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
         and not torch._C._are_functorch_transforms_active()

@@ -51,7 +51,7 @@ class Expanded:
             return None
         rows = len(self.plan.monomials)
         size = min(_MOST, max(_FEWEST, _BYTES // (rows * self.dtype.itemsize)))
-        values = torch.empty((self.outputs, len(x)), dtype=dtype)
+        values = x.new_empty((self.outputs, len(x)), dtype=dtype)
         room: _Workspace | None = None
         with one_thread():
             for block, result in zip(
@@ -73,8 +73,8 @@ class _Workspace:
     def __init__(self, parent: Expanded, points: int, dimension: int) -> None:
         plan = parent.plan
         self.points, self.centre = points, parent.centre
-        self.rows = torch.empty(len(plan.monomials), points, dtype=parent.dtype)
-        self.values = torch.empty(parent.outputs, points, dtype=parent.dtype)
+        self.rows = parent.weights[0].new_empty(len(plan.monomials), points)
+        self.values = self.rows.new_empty(parent.outputs, points)
         rows = self.rows.numpy()
         rows[0] = 1
         self.variables = rows[1 : 1 + dimension]
@@ -84,7 +84,7 @@ class _Workspace:
             self.products.append((rows[first:last], rows[j], rows[begin:end]))
         self.readings = []
         for weights, reading in zip(parent.weights, plan.readings, strict=True):
-            sums = torch.empty(len(weights), points, dtype=parent.dtype)
+            sums = weights.new_empty(len(weights), points)
             columns = self.rows[reading.first : reading.first + weights.shape[1]]
             runs, begin = [], 0
             for output in self.values.numpy():

@@ -37,8 +37,10 @@ _NORMAL, _SMALL = 2.0**-1022, 2.0**-900
 """The smallest number that is never taken for zero, and one of which the last digits are larger."""
 LARGEST = 2.0**500
 """No weight or code of a proof is larger: products of two stay finite."""
-SMALLEST = 2.0**-500
-"""No weight of exact arithmetic is smaller: what rounding takes of it is never taken for zero."""
+SMALLEST = 2.0**-200
+"""No weight or code of exact arithmetic is smaller unless it is zero, nor any radius: a product of as
+many as a proof takes together is not taken for zero. Every certificate starts with exact arithmetic.
+"""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Arithmetic:
         if self.format is None:
             nearest = to_float(value)
             if abs(nearest) < SMALLEST:
-                raise RoundingError(f"a weight is below {SMALLEST:.3g}, and not zero")
+                raise RoundingError(f"a weight or code is below {SMALLEST:.3g}, and not zero")
         else:
             rounded = self.format.round(value)
             if rounded is None:
@@ -137,6 +139,12 @@ class Arithmetic:
 def up(bound: Any) -> Array:
     """Return a bound that covers the rounding of what it was computed from."""
     return np.asarray(np.asarray(bound, dtype=np.float64) * _UP)
+
+
+def at_least_smallest(radius: Array | float) -> Array:
+    """Return radii of which none is smaller than :data:`SMALLEST` unless it is zero."""
+    radius = np.asarray(radius, dtype=np.float64)
+    return np.where(radius > 0, np.maximum(radius, SMALLEST), radius)
 
 
 def centres(matrix: Matrix) -> tuple[Array, Array]:

@@ -19,7 +19,15 @@ from exactformer.core.layers import Rule
 from exactformer.errors import CertificationError
 from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.program import AggregateNode, WidthNode
-from exactformer.programs.proof.arithmetic import UNKNOWN, Array, sum_below, times, up
+from exactformer.programs.proof.arithmetic import (
+    SMALLEST,
+    UNKNOWN,
+    Array,
+    at_least_smallest,
+    sum_below,
+    times,
+    up,
+)
 from exactformer.programs.proof.cases import cases_of
 from exactformer.programs.proof.scores import HeadScores, Scores
 from exactformer.programs.proof.state import Reading, State
@@ -140,6 +148,7 @@ class _Written:
             raise self._refusal("a width is counted with a beginning token, and there is none")
         widths = np.array(self.analysis.term_widths(node.selector, register.term), dtype=np.float64)
         spread = max(scores.spread, -scores.lowest, scores.highest)
+        spread = float(at_least_smallest(spread))
         reading, lost, bits = self._values()
         assert reading.beginning is not None
         first = reading.beginning.centre[0]
@@ -183,10 +192,12 @@ class _Written:
         """Return the most that a key whose score is lower by ``room`` weighs, next to one that is not.
 
         The exponential of x errs by a factor, and 4u·|x| in x: no more than if the room were smaller.
+        However large the room, it is not zero.
         """
         if self.arithmetic.format is None:
-            return float(np.exp(min(-room, 700.0))) * (1 + 2.0**-20)
-        return 2 * float(np.exp(min(-room * (1 - 8 * self.arithmetic.format.unit), 700.0)))
+            return max(float(np.exp(min(-room, 700.0))) * (1 + 2.0**-20), SMALLEST)
+        less = room * (1 - 8 * self.arithmetic.format.unit)
+        return max(2 * float(np.exp(min(-less, 700.0))), SMALLEST)
 
     def _kept(
         self, reading: Reading, scores: Scores, lost: Array, bits: Array

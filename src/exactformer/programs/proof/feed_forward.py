@@ -68,6 +68,9 @@ class _Register:
         self.register = state.blueprint.registers[number]
         self.directions = np.array(self.register.directions, dtype=np.int64)
         units = np.flatnonzero((w2[0][self.directions] != 0).any(0))
+        if not units.size:
+            name, format_name = state.name(number), state.arithmetic.name
+            raise CertificationError(f"{name}: in {format_name} no unit writes it")
         self.w1, self.e1 = w1[0][units], w1[1][units]
         self.b1, self.eb = b1[0][units, 0], b1[1][units, 0]
         self.w2, self.e2 = (m[np.ix_(self.directions, units)] for m in w2)

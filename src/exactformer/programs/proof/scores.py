@@ -18,6 +18,7 @@ from exactformer.programs.blueprint import ProjectedHead
 from exactformer.programs.proof.arithmetic import (
     NEVER,
     Array,
+    at_least_smallest,
     plus,
     sum_above,
     sum_below,
@@ -99,7 +100,7 @@ class HeadScores:
         if any((query,) not in beginning for query in refused):
             raise self._refusal("its head does not score selected positions above all others")
         low, high = float(sum_below(low, -rounding)), float(sum_above(high, rounding))
-        return Scores(spread, gap, low, high, own)
+        return Scores(float(at_least_smallest(spread)), gap, low, high, own)
 
     def _refusing(self, centre: Array, away: Array, refused: Flags) -> tuple[Array, float]:
         """Return the beginning token's scores with those of queries that select nothing as for others.

@@ -18,6 +18,7 @@ from exactformer.programs.proof.arithmetic import (
     UNKNOWN,
     Arithmetic,
     Array,
+    at_least_smallest,
     centres,
     lowest_bits,
     plus,
@@ -170,7 +171,7 @@ class State:
             self.image(register),
             np.array(register.directions, dtype=np.int64),
             centre,
-            up(radius + self.arithmetic.flushed(centre, radius)),
+            at_least_smallest(up(radius + self.arithmetic.flushed(centre, radius))),
             self.name(number),
         )
 
