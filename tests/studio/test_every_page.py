@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.studio.support.browsers import (
     DESK,
@@ -70,7 +71,8 @@ def open_page(pages: Any, world: World, place: Place, scheme: str, size: dict[st
 
 def look(page: Any) -> None:
     """Check what can be seen once nothing moves or is dimmed because it is computed."""
-    until(page, "!document.querySelector('[aria-busy=true]') && !document.getAnimations().length")
+    pending = "[aria-busy=true], .awaits-fonts"
+    until(page, f"!document.querySelector('{pending}') && !document.getAnimations().length")
     assert not scrolls_sideways(page)
     assert accessibility(page) == []
 
@@ -97,7 +99,7 @@ def test_nothing_moves_when_the_fonts_of_formulas_come_late(
     page.goto(place.address(live_world), wait_until="commit")
     wait_for_held(page, held)
     until(page, "document.documentElement.classList.contains('awaits-fonts')")
-    assert not page.locator("main").is_visible()
+    expect(page.locator("main")).to_have_css("opacity", "0")
     page.route("**/*.woff2", lambda route: route.continue_())
     for route in held:
         route.continue_()
