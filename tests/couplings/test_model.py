@@ -242,7 +242,7 @@ def test_what_cannot_be_done_is_said():
         ef.compile_coupling(waves(), 1, 0)
     with pytest.raises(InputError, match="choose one of fused, literal"):
         ef.compile_coupling(waves(), 1, 4, executor="quantum")
-    with pytest.raises(InputError, match="samples=1"):
+    with pytest.raises(InputError, match="samples must be an integer of at least 2, not 1"):
         model.measure(samples=1)
     with pytest.raises(InputError, match=r"5 tokens of \(0.0, 1.0\), the model 4"):
         model.measure(waves(5), samples=10)
