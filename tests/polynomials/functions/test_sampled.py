@@ -40,8 +40,8 @@ def test_a_value_is_that_of_its_point_alone(f: Callable[[Any], Any]) -> None:
 
 
 def test_the_largest_coordinate_is_not_the_largest_of_all_points() -> None:
-    model = ef.compile(np.max, domain=[(-1, 1)] * 2, tolerance=0.02)
-    assert abs(float(model([-0.5, 0.25])) - 0.25) <= 0.02
+    model = ef.compile(np.max, domain=[(-1, 1)] * 2, tolerance=0.2)
+    assert abs(float(model([-0.5, 0.25])) - 0.25) <= 0.2
 
 
 def test_a_function_of_tensors_with_an_axis_of_points() -> None:
