@@ -65,6 +65,13 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.npy"), key=lambda path: int(path.stem))
 
 
+def stored(path: Path) -> tuple[Any, Any]:
+    """Return the rows of a block, X and y."""
+    numbers = np.load(path)
+    end = len(numbers) // (COLUMNS + 1) * COLUMNS
+    return numbers[:end].reshape(-1, COLUMNS), numbers[end:]
+
+
 def facts(fitted: Any, passes: int | None) -> dict[str, Any]:
     """Return what is written down of one of our laws."""
     table = fitted.coef_table_[["term", *TOLD]]
@@ -102,18 +109,18 @@ def on_a_cluster(folder: Path, rows: int) -> tuple[Any, dict[str, Any]]:
     from exactformer.learning.laws.streamed.blocks import ROWS as BLOCK
     from exactformer.learning.laws.streamed.blocks import DaskBlocks
 
-    read = delayed(np.load)
-    numbers = da.concatenate(
-        [
-            da.from_delayed(read(path), (min(BLOCK, rows - place * BLOCK), COLUMNS + 1), float)
-            for place, path in enumerate(files(folder))
-        ]
-    )
+    read = delayed(stored, nout=2)
+    pairs = [
+        (da.from_delayed(X, (length, COLUMNS), float), da.from_delayed(y, (length,), float))
+        for place, (X, y) in enumerate(map(read, files(folder)))
+        for length in [min(BLOCK, rows - place * BLOCK)]
+    ]
+    X, y = map(da.concatenate, zip(*pairs, strict=True))
     with (
         LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        blocks = counted(DaskBlocks)(numbers[:, :-1], numbers[:, -1])
+        blocks = counted(DaskBlocks)(X, y)
         fitted = PolynomialAttentionRegressor(DEGREE).fit_blocks(blocks, None, True)
         used = client.run(spent).values()
     cpu, peaks = zip(*used, strict=True)
@@ -133,8 +140,8 @@ def spent() -> tuple[float, float]:
 def in_memory(folder: Path, rows: int) -> tuple[Any, dict[str, Any]]:
     from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
 
-    numbers = np.concatenate([np.load(path) for path in files(folder)])
-    fitted = PolynomialAttentionRegressor(DEGREE).fit(numbers[:, :-1], numbers[:, -1])
+    X, y = map(np.concatenate, zip(*map(stored, files(folder)), strict=True))
+    fitted = PolynomialAttentionRegressor(DEGREE).fit(X, y)
     return fitted.predict, facts(fitted, None)
 
 
@@ -145,9 +152,9 @@ def descent(folder: Path, rows: int) -> tuple[Any, dict[str, Any]]:
     features, scaler = PolynomialFeatures(DEGREE, include_bias=False), StandardScaler()
     model = SGDRegressor(random_state=0)
     for path in files(folder):
-        numbers = np.load(path)
-        table = features.fit_transform(numbers[:, :-1])
-        model.partial_fit(scaler.partial_fit(table).transform(table), numbers[:, -1])
+        X, y = stored(path)
+        table = features.fit_transform(X)
+        model.partial_fit(scaler.partial_fit(table).transform(table), y)
     predict = lambda X: model.predict(scaler.transform(features.transform(X)))  # noqa: E731
     return predict, {"passes": 1}
 
@@ -158,9 +165,9 @@ def normal_equations(folder: Path, rows: int) -> tuple[Any, dict[str, Any]]:
     features = PolynomialFeatures(DEGREE)
     gram, right = 0.0, 0.0
     for path in files(folder):
-        numbers = np.load(path)
-        table = features.fit_transform(numbers[:, :-1])
-        gram, right = gram + table.T @ table, right + table.T @ numbers[:, -1]
+        X, y = stored(path)
+        table = features.fit_transform(X)
+        gram, right = gram + table.T @ table, right + table.T @ y
     coefficients = np.linalg.solve(gram, right)
     return lambda X: features.transform(X) @ coefficients, {"passes": 1}
 
