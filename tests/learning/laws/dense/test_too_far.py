@@ -4,6 +4,7 @@ import numpy as np
 
 from exactformer.learning.laws.dense.solvers import InMemory, data_ranges, find_laws
 from exactformer.learning.laws.sample import take_sample
+from exactformer.learning.laws.sparse.forward_search import fit_few
 from exactformer.learning.laws.sparse.selection import Rules
 
 
@@ -34,3 +35,20 @@ def test_no_choice_of_terms_that_are_too_far_is_as_good_as_the_law():
                 error = np.sqrt(weight @ (excess - mean) ** 2) / weight.sum()
                 assert mean > 2 * error
     assert 0 < sum(said) < len(said)
+
+
+def test_dependent_terms_have_at_least_the_leverage_of_those_they_depend_on():
+    """By the inverse of such terms, which is rounding, the largest leverage came out below zero."""
+    generator = np.random.default_rng(0)
+    for _ in range(40):
+        some = generator.uniform(-2, 2, size=(4, 60))
+        mixed = generator.normal(size=(3, 4)) @ some
+        weight = generator.integers(1, 4, size=60).astype(float)
+        y = generator.normal(size=60)
+        true = fit_few(some, weight, y)
+        exact = ((true.inverse @ some) * some).sum(axis=0).max()
+        assert true.largest_leverage(some, weight) == exact
+        fit = fit_few(np.vstack([some, mixed]), weight, y)
+        assert fit.triangle is not None
+        largest = fit.largest_leverage(np.vstack([some, mixed]), weight)
+        assert exact * (1 - 1e-12) <= largest <= 1 + 1e-12

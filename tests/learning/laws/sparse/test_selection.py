@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from exactformer.errors import SizeError
 from exactformer.learning.laws.regressor import PolynomialAttentionRegressor
+from exactformer.learning.laws.sparse.backward_elimination import ReducedFit, Threshold
+from exactformer.learning.laws.sparse.selection import _settled
 from tests.learning.laws.targets import F2, f1_sample, f2_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::exactformer.learning.laws.diagnosis.LawWarning")
@@ -178,3 +180,14 @@ def test_on_a_trajectory_low_powers_are_taken_before_high_ones():
     clean = np.array([slope(0, s)[1] for s in X])
     noise = clean.std() / np.sqrt(10) * np.random.default_rng(0).normal(size=1000)
     assert found(PolynomialAttentionRegressor().fit(X, clean + noise)) == {"x1^2 x2", "x2", "x1"}
+
+
+def test_a_coefficient_with_hardly_an_error_stays_without_a_word():
+    """Overflow of |t| = 5.5e27 / 0 was a warning, and on some processors such fits have it."""
+
+    class NoError:
+        def errors(self, left, freedom):
+            return np.zeros(len(left.kept))
+
+    fit = ReducedFit.all(np.array([-5.5e27]), np.array([[4e-4]]), 0.0)
+    assert _settled(fit, Threshold(0.01, 1500.0, 1.0), NoError()) is fit

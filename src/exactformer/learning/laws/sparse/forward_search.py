@@ -69,6 +69,14 @@ class Fit:
     square: float
     triangle: Array | None = None
 
+    def largest_leverage(self, phi: Array, weight: Array) -> float:
+        """Return the largest φᵀ (ΦWΦᵀ)⁻¹ φ of the rows φ; more than that if terms are dependent."""
+        if self.triangle is None:
+            return float((self.inverse @ phi * phi).sum(axis=0).max())
+        # The inverse of dependent terms is rounding. Q needs none, and what it adds only adds.
+        orthonormal = np.linalg.qr((phi * np.sqrt(weight)).T).Q
+        return float((np.square(orthonormal).sum(axis=1) / weight).max())
+
 
 @dataclass
 class Search(ABC):

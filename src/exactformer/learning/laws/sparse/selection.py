@@ -173,8 +173,11 @@ def reduce(
         left = _settled(left, bound, judge)
     freedom = bound.size - len(left.kept)
     errors = judge.errors(left, freedom)
-    statistic = np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
-    weak = statistic < bound.critical_value(freedom) if freedom > 0 else np.zeros(0, dtype=bool)
+    weak = (
+        _statistic(left, errors) < bound.critical_value(freedom)
+        if freedom > 0
+        else np.zeros(0, dtype=bool)
+    )
     selection = Selection(
         [closure[i] for i in left.kept],
         [Fraction(v) for v in left.values],
@@ -260,7 +263,7 @@ def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:
         if freedom <= 0:
             return left
         errors = judge.errors(left, freedom)
-        statistic = np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300)
+        statistic = _statistic(left, errors)
         weak = np.flatnonzero(statistic < bound.critical_value(freedom))
         if before is None and len(weak):
             before = judge.left_out(left)
@@ -272,6 +275,12 @@ def _settled(left: ReducedFit, bound: Threshold, judge: Judge) -> ReducedFit:
         else:
             return left
     return left
+
+
+def _statistic(left: ReducedFit, errors: Array) -> Array:
+    """Return |t| of the coefficients; infinite where a fit without noise leaves hardly an error."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.abs(left.values.astype(np.float64)) / np.maximum(errors, 1e-300))
 
 
 def _relevant(left: ReducedFit, target: Target, relevance: float) -> ReducedFit:
