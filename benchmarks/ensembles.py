@@ -15,11 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import time
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -53,6 +50,7 @@ def measure(size: Size, device: str) -> dict[str, Any]:
     """Time the three ways in turn and compare their losses."""
     import torch
 
+    from benchmarks.tables import provenance
     from exactformer.learning.ensembles import EnsembleProtocol
     from exactformer.learning.ensembles.training.memory import sequence_bytes, weight_bytes
 
@@ -77,11 +75,9 @@ def measure(size: Size, device: str) -> dict[str, Any]:
     }
     operations = 6 * made.multiplications(size.tau) * size.batch
     return {
-        "commit": commit(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "device": torch.cuda.get_device_name() if device == "cuda" else processor_name(),
+        "provenance": provenance("ensembles", ("exactformer", "torch"))
+        | ({"machine": torch.cuda.get_device_name()} if device == "cuda" else {}),
         "gpu": device == "cuda",
-        "torch": torch.__version__,
         "size": asdict(size),
         "models": len(models),
         "model steps/s": rates,
@@ -270,19 +266,6 @@ def profile(size: Size) -> None:
     print(torch.cuda.get_device_name())
 
 
-def commit() -> str:
-    """Return the commit that is measured, where there is a repository."""
-    words = ["git", "rev-parse", "--short", "HEAD"]
-    found = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parent)
-    return found.stdout.strip() or "unknown"
-
-
-def processor_name() -> str:
-    from benchmarks.tables import processor
-
-    return f"{processor()}, {os.cpu_count()} cores"
-
-
 WAYS = {
     "plain": "one by one, `nn.Module` and `torch.optim.Adam`",
     "one": "one by one, as ensembles of one",
@@ -292,7 +275,7 @@ WAYS = {
 
 def table(results: dict[str, Any], stored: bool = True) -> None:
     """Show what was measured, and store it."""
-    from benchmarks.tables import keep, markdown, show
+    from benchmarks.tables import keep, markdown, origin, show
 
     rates, operations = results["model steps/s"], results["TFLOP/s"]
     columns = ("way", "model steps a second", "against one by one", "TFLOP/s")
@@ -324,12 +307,9 @@ def table(results: dict[str, Any], stored: bool = True) -> None:
             f"{measured / 2**30:.2g} GiB at most in use."
         )
     name = "ensembles" if results["gpu"] else "ensembles-cpu"
-    origin = (
-        f"`python -m benchmarks.ensembles`, {results['date']}, commit {results['commit']}, "
-        f"{results['device']}; torch {results['torch']}."
-    )
     if stored:
-        keep(name, title, [note, "", *markdown(columns, cells), "", origin], results)
+        made = origin(results["provenance"])
+        keep(name, title, [note, "", *markdown(columns, cells), "", made], results)
 
 
 def run(quick: bool = False) -> None:

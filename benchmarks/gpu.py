@@ -17,7 +17,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -116,7 +115,8 @@ def _read(found: dict[str, Any]) -> Any:
 def measure(cases: dict[str, Any]) -> dict[str, Any]:
     """Run on the GPU: errors of every case in every format, rates of the dense one."""
     import torch
-    import triton
+
+    from benchmarks.tables import provenance
 
     torch.set_float32_matmul_precision("highest")
     errors = {
@@ -126,10 +126,9 @@ def measure(cases: dict[str, Any]) -> dict[str, Any]:
     }
     form = _read(cases["dense"])
     rates = [{"way": w, "format": f, "TFLOP/s": r} for w, f, r in _rates(form)]
+    made = provenance("gpu", ("exactformer", "torch", "triton"))
     return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "device": torch.cuda.get_device_name(),
-        "versions": {"torch": torch.__version__, "triton": triton.__version__},
+        "provenance": made | {"machine": torch.cuda.get_device_name()},
         "tokens": form.features.rows,
         "points": POINTS,
         "error / bound": errors,
@@ -207,10 +206,10 @@ def _name(dtype: Any) -> str:
 
 def table(results: dict[str, Any]) -> None:
     """Store what was measured."""
-    from benchmarks.tables import keep, markdown, provenance, show
+    from benchmarks.tables import keep, markdown, origin, show
 
     product = {r["format"]: r["TFLOP/s"] for r in results["rates"] if r["way"].startswith("matrix")}
-    units = UNITS.get(results["device"], {})
+    units = UNITS.get(results["provenance"]["machine"], {})
     columns = ("way", "format", "TFLOP/s", "of the float32 product", "of the format's units")
     cells = [
         [
@@ -230,15 +229,10 @@ def table(results: dict[str, Any]) -> None:
         f"({name}). The last column is of what the units for a format do without tensor cores, by the "
         "data sheet; products of float64 use tensor cores."
     )
-    versions = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
-    commit = provenance("gpu", ())["commit"]
-    origin = (
-        f"`python -m benchmarks.gpu`, {results['date']}, commit {commit}, {results['device']}; "
-        f"{versions}."
-    )
     title = "The fused executor on a GPU"
     show(title, columns, cells)
-    keep("gpu", title, [note, "", *markdown(columns, cells), "", origin], results)
+    made = origin(results["provenance"])
+    keep("gpu", title, [note, "", *markdown(columns, cells), "", made], results)
 
 
 def main(command: str = "", *paths: str) -> None:

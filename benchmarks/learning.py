@@ -13,21 +13,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-HERE = Path(__file__).parent
+from benchmarks.tables import HERE, keep, markdown, origin, provenance
+
 LIMIT = 300
 OURS = ("sparse", "least-squares")
 CORES = 2
@@ -252,46 +249,28 @@ def _not_ahead(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _write(rows: list[dict[str, Any]], limit: float) -> None:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=HERE
-    ).stdout.strip()
-    contents = {
-        "command": "python -m benchmarks.learning",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "limit_seconds": limit,
-        "versions": {p: version(p) for p in ("exactformer", "scikit-learn", "pysindy", "numpy")},
-        "rows": rows,
-    }
-    (HERE / "learning.json").write_text(json.dumps(contents, indent=2) + "\n")
-    (HERE / "learning.md").write_text(page(contents))
+    versions = ("exactformer", "scikit-learn", "pysindy", "numpy")
+    made = provenance("learning", versions)
+    contents = {"provenance": made, "limit_seconds": limit, "rows": rows}
+    keep("learning", "Learning a law from noisy data", page(contents), contents)
 
 
-def page(contents: dict[str, Any]) -> str:
+def page(contents: dict[str, Any]) -> list[str]:
     """Return the stored run as Markdown."""
     rows = contents["rows"]
-    header, lines = _lines(rows)
     loads = [row["load_before"] for row in rows]
-    versions = ", ".join(f"{name} {number}" for name, number in contents["versions"].items())
-    return "\n".join(
-        [
-            "# Learning a law from noisy data",
-            "",
-            "Noise of variance 1, test error against the noise-free law, two cores, one process for "
-            "each fit; memory is the whole process at its peak. "
-            f"Limit {contents['limit_seconds']:g} s a fit.",
-            "",
-            *("| " + " | ".join(c) + " |" for c in [header, ["---"] * len(header), *lines]),
-            "",
-            *_not_ahead(rows),
-            "",
-            f"`{contents['command']}`, {contents['date']}, commit {contents['commit']}, "
-            f"{contents['machine']}, load {min(loads):g} to {max(loads):g} before a fit (others were "
-            f"at work, if it is above 2); {versions}.",
-            "",
-        ]
-    )
+    return [
+        "Noise of variance 1, test error against the noise-free law, two cores, one process for "
+        "each fit; memory is the whole process at its peak. "
+        f"Limit {contents['limit_seconds']:g} s a fit. The load before a fit was {min(loads):g} to "
+        f"{max(loads):g} (others were at work, if it is above 2).",
+        "",
+        *markdown(*_lines(rows)),
+        "",
+        *_not_ahead(rows),
+        "",
+        origin(contents["provenance"]),
+    ]
 
 
 def main() -> None:

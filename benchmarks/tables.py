@@ -15,7 +15,29 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+import exactformer
+
 HERE = Path(__file__).parent
+
+
+def commit(folder: Path) -> str:
+    """Return the commit of what is measured, marked where files differ from it."""
+    if told := os.environ.get("EXACTFORMER_COMMIT"):  # of a copy without its repository
+        return told[:7]
+    head = _git(folder, "rev-parse", "--short=7", "HEAD")
+    source = (":/src", ":/benchmarks/*.py")
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", *source)
+    return (head or "unknown") + (", modified" if changed else "")
+
+
+def _git(folder: Path, *words: str) -> str:
+    return subprocess.run(
+        ["git", *words], capture_output=True, text=True, cwd=folder
+    ).stdout.strip()
+
+
+COMMIT = commit(HERE)
+"""Taken when a run begins: files may have moved on by its end."""
 
 
 def write(
@@ -55,14 +77,10 @@ def keep(name: str, title: str, parts: Sequence[str], contents: dict[str, Any]) 
 
 def provenance(name: str, packages: Sequence[str]) -> dict[str, Any]:
     """Say what ran, when, on what: the load too, since other work makes every time longer."""
-    commit = os.environ.get("EXACTFORMER_COMMIT")  # of a copy without its repository
-    if commit is None:
-        ask = ["git", "rev-parse", "--short", "HEAD"]
-        commit = subprocess.run(ask, capture_output=True, text=True, cwd=HERE).stdout.strip()
     return {
         "command": f"python -m benchmarks.{name}",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit[:7],
+        "commit": COMMIT,
         "machine": f"{processor()}, {os.cpu_count()} cores",
         "load": round(os.getloadavg()[0], 2),
         "versions": {package: _version(package) for package in packages},
@@ -93,8 +111,8 @@ def _escaped(texts: Sequence[str]) -> list[str]:
 def _version(package: str) -> str:
     try:
         return version(package)
-    except PackageNotFoundError:
-        return "absent"
+    except PackageNotFoundError:  # our own may be a copy that is not installed
+        return exactformer.__version__ if package == "exactformer" else "absent"
 
 
 def _text(value: Any) -> str:
