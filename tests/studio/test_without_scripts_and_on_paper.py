@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from tests.studio.support.browsers import PHONE, Visit, until
 from tests.studio.support.worlds import World
 
@@ -24,6 +26,43 @@ def test_paper_is_white_whatever_the_scheme(visit: Visit, live_world: World) -> 
     until(page, "getComputedStyle(document.body).backgroundColor === 'rgb(252, 252, 253)'")
     until(page, "getComputedStyle(document.body).color === 'rgb(27, 29, 41)'")
     assert not page.locator("header.site-header").is_visible()
+
+
+# What colours of the pages, the playground and the map are, as scripts read them.
+COLOURS = """(names) => {
+  const looks = getComputedStyle(document.documentElement);
+  return names.map((name) => looks.getPropertyValue(name).trim());
+}"""
+PALETTES = {
+    "/playground/polynomial": {"--ink": ("#1b1d29", "#eceef6"), "--pg-1": ("#3b63c9", "#8aa9ff")},
+    "/map": {
+        "--figure": ("none", "invert(0.9) hue-rotate(180deg)"),
+        "--map-edge": ("#b9bdcf", "#525871"),
+    },
+}
+
+
+def test_every_palette_follows_the_choice_then_the_system_and_on_paper_neither(
+    visit: Visit, live_world: World
+) -> None:
+    page = visit.page()
+    for path, palette in PALETTES.items():
+        page.goto(path)
+        light, dark = (list(colours) for colours in zip(*palette.values(), strict=True))
+        for system, chosen, media in product(
+            ("light", "dark"), ("", "light", "dark"), ("screen", "print")
+        ):
+            page.emulate_media(color_scheme=system, media=media)
+            page.evaluate(
+                "(chosen) => chosen ? document.documentElement.dataset.scheme = chosen"
+                " : delete document.documentElement.dataset.scheme",
+                chosen,
+            )
+            expected = dark if media == "screen" and (chosen or system) == "dark" else light
+            found = page.evaluate(COLOURS, list(palette))
+            assert found == expected, (path, system, chosen, media)
+            shown = page.locator(".icon-moon").evaluate("(icon) => getComputedStyle(icon).display")
+            assert (shown == "block") == (expected is dark)
 
 
 # Numbers with an exponent that stand in two lines.

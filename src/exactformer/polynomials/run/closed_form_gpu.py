@@ -100,11 +100,7 @@ def evaluate(
     basis: Basis,
     dtype: torch.dtype,
 ) -> Tensor:
-    """Return the values (m, N) at points (N, d), rounded to ``dtype``.
-
-    ``features`` (n, d), ``coefficients`` (m, q, n) and ``bias`` (m) are in the format to compute in;
-    points may be in a narrower one.
-    """
+    """Return what ``closed_form_cpu.evaluate`` returns, computed on a GPU."""
     (n, d), (m, q, _) = features.shape, coefficients.shape
     outputs = _power_of_two(min(_OUTPUTS, 2 * m - 1))
     spare = -m % outputs
