@@ -52,7 +52,9 @@ def test_attention_rebuilt_is_what_output_attentions_returns(make: Make) -> None
         best = min(
             float((rebuilt - a)[rows].abs().max()) for a in own.values() if a.shape == rebuilt.shape
         )
-        assert best < 1e-5, scores.name
+        # Both round scores of this size, each in its way. Those of T5, which are not scaled, are large.
+        size = float(scores.queries.norm(dim=-1).max() * scores.keys.norm(dim=-1).max())
+        assert best < 2 * torch.finfo(rebuilt.dtype).eps * (1 + size), scores.name
 
 
 @_NESTED

@@ -61,12 +61,12 @@ def _settle(
     fitted: Array,
 ) -> Robust:
     """Run a solver again and again, beginning with these fitted values."""
-    weight = sample.weight
+    weight, rounding = sample.weight, _ROUNDING * np.abs(sample.Y).max(axis=0)
     before: NDArray[np.bool_] | None = None
     for _ in range(_ROUNDS):
         residual = sample.Y - fitted
         spread = np.array([robust_spread(r, weight) for r in residual.T])
-        spread = np.maximum(spread, _ROUNDING * np.abs(sample.Y).max(axis=0))
+        spread = np.maximum(spread, rounding)
         if loss == "trimmed":
             far = (np.abs(residual) > _TRIM * spread).any(axis=1)
             near = ~far
@@ -83,6 +83,6 @@ def _settle(
         fitted = later
         same = before is not None and np.array_equal(before, far)
         before = far
-        if (change <= _SETTLED * spread).all() or (loss == "trimmed" and same):
+        if (change <= np.maximum(_SETTLED * spread, rounding)).all() or (loss == "trimmed" and same):
             return Robust(solved, far, True)
     return Robust(solved, far, False)
