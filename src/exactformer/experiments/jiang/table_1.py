@@ -19,6 +19,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale, rows
+from exactformer.experiments.jiang.vision import full_size
 from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, subplots
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ TRANSLATORS: dict[Scale, dict[str, dict[str, Any]]] = by_scale(
         | {"steps": 2000, "fine_steps": 700, "rate": 1e-3},
     },
 )
+TUNING: dict[Scale, dict[str, Any]] = by_scale(
+    {"tune_epochs": 6, "tune_rate": 5e-3, "moved": 3},
+    {"tune_epochs": 3, "tune_rate": 2e-3, "moved": 10},
+    {"tune_epochs": 20, "tune_rate": 1e-3, "moved": 10},
+)
 READERS: dict[Scale, dict[str, Any]] = by_scale(
     {"data": "synthetic", "train": 1280, "patch": 4, "moved": 5, "batch": 64}
     | {"width": 32, "layers": 1, "dropout": 0.0}
@@ -80,8 +86,6 @@ NAMING: dict[Scale, dict[str, Any]] = by_scale(
 
 def cells(scale: Scale) -> list[dict[str, Any]]:
     """Translators and namers by seed; vision transformers of all seeds are one cell."""
-    from exactformer.experiments.jiang.moved_patches import moved_parameters
-
     seeds = range(SEEDS[scale])
     translators = [
         {"task": "translation", "model": model, "seed": seed, **sizes}
@@ -92,7 +96,8 @@ def cells(scale: Scale) -> list[dict[str, Any]]:
         for seed, model, order in product(seeds, NAMERS, ORDERS)
     ]
     readers = [{"task": "images", "model": LSTM, "seed": seed, **READERS[scale]} for seed in seeds]
-    vision = {"task": "images", "model": TRANSFORMER, **moved_parameters(scale)}
+    tuned = {**full_size(scale), **TUNING[scale], "seed": 0}
+    vision = {"task": "images", "model": TRANSFORMER, **tuned}
     return [*translators, *namers, *readers, vision]
 
 
@@ -107,7 +112,7 @@ def run(parameters: Mapping[str, Any], device: str) -> Mapping[str, Any]:
 
         return learn_to_name(parameters, device)
     if parameters["model"] == LSTM:
-        from exactformer.experiments.jiang.patches import learn_patches
+        from exactformer.experiments.jiang.moved_patches import learn_patches
 
         return learn_patches(parameters, device)
     from exactformer.experiments.jiang.moved_patches import moved_accuracies

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exactformer.experiments.jiang.translation_data import pairs
+from exactformer.experiments.jiang.translation import pairs
 from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.recurrent import Stack
 from exactformer.experiments.models.translation.subwords import PAD
