@@ -134,7 +134,7 @@ def _kept(cells: Sequence[Cell]) -> list[float]:
 
 
 SCORES = {"images": "accuracy", "translation": "BLEU"}
-TABLE = {
+TABLE: dict[str, Any] = {
     "original": ORIGINAL,
     "moved, not trained on": "moved at once",
     "moved, trained on": MOVED,
