@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _SECONDS_TO_CONNECT = 10
+_DIED = (
+    "The worker process died: the system killed it, most often for want of memory (try fewer "
+    "--jobs), or native code crashed."
+)
 
 
 def run(
@@ -61,21 +65,11 @@ def in_processes(tasks: list[Task], store: Store, jobs: int) -> Iterator[Outcome
         except TerminatedWorkerError:
             for task in [task for task in under_way if task.key in left]:
                 del left[task.key]
-                yield _alone(task, store, jobs)
-
-
-def _alone(task: Task, store: Store, jobs: int) -> Outcome:
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    try:
-        ((_, outcome),) = _parallel([task], store, jobs)
-    except TerminatedWorkerError:
-        death = ExperimentError(
-            "The worker process died: the system killed it, most often for want of memory (try "
-            "fewer --jobs), or native code crashed."
-        )
-        outcome = _keep(task, death, store)
-    return outcome
+                try:
+                    ((_, outcome),) = _parallel([task], store, jobs)
+                except TerminatedWorkerError:
+                    outcome = _keep(task, ExperimentError(_DIED), store)
+                yield outcome
 
 
 def _noting(tasks: Iterable[Task], under_way: list[Task]) -> Iterator[Task]:

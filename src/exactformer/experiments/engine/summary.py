@@ -99,15 +99,14 @@ def frame_of(cells: Iterable[Cell]) -> "DataFrame":
     """
     from pandas import DataFrame
 
-    return DataFrame([{**cell.parameters, **_single(cell)} for cell in cells])
-
-
-def _single(cell: Cell) -> dict[str, Any]:
-    return {
-        f"metric {name}" if name in cell.parameters else name: value
-        for name, value in cell.metrics.items()
-        if value is None or isinstance(value, bool | int | float | str)
-    }
+    rows = []
+    for cell in cells:
+        row = dict(cell.parameters)
+        for name, value in cell.metrics.items():
+            if value is None or isinstance(value, bool | int | float | str):
+                row[f"metric {name}" if name in cell.parameters else name] = value
+        rows.append(row)
+    return DataFrame(rows)
 
 
 def summarise(experiment: Experiment, scale: Scale, cells: Iterable[Cell]) -> Summary:

@@ -35,7 +35,11 @@ def rates_figure(summary: Summary) -> Figure:
         cells = {c.parameters["kind"]: c for c in summary.select(alpha=alpha)}
         for axes in (above, below):
             _panel(axes, alpha, cells)
-        _bounds(above, cells["constructed"])
+        # Bounds leave rounding out, which is all there is below the break.
+        built = cells["constructed"]
+        for rank, colour in _COLOURS.items():
+            bounds = built.metrics["bound"][rank]
+            above.plot(built.parameters["heads"], bounds, color=colour, lw=0.7, alpha=0.6)
         _break(above, below)
         above.set_title(f"({letter})  $\\sigma_k = k^{{-{alpha:g}}}$")
         below.set_xlabel("head size $m_h$")
@@ -67,13 +71,6 @@ def _panel(axes: Axes, alpha: float, cells: dict[str, Cell]) -> None:
         for name, (x, y) in drawn.items():
             axes.plot(x, np.where(np.asarray(y) > 0, y, np.nan), color=colour, **_LOOKS[name])
     axes.axhline(built.metrics["formula in float32"]["2"], color=INK, lw=0.8, ls=(0, (1, 3)))
-
-
-def _bounds(axes: Axes, built: Cell) -> None:
-    """Draw the bounds above the break: they leave rounding out, which is all there is below."""
-    for rank, colour in _COLOURS.items():
-        heads, values = built.parameters["heads"], built.metrics["bound"][rank]
-        axes.plot(heads, values, color=colour, lw=0.7, alpha=0.6)
 
 
 def _break(above: Axes, below: Axes) -> None:

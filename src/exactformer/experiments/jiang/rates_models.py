@@ -4,7 +4,7 @@ All of them answer the same held-out sequences, drawn in float32 so that the ref
 the very inputs the models see. Errors are mean squares over sequences and tokens.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -54,27 +54,26 @@ def mean_squares(prediction: Tensor, exact: Tensor) -> list[float]:
 
 
 def constructed(
-    alpha: float, rank: str, heads: Sequence[int], pieces: int, dtype: torch.dtype, device: str
+    alpha: float,
+    ranks: Iterable[str],
+    heads: Sequence[int],
+    pieces: int,
+    dtype: torch.dtype,
+    device: str,
 ) -> FusedCoupling:
-    """Carry out Theorem 4.1 for every head size: √σ_k φ_k and √σ_k ψ_k at the knots, k ≤ m_h."""
+    """Carry out Theorem 4.1 for every rank and head size: √σ_k φ_k, √σ_k ψ_k at the knots, k ≤ m_h."""
     knots = torch.linspace(0, 1, pieces + 1, dtype=torch.float64)
     largest = max(heads)
-    sigma = torch.zeros(largest, dtype=torch.float64)
-    kept = singular_values(alpha, rank)[:largest]
-    sigma[: len(kept)] = torch.as_tensor(kept)
-    waves = Sines(largest)(knots) * sigma.sqrt()
     tables = []
-    for head in heads:
-        own = waves * (torch.arange(largest) < head)
-        tables.append(torch.cat([own, own, knots[:, None]], dim=1))
-    values = torch.stack(tables).to(device, dtype)
-    return FusedCoupling(KnotTable(values), None, largest)
-
-
-def stacked(models: Sequence[FusedCoupling]) -> FusedCoupling:
-    """Put models of one head size and the same knots behind each other."""
-    values = torch.cat([model.features.values.detach() for model in models])
-    return FusedCoupling(KnotTable(values), None, models[0].head_dim)
+    for rank in ranks:
+        sigma = torch.zeros(largest, dtype=torch.float64)
+        kept = singular_values(alpha, rank)[:largest]
+        sigma[: len(kept)] = torch.as_tensor(kept)
+        waves = Sines(largest)(knots) * sigma.sqrt()
+        for head in heads:
+            own = waves * (torch.arange(largest) < head)
+            tables.append(torch.cat([own, own, knots[:, None]], dim=1).to(device, dtype))
+    return FusedCoupling(KnotTable(torch.stack(tables)), None, largest)
 
 
 def constructed_errors(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -84,7 +83,7 @@ def constructed_errors(parameters: Mapping[str, Any], device: str) -> dict[str, 
     for rank in TERMS:
         relationship = target(parameters["alpha"], rank)
         exact = answer(relationship, x.double())
-        sizes = (parameters["alpha"], rank, parameters["heads"], parameters["pieces"])
+        sizes = (parameters["alpha"], [rank], parameters["heads"], parameters["pieces"])
         for name, dtype in (("float32", torch.float32), ("float64", torch.float64)):
             model = constructed(*sizes, dtype, device)
             found[name][rank] = mean_squares(answer(model, x.to(dtype)), exact)
@@ -96,7 +95,7 @@ def warm_errors(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Train every constructed model further, all head sizes and ranks at once."""
     alpha, heads, pieces = (parameters[name] for name in ("alpha", "heads", "pieces"))
     x, y = _training(parameters, device)
-    start = stacked([constructed(alpha, r, heads, pieces, torch.float32, device) for r in TERMS])
+    start = constructed(alpha, TERMS, heads, pieces, torch.float32, device)
     sines = Sines(parameters["sines"])(torch.linspace(0, 1, pieces + 1, dtype=torch.float64))
     tuned = warm_start(
         start,
