@@ -91,7 +91,11 @@ def _minilm(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def texts(parameters: Mapping[str, Any], tokenizer: Any) -> list[dict[str, Any]]:
     """Return batches of texts of exactly so many tokens: sentences in a row, cut where they end."""
     count, tokens = parameters["inputs"], parameters["tokens"]
-    lines = _sentences(parameters)
+    random = np.random.default_rng(parameters["seed"])
+    if parameters["made_up"]:
+        lines = [MADE_UP[k] for k in random.integers(len(MADE_UP), size=16 * count)]
+    else:
+        lines = random.permutation(np.array(multi30k("test_2016_flickr"))).tolist()
     whole: list[str] = []
     place = 0
     while len(whole) < count:
@@ -102,14 +106,6 @@ def texts(parameters: Mapping[str, Any], tokenizer: Any) -> list[dict[str, Any]]
         whole.append(" ".join(text))
     options = {"return_tensors": "pt", "truncation": True, "max_length": tokens}
     return [dict(tokenizer(whole[k : k + 32], **options)) for k in range(0, count, 32)]
-
-
-def _sentences(parameters: Mapping[str, Any]) -> list[str]:
-    random = np.random.default_rng(parameters["seed"])
-    if parameters["made_up"]:
-        drawn = random.integers(len(MADE_UP), size=16 * parameters["inputs"])
-        return [MADE_UP[k] for k in drawn]
-    return [str(line) for line in random.permutation(np.array(multi30k("test_2016_flickr")))]
 
 
 _DRAWN = ("violins", "control means", "layers", "head_dim")

@@ -115,23 +115,19 @@ def error_panel(axes: Axes, summary: Summary) -> None:
     sharpness = [cell.parameters["sharpness"] for cell in built]
     label = f"constructed, head size {built[0].metrics['rank']:.0f}"
     axes.plot(sharpness, [cell.metrics["mse"] for cell in built], "o-", color=ORANGE, label=label)
-    for cell, colour, style in zip(
-        summary.select(kind="trained"), (BLUE, GREY), ("-", "--"), strict=False
-    ):
+    looks: Any = ({"color": BLUE}, {"color": GREY, "ls": "--"})
+    for cell, look in zip(summary.select(kind="trained"), looks, strict=False):
+        models, head = cell.parameters["models"], cell.parameters["head_dim"]
+        words = f"trained, head size {head}, {models} seeds"
+        if cell.parameters["task"].get("unit_indices") is False:
+            words += "; indices as numbers"
         for i, value in enumerate(cell.metrics["mse"]):
-            words = _trained_label(cell.parameters) if i == 0 else None
-            axes.axhline(value, color=colour, lw=0.9, ls=style, alpha=0.8, label=words)
+            axes.axhline(value, lw=0.9, alpha=0.8, label=None if i else words, **look)
     axes.set(xscale="log", yscale="log", xlabel="sharpness λ", ylabel="mean squared error")
     axes.set_xticks(sharpness, [f"{value:g}" for value in sharpness])
     axes.minorticks_off()
     axes.set_title("(d) what is possible, what was found")
     axes.legend()
-
-
-def _trained_label(parameters: Any) -> str:
-    head = f"trained, head size {parameters['head_dim']}, {parameters['models']} seeds"
-    numbers = parameters["task"].get("unit_indices") is False
-    return f"{head}; indices as numbers" if numbers else head
 
 
 def nearest_points(axes: Axes, best: Metrics) -> None:

@@ -98,29 +98,25 @@ def learn_to_translate(parameters: Mapping[str, Any], device: str) -> dict[str, 
     """Return the scores of one translator in both orders."""
     counter()
     data = pairs(*(parameters[k] for k in ("data", "train", "tested", "vocabulary", "tokens")))
-    with torch.random.fork_rng(devices=[device] if device != "cpu" else []):
-        torch.manual_seed(parameters["seed"])
-        return _scores(parameters, data, device)
-
-
-def _scores(parameters: Mapping[str, Any], data: Pairs, device: str) -> dict[str, Any]:
     as_is = torch.arange(parameters["tokens"])
     moved = first_to_end(parameters["tokens"], parameters["moved"])
-    model = translator(parameters, data.subwords.size).to(device)
-    curve = _train(model, data, as_is, parameters, fine=False)
-    found: dict[str, Any] = {
-        "original": score(model, data, as_is),
-        "moved at once": score(model, data, moved),
-    }
-    if isinstance(model, TransformerTranslator):
-        along = copy.deepcopy(model)
-        along.source_places.copy_(model.source_places[moved])
-        found["places moved too"] = score(along, data, moved)
-    for name, order in (("moved", moved), ("control", as_is)):
-        tuned = translator(parameters, data.subwords.size).to(device)
-        tuned.load_state_dict(model.state_dict())
-        _train(tuned, data, order, parameters, fine=True)
-        found[name] = score(tuned, data, order)
+    with torch.random.fork_rng(devices=[device] if device != "cpu" else []):
+        torch.manual_seed(parameters["seed"])
+        model = translator(parameters, data.subwords.size).to(device)
+        curve = _train(model, data, as_is, parameters, fine=False)
+        found: dict[str, Any] = {
+            "original": score(model, data, as_is),
+            "moved at once": score(model, data, moved),
+        }
+        if isinstance(model, TransformerTranslator):
+            along = copy.deepcopy(model)
+            along.source_places.copy_(model.source_places[moved])
+            found["places moved too"] = score(along, data, moved)
+        for name, order in (("moved", moved), ("control", as_is)):
+            tuned = translator(parameters, data.subwords.size).to(device)
+            tuned.load_state_dict(model.state_dict())
+            _train(tuned, data, order, parameters, fine=True)
+            found[name] = score(tuned, data, order)
     last = curve[-20:]
     return {**found, "loss": sum(last) / len(last), "parameters": count_parameters(model)}
 
