@@ -140,17 +140,14 @@ def _filter(causal: bool, seed: int) -> dict[str, Any]:
     }
 
 
-def _sigma(name: str, *ks: int, strength: float = 1.0) -> dict[str, Metric]:
-    """Return the metrics σ_k at one strength of mixing, by k."""
+def _sigma(name: str, k: int, strength: float = 1.0) -> Metric:
+    """Return the metric σ_k at one strength of mixing."""
 
-    def at(k: int) -> Metric:
-        def sigma_k(cells: Sequence[Cell]) -> float:
-            (cell,) = cells
-            return float(cell.metrics[name][cell.parameters["strengths"].index(strength)][k - 1])
+    def sigma_k(cells: Sequence[Cell]) -> float:
+        (cell,) = cells
+        return float(cell.metrics[name][cell.parameters["strengths"].index(strength)][k - 1])
 
-        return sigma_k
-
-    return {str(k): at(k) for k in ks}
+    return sigma_k
 
 
 def draw(summary: Summary) -> Figure:
@@ -212,24 +209,20 @@ EXPERIMENT = Experiment(
     run=run,
     quantities=[
         *rows(
-            "σ_{row} before mixing",
-            _sigma("computed", 1, 2, strength=0.0),
+            "σ_{row}",
+            {
+                **{f"{k} before mixing": _sigma("computed", k, strength=0.0) for k in (1, 2)},
+                **{f"{k} after mixing": _sigma("computed", k) for k in (1, 2, 3)},
+                **{f"{k}, closed form": _sigma("closed", k) for k in (1, 2, 3)},
+                **{f"{k} of what the softmax sees": _sigma("seen", k) for k in (1, 2)},
+            },
             where={"part": COUPLING},
-            published=1.0,
-            place="appendix D.3",
-            within=0.01,
-        ),
-        *rows(
-            "σ_{row} after mixing",
-            _sigma("computed", 1, 2, 3),
-            where={"part": COUPLING},
-            published=lambda row: PUBLISHED[int(row["row"]) - 1],
+            published={f"σ_{k} before mixing": 1.0 for k in (1, 2)}
+            | {f"σ_{k} after mixing": value for k, value in enumerate(PUBLISHED, 1)},
             place="appendix D.3",
             within=0.01,
             note={"σ_1 after mixing": _CLOSED},
         ),
-        *rows("σ_{row}, closed form", _sigma("closed", 1, 2, 3), where={"part": COUPLING}),
-        *rows("σ_{row} of what the softmax sees", _sigma("seen", 1, 2), where={"part": COUPLING}),
         *rows(
             "filter as printed: least error of a linear RNN{row}",
             {"": "floor", " with biases": "floor with biases"},

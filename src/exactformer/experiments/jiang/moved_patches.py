@@ -15,14 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from exactformer.experiments.jiang.vision import ensemble_of, image_data, recipe, trained
+from exactformer.experiments.jiang.vision import ImageData, ensemble_of, image_data, recipe, trained
 from exactformer.experiments.models.translation.altered_order import first_to_end
 from exactformer.experiments.models.translation.recurrent import Stack
 from exactformer.experiments.models.translation.training import fit
 from exactformer.experiments.models.vision import score, train_vision
 from exactformer.experiments.models.vision.model import normalised, patches_of
 from exactformer.experiments.models.vision.recipe import Pass, augmented
-from exactformer.experiments.yun.alternatives_tasks import Images, images
 
 
 def moved_accuracies(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -75,7 +74,7 @@ class PatchReader(nn.Module):
 
 def learn_patches(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
     """Return the accuracies of an LSTM, by the names of :func:`moved_accuracies`."""
-    data = images(parameters["data"], parameters["train"])
+    data = image_data(parameters, device)
     patch, width, layers = (parameters[k] for k in ("patch", "width", "layers"))
     tokens = (data.train.shape[-1] // patch) ** 2
     as_is = torch.arange(tokens, device=device)
@@ -98,9 +97,9 @@ def learn_patches(parameters: Mapping[str, Any], device: str) -> dict[str, Any]:
 
 
 def _train(
-    model: PatchReader, data: Images, order: Tensor, parameters: Mapping[str, Any], fine: bool
+    model: PatchReader, data: ImageData, order: Tensor, parameters: Mapping[str, Any], fine: bool
 ) -> None:
-    x, y = (torch.as_tensor(part, device=order.device) for part in (data.train, data.train_labels))
+    x, y = data.train, data.train_labels
     batch, real = parameters["batch"], parameters["data"] == "cifar10"
     margin = 4 if real else 0  # moved or mirrored, a made-up image may be of another class
     whole, no_box = torch.ones(1, device=x.device), torch.zeros(4, device=x.device)
@@ -125,10 +124,9 @@ def _train(
 
 
 @torch.no_grad()
-def _accuracy(model: PatchReader, data: Images, order: Tensor, patch: int) -> float:
-    test, labels = torch.as_tensor(data.test), torch.as_tensor(data.test_labels)
+def _accuracy(model: PatchReader, data: ImageData, order: Tensor, patch: int) -> float:
     right = 0
-    for part, named in zip(torch.split(test, 1000), torch.split(labels, 1000), strict=True):
-        patches = patches_of(normalised(part.to(order.device)), patch)[:, order]
-        right += int((model(patches).argmax(dim=1).cpu() == named).sum())
-    return right / len(labels)
+    for part, labels in zip(data.test.split(1000), data.test_labels.split(1000), strict=True):
+        patches = patches_of(normalised(part), patch)[:, order]
+        right += int((model(patches).argmax(dim=1) == labels).sum())
+    return right / len(data.test_labels)

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from exactformer.experiments import Cell, Summary
 from exactformer.experiments.jiang.rates import ALPHAS, TERMS
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, subplots
 
 _COLOURS = dict(zip(TERMS, (BLUE, ORANGE, GREEN), strict=True))
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -29,8 +28,8 @@ _ABOVE, _BELOW = (2e-8, 20.0), (2e-16, 4e-14)
 
 def rates_figure(summary: Summary) -> Figure:
     """Draw error against head size, one panel for each α."""
-    figure = Figure(figsize=(11, 6.2), layout=ConstrainedLayoutEngine(hspace=0.01))
-    panels = figure.subplots(2, 2, sharex="col", height_ratios=(6, 1))
+    figure, panels = subplots(11, 6.2, 2, 2, sharex="col", height_ratios=(6, 1))
+    figure.set_layout_engine("constrained", hspace=0.01)
     for letter, alpha, (above, below) in zip("ab", ALPHAS, panels.T, strict=True):
         cells = {c.parameters["kind"]: c for c in summary.select(alpha=alpha)}
         for axes in (above, below):

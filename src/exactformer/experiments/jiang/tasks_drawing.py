@@ -11,12 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Rectangle
 
 from exactformer.experiments import Metrics, Summary
 from exactformer.experiments.jiang.tasks import constructed
-from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PALE
+from exactformer.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PALE, subplots
 
 RED = "#c0392b"
 _VISIBLE = 0.01  # weights below this are not drawn
@@ -43,8 +42,8 @@ def average_by_selection(summary: Summary) -> Figure:
 def task_figure(summary: Summary, name: str, relation: Panel, composition: Panel) -> Figure:
     """Draw the best model of the first ensemble, and the errors of all."""
     (first, *_) = summary.select(kind="trained")
-    figure = Figure(figsize=(9.6, 8.2), layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1))
-    (matrix, related), (composed, errors) = figure.subplots(2, 2)
+    figure, ((matrix, related), (composed, errors)) = subplots(9.6, 8.2, 2, 2)
+    figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)
     attention_matrix(matrix, first.metrics)
     relation(related, first.metrics)
     composition(composed, first.metrics)

@@ -72,6 +72,7 @@ class ImageData:
     train_labels: Tensor
     test: Tensor
     test_labels: Tensor
+    classes: int
 
 
 def image_data(parameters: Mapping[str, Any], device: str) -> ImageData:
@@ -82,7 +83,7 @@ def image_data(parameters: Mapping[str, Any], device: str) -> ImageData:
 
     found = images(parameters["data"], parameters["train"])
     parts = (found.train, found.train_labels, found.test, found.test_labels)
-    return ImageData(*(torch.as_tensor(part, device=device) for part in parts))
+    return ImageData(*(torch.as_tensor(part, device=device) for part in parts), found.classes)
 
 
 def configuration(parameters: Mapping[str, Any], **changes: Any) -> VisionConfiguration:
