@@ -146,6 +146,13 @@ def test_a_good_run_breaks_no_statement():
     assert broken(cells()) == []
 
 
+@pytest.mark.parametrize("errors", [[1e-6, np.nan], [np.nan, 1e-6]])
+def test_the_best_start_is_one_that_did_not_diverge(errors):
+    found = deepcopy(cells())
+    found[2].metrics["mse"]["2"][1] = errors
+    assert figure.curve(found[:3], "scratch", "2")[2] == 1e-6
+
+
 @pytest.mark.parametrize(
     ("words", "kind", "alpha", "metric", "rank", "head", "value"),
     [

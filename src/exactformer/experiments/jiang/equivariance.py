@@ -122,7 +122,7 @@ def run(parameters: Parameters, device: str) -> Metrics:
     protocol = EnsembleProtocol(steps, batch, rate, clip=1.0, reports=25, seed=seed)
     history = train(ensemble, x, x @ T.T, protocol, validation=(held_out, held_out @ T.T))
     errors = evaluate(ensemble, fresh, fresh @ T.T).tolist()
-    best = int(np.argmin(history.final))
+    best = int(np.nanargmin(history.final))
     return {
         "mse": errors,
         "best_mse": errors[best],

@@ -18,6 +18,8 @@ from itertools import product
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from exactformer.experiments import Cell, Experiment, Quantity, Scale, Summary, by_scale
 from exactformer.experiments.jiang.rates import ALPHAS, TERMS, bound, singular_values, slope, tail
 
@@ -89,10 +91,10 @@ Curve = dict[int, float]
 
 
 def curve(cells: Sequence[Cell], kind: str, rank: str, metric: str | None = None) -> Curve:
-    """Return error against head size: the best start where there are several."""
+    """Return error against head size: of several starts the best that did not diverge."""
     (cell,) = [cell for cell in cells if cell.parameters["kind"] == kind]
     values = cell.metrics[metric or ("float32" if kind == "constructed" else "mse")][rank]
-    best = [min(v) if isinstance(v, list) else v for v in values]
+    best = [float(np.fmin.reduce(np.atleast_1d(value))) for value in values]
     return dict(zip(cell.parameters["heads"], best, strict=True))
 
 

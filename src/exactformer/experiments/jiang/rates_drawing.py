@@ -63,10 +63,9 @@ def _panel(axes: Axes, alpha: float, cells: dict[str, Cell]) -> None:
             "warm-started": (heads, cells["warm"].metrics["mse"][rank]),
         }
         starts = np.array(cells["scratch"].metrics["mse"][rank])
-        drawn["from scratch"] = (heads, starts.min(axis=1))
-        axes.fill_between(
-            heads, starts.min(axis=1), starts.max(axis=1), color=colour, alpha=0.1, lw=0
-        )
+        best, worst = np.fmin.reduce(starts, axis=1), np.fmax.reduce(starts, axis=1)
+        drawn["from scratch"] = (heads, best)
+        axes.fill_between(heads, best, worst, color=colour, alpha=0.1, lw=0)
         for name, (x, y) in drawn.items():
             axes.plot(x, np.where(np.asarray(y) > 0, y, np.nan), color=colour, **_LOOKS[name])
     axes.axhline(built.metrics["formula in float32"]["2"], color=INK, lw=0.8, ls=(0, (1, 3)))
