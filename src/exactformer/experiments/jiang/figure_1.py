@@ -101,7 +101,7 @@ def curve(cells: Sequence[Cell], kind: str, rank: str, metric: str | None = None
 def trained(cells: Sequence[Cell], rank: str) -> Curve:
     """Return the best that training found, from either start."""
     warm, scratch = (curve(cells, kind, rank) for kind in ("warm", "scratch"))
-    return {m: min(warm[m], scratch[m]) for m in warm}
+    return {m: float(np.fmin(warm[m], scratch[m])) for m in warm}
 
 
 def _slope(kind: str, last: int, part: str, metric: str | None = None) -> Callable[..., float]:
