@@ -24,32 +24,21 @@ _CENTRED: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7}
 Panel = Callable[[Axes, Metrics], None]
 
 
-def nearest_point(summary: Summary) -> Figure:
-    """Draw the attention, who is connected with whom, F̂ ∘ f̂, and all errors."""
-    return task_figure(summary, "Nearest point to a set", nearest_points, identity_scatter)
+def task_figure(name: str, relation: Panel, composition: Panel) -> Callable[[Summary], Figure]:
+    """Return the drawing of a task: the best model of the first ensemble, and the errors of all."""
 
+    def draw(summary: Summary) -> Figure:
+        (first, *_) = summary.select(kind="trained")
+        figure, ((matrix, related), (composed, errors)) = subplots(9.6, 8.2, 2, 2)
+        figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)
+        attention_matrix(matrix, first.metrics)
+        relation(related, first.metrics)
+        composition(composed, first.metrics)
+        error_panel(errors, summary)
+        figure.suptitle(name, x=0.01, ha="left")
+        return figure
 
-def centre_of_gravity(summary: Summary) -> Figure:
-    """Draw the attention, which points a prediction token pools, F̂ ∘ f̂, and all errors."""
-    return task_figure(summary, "Centre of gravity, by segments", segments, norm_contours)
-
-
-def average_by_selection(summary: Summary) -> Figure:
-    """Draw the attention, the graph of outputs and inputs, F̂ ∘ f̂, and all errors."""
-    return task_figure(summary, "Average by selection", selections, identity_scatter)
-
-
-def task_figure(summary: Summary, name: str, relation: Panel, composition: Panel) -> Figure:
-    """Draw the best model of the first ensemble, and the errors of all."""
-    (first, *_) = summary.select(kind="trained")
-    figure, ((matrix, related), (composed, errors)) = subplots(9.6, 8.2, 2, 2)
-    figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)
-    attention_matrix(matrix, first.metrics)
-    relation(related, first.metrics)
-    composition(composed, first.metrics)
-    error_panel(errors, summary)
-    figure.suptitle(name, x=0.01, ha="left")
-    return figure
+    return draw
 
 
 def weights_map() -> Colormap:
@@ -203,3 +192,8 @@ def _bare(axes: Axes) -> None:
     axes.grid(False)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+nearest_point = task_figure("Nearest point to a set", nearest_points, identity_scatter)
+centre_of_gravity = task_figure("Centre of gravity, by segments", segments, norm_contours)
+average_by_selection = task_figure("Average by selection", selections, identity_scatter)
