@@ -200,7 +200,7 @@ def _table(sizes: Sequence[int]) -> dict[str, tuple[Metric, float]]:
     """Return the rows of one regime: what is read off its one cell, and how far that may drift."""
 
     def at(metric: str, m: int) -> Metric:
-        return lambda cells: curve(*cells, metric=metric)[m]
+        return lambda cells: curve(cells[0], metric)[m]
 
     def between(low: int, high: int) -> Metric:
         return lambda cells: distances(*cells)[low, high]

@@ -126,7 +126,8 @@ def _train(
 @torch.no_grad()
 def _accuracy(model: PatchReader, data: ImageData, order: Tensor, patch: int) -> float:
     right = 0
-    for part, labels in zip(data.test.split(1000), data.test_labels.split(1000), strict=True):
+    parts = (torch.split(every, 1000) for every in (data.test, data.test_labels))
+    for part, labels in zip(*parts, strict=True):
         patches = patches_of(normalised(part), patch)[:, order]
         right += int((model(patches).argmax(dim=1) == labels).sum())
     return right / len(data.test_labels)

@@ -83,7 +83,8 @@ def image_data(parameters: Mapping[str, Any], device: str) -> ImageData:
 
     found = images(parameters["data"], parameters["train"])
     parts = (found.train, found.train_labels, found.test, found.test_labels)
-    return ImageData(*(torch.as_tensor(part, device=device) for part in parts), found.classes)
+    x, y, test_x, test_y = (torch.as_tensor(part, device=device) for part in parts)
+    return ImageData(x, y, test_x, test_y, found.classes)
 
 
 def configuration(parameters: Mapping[str, Any], **changes: Any) -> VisionConfiguration:
